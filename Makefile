@@ -62,8 +62,8 @@ lint: setup-dev ## Check style, types and layers
 	$(BIN)/lint-imports
 
 # A second compiler, and what exported libraries are built with: only the tests ask for them.
-setup-dev: PROGRAMS += clang:clang cmake:cmake g++:g++
-setup-dev: PACKAGES += clang cmake g++
+setup-dev: PROGRAMS += clang:clang cmake:cmake g++:g++ ccache:ccache
+setup-dev: PACKAGES += clang cmake g++ ccache
 
 setup: system $(VENV)/.installed ## Install everything poetfw needs
 setup-dev: system-dev $(VENV)/.installed-dev ## Install everything its tests need as well

@@ -66,7 +66,7 @@ class Outcome:
         difference: the largest of the differences between losses.
         ops: in the model; 0 where it is refused.
         parameters: numbers that are trained.
-        smallest_ram_bytes: of an nRF52840, stack included, that the plan that pages most needs.
+        smallest_ram_bytes: the smallest budget on an nRF52840, of the plan that pages most.
         op_error: the largest error of an op of the firmware on its own inputs, as a part of its
             bound; through the door of `torch.export` alone.
     """

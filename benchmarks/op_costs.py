@@ -37,7 +37,8 @@ from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
-from poetfw.ops import OPTIMIZERS, kind_of
+from poetfw.ops import kind_of
+from poetfw.optimizers import OPTIMIZERS
 from poetfw.resources import cores_dir
 from poetfw.training import make_program
 

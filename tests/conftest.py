@@ -5,10 +5,24 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+CCACHE = Path("/usr/lib/ccache")
+"""Debian's compilers that look first whether they have compiled the same before."""
+
+
+def pytest_configure() -> None:
+    """Compile what is the same once: builds of tests differ in folders, hardly in sources."""
+    if CCACHE.is_dir():
+        os.environ["PATH"] = f"{CCACHE}{os.pathsep}{os.environ['PATH']}"
+        os.environ["CCACHE_DIR"] = str(Path(__file__).parents[1] / "build/ccache")
+        os.environ["CCACHE_BASEDIR"] = tempfile.gettempdir()
+        os.environ["CCACHE_NOHASHDIR"] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,21 +12,27 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from poetfw.errors import ConfigError, InfeasibleError, UnsuitableError
 from poetfw.limits import Deadline, Work
-from poetfw.planning import BuildSettings, Room, Ways, costs_from, load_room, solve_ways
+from poetfw.option_values import SCHEDULERS
+from poetfw.planning import (
+    BuildSettings,
+    Room,
+    Ways,
+    costs_from,
+    load_room,
+    modelled_as,
+    solve_ways,
+)
 from poetfw.report import Line
 from poetfw.schedule import (
-    LARGEST_BYTES,
-    MODELS_AS,
-    SCHEDULERS,
     ExecutionPlan,
     Interrupted,
     Schedule,
-    ScheduleProblem,
     ScheduleSummary,
     SolveOptions,
     Status,
@@ -35,7 +41,10 @@ from poetfw.schedule import (
 )
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Budgets that are compared by default, as fractions of the checkpoint-all peak."""
+"""Budgets that are compared by default, as `Ways.budget_bytes` takes them."""
+
+BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
+"""What pictures say of `Cell.ram_fraction`."""
 
 COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
 """Schedulers that are compared by default: all but the one for small problems only."""
@@ -73,7 +82,7 @@ class Task:
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
         room, ways = load_room(settings, warn, costs_from(self.db))
-        return room, ways.mapped(MODELS_AS[self.model_as])
+        return room, modelled_as(ways, self.model_as)
 
 
 @dataclass(frozen=True)
@@ -84,8 +93,9 @@ class Cell:
         board, model, batch, model_as: what is scheduled.
         deadline_factor: upper bound on a step's time as a multiple of checkpoint-all's, or None.
         deadline_s: the same in seconds.
-        ram_fraction: the budget as a fraction of the checkpoint-all peak.
-        ram_bytes: the budget.
+        ram_fraction: the budget as a fraction of what keeping everything takes beside what is
+            never free.
+        ram_bytes: the budget: what the arena may occupy.
         scheduler: which scheduler.
         status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
         reason: why there is no plan; empty where there is one.
@@ -169,7 +179,7 @@ class Comparison:
         """
         warnings: list[str] = []
         room, ways = task.load(warnings.append)
-        everything = checkpoint_all_schedule(ways.every)
+        everything = checkpoint_all_schedule(ways.every).beside(ways.every.resident_bytes)
         if deadline_factor is not None:
             deadline_s = deadline_factor * checkpoint_all_schedule(ways.lean).time_s
             ways = ways.mapped(partial(replace, deadline_s=deadline_s))
@@ -178,7 +188,7 @@ class Comparison:
 
     def cells(
         self,
-        fractions: Sequence[float],
+        fractions: Sequence[float | Fraction],
         schedulers: Sequence[str],
         options: SolveOptions,
         work_limit: float = 10.0,
@@ -190,7 +200,7 @@ class Comparison:
         that knew a plan, its cell comes last, before KeyboardInterrupt.
 
         Args:
-            fractions: budgets, as fractions of the checkpoint-all peak.
+            fractions: budgets, as `Ways.budget_bytes` takes them.
             schedulers: keys of `poetfw.schedule.SCHEDULERS`.
             options: how to solve.
             work_limit: units of work of each solve.
@@ -203,13 +213,13 @@ class Comparison:
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
-            ram_bytes = min(LARGEST_BYTES, int(fraction * self.everything.peak_bytes))
-            ways = self.ways.mapped(partial(replace, ram_bytes=ram_bytes))
+            ram_bytes = self.ways.budget_bytes(fraction)
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
-                cell = self._blank(ways.lean, fraction, name)
+                cell = self._blank(ram_bytes, float(fraction), name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
                 work = Work(work_limit, Deadline(time_limit_s))
                 try:
+                    ways = self.ways.within(ram_bytes)
                     schedule = solve_ways(ways, name, options, known, work)
                 except UnsuitableError as error:
                     yield replace(cell, status=UNSUITABLE, reason=error.reason)
@@ -223,13 +233,13 @@ class Comparison:
                     plans[name] = schedule.plan
                     yield self._filled(cell, schedule, work.deadline)
 
-    def _blank(self, problem: ScheduleProblem, fraction: float, scheduler: str) -> Cell:
+    def _blank(self, ram_bytes: int, fraction: float, scheduler: str) -> Cell:
         return Cell(
             **asdict(self.task),
             deadline_factor=self.deadline_factor,
-            deadline_s=problem.deadline_s,
+            deadline_s=self.ways.lean.deadline_s,
             ram_fraction=fraction,
-            ram_bytes=problem.ram_bytes,
+            ram_bytes=ram_bytes,
             scheduler=scheduler,
             status=Status.INFEASIBLE,
         )
@@ -238,7 +248,7 @@ class Comparison:
         return replace(
             cell,
             status=schedule.status,
-            answer=ScheduleSummary.of(schedule),
+            answer=ScheduleSummary.of(schedule).beside(self.ways.lean.resident_bytes),
             time_limited=deadline.decided,
             solve_time_s=deadline.elapsed_s,
         )

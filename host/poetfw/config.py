@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,11 @@ from poetfw.reading import read_bytes
 FILE = "poetfw.toml"
 
 _LARGEST_FILE_BYTES = 256 * 1024
+
+
+def has_config(folder: Path) -> bool:
+    """True where a folder has a `poetfw.toml`, readable or not."""
+    return os.path.lexists(folder / FILE)
 
 
 def read_config(

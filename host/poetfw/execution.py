@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import Board, Machine, Twin, load_board
-from poetfw.devices import SILENCE_S, Event, RunLog, emulator_of, run_firmware
+from poetfw.devices import Event, RunLog, emulator_of, run_firmware
 from poetfw.errors import ConfigError, OutputError
 from poetfw.firmware import (
     IMAGE,
@@ -22,6 +22,7 @@ from poetfw.firmware import (
 from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
 from poetfw.ir import Tensor
 from poetfw.ops import Array
+from poetfw.option_values import SILENCE_S
 from poetfw.pipeline import REPORT
 from poetfw.report import BuildReport, Stages, read_stages
 

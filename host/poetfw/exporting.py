@@ -22,16 +22,14 @@ from poetfw.firmware import (
     render_weights,
     write_project,
 )
-from poetfw.firmware.export import LONGEST_NAME, NAME, ExportFacts, export_library
+from poetfw.firmware.export import LONGEST_NAME, ExportFacts, export_library
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import WorkersPlan
 from poetfw.ops import Array
+from poetfw.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS
 from poetfw.pipeline import REPORT
 from poetfw.report import BuildReport, Stages, read_stages
 from poetfw.schedule import StepKind
-
-WEIGHTS = ("initial", "trained", "none")
-"""Which weights an exported library may hold."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN = frozenset(
@@ -55,14 +53,14 @@ class ExportSettings:
     """What a user may set for an export.
 
     Attributes:
-        form: one of `poetfw.firmware.export.FORMATS`.
+        form: one of `poetfw.option_values.EXPORTS`.
         name: what the library is called.
-        weights: one of `WEIGHTS`.
+        weights: one of `poetfw.option_values.EXPORTED_WEIGHTS`.
     """
 
     form: str
-    name: str = NAME
-    weights: str = "initial"
+    name: str = EXPORTED_NAME
+    weights: str = EXPORTED_WEIGHTS[0]
 
 
 def export_project(project: Path, target: Path, settings: ExportSettings) -> tuple[str, ...]:

@@ -6,9 +6,13 @@ from __future__ import annotations
 import errno
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LARGEST_FILE_BYTES = 1 << 25
 """A file of text, such as JSON or CSV, may have so many bytes."""
@@ -32,13 +36,62 @@ def read_bytes(path: Path, most_bytes: int = LARGEST_FILE_BYTES) -> bytes:
     return content
 
 
+_EXPECTED = {
+    "assertion_error": "{error}",
+    "bool": "true or false was expected",
+    "datetime": "a date and time was expected",
+    "datetime_from_date": "a date and time was expected",
+    "dataclass": "an object was expected",
+    "dict": "an object was expected",
+    "enum": "{expected} was expected",
+    "extra_forbidden": "there is no such key",
+    "finite_number": "a finite number was expected",
+    "float": "a number was expected",
+    "greater_than": "a number above {gt:g} was expected",
+    "greater_than_equal": "{ge:g} or more was expected",
+    "int": "an integer was expected",
+    "is_instance_of": "another value was expected",
+    "json_invalid": "not JSON: {error}",
+    "json_type": "JSON was expected",
+    "less_than": "a number below {lt:g} was expected",
+    "less_than_equal": "{le:g} or less was expected",
+    "list": "a list was expected",
+    "literal_error": "{expected} was expected",
+    "mapping": "an object was expected",
+    "missing": "it is missing",
+    "model": "an object was expected",
+    "none_required": "nothing was expected",
+    "string": "a text was expected",
+    "string_pattern_mismatch": "a text of the pattern {pattern} was expected",
+    "string_too_long": "at most {max_length} characters were expected",
+    "string_too_short": "at least {min_length} characters were expected",
+    "too_long": "at most {max_length} entries were expected",
+    "too_short": "at least {min_length} entries were expected",
+    "tuple": "a list was expected",
+    "unexpected_keyword_argument": "there is no such key",
+    "union_tag_invalid": "one of {expected_tags} was expected",
+    "value_error": "{error}",
+}
+"""What was expected of a value, by the kind of error that pydantic found."""
+
+_SUFFIX = re.compile(r"_(type|attributes_type|exact_type|parsing|parsing_size|from_float)")
+
+
 def expected(detail: Mapping[str, Any]) -> str:
-    """What pydantic says was expected of a value, without the names of classes.
+    """What was expected of a value.
 
     Args:
-        detail: one of the errors that a `ValidationError` lists.
+        detail: one of the errors that pydantic's `ValidationError` lists.
     """
-    return "an object was expected" if detail["type"] == "model_type" else str(detail["msg"])
+    kind = detail["type"]
+    text = _EXPECTED.get(kind) or _EXPECTED.get(_SUFFIX.sub("", kind), "another value was expected")
+    return text.format_map(detail.get("ctx", {}))
+
+
+def first_flaw(error: ValidationError) -> str:
+    """The first thing that is wrong with a document: where, and what was expected."""
+    detail = error.errors(include_url=False)[0]
+    return f"at {'.'.join(map(str, detail['loc'])) or 'the top level'}: {expected(detail)}"
 
 
 def parse_json(text: str | bytes) -> Any:

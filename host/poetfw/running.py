@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import Board
-from poetfw.devices import SILENCE_S, RunLog, emulator_of
+from poetfw.devices import RunLog, emulator_of
 from poetfw.errors import ConfigError, DeviceError, OutputError
 from poetfw.execution import BuiltProject, OnEvent, execute
 from poetfw.firmware import (
@@ -25,6 +25,7 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import PartnerPlan
+from poetfw.option_values import SILENCE_S
 from poetfw.pipeline import Progress
 from poetfw.report import Evaluation, RunReport, Verification
 from poetfw.verification import Run, verify

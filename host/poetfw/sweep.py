@@ -26,6 +26,7 @@ from pydantic import TypeAdapter
 
 from poetfw.boards import load_board
 from poetfw.comparison import (
+    BUDGET_AXIS,
     Cell,
     Comparison,
     Task,
@@ -41,7 +42,7 @@ from poetfw.reading import parse_json, read_bytes
 from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _LARGEST_FILE_BYTES = 1 << 28
 _ABLATION = {
     "poet-remat-off": "paging only",
@@ -57,7 +58,7 @@ class Point:
     Attributes:
         task: what is scheduled.
         deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
-        ram_fraction: the budget as a fraction of the checkpoint-all peak.
+        ram_fraction: the budget, as `Ways.budget_bytes` takes it.
     """
 
     task: Task
@@ -326,7 +327,7 @@ def draw_plots(cells: Sequence[Cell], kind: str) -> dict[str, bytes]:
     ablation: energy over the deadline with paging only, remat only, and both.
     capuchin: energy over RAM, POET's against Capuchin's, at the loosest deadline.
     """
-    ram, energy = "budget / checkpoint-all peak", "energy overhead (%)"
+    ram, energy = BUDGET_AXIS, "energy overhead (%)"
     pictures = {
         "energy": (_over_ram(cells), ram),
         "ablation": (_ablation(cells), "deadline / checkpoint-all time"),

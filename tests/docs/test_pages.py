@@ -27,7 +27,7 @@ from docs.pages import (
     read,
     split,
 )
-from poetfw.cli.main import cli
+from poetfw.cli.main import COMMANDS
 from poetfw.report import BuildReport
 from poetfw.schedule import SCHEDULERS, ScheduleSummary
 from system.commands import needs_twin, succeed
@@ -412,13 +412,13 @@ def code_of(page: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_option_on_a_page_exists(page: str) -> None:
-    known = options_of_others().union(*map(options_of, cli.commands.values()))
+    known = options_of_others().union(*map(options_of, COMMANDS.values()))
     for code in code_of(page):
         program, *words = code.split()
         flags = {word.partition("=")[0] for word in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
         if program == "poetfw" and words and not words[0].startswith("-"):
-            assert words[0] in cli.commands, code
-            assert flags <= options_of(cli.commands[words[0]]), code
+            assert words[0] in COMMANDS, code
+            assert flags <= options_of(COMMANDS[words[0]]), code
         elif program == "poetfw" or code.startswith("-") or "benchmarks/" in code:
             assert flags <= known, code
 

@@ -214,7 +214,8 @@ def _link(build: Build, folder: Path, elf: Path) -> None:
     }[build.compiler]
     command += [*machine, *C_FLAGS, build.level, "-ffreestanding", *INCLUDES, "-DPOET_SHAPES_H"]
     command += [f"-D{name}={value}" for name, value in told.items()]
-    subprocess.run([*command, "-c", *map(str, sources)], cwd=folder, check=True)
+    for source in sources:  # one at a time, as ccache keeps them
+        subprocess.run([*command, "-c", str(source)], cwd=folder, check=True)
     objects = [str(folder / f"{source.stem}.o") for source in sources]
     link = ("-nostdlib", f"-Wl,-Ttext={CODE:#x},-e,memcpy", "-lgcc", "-o", str(elf))
     subprocess.run(["arm-none-eabi-gcc", *machine, *objects, *link], check=True)

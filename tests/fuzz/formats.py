@@ -402,6 +402,13 @@ def _add_node(random: Random, model: onnx.ModelProto, name: str) -> None:
             node.attribute.append(_attribute(random, attribute.name, int(attribute.type.value)))
     target = random.choice(graph.node[at:])
     graph.node.insert(at, node)
+    if random.random() < 0.3:  # rules look whether a bias follows
+        bias = _constant(random)
+        bias.name = f"{name} bias"
+        graph.initializer.append(bias)
+        total = f"{name} total"
+        graph.node.insert(at + 1, helper.make_node("Add", [outputs[0], bias.name], [total], total))
+        outputs[0] = total
     if target.input:
         target.input[0] = outputs[0]
 

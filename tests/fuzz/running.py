@@ -24,9 +24,10 @@ from types import FrameType
 
 from fuzz import formats
 from fuzz.serial_line import open_scripted
-from poetfw import pipeline, sweep
+from poetfw import pipeline, planning, sweep
 from poetfw.boards import Board
-from poetfw.cli import desk, listing, main, output
+from poetfw.cli import main, output
+from poetfw.devices import link
 from poetfw.models import Model
 from poetfw.planning import RamNeeds
 
@@ -70,8 +71,8 @@ class Worker:
         (folder / "home").mkdir()
         sys.dont_write_bytecode = True  # of what a case imports first, beside its source
         sweep.local_processes = _in_this_process  # type: ignore[assignment]
-        desk.open_port = open_scripted  # type: ignore[assignment]
-        listing.ram_needs = _remembered(listing.ram_needs)
+        link.open_port = open_scripted  # type: ignore[assignment]
+        planning.ram_needs = _remembered(planning.ram_needs)
         self._draw_pictures = pipeline.draw_pictures
         self._built = folder / "built"
         sys.addaudithook(self._watch)

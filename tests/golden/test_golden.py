@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
@@ -17,28 +18,70 @@ from poetfw.firmware import GENERATED
 from poetfw.firmware.library import HEADER, statuses
 from poetfw.firmware.project import template_environment
 from poetfw.firmware.views import Define
-from poetfw.pipeline import plan_build
-from poetfw.planning import BuildSettings
+from poetfw.pipeline import plan_build, plan_devices_build, plan_partners_build
+from poetfw.planning import BuildSettings, DevicesBuildSettings
+from poetfw.schedule.devices import DevicesAnswer
+from unit.workers.device_plans import PAIR, any_plan, case_of
 
 HERE = Path(__file__).parent
 
-PROJECTS = {
-    "mlp-keep-everything": BuildSettings(
-        board="nrf52840", model="mlp", batch=4, ram_bytes=200_000, scheduler="checkpoint-all"
+Files = Mapping[str, bytes]
+
+
+def on_one_device(settings: BuildSettings) -> Files:
+    return plan_build(settings, progress=lambda text: None).project.files
+
+
+def on_two(**settings: bool) -> Files:
+    """A plan that computes again and copies both ways, whatever a search would find."""
+    case = case_of("mlp")
+    plan = any_plan(case.problem, 6)
+    answer = DevicesAnswer(plan, case.problem.tensor_bytes)
+    several = DevicesBuildSettings(PAIR, followed=answer, **settings)
+    one = BuildSettings(board="", model="mlp", batch=4)
+    if not several.apart:
+        return plan_devices_build(one, several, progress=lambda text: None).project.files
+    built = plan_partners_build(one, several, progress=lambda text: None)
+    return {
+        f"{name}/{path}": content
+        for name, build in built.partners.items()
+        for path, content in build.project.files.items()
+    }
+
+
+PROJECTS: dict[str, Callable[[], Files]] = {
+    "mlp-keep-everything": lambda: on_one_device(
+        BuildSettings(
+            board="nrf52840", model="mlp", batch=4, ram_bytes=200_000, scheduler="checkpoint-all"
+        )
     ),
-    "digits-cnn-paged": BuildSettings(
-        board="nrf52840", batch=4, ram_bytes=48_000, scheduler="poet-remat-off"
+    "digits-cnn-paged": lambda: on_one_device(
+        BuildSettings(board="nrf52840", batch=4, ram_bytes=48_000, scheduler="poet-remat-off")
     ),
+    "mlp-paged-and-recomputed": lambda: on_one_device(
+        BuildSettings(board="nrf52840", model="mlp", batch=4, ram_bytes=55_300, work_limit=0.5)
+    ),
+    "mlp-threads-in-turn": on_two,
+    "mlp-threads-at-once": lambda: on_two(parallel=True),
+    "mlp-apart": lambda: on_two(apart=True),
 }
+WHOLE = ("mlp-keep-everything", "digits-cnn-paged")
+"""Of the other projects, only what differs by the plan."""
+
+
+def is_pinned(path: str, whole: bool) -> bool:
+    own = path.removeprefix("linux-big/").removeprefix("linux-small/")
+    if not whole:
+        return own in {f"{GENERATED}/{name}" for name in ("plan.h", "plan.c", "train_step.c")}
+    return own.startswith((f"{GENERATED}/", "ld/")) or own in (HEADER, "platformio.ini")
 
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
-    build = plan_build(PROJECTS[name], progress=lambda text: None)
     written = {
         path: content.decode()
-        for path, content in build.project.files.items()
-        if path.startswith((f"{GENERATED}/", "ld/")) or path in (HEADER, "platformio.ini")
+        for path, content in PROJECTS[name]().items()
+        if is_pinned(path, name in WHOLE)
     }
     folder = HERE / name
     if request.config.getoption("--update-golden"):
@@ -61,6 +104,20 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
             reviewed[path].splitlines(), written[path].splitlines(), path, path, lineterm=""
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("mlp-paged-and-recomputed", ("poet_page_out_begin(", "poet_page_in_begin(", "(again)")),
+        ("mlp-threads-in-turn", ("poet_copy(", "poet_wait_for(", "(again)")),
+        ("mlp-threads-at-once", ("poet_copy(", "poet_wait_for(", "(again)")),
+        ("mlp-apart", ("POET_STOP_FOR(", "to linux-", "from linux-")),
+    ],
+)
+def test_the_reviewed_code_has_what_it_is_there_for(name: str, texts: tuple[str, ...]) -> None:
+    code = "".join(path.read_text() for path in (HERE / name).rglob("train_step.c"))
+    assert [text for text in texts if text not in code] == []
 
 
 @pytest.mark.parametrize("name", ["poetfw.h", "status_text.c"])

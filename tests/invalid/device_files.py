@@ -221,7 +221,7 @@ CASES: tuple[Case, ...] = (
         "plan_of_one_device",
         f"{ON_TWO} --replay answer.json",
         1,
-        ("plan.0.device: Field required",),
+        ("plan.0.device: it is missing",),
         both(
             both(device("a"), SOUND),
             text("answer.json", '{"plan": [{"step": "compute", "node": "fc1"}]}'),

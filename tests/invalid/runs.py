@@ -86,13 +86,13 @@ CASES = (
         "run before build",
         "run --board linux",
         1,
-        ("build/linux holds no complete build of poetfw", "run `poetfw build` first"),
+        ("there is no build in build/linux", "run `poetfw build` first"),
     ),
     Case(
         "run in a foreign folder",
         "run --board linux --out photos",
         1,
-        ("photos holds no complete build of poetfw",),
+        ("there is no build in photos",),
         text("photos/a.jpg", ""),
     ),
     run(
@@ -305,31 +305,31 @@ CASES = (
     run(
         "report is no JSON",
         1,
-        ("holds no complete build of poetfw: build.json is missing or malformed",),
+        ("build.json is not what `poetfw build` wrote: at the top level: not JSON",),
         changed("build.json", lambda b: b[:-9]),
     ),
     run(
         "report nested beyond measure",
         1,
-        ("build.json is missing or malformed",),
+        ("build.json is not what `poetfw build` wrote: at the top level: not JSON",),
         changed("build.json", lambda b: b"[" * 100_000),
     ),
     run(
         "report of another type",
         1,
-        ("build.json is missing or malformed",),
+        ("build.json is not what `poetfw build` wrote: at batch: an integer was expected",),
         changed("build.json", put("batch", value="8")),
     ),
     run(
         "report with a batch of 0",
         1,
-        ("build.json is missing or malformed",),
+        ("build.json is not what `poetfw build` wrote: at batch: a number above 0",),
         changed("build.json", put("batch", value=0)),
     ),
     run(
         "report with an unknown key",
         1,
-        ("build.json is missing or malformed",),
+        ("build.json is not what `poetfw build` wrote: at more: there is no such key",),
         changed("build.json", put("more", value=1)),
     ),
     run(

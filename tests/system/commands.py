@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the command line as a user does: in a process of its own."""
+"""Runs the command line as a user does: in a process of its own, forked or begun anew."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from system import fork
 
 needs_twin = pytest.mark.skipif(
     shutil.which("qemu-system-arm") is None or shutil.which("arm-none-eabi-gcc") is None,
@@ -37,19 +40,30 @@ class Result:
 
 
 def poetfw(*arguments: str | Path, cwd: Path, timeout_s: float = 300, **environment: str) -> Result:
-    """Run `poetfw`; the interpreter and its packages are those of the tests."""
-    command = [sys.executable, "-m", "poetfw.cli.main", *map(str, arguments)]
+    """Run `poetfw`; the interpreter and its packages are those of the tests.
+
+    A variable of Python's own takes effect only where an interpreter begins: then one does.
+    """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("POETFW_")}
-    result = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**inherited, **environment},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    return Result(result.returncode, result.stdout, result.stderr)
+    variables = {**inherited, **environment}
+    words = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        if any(name.startswith("PYTHON") for name in environment):
+            command = [sys.executable, "-m", "poetfw.cli.main", *words]
+            with out.open("wb") as stdout, err.open("wb") as stderr:
+                code = subprocess.run(
+                    command,
+                    cwd=cwd,
+                    env=variables,
+                    stdout=stdout,
+                    stderr=stderr,
+                    timeout=timeout_s,
+                    check=False,
+                ).returncode
+        else:
+            code = fork.run(words, cwd, variables, (out, err), timeout_s)
+        return Result(code, out.read_text(), err.read_text())
 
 
 def succeed(*arguments: str | Path, cwd: Path, **environment: str) -> Any:

@@ -16,6 +16,9 @@ import pytest
 
 from system.commands import poetfw, succeed
 
+RESIDENT = 53_088
+"""Bytes of the mlp's parameters and momenta, its loss and metric, and the page buffer."""
+
 SMALL = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--work-limit", "1")
 
 
@@ -30,9 +33,9 @@ def test_compare_says_what_each_scheduler_costs(tmp_path: Path) -> None:
     assert ("poet-algorithm-1", 0.7) not in cells
     for cell in cells.values():
         assert (cell["energy_j"] is None) == bool(cell["reason"])
-        assert cell["ram_bytes"] == int(
-            cell["ram_fraction"] * found["checkpoint_all"]["peak_bytes"]
-        )
+        shared = found["checkpoint_all"]["peak_bytes"] - RESIDENT
+        assert cell["ram_bytes"] == RESIDENT + int(cell["ram_fraction"] * shared)
+        assert cell["peak_bytes"] is None or RESIDENT < cell["peak_bytes"] <= cell["ram_bytes"]
     with (tmp_path / "cells.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(cells)
@@ -48,6 +51,26 @@ def test_compare_prints_a_table_with_reasons(tmp_path: Path) -> None:
     assert "\\n" not in result.stdout
     assert "costs: analytic" in result.stdout
     assert "checkpoint-all at 0.8: " in result.stdout
+
+
+def test_compare_schedule_and_build_have_one_energy_at_one_budget(tmp_path: Path) -> None:
+    ram = ("--ram", "57.5K")
+    compared = succeed("compare", *SMALL, "--schedulers", "poet", *ram, cwd=tmp_path)
+    scheduled = succeed("schedule", *SMALL, *ram, cwd=tmp_path)
+    build = ("build", *SMALL, *ram, "--generate-only", "--out", "built")
+    built = succeed(*build, cwd=tmp_path)
+    (cell,) = compared["cells"]
+    assert cell["ram_bytes"] == scheduled["ram_bytes"] == built["budget_bytes"] == 58_880
+    assert cell["energy_j"] == scheduled["energy_j"] == built["schedule"]["energy_j"]
+    assert compared["checkpoint_all"]["peak_bytes"] == built["checkpoint_all_peak_bytes"]
+    for answer in (cell, scheduled, built["schedule"]):
+        assert 57_184 <= answer["peak_bytes"] <= 58_880
+    table = poetfw("compare", *SMALL, "--schedulers", "poet", *ram, cwd=tmp_path).stdout
+    assert "58,880 B" in table
+    assert f"{1e3 * built['schedule']['energy_j']:.3f} mJ" in table
+    wrong = poetfw("compare", *SMALL, *ram, "--fractions", "0.5", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "--ram and --fractions both set the budgets" in wrong.stderr
 
 
 def test_the_papers_model_can_be_asked_for(tmp_path: Path) -> None:

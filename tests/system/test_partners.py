@@ -437,7 +437,7 @@ BUILD_AGAIN = "run `poetfw build` again"
         (leave_uncompiled, 1, "linux-small was generated but not compiled", "to its end"),
         (change_messages, 1, "linux-big is of another build than its partners", BUILD_AGAIN),
         (lose("linux-small/plan.json"), 1, "linux-small: a stage file is missing", BUILD_AGAIN),
-        (lose("linux-big/build.json"), 1, "linux-big holds no complete build", "poetfw build"),
+        (lose("linux-big/build.json"), 1, "there is no build in", "poetfw build"),
         (lose("partners.json"), 1, "holds no complete build", "poetfw build"),
     ],
 )

@@ -18,14 +18,14 @@ class Finder:
         if name == {module!r}:
             os.kill(os.getpid(), signal.{number})
 sys.meta_path.insert(0, Finder)
-sys.argv = ["poetfw", "profile", {option!r}]
+sys.argv = ["poetfw", "profile", "--board", "nrf52840", {option!r}]
 from poetfw.cli.entry import main
 main()
 """
 
 
 @pytest.mark.parametrize("module", ["click", "numpy", "poetfw.cli.main"])
-@pytest.mark.parametrize(("number", "option"), [("SIGINT", "--json"), ("SIGTERM", "--help")])
+@pytest.mark.parametrize(("number", "option"), [("SIGINT", "--json"), ("SIGTERM", "--report")])
 def test_whoever_stops_it_while_it_loads_ends_it(module: str, number: str, option: str) -> None:
     assert hasattr(signal, number)
     source = INTERRUPTED.format(module=module, number=number, option=option)

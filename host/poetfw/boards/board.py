@@ -259,6 +259,11 @@ class Board:
         threads = self.compute.threads
         return self.core if threads == 1 else f"{self.core}, {threads} threads"
 
+    @property
+    def unreserved_bytes(self) -> int:
+        """RAM for arena and static data: without what a bootloader and the stack take."""
+        return self.ram_bytes - self.reserved_ram_bytes - self.stack_bytes
+
     def with_threads(self, threads: int | None) -> Board:
         """The board with another number of threads; itself where that is None.
 

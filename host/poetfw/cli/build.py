@@ -6,11 +6,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from poetfw.boards import Board, load_board
 from poetfw.cli import output
 from poetfw.cli.devices import (
     followed,
@@ -40,27 +39,13 @@ from poetfw.cli.options import (
     training_options,
     typed_options,
 )
-from poetfw.devices import choose_environment
-from poetfw.firmware import check_output_folder
 from poetfw.limits import Deadline
-from poetfw.pipeline import (
-    compile_build,
-    plan_build,
-    plan_devices_build,
-    plan_partners_build,
-    write_build,
-    write_partners,
-)
-from poetfw.planning import (
-    BuildSettings,
-    DevicesBuildSettings,
-    board_of_devices,
-    boards_of_partners,
-    costs_from,
-    database_for,
-    read_device,
-)
-from poetfw.report import BuildReport
+from poetfw.settings import BuildSettings
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board
+    from poetfw.planning import DevicesBuildSettings
+    from poetfw.report import BuildReport
 
 
 @click.command(
@@ -102,7 +87,7 @@ from poetfw.report import BuildReport
     "--ram",
     "ram_bytes",
     type=Bytes(1),
-    metavar="BYTES",
+    metavar="SIZE",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
 )
 @option(
@@ -198,6 +183,19 @@ def build(
     **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
+    from poetfw.boards import load_board
+    from poetfw.devices import choose_environment
+    from poetfw.firmware import check_output_folder
+    from poetfw.pipeline import compile_build, plan_build, plan_devices_build, write_build
+    from poetfw.planning import (
+        DevicesBuildSettings,
+        board_of_devices,
+        boards_of_partners,
+        costs_from,
+        database_for,
+        read_device,
+    )
+
     end = command_deadline(time_limit)
     if (board is None) is (devices is None):
         missing = "Missing option '--board': " if board is None else ""
@@ -260,6 +258,10 @@ def _build_apart(
     as_json: bool,
 ) -> None:
     """Build a program for each of several devices."""
+    from poetfw.devices import choose_environment
+    from poetfw.firmware import check_output_folder
+    from poetfw.pipeline import compile_build, plan_partners_build, write_partners
+
     folder = out if out is not None else Path("build") / "-".join(boards)
     for project in (folder, *(folder / name for name in boards)):
         check_output_folder(project)

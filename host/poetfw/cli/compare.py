@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import click
 from poetfw.cli import output
 from poetfw.cli.devices import compare_on_devices
 from poetfw.cli.options import (
+    Bytes,
     OutputFile,
     Positive,
     command_deadline,
@@ -26,7 +28,7 @@ from poetfw.cli.options import (
     solver_option,
     typed_options,
 )
-from poetfw.models import DEFAULT_MODEL
+from poetfw.option_values import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from poetfw.comparison import Cell, Comparison
@@ -49,6 +51,21 @@ def parse_numbers(
     return tuple(Positive().convert(part, parameter, context) for part in parts)
 
 
+def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
+    """Refuse budgets above what keeping everything takes: all have the same plan, with no overhead.
+
+    Raises:
+        BadParameter: one is.
+    """
+    for fraction in fractions or ():
+        if fraction > 1:
+            raise click.BadParameter(
+                f"{fraction:g} is above 1: with a budget of 1 everything is kept already.",
+                click.get_current_context(),
+                param_hint="'--fractions'",
+            )
+
+
 @click.command(epilog=_EPILOG)
 @option(
     "--board",
@@ -61,14 +78,27 @@ def parse_numbers(
     metavar="FILE.toml,...|FILE.json",
     help="Instead of a board: several devices, together and each alone, in turn and at once.",
 )
-@option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE.pt2|FILE.onnx")
+@option(
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    metavar="NAME|FILE.pt2|FILE.onnx",
+)
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @option(
     "--fractions",
     callback=parse_numbers,
     metavar="F,...",
-    help="Budgets as fractions of the checkpoint-all peak; with --devices one for each.  "
-    "[default: 0.2 to 0.9; with --devices what they have]",
+    help="Budgets as fractions of what keeping everything takes beside what never leaves RAM; "
+    "with --devices one for each.  [default: 0.2 to 0.9; with --devices what they have]",
+)
+@option(
+    "--ram",
+    "ram_bytes",
+    type=Bytes(1),
+    multiple=True,
+    metavar="SIZE",
+    help="Instead: a budget of the arena, as `poetfw build` takes it; may be given repeatedly.",
 )
 @schedulers_option
 @option(
@@ -101,6 +131,7 @@ def compare(
     model: str,
     batch: int,
     fractions: tuple[float, ...] | None,
+    ram_bytes: tuple[int, ...],
     schedulers: tuple[str, ...] | None,
     deadline_factor: float | None,
     costs: str | None,
@@ -120,6 +151,7 @@ def compare(
     keeps the cells that are done.
     """
     from poetfw.comparison import (
+        BUDGET_AXIS,
         COMPARED,
         FRACTIONS,
         Comparison,
@@ -147,10 +179,15 @@ def compare(
         )
     if board is None:
         raise click.UsageError("give either --board or --devices")
+    refuse_more_than_all(fractions)
+    if fractions is not None and "ram_bytes" in typed_options():
+        raise click.UsageError("--ram and --fractions both set the budgets: give one of them")
     names = tuple(dict.fromkeys(schedulers or COMPARED))
-    budgets = tuple(dict.fromkeys(fractions or FRACTIONS))
     task = Task(board, model, batch, model_as, database_for(board, costs, db))
     comparison = Comparison.of(task, deadline_factor)
+    budgets: tuple[float | Fraction, ...] = tuple(dict.fromkeys(fractions or FRACTIONS))
+    if ram_bytes and fractions is None:
+        budgets = tuple(map(comparison.ways.fraction_of, dict.fromkeys(ram_bytes)))
     for warning in comparison.warnings:
         output.warn(warning)
     options = SolveOptions(solver=solver)
@@ -170,9 +207,7 @@ def compare(
         replace_file(csv_file, to_csv(settled))
     if plot is not None:
         panel = Panel(f"{model} on {board}, batch {batch}", energy_lines(settled))
-        picture = draw_panels(
-            [panel], "budget / checkpoint-all peak", "energy overhead (%)", plot.suffix[1:]
-        )
+        picture = draw_panels([panel], BUDGET_AXIS, "energy overhead (%)", plot.suffix[1:])
         replace_file(plot, picture)
     if as_json:
         everything = comparison.everything
@@ -207,7 +242,8 @@ def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     task, everything = comparison.task, comparison.everything
     print_overheads(
         f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, "
-        "by budget",
+        "by budget and its share of what keeping everything takes beside "
+        f"{output.size(comparison.ways.lean.resident_bytes)} that never leave RAM",
         cells,
     )
     output.results.print(
@@ -226,7 +262,10 @@ def print_overheads(title: str, cells: Sequence[Cell]) -> None:
         [name, *(_overhead(row.get(fraction)) for fraction in fractions)]
         for name, row in by_scheduler.items()
     ]
-    columns = ["scheduler", *(f"{100 * fraction:.4g}%" for fraction in fractions)]
+    columns = ["scheduler", *(_budget(cells, fraction) for fraction in fractions)]
+    least = [_least_energy(cells, fraction) for fraction in fractions]
+    if len({_task(cell) for cell in cells}) == 1:
+        rows.append(["least energy of a step", *least])
     output.results.print(output.table(title, columns, rows))
     limited = sum(cell.time_limited for cell in cells)
     if limited:
@@ -236,6 +275,26 @@ def print_overheads(title: str, cells: Sequence[Cell]) -> None:
         )
     for line in _reasons(cells):
         output.results.print(output.escaped(line))
+
+
+def _task(cell: Cell) -> tuple[object, ...]:
+    return cell.board, cell.model, cell.batch, cell.deadline_factor
+
+
+def _budget(cells: Sequence[Cell], fraction: float) -> str:
+    """A column's budget: its share, and its bytes where they are those of all cells."""
+    sizes = {cell.ram_bytes for cell in cells if cell.ram_fraction == fraction}
+    share = f"{100 * fraction:.4g}%"
+    return f"{share}, {output.size(*sizes)}" if len(sizes) == 1 else share
+
+
+def _least_energy(cells: Sequence[Cell], fraction: float) -> str:
+    energies = [
+        cell.answer.energy_j
+        for cell in cells
+        if cell.ram_fraction == fraction and cell.answer is not None
+    ]
+    return f"{min(energies) * 1e3:.3f} mJ" if energies else "-"
 
 
 def _overhead(cell: Cell | None) -> str:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.options import OutputFile, db_option, json_option, option
-from poetfw.errors import listed
+from poetfw.errors import CostsError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
-@option("--board", metavar="NAME|FILE.toml[:STORAGE]", help="Only this board, and its fits.")
+@option(
+    "--board",
+    metavar="NAME|FILE.toml[:STORAGE]",
+    help="Only this board, and its fits.",
+)
 @option(
     "--model", metavar="NAME|FILE.pt2|FILE.onnx", help="Every op of this model's training, too."
 )
@@ -79,8 +83,9 @@ def costs(
     )
     from poetfw.firmware.case_version import case_version
     from poetfw.output_file import replace_file
-    from poetfw.planning import BuildSettings, derive_program, load_model
+    from poetfw.planning import derive_program, load_model
     from poetfw.report import draw_costs
+    from poetfw.settings import BuildSettings
 
     if model is not None and board is None:
         source = click.get_current_context().get_parameter_source("model")
@@ -113,6 +118,13 @@ def costs(
         program = derive_program(settings, load_model(settings))
         compared = compare_costs(program.training, known, measured)
         if plot is not None:
+            if all(op.measured_s is None for op in compared):
+                raise CostsError(
+                    f"no op of {model} at batch {settings.samples} was measured on {known.label}: "
+                    "there is nothing to draw",
+                    f"measure them: `poetfw profile --board {known.label} --model {model}`",
+                    f"name another database than {database.path} with --db",
+                )
             title = f"{model} on {known.label}, batch {settings.samples}: {measured.basis}"
             replace_file(plot, draw_costs(compared, title, plot.suffix[1:]))
     if as_json:

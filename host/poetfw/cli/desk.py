@@ -8,12 +8,10 @@ import functools
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from poetfw import on_board, remote, ring_files
-from poetfw.boards import load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
     OutputFile,
@@ -25,10 +23,10 @@ from poetfw.cli.options import (
     out_option,
     port_option,
 )
-from poetfw.devices import upload_firmware
-from poetfw.devices.link import Desk, Link, choose_port, console_lines, open_port, usb_ports
-from poetfw.devices.ssh import Host
-from poetfw.execution import BuiltProject, open_project
+
+if TYPE_CHECKING:
+    from poetfw.devices.link import Desk
+    from poetfw.execution import BuiltProject
 
 image_option = option(
     "--image",
@@ -46,6 +44,8 @@ def connected(
 
     It may say nothing for `silence_s`, as for `Link`.
     """
+    from poetfw.devices.link import Desk, Link, choose_port, open_port
+
     name = choose_port(port)
     if port is None:
         output.messages.print(f"port {output.escaped(name)}")
@@ -75,6 +75,12 @@ def flash(
     Firmware goes the way that PlatformIO has for the board. With --host, program and image go to a
     computer under Linux, by ssh.
     """
+    from poetfw import on_board, remote
+    from poetfw.devices import upload_firmware
+    from poetfw.devices.link import choose_port, usb_ports
+    from poetfw.devices.ssh import Host
+    from poetfw.execution import open_project
+
     if host is not None and (port is not None or storage):
         raise click.UsageError("--host copies program and image: it takes no --port, no --storage")
     if force and not storage:
@@ -112,6 +118,10 @@ def flash(
 @out_option
 def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
+    from poetfw.boards import load_board
+    from poetfw.devices.link import choose_port, console_lines, open_port
+    from poetfw.execution import open_project
+
     if board is not None:
         baud = load_board(board).console_baud
     else:
@@ -160,6 +170,9 @@ def pull(
 
     With --ring, fetch the samples that the board took itself: arrays x, y, labelled and id.
     """
+    from poetfw import on_board, ring_files
+    from poetfw.execution import open_project
+
     if image is not None and not ring:
         raise click.UsageError("--image goes with --ring: it is a storage image already")
     project = open_project(*built_folder(out, board), on_board=True)
@@ -199,6 +212,9 @@ def push(
     An array of booleans, labelled, may say which of them have a target. The oldest samples make
     room where there is none.
     """
+    from poetfw import on_board, ring_files
+    from poetfw.execution import open_project
+
     project = open_project(*built_folder(out, board), on_board=True)
     to_image = functools.partial(ring_files.push_to_image, project, file=file)
     to_board = functools.partial(on_board.push_ring, project, file=file)

@@ -9,7 +9,6 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.options import json_option
-from poetfw.devices.inventory import take_inventory
 
 
 @click.command(epilog="Example:  poetfw doctor")
@@ -17,21 +16,28 @@ from poetfw.devices.inventory import take_inventory
 def doctor(as_json: bool) -> int:
     """Say what this machine has and lacks, and the command that mends each lack.
 
-    Ends with exit code 3 where something is missing.
+    Ends with exit code 3 where something is missing that is not optional.
     """
+    from poetfw.devices.inventory import take_inventory
+
     with output.spinner() as progress:
         progress("looking around")
         findings = take_inventory()
     missing = [finding for finding in findings if finding.found is None]
+    required = [finding for finding in missing if finding.required]
     if as_json:
         output.print_json(
             {
                 "schema_version": 1,
-                "ok": not missing,
+                "ok": not required,
                 "findings": [asdict(finding) for finding in findings],
             }
         )
     else:
-        rows = [(f.name, f.found or "missing", f.needed_for, f.fix or "") for f in findings]
+        lack = {True: "missing", False: "missing, optional"}
+        rows = [(f.name, f.found or lack[f.required], f.needed_for, f.fix or "") for f in findings]
         output.results.print(output.table("This machine", ("", "found", "for", "fix"), rows))
-    return 3 if missing else 0
+        if optional := [f.name for f in missing if not f.required]:
+            said = "Everything required is here. " if not required else ""
+            output.results.print(f"{said}Optional parts that are missing: {', '.join(optional)}")
+    return 3 if required else 0

@@ -14,13 +14,13 @@ def main() -> None:
     """Load the command line, and run it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as where a shell runs it beside itself
-            signal.signal(number, _leave)
+            signal.signal(number, leave)
     from poetfw.cli import main as command
 
     command.main()
 
 
-def _leave(*_: object) -> None:
+def leave(*_: object) -> None:
     """End at once: nothing was begun, and an exception could get lost in what is being imported."""
     if "--json" in sys.argv[1:]:
         said = '{"error": {"message": "interrupted", "exit_code": %d, "try_next": [], "said": []}}'

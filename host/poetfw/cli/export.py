@@ -9,23 +9,22 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.options import Folder, json_option, option
-from poetfw.exporting import WEIGHTS, ExportSettings, export_project
-from poetfw.firmware.export import FORMATS
+from poetfw.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS, EXPORTS
 
 
 @click.command(epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
 @click.argument("project", type=Folder())
-@option("--as", "form", type=click.Choice(FORMATS), required=True, help="For what.")
+@option("--as", "form", type=click.Choice(EXPORTS), required=True, help="For what.")
 @option(
     "--name",
-    default=ExportSettings.name,
+    default=EXPORTED_NAME,
     show_default=True,
     help="What the library, its header and all its symbols are called.",
 )
 @option(
     "--weights",
-    type=click.Choice(WEIGHTS),
-    default=ExportSettings.weights,
+    type=click.Choice(EXPORTED_WEIGHTS),
+    default=EXPORTED_WEIGHTS[0],
     show_default=True,
     help="Which weights the library holds; trained ones are those of the last `poetfw run`.",
 )
@@ -45,6 +44,8 @@ def export(project: Path, form: str, name: str, weights: str, target: Path, as_j
 
     Each has examples, and a README that says how it is used.
     """
+    from poetfw.exporting import ExportSettings, export_project
+
     files = export_project(project, target, ExportSettings(form, name, weights))
     if as_json:
         output.print_json({"out_dir": str(target), "files": list(files)})

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from poetfw.boards import Board, Twin, list_boards
-from poetfw.cli import output
+from poetfw.cli import completion, output
 from poetfw.cli.options import json_option
 from poetfw.errors import BoardError, ModelError
-from poetfw.models import MODELS, Model, build_model
-from poetfw.planning import RamNeeds, ram_needs
+from poetfw.option_values import MODELS
 from poetfw.resources import boards_dir, user_boards_dir
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board, Twin
+    from poetfw.models import Model
+    from poetfw.planning import RamNeeds
 
 
 @click.command(epilog="Example:  poetfw boards --json")
@@ -24,6 +27,8 @@ def boards(as_json: bool) -> int:
 
     Ends with exit code 1 where a file of your own is no board that it can list.
     """
+    from poetfw.boards import list_boards
+
     refused: list[BoardError] = []
     known = list_boards(refused.append)
     if as_json:
@@ -89,15 +94,20 @@ def _twin(twin: Twin) -> str:
 @click.option(
     "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
 )
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.model)
 @json_option
 def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
     """List the built-in models, or those named, with the RAM that training takes.
 
-    The peak is that of the arena if everything is kept. The smallest RAM is what no schedule gets
-    below and, with paging, one gets down to, however slow that is: the board's stack and what else
-    is reserved, and the arena. The program's static data, some kilobytes, come on top.
+    The peak is that of the arena if everything is kept. The smallest budget is the least `--ram`
+    of a build: what no schedule gets below and, with paging, one gets down to, however slow that
+    is. A board has it if that much is left of its RAM beside the stack and what else is reserved;
+    the program's static data, some kilobytes, come off that, too.
     """
+    from poetfw.boards import list_boards
+    from poetfw.models import build_model
+    from poetfw.planning import ram_needs
+
     boards = list_boards(lambda error: output.warn(error.message))
     known: list[tuple[Model, RamNeeds | None]] = []
     for name in names or MODELS:
@@ -121,7 +131,7 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
         )
         for model, needs in known
     ]
-    columns = ("model", "parameters", "MACs", "peak", "smallest RAM", "boards that have it")
+    columns = ("model", "parameters", "MACs", "peak", "smallest budget", "boards that have it")
     output.results.print(output.table(f"Built-in models, batch {batch}", columns, rows))
 
 
@@ -134,13 +144,13 @@ def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dic
         "parameters": model.parameter_count,
         "macs": model.macs,
         "checkpoint_all_peak_bytes": needs.peak_bytes if needs else None,
-        "smallest_ram_bytes": {board.name: smallest.get(board.name) for board in boards},
+        "minimum_budget_bytes": {board.name: smallest.get(board.name) for board in boards},
         "boards": _fitting(needs, boards) if needs else [],
     }
 
 
 def _least(needs: RamNeeds) -> int:
-    """On the board that needs least beside the arena."""
+    """On the board by whose defaults training takes least."""
     return min(size for size in needs.smallest_bytes.values() if size is not None)
 
 
@@ -149,6 +159,6 @@ def _fitting(needs: RamNeeds, boards: Sequence[Board]) -> list[str]:
     fitting = []
     for board in boards:
         size = sizes[board.name]
-        if size is not None and size <= board.ram_bytes:
+        if size is not None and size <= board.unreserved_bytes:
             fitting.append(board.name)
     return fitting

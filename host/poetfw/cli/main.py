@@ -8,33 +8,19 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from types import FrameType
 
 import click
 from click.core import ParameterSource
 
 from poetfw import __version__
-from poetfw.cli import (
-    build,
-    compare,
-    costs,
-    desk,
-    doctor,
-    export,
-    listing,
-    output,
-    place,
-    plan_update,
-    profile,
-    run,
-    schedule,
-    sweep,
-    weights,
-)
-from poetfw.cli.entry import EXIT_INTERRUPTED
+from poetfw.cli import output
+from poetfw.cli.entry import EXIT_INTERRUPTED, leave
 from poetfw.cli.options import variable
-from poetfw.config import FILE, read_config
+from poetfw.config import FILE, has_config, read_config
 from poetfw.errors import ConfigError, PoetfwError
 from poetfw.limits import process_start_s
 
@@ -42,7 +28,60 @@ EXIT_USAGE = 2
 EXIT_INTERNAL = 70
 
 
+_MODULES = {
+    "boards": "listing",
+    "build": "build",
+    "compare": "compare",
+    "costs": "costs",
+    "doctor": "doctor",
+    "export": "export",
+    "export-weights": "weights",
+    "flash": "desk",
+    "models": "listing",
+    "monitor": "desk",
+    "place": "place",
+    "plan-update": "plan_update",
+    "profile": "profile",
+    "pull": "desk",
+    "push": "desk",
+    "run": "run",
+    "schedule": "schedule",
+    "sweep": "sweep",
+}
+"""Modules of this package with the commands, each a function of its command's name."""
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by their names; looking one up imports its module, and no other."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module = import_module(f"poetfw.cli.{_MODULES[name]}")
+        command: click.Command = getattr(module, name.replace("-", "_"))
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+class _Group(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return COMMANDS.get(cmd_name)
+
+
+COMMANDS = _Commands()
+
+
 @click.group(
+    cls=_Group,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example:  poetfw build --board nrf52840 && poetfw run --board nrf52840",
 )
@@ -57,12 +96,17 @@ def cli(context: click.Context) -> None:
     Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or
     verification, 5 infeasible, 70 internal error, 130 interrupted.
     """
-    options = {name: _options(command.params) for name, command in cli.commands.items()}
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return
+    if not has_config(Path()):
+        return
+    options = {name: _options(command.params) for name, command in COMMANDS.items()}
     settings = read_config(Path(), options)
     context.default_map = {
         name: {
             parameter.name: (values[key],) if parameter.multiple else values[key]
-            for parameter in cli.commands[name].params
+            for parameter in COMMANDS[name].params
             for key in (option.lstrip("-") for option in parameter.opts)
             if parameter.name is not None and key in values
         }
@@ -78,26 +122,6 @@ def _options(parameters: Sequence[click.Parameter]) -> dict[str, bool]:
         for flag in parameter.opts
         if flag.startswith("--")
     }
-
-
-cli.add_command(build.build)
-cli.add_command(run.run)
-cli.add_command(desk.flash)
-cli.add_command(desk.monitor)
-cli.add_command(desk.pull)
-cli.add_command(profile.profile)
-cli.add_command(desk.push)
-cli.add_command(export.export)
-cli.add_command(weights.export_weights)
-cli.add_command(schedule.schedule)
-cli.add_command(compare.compare)
-cli.add_command(sweep.sweep)
-cli.add_command(costs.costs)
-cli.add_command(place.place)
-cli.add_command(plan_update.plan_update)
-cli.add_command(listing.boards)
-cli.add_command(listing.models)
-cli.add_command(doctor.doctor)
 
 
 def main() -> None:
@@ -117,9 +141,9 @@ def main() -> None:
 def _run() -> int:
     as_json = "--json" in sys.argv[1:]
     try:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
+        signal.signal(signal.SIGTERM, _interrupt)  # ends as Ctrl-C does
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _interrupt)
         result = cli.main(standalone_mode=False, prog_name="poetfw", obj=process_start_s())
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
@@ -144,6 +168,15 @@ def _run() -> int:
         traceback.print_exc()
         output.messages.print("This is a bug in poetfw. Please report it with the lines above.")
         return EXIT_INTERNAL
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Interrupt a command; one that is still importing what it needs ends at once."""
+    while frame is not None and not output.began:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            leave()
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _refuse_usage(error: click.UsageError, as_json: bool) -> int:

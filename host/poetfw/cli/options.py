@@ -7,30 +7,40 @@ import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from poetfw.boards import Board, load_board
 from poetfw.cli import output
+from poetfw.cli.completion import BY_OPTION
 from poetfw.config import FILE as CONFIG_FILE
 from poetfw.errors import OutputError, listed
-from poetfw.firmware.project import MANIFEST
-from poetfw.importers import FEATURES
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
-from poetfw.ops import OPTIMIZERS
-from poetfw.ops.pace import LARGEST_COUNT
+from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
+from poetfw.option_values import (
+    COSTS,
+    DEFAULT_BATCH,
+    FEATURES,
+    LARGEST_BYTES,
+    LARGEST_COST,
+    LOSSES,
+    SCHEDULERS,
+)
 from poetfw.output_file import check_output_file
-from poetfw.planning import COSTS, DEFAULT_BATCH, BuildSettings
-from poetfw.schedule import LARGEST_BYTES, LARGEST_COST, SCHEDULERS
-from poetfw.training import LOSSES
+from poetfw.settings import BuildSettings
+from poetfw.sizes import parse_bytes
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Bytes(click.IntRange):
-    """A number of bytes that a machine may have."""
+    """A number of bytes that a machine may have, as 262144 or 256K."""
+
+    name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number.
@@ -38,6 +48,11 @@ class Bytes(click.IntRange):
         Raises:
             BadParameter: it is none, or out of range.
         """
+        if isinstance(value, str) and not value.startswith("-"):
+            try:
+                value = parse_bytes(value)
+            except ValueError as error:
+                self.fail(f"{error}.", param, ctx)
         number = int(super().convert(value, param, ctx))
         if number > LARGEST_BYTES:
             self.fail(f"{value} is more than {LARGEST_BYTES}, which no machine has.", param, ctx)
@@ -199,6 +214,8 @@ def option(
             variable is then POETFW_PLACE_OUT, and no key at the top of poetfw.toml sets it.
         settings: as click takes them.
     """
+    if "type" not in settings:
+        settings["shell_complete"] = BY_OPTION.get(flag)
     return click.option(flag, *more, envvar=variable(flag, command), **settings)
 
 
@@ -296,9 +313,7 @@ def training_options(command: _Command) -> _Command:
     """What is trained, and how: beside the model and the batch, all that decides a step's ops."""
     return _all_of(
         command,
-        option(
-            "--loss", type=click.Choice(tuple(LOSSES)), help="The loss.  [default: the model's]"
-        ),
+        option("--loss", type=click.Choice(LOSSES), help="The loss.  [default: the model's]"),
         option(
             "--class-weights",
             type=_Numbers(),
@@ -492,7 +507,7 @@ def scheduler_option(command: _Command) -> _Command:
     """--scheduler."""
     return option(
         "--scheduler",
-        type=click.Choice(tuple(SCHEDULERS)),
+        type=click.Choice(SCHEDULERS),
         default="poet",
         show_default=True,
         help="How to schedule recomputing and paging.",
@@ -507,7 +522,7 @@ def parse_schedulers(
     Raises:
         BadParameter: there is no such scheduler.
     """
-    known = click.Choice(tuple(SCHEDULERS))
+    known = click.Choice(SCHEDULERS)
     names = parse_names(context, parameter, value)
     return names and tuple(known.convert(name, parameter, context) for name in names)
 
@@ -596,10 +611,14 @@ def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]
         OutputError: neither folder nor board was given, and there is not one build alone in build/.
     """
     if board is not None:
+        from poetfw.boards import load_board
+
         known = load_board(board)
         return out_folder(out, known), known.label
     if out is not None:
         return out, None
+    from poetfw.firmware.project import MANIFEST
+
     builds = sorted(path.parent for path in Path("build").glob(f"*/{MANIFEST}"))
     if len(builds) == 1:
         return builds[0], None

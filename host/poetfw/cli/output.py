@@ -15,21 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
 
 from poetfw.errors import InfeasibleError, PoetfwError, cut
 from poetfw.limits import Deadline
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from poetfw.schedule import ScheduleSummary, SearchProgress, Tell
 
 _WIDEST = 10_000  # of tables in files and pipes, which have no edge
@@ -39,6 +31,9 @@ _NUMBER = re.compile(r"-|\d[\d,.e+-]*%?( \S+)?")
 
 results = Console(width=None if sys.stdout.isatty() else _WIDEST, soft_wrap=True, highlight=False)
 messages = Console(stderr=True, soft_wrap=True, highlight=False)
+
+began = False
+"""True once a command is at work that must end cleanly: since it first said what it does."""
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -104,6 +99,8 @@ def table(
         spare: columns that are left out where there is no room, the first before the others.
         width: how many characters it may take; None for what the terminal has.
     """
+    from rich.table import Table
+
     room = (results.width if width is None else width) - 1
     cells = {i: [row[i] for row in rows] for i in range(len(columns))}
     numeric = {i for i in cells if rows and all(map(_NUMBER.fullmatch, cells[i]))}
@@ -132,6 +129,8 @@ def table(
 
 def facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     """Names and values, one pair a line."""
+    from rich.table import Table
+
     result = Table(title=escaped(title), title_justify="left", show_header=False)
     for name, value in rows:
         result.add_row(escaped(name), escaped(value))
@@ -143,13 +142,17 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 @contextmanager
 def spinner() -> Iterator[Any]:
     """A line that says what is being done; yields the function that changes it."""
+    global began
+    began = True
     if not messages.is_terminal:
         yield lambda text: messages.print(f"{escaped(text)} …")
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=messages, transient=True) as progress:
-        task = progress.add_task("")
-        yield lambda text: progress.update(task, description=escaped(text))
+        task = progress.add_task("", visible=False)
+        yield lambda text: progress.update(task, description=escaped(text), visible=True)
 
 
 def search_log(update: Callable[[str], None], end: Deadline) -> Tell:
@@ -167,7 +170,9 @@ def search_log(update: Callable[[str], None], end: Deadline) -> Tell:
         known = "no plan yet"
         if progress.energy_j < math.inf:
             known = f"{progress.energy_j:.6g} J, gap {progress.gap:.3%}"
-        text = f"{progress.phase}: {known}, bound {progress.bound_j:.6g} J"
+        if progress.bound_j < math.inf:
+            known += f", bound {progress.bound_j:.6g} J"
+        text = f"{progress.phase}: {known}"
         if progress.energy_j < best_j:
             messages.print(f"{end.elapsed_s:7.1f} s  {escaped(text)}")
         if progress.phase != phase or messages.is_terminal:
@@ -180,13 +185,8 @@ def search_log(update: Callable[[str], None], end: Deadline) -> Tell:
 @contextmanager
 def progress_bar() -> Iterator[Any]:
     """A bar; yields the function `update(done, total, text)`."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    global began
+    began = True
     if not messages.is_terminal:
         shown, said = 0, ""
 
@@ -198,11 +198,29 @@ def progress_bar() -> Iterator[Any]:
 
         yield log
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=messages, transient=True) as progress:
-        task = progress.add_task("", total=None)
+        task = progress.add_task("", total=None, visible=False)
 
         def update(done: int, total: int, text: str) -> None:
-            progress.update(task, completed=done, total=total, description=escaped(text))
+            progress.update(
+                task, completed=done, total=total, description=escaped(text), visible=True
+            )
 
         yield update
 

@@ -21,6 +21,7 @@ from poetfw.cli.options import (
 )
 from poetfw.errors import InfeasibleError, ProblemError
 from poetfw.limits import Work
+from poetfw.sizes import parse_bytes
 
 if TYPE_CHECKING:
     from poetfw.memory.banks import Bank
@@ -37,15 +38,18 @@ def _parse_banks(
         BadParameter: a value is not NAME=LOWER:UPPER, its name or range is empty, or a name occurs
             twice.
     """
+    if not values:
+        return []
     from poetfw.memory.banks import Bank, check_banks
 
     banks = []
     for value in split_at_commas(context, parameter, values):
         name, _, extent = value.rpartition("=")
         lower, _, upper = extent.partition(":")
-        if not all(edge.isascii() and edge.isdigit() and len(edge) < 20 for edge in (lower, upper)):
-            raise click.BadParameter(f"{value!r} is not NAME=LOWER:UPPER, in bytes.")
-        banks.append(Bank(name, int(lower), int(upper)))
+        try:
+            banks.append(Bank(name, parse_bytes(lower), parse_bytes(upper)))
+        except ValueError as error:
+            raise click.BadParameter(f"{value!r:.80} is not NAME=LOWER:UPPER: {error}") from error
     try:
         check_banks(banks)
     except ProblemError as error:
@@ -58,7 +62,7 @@ def _parse_banks(
 @option(
     "--capacity",
     type=Bytes(0),
-    metavar="BYTES",
+    metavar="SIZE",
     help="What the arena may occupy.  [default: as little as possible]",
 )
 @option(

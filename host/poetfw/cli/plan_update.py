@@ -25,7 +25,7 @@ from poetfw.cli.options import (
     training_options,
 )
 from poetfw.limits import Deadline
-from poetfw.planning import BuildSettings
+from poetfw.settings import BuildSettings
 
 if TYPE_CHECKING:
     from poetfw.models import Model
@@ -45,7 +45,7 @@ _ENDING = ".json"
 @option(
     "--budget-bytes",
     type=Bytes(1),
-    metavar="BYTES",
+    metavar="SIZE",
     help="What training may take beside the weights: activations, gradients, optimizer state.",
 )
 @option(
@@ -57,7 +57,7 @@ _ENDING = ".json"
 @option(
     "--ram",
     type=Bytes(1),
-    metavar="BYTES",
+    metavar="SIZE",
     help="The same, with the weights and the page buffer: the whole arena.",
 )
 @option(

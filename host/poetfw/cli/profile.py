@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from poetfw import profiling
-from poetfw.boards import Board, load_board
 from poetfw.cli import output
 from poetfw.cli.options import (
     batch_options,
@@ -22,17 +20,15 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     training_options,
 )
-from poetfw.costs import Counter, Database, Measurement, compare_costs, fits_of, usable
-from poetfw.devices import emulator_of
-from poetfw.devices.link import choose_port
 from poetfw.errors import DeviceError, OutputError, PortError, listed
-from poetfw.firmware.case_version import case_version
-from poetfw.meters import FORMS
-from poetfw.ops import VARIANT
+from poetfw.option_values import METERS
 from poetfw.output_file import check_output_files, replace_file
-from poetfw.planning import BuildSettings
-from poetfw.profiling import Metering, ProfileReport, ProfileSettings, Refused
-from poetfw.report import cost_report
+from poetfw.settings import BuildSettings
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board
+    from poetfw.costs import Database, Measurement
+    from poetfw.profiling import Metering, ProfileReport, Refused
 
 _BESIDE = "\0"  # no folder is called so
 
@@ -63,7 +59,7 @@ _BESIDE = "\0"  # no folder is called so
     default="none",
     show_default=True,
     metavar="METER",
-    help=f"What measures energy: {FORMS}.",
+    help=f"What measures energy: {METERS}.",
 )
 @option(
     "--report",
@@ -93,6 +89,11 @@ def profile(
     ended early goes on where it stopped. With --emulator, instructions are counted: they are no
     times of the board.
     """
+    from poetfw import profiling
+    from poetfw.boards import load_board
+    from poetfw.costs import Database
+    from poetfw.profiling import ProfileSettings
+
     known = load_board(board)
     if emulator is None and port is None:
         emulator = _this_computer(known)
@@ -150,6 +151,8 @@ def _named(refused: list[Refused]) -> str:
 
 def _port(board: Board) -> str:
     """The only one there is; whoever has none may mean a twin."""
+    from poetfw.devices.link import choose_port
+
     try:
         return choose_port(None)
     except PortError as error:
@@ -160,6 +163,8 @@ def _port(board: Board) -> str:
 
 def _this_computer(board: Board) -> str | None:
     """The twin that is no emulator, where the board is this computer."""
+    from poetfw.devices import emulator_of
+
     for twin in board.twins:
         if not emulator_of(twin.machine).emulates:
             return twin.name
@@ -167,6 +172,8 @@ def _this_computer(board: Board) -> str | None:
 
 
 def _emulates(board: Board, emulator: str) -> bool:
+    from poetfw.devices import emulator_of
+
     return emulator_of(board.twin(emulator).machine).emulates
 
 
@@ -175,15 +182,12 @@ def _default_folder(board: Board) -> Path:
     return built.with_name(f"{built.name}-profile")
 
 
-_UNITS = {Counter.CYCLES: "cycles", Counter.INSTRUCTIONS: "instructions", Counter.NANOSECONDS: "ns"}
-
-
 def _print(report: ProfileReport) -> None:
     rows = [_row(one, report.op_of(one.case)) for one in report.measured]
     where = f" on its twin {report.setup.machine}" if report.setup.machine else ""
     known = len(report.measured) - report.fresh
     left = report.fresh + len(report.left_out)
-    unit = _UNITS[report.measured[0].counter] if report.measured else "ticks"
+    unit = report.measured[0].counter.value if report.measured else "ticks"
     output.results.print(
         output.table(
             f"{output.escaped(report.setup.board)}{where}: {known} were known, {left} to measure",
@@ -198,6 +202,10 @@ def _write_report(
     found: ProfileReport, board: Board, store: Database, model: str, folder: Path
 ) -> None:
     """Write what this set-up has measured, and what its fits say, into a folder."""
+    from poetfw.costs import compare_costs, fits_of, usable
+    from poetfw.firmware.case_version import case_version
+    from poetfw.report import cost_report
+
     rows = [row for row in store.of_board(board.label) if row.setup == found.setup]
     measured = usable(rows, board, case_version)
     files = cost_report(
@@ -234,6 +242,9 @@ def _print_metered(metering: Metering, as_json: bool) -> None:
 
 
 def _row(one: Measurement, op: str | None) -> tuple[str, ...]:
+    from poetfw import profiling
+    from poetfw.ir import VARIANT
+
     shape: Any = profiling.shape_of(one.case)
     text = (
         f"{shape:,} B"

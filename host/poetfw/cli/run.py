@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from poetfw import on_board, remote, together
 from poetfw.cli import output
 from poetfw.cli.desk import connected
 from poetfw.cli.options import (
@@ -26,16 +26,14 @@ from poetfw.cli.options import (
     threads_option,
     typed_options,
 )
-from poetfw.devices import SILENCE_S, Event
-from poetfw.devices.ssh import Host
 from poetfw.errors import DeviceError, listed
-from poetfw.event_files import check_events_folder, write_events
-from poetfw.execution import open_project
+from poetfw.option_values import SILENCE_S
 from poetfw.output_file import replace_file
-from poetfw.report import PartnersReport, RunReport, StepTrace
-from poetfw.running import RunSettings, expect_whole, make_request, metrics_csv, run_project
-from poetfw.step_trace import expect_one_device, trace_step
-from poetfw.verification import verdict
+
+if TYPE_CHECKING:
+    from poetfw.devices import Event
+    from poetfw.report import PartnersReport, RunReport, StepTrace
+    from poetfw.running import RunSettings
 
 
 @click.command(epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
@@ -126,6 +124,14 @@ def run(
     With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
     count from the very beginning.
     """
+    from poetfw import on_board, remote, together
+    from poetfw.devices.ssh import Host
+    from poetfw.event_files import check_events_folder, write_events
+    from poetfw.execution import open_project
+    from poetfw.running import RunSettings, expect_whole, make_request, metrics_csv, run_project
+    from poetfw.step_trace import expect_one_device, trace_step
+    from poetfw.verification import verdict
+
     if itself and emulator is not None:
         raise click.UsageError("--on-board and --emulator contradict each other")
     if itself and threads is not None:
@@ -211,6 +217,8 @@ def _run_partners(
     as_json: bool,
 ) -> int:
     """Run a build with a program for each device; the exit code."""
+    from poetfw import together
+
     for name, spelled in typed_options().items():
         if name not in _OF_PARTNERS:
             raise click.UsageError(

@@ -54,16 +54,30 @@ def _read(path: Path) -> bytes:
 
 @click.command(epilog=_EPILOG)
 @option("--problem", type=click.Path(path_type=Path), metavar="FILE.json", help="A problem.")
-@option("--board", metavar="NAME|FILE.toml", help="Instead of a problem: a board …")
-@option("--model", metavar="NAME|FILE.pt2|FILE.onnx", help="… and a model.")
+@option(
+    "--board",
+    metavar="NAME|FILE.toml",
+    help="Instead of a problem: a board …",
+)
+@option(
+    "--model",
+    metavar="NAME|FILE.pt2|FILE.onnx",
+    help="… and a model.",
+)
 @option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
 @scheduler_option
-@option("--ram", type=Bytes(0), metavar="BYTES", help="Budget.  [default: the problem's]")
+@option(
+    "--ram",
+    type=Bytes(0),
+    metavar="SIZE",
+    help="Budget: what the arena may occupy, as in a build.  [default: the problem's]",
+)
 @option(
     "--ram-fraction",
     callback=parse_fractions,
     metavar="F[,F]",
-    help="Budget as a fraction of the checkpoint-all peak; one for each of --devices.",
+    help="Budget as a fraction of what keeping everything takes beside what never leaves RAM; "
+    "one for each of --devices.",
 )
 @option(
     "--devices",
@@ -138,11 +152,11 @@ def schedule(
         costs_from,
         database_for,
         load_room,
+        modelled_as,
         solve_ways,
     )
     from poetfw.report import json_bytes
     from poetfw.schedule import (
-        MODELS_AS,
         Interrupted,
         SolveOptions,
         functions_from_json,
@@ -209,7 +223,7 @@ def schedule(
             end,
         )
     ways = _limited(
-        ways.mapped(MODELS_AS[model_as]), ram, ram_fraction[0] if ram_fraction else None, deadline
+        modelled_as(ways, model_as), ram, ram_fraction[0] if ram_fraction else None, deadline
     )
     task = ways.lean
     if export is not None:
@@ -221,8 +235,10 @@ def schedule(
         plan = plan_from_json(text, str(replay))
         if room is not None:
             task = ways.by(room.with_functions(functions_from_json(text, str(replay))))
-        _print_simulation(task, simulate(task, plan), as_json)
+        _print_simulation(task, simulate(task, plan).beside(task.resident_bytes), as_json)
         return 0
+    if room is not None and ram is None and ram_fraction is None:
+        ways = ways.within(room.board.unreserved_bytes)
     options = SolveOptions(solver=solver)
     code = 0
     with output.spinner() as progress:
@@ -232,8 +248,9 @@ def schedule(
             answer = solve_ways(ways, scheduler, options, work=Work(work_limit, end), tell=tell)
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
+    answer = answer.beside(task.resident_bytes)
     if as_json:
-        limits = {"ram_bytes": task.ram_bytes, "deadline_s": task.deadline_s}
+        limits = {"ram_bytes": task.budget_bytes, "deadline_s": task.deadline_s}
         of_model = {} if room is None else _sources_and_kernels(room, answer)
         output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
@@ -248,13 +265,10 @@ def _limited(
     deadline_s: float | None,
 ) -> Ways:
     """The problem with the budget and deadline that were asked for."""
-    from poetfw.schedule import LARGEST_BYTES, checkpoint_all_schedule
-
     if ram_fraction is not None:
-        peak_bytes = checkpoint_all_schedule(ways.every).peak_bytes
-        ram_bytes = min(LARGEST_BYTES, int(peak_bytes * ram_fraction))
+        ram_bytes = ways.budget_bytes(ram_fraction)
     if ram_bytes is not None:
-        ways = ways.mapped(lambda problem: replace(problem, ram_bytes=ram_bytes))
+        ways = ways.within(ram_bytes)
     if deadline_s is not None:
         ways = ways.mapped(lambda problem: replace(problem, deadline_s=deadline_s))
     return ways
@@ -276,7 +290,7 @@ def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, room: Room
             *output.kernels_rows(counts),
         ]
     rows = [
-        ("budget", output.size(problem.ram_bytes)),
+        ("budget", output.size(problem.budget_bytes)),
         ("peak", output.size(answer.peak_bytes)),
         *output.proven_rows(answer),
         *of_model,
@@ -298,7 +312,7 @@ def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json:
         output.print_json({"schema_version": 1, "legal": True, **figures})
         return
     rows = [
-        ("budget", output.size(problem.ram_bytes)),
+        ("budget", output.size(problem.budget_bytes)),
         ("peak", output.size(simulation.peak_bytes)),
         ("energy", f"{simulation.energy_j:.6g} J"),
         ("… of it paging", f"{simulation.paging_energy_j:.6g} J"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.compare import parse_numbers, print_overheads
+from poetfw.cli.compare import parse_numbers, print_overheads, refuse_more_than_all
 from poetfw.cli.options import (
     Folder,
     OutputFile,
@@ -47,13 +47,26 @@ def parse_deadlines(
 
 
 @click.command(epilog=_EPILOG)
-@option("--boards", required=True, callback=parse_names, metavar="NAME,...", help="Which boards.")
-@option("--models", required=True, callback=parse_names, metavar="NAME,...", help="Which models.")
+@option(
+    "--boards",
+    required=True,
+    callback=parse_names,
+    metavar="NAME,...",
+    help="Which boards.",
+)
+@option(
+    "--models",
+    required=True,
+    callback=parse_names,
+    metavar="NAME,...",
+    help="Which models.",
+)
 @option(
     "--fractions",
     callback=parse_numbers,
     metavar="F,...",
-    help="Budgets as fractions of the checkpoint-all peak.  [default: 0.2 to 0.9]",
+    help="Budgets as fractions of what keeping everything takes beside what never leaves RAM.  "
+    "[default: 0.2 to 0.9]",
 )
 @option(
     "--deadlines",
@@ -141,6 +154,7 @@ def sweep(
         run_sweep,
     )
 
+    refuse_more_than_all(fractions)
     databases = tuple(database_for(board, costs, db) for board in boards)
     grid = Grid(
         boards=boards,

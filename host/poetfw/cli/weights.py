@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from poetfw import together
 from poetfw.cli import output
 from poetfw.cli.options import (
     OutputFile,
@@ -17,9 +16,7 @@ from poetfw.cli.options import (
     option,
     out_option,
 )
-from poetfw.execution import open_project
-from poetfw.output_file import replace_file
-from poetfw.trained import FORMATS, trained_weights
+from poetfw.option_values import WEIGHT_FORMATS
 
 
 @click.command(
@@ -30,7 +27,7 @@ from poetfw.trained import FORMATS, trained_weights
 @option(
     "--as",
     "kind",
-    type=click.Choice(tuple(FORMATS)),
+    type=click.Choice(WEIGHT_FORMATS),
     default="npz",
     show_default=True,
     help="The file's format; torch needs PyTorch to be installed.",
@@ -70,6 +67,11 @@ def export_weights(
     as_json: bool,
 ) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
+    from poetfw import together
+    from poetfw.execution import open_project
+    from poetfw.output_file import replace_file
+    from poetfw.trained import FORMATS, trained_weights
+
     folder, label = built_folder(out, board)
     if together.holds_partners(folder):
         folder = together.open_partners(folder).evaluator.project.folder  # it has all of them

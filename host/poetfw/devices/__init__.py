@@ -10,13 +10,12 @@ from poetfw.devices.platformio import (
     compiler_name,
     upload_firmware,
 )
-from poetfw.devices.runner import SILENCE_S, MeasuredEnergy, RunLog, run_firmware
+from poetfw.devices.runner import MeasuredEnergy, RunLog, run_firmware
 from poetfw.devices.slices import Slices, run_slices
 from poetfw.devices.static_ram import static_ram_bytes
 from poetfw.devices.step_size import step_bytes
 
 __all__ = [
-    "SILENCE_S",
     "ElfSize",
     "Event",
     "MeasuredEnergy",

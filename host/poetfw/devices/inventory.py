@@ -7,13 +7,16 @@ import importlib.metadata
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.boards import list_boards
 from poetfw.devices.emulators import Emulator, emulator_of
 from poetfw.devices.process import run_tool
+from poetfw.devices.uploaders import Uploader, uploaders_of
 from poetfw.errors import ToolError
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
+from poetfw.resources import platformio_ini
 
 _TIMEOUT_S = 20.0
 
@@ -27,12 +30,14 @@ class Finding:
         needed_for: what does not work without it.
         found: its version or path; None where it is missing.
         fix: the command that installs it; None where it is there.
+        required: False for what only some uses need: builds and twins do without.
     """
 
     name: str
     needed_for: str
     found: str | None
     fix: str | None
+    required: bool = True
 
 
 _PACKAGES = (
@@ -48,9 +53,10 @@ def take_inventory() -> tuple[Finding, ...]:
     """Everything poetfw uses, found or not."""
     return (
         *(_program(*program) for program in _programs()),
-        _program("ssh", "boards under Linux elsewhere (--host)", "openssh-client", "-V"),
+        *map(_optional, _uploaders()),
+        _optional(_program("ssh", "boards under Linux elsewhere (--host)", "openssh-client", "-V")),
         *(_package(name, needed_for, name) for name, needed_for in _PACKAGES),
-        *(_package(*package) for package in _emulators_in_python()),
+        *(_optional(_package(*package)) for package in _emulators_in_python()),
         _serial_ports(),
     )
 
@@ -68,6 +74,23 @@ def _programs() -> Iterator[tuple[str, str, str]]:
             needed[emulator.name, emulator.package] = [f"the twin of {board}" for board in boards]
     for (name, packages), uses in needed.items():
         yield name, ", ".join(uses), packages
+
+
+def _uploaders() -> Iterator[Finding]:
+    """Programs that put firmware on boards: of several for one board, one is enough."""
+    needed: dict[Uploader, list[str]] = {}
+    for board in list_boards(lambda error: None):
+        if board.firmware is not None:
+            environment = board.platformio_env + SYSTEM_SUFFIX
+            for uploader in uploaders_of(platformio_ini(), environment):
+                needed.setdefault(uploader, []).append(f"poetfw flash to {board.name}")
+    for uploader, uses in needed.items():
+        path = shutil.which(uploader.name)
+        yield Finding(uploader.name, ", ".join(uses), path, None if path else uploader.fix)
+
+
+def _optional(finding: Finding) -> Finding:
+    return replace(finding, required=False)
 
 
 def _emulators_in_python() -> Iterator[tuple[str, str, str]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from poetfw.boards import Board, Toolchain
 from poetfw.boards.environments import known_environments
 from poetfw.devices.process import run_tool
+from poetfw.devices.uploaders import require_uploader
 from poetfw.errors import ToolError
 from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags
 from poetfw.temporary import temporary_folder
@@ -50,7 +51,7 @@ def require_compiler(toolchain: Toolchain) -> None:
         raise ToolError(
             f"the compiler {toolchain.compiler} is not installed",
             f"on Debian or Ubuntu: sudo apt-get install {toolchain.packages}",
-            "or stop before compiling: --generate-only with --ram BYTES",
+            "or do without it: --ram SIZE, with --toolchain stock or --generate-only",
         )
 
 
@@ -134,8 +135,10 @@ def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
         port: where the board is; None to have PlatformIO find it.
 
     Raises:
-        ToolError: PlatformIO or the programmer fails; the error holds what they said.
+        ToolError: the programmer is not installed, or it or PlatformIO fails; the error holds what
+            they said.
     """
+    require_uploader(folder / "platformio.ini", environment)
     core = folder.resolve() / ".pio" / "core"
     _provide_scons(core)
     command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]

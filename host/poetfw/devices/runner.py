@@ -13,9 +13,7 @@ from poetfw.devices.console import Event, parse_line
 from poetfw.devices.process import TimedOut, last_lines, started
 from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError, MixedImagesError
-
-SILENCE_S = 120.0
-"""A device that says nothing for so long hangs, if nobody says otherwise: a step takes seconds."""
+from poetfw.option_values import SILENCE_S
 
 _LINES_QUOTED = 5
 _MOST_ARENAS = 64

@@ -10,9 +10,9 @@ from statistics import mean
 
 from poetfw.devices.console import Event, parse_line
 from poetfw.devices.process import TimedOut, started
-from poetfw.devices.runner import SILENCE_S
 from poetfw.devices.statuses import STATUSES
 from poetfw.errors import DeviceError
+from poetfw.option_values import SILENCE_S
 
 STEPS = 8
 """So many steps the firmware times piece by piece."""

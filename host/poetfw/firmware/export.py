@@ -13,10 +13,8 @@ from poetfw import __version__
 from poetfw.errors import OutputError
 from poetfw.firmware.library import FEATURES_HEADER, HEADER, LIBRARY
 from poetfw.firmware.project import Project, template_environment
+from poetfw.option_values import EXPORTED_NAME
 from poetfw.resources import firmware_templates_dir
-
-NAME = "poetfw"
-"""What a library is called unless it gets a name of its own: nothing is renamed then."""
 
 LONGEST_NAME = 30
 
@@ -50,10 +48,6 @@ class ExportFacts:
     classifies: bool
     weights: str
     machine_flags: tuple[str, ...]
-
-
-FORMATS = ("cmake", "platformio-lib", "arduino-lib", "zephyr-module", "esp-idf-component")
-"""What can be exported as what: each is a folder of templates with a format.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +86,7 @@ def export_library(
 
     Args:
         sources: the files of a project, by path; those of its library are taken.
-        form: one of `FORMATS`.
+        form: one of `poetfw.option_values.EXPORTS`.
         name: of the library; every external symbol begins with it.
         facts: what is said of the plan.
 
@@ -133,7 +127,7 @@ def export_library(
         "arena": rename_symbols("poet_arena", name),
         "pages": facts.pages,
         "weights": facts.weights,
-        "prefix": name if name != NAME else "poet",
+        "prefix": name if name != EXPORTED_NAME else "poet",
         "machine_flags": facts.machine_flags,
         "flags": FLAGS,
         "url": _URL,
@@ -161,7 +155,7 @@ def rename_symbols(text: str, name: str) -> str:
     The public ones change their first word, the others get one more: `poetfw_open` becomes
     `NAME_open`, and `poet_page_in` becomes `NAME_poet_page_in`.
     """
-    if name == NAME:
+    if name == EXPORTED_NAME:
         return text
     upper = name.upper()
     for pattern, new in (

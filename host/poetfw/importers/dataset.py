@@ -20,11 +20,11 @@ from poetfw.importers.npz import read_arrays
 from poetfw.importers.samples import Samples
 from poetfw.importers.sounds import SUFFIXES as SOUNDS
 from poetfw.importers.sounds import read_sounds
-from poetfw.importers.spectra import KINDS
 from poetfw.importers.split import split
 from poetfw.importers.synthetic import make_synthetic
 from poetfw.ir import Dtype
 from poetfw.models import Model
+from poetfw.option_values import FEATURES
 
 Features = NDArray[np.float32] | NDArray[np.int32]
 Targets = NDArray[np.int32] | NDArray[np.float32]
@@ -60,7 +60,7 @@ def load_data(spec: str | Path, model: Model, features: str | None = None) -> Da
             `.csv` file; a folder of images or of WAV files, in one folder for each class.
         model: decides the shapes, and whether `y` holds class numbers (integers in
             [0, classes)) or, for the loss mse, targets of the shape of the model's output.
-        features: what is calculated of sounds, one of `poetfw.importers.spectra.KINDS`; None for
+        features: what is calculated of sounds, one of `poetfw.option_values.FEATURES`; None for
             the first of these.
 
     Raises:
@@ -92,7 +92,7 @@ def _read(spec: str | Path, model: Model, features: str | None) -> Samples:
         if holds_arrays:
             return read_arrays(path)
         if _holds_sounds(path):
-            return read_sounds(path, model, features or KINDS[0])
+            return read_sounds(path, model, features or FEATURES[0])
         return read_images(path, model)
     if path.suffix == ".csv":
         return read_csv(path, model)

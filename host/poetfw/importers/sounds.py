@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from poetfw.errors import DataError
 from poetfw.importers.class_folders import list_classes
 from poetfw.importers.samples import Samples
-from poetfw.importers.spectra import KINDS, Spectra
+from poetfw.importers.spectra import Spectra
 from poetfw.models import Model
+from poetfw.option_values import FEATURES
 
 SUFFIXES = (".wav",)
 _RATES = range(4_000, 192_001)
@@ -36,8 +37,8 @@ def read_sounds(path: Path, model: Model, kind: str) -> Samples:
             of another sample rate, or as `list_classes`.
     """
     shape = model.input.shape[1:]
-    if kind not in KINDS:
-        raise DataError(f"{kind!r} is no kind of features", "use one of: " + ", ".join(KINDS))
+    if kind not in FEATURES:
+        raise DataError(f"{kind!r} is no kind of features", "use one of: " + ", ".join(FEATURES))
     if not (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1)) or shape[-2] > _MOST_FRAMES:
         raise DataError(
             f"{path}: model {model.name!r} reads {list(shape)}, but sounds need an input of "

@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-KINDS = ("mfcc", "log-mel")
-
 _WINDOW_S, _STRIDE_S = 0.030, 0.020
 _LOW_HZ, _HIGH_HZ = 20.0, 4000.0
 _MFCC_BANDS = 40
@@ -31,7 +29,7 @@ class Spectra:
     """How features are calculated.
 
     Attributes:
-        kind: one of `KINDS`.
+        kind: one of `poetfw.option_values.FEATURES`.
         sample_rate_hz: of the sounds.
         frames: in a clip.
         coefficients: of each frame.

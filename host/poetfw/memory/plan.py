@@ -16,6 +16,7 @@ from poetfw.memory.placement import WORK_LIMIT, place
 from poetfw.memory.problem import Buffer
 from poetfw.memory.validator import validate_placement
 from poetfw.ops import kind_of
+from poetfw.reading import first_flaw
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import in_place_input
 
@@ -99,7 +100,7 @@ class MemoryPlan:
                 {key: value for key, value in document.items() if key != "schema_version"}
             )
         except ValidationError as error:
-            raise PlanError(f"the memory plan is malformed: {error}") from error
+            raise PlanError(f"the memory plan is malformed: {first_flaw(error)}") from error
         return plan
 
 

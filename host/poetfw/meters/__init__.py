@@ -3,13 +3,12 @@
 
 from poetfw.meters.energy import MeasuredEnergy, idle_power, measured_energy
 from poetfw.meters.joulescope import JoulescopeMeter
-from poetfw.meters.meter import FORMS, Meter, ReplayedMeter, open_meter, opened_meter
+from poetfw.meters.meter import Meter, ReplayedMeter, open_meter, opened_meter
 from poetfw.meters.polled import HwmonMeter, RaplMeter
 from poetfw.meters.ppk2 import Ppk2Meter
 from poetfw.meters.trace import Trace
 
 __all__ = [
-    "FORMS",
     "HwmonMeter",
     "JoulescopeMeter",
     "MeasuredEnergy",

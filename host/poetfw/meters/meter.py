@@ -14,12 +14,7 @@ from poetfw.meters.joulescope import JoulescopeMeter
 from poetfw.meters.polled import PACKAGE, HwmonMeter, RaplMeter
 from poetfw.meters.ppk2 import Ppk2Meter
 from poetfw.meters.trace import Trace
-
-FORMS = (
-    "none, ppk2:PORT@MILLIVOLTS, joulescope[:SERIAL], hwmon:CHIP[:CHANNEL], rapl[:ZONE] or "
-    "replay:FOLDER"
-)
-"""What a user may name."""
+from poetfw.option_values import METERS
 
 
 class Meter(Protocol):
@@ -151,4 +146,4 @@ def open_meter(text: str) -> Meter | None:
         port, _, millivolts = rest.rpartition("@")
         if port and millivolts.isdecimal():
             return Ppk2Meter(port, int(millivolts))
-    raise ConfigError(f"no meter is called {text!r:.80}: use {FORMS}")
+    raise ConfigError(f"no meter is called {text!r:.80}: use {METERS}")

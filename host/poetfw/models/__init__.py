@@ -4,10 +4,9 @@
 from poetfw.models.builder import GraphBuilder, TooManyOpsError
 from poetfw.models.model import Model
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
-from poetfw.models.zoo import DEFAULT_MODEL, MODELS, build_model
+from poetfw.models.zoo import MODELS, build_model
 
 __all__ = [
-    "DEFAULT_MODEL",
     "MODELS",
     "DrawnWeights",
     "GraphBuilder",

@@ -12,9 +12,10 @@ import numpy as np
 from poetfw.errors import ModelError
 from poetfw.ir import Graph, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
-from poetfw.ops import Optimizer, check_shapes, kind_of
+from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.base import LARGEST_INTEGER
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.optimizers import Optimizer
 from poetfw.training import CLASSIFYING, LOSSES, Sgd
 
 

@@ -21,7 +21,6 @@ from poetfw.models.transformer import transformer_tiny
 from poetfw.models.vgg import vgg16
 from poetfw.training import Sgd
 
-DEFAULT_MODEL = "digits-cnn"
 _SAME_3X3 = (1, 1, 1, 1)
 
 

@@ -21,8 +21,6 @@ from poetfw.ops.base import (
     kind_of,
 )
 from poetfw.ops.update import (
-    OPTIMIZERS,
-    Optimizer,
     UpdateKind,
     fused_name,
     is_update,
@@ -32,14 +30,12 @@ from poetfw.ops.update import (
 
 __all__ = [
     "KINDS",
-    "OPTIMIZERS",
     "VARIANT",
     "Array",
     "Constants",
     "Kernel",
     "LossKind",
     "OpKind",
-    "Optimizer",
     "Shape",
     "Tape",
     "UpdateKind",

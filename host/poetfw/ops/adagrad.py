@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,36 +11,12 @@ from poetfw.ir import Op
 from poetfw.ops.base import Array, expect_number, register
 from poetfw.ops.rounding import gamma
 from poetfw.ops.update import (
-    Optimizer,
     UpdateKind,
-    check_setting,
     decayed,
     decayed_bound,
     mean_square_bound,
-    optimizer,
     ratio_bound,
-    setting,
 )
-
-
-@optimizer
-@dataclass(frozen=True, slots=True)
-class Adagrad(Optimizer):
-    """Adagrad: q = q + g²;  w = w - learning_rate * g / (sqrt(q) + eps).
-
-    Attributes:
-        eps: above 0.
-
-    Raises:
-        ConfigError: a setting is outside its range.
-    """
-
-    kind = "adagrad"
-    learning_rate: float = 1e-2
-    eps: float = setting(1e-10, "Added to the root that is divided by; above 0.")
-
-    def check(self) -> None:
-        check_setting("eps", self.eps, above=0)
 
 
 @register

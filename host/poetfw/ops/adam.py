@@ -4,67 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from poetfw.ir import Attribute, Op
+from poetfw.ir import Op
 from poetfw.ops.base import Array, expect_number, register
 from poetfw.ops.rounding import gamma
 from poetfw.ops.update import (
-    Optimizer,
     UpdateKind,
-    check_setting,
     decayed,
     decayed_bound,
     mean_square_bound,
-    optimizer,
     ratio_bound,
-    setting,
 )
-
-
-@optimizer
-@dataclass(frozen=True, slots=True)
-class Adam(Optimizer):
-    """Adam.
-
-    m = β₁ m + (1 - β₁) g;  v = β₂ v + (1 - β₂) g²
-    w = w - learning_rate * (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)
-
-    Attributes:
-        betas: β₁ and β₂, in [0, 1).
-        eps: above 0.
-
-    Raises:
-        ConfigError: a setting is outside its range.
-    """
-
-    kind = "adam"
-    betas: tuple[float, float] = setting((0.9, 0.999), "Decays of both moments, in [0, 1).")
-    eps: float = setting(1e-8, "Added to the root that is divided by; above 0.")
-
-    def check(self) -> None:
-        for beta in self.betas:
-            check_setting("beta", beta, below=1)
-        check_setting("eps", self.eps, above=0)
-
-    @property
-    def betas_of_moments(self) -> tuple[float, ...]:
-        return self.betas
-
-    def attributes(self) -> dict[str, Attribute]:
-        return {"beta1": self.betas[0], "beta2": self.betas[1], "eps": self.eps}
-
-
-@optimizer
-@dataclass(frozen=True, slots=True)
-class AdamW(Adam):
-    """Adam whose weights decay by themselves: w = w - learning_rate * weight_decay * w first."""
-
-    kind = "adamw"
-    weight_decay: float = 1e-2
 
 
 @register

@@ -9,13 +9,11 @@ on from a checkpoint goes on at its learning rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from poetfw.errors import ConfigError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
     Kernel,
@@ -29,113 +27,12 @@ from poetfw.ops.base import (
     register,
 )
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
-
-SHAPES = ("constant", "step", "linear", "cosine")
-"""How a learning rate may change, in the order of the kernel's `enum poet_schedule`."""
-
-LARGEST_COUNT = 2**24
-"""Steps are counted in float32, which has every integer up to this one."""
+from poetfw.optimizers import LARGEST_COUNT, SHAPES
 
 _SINE = tuple(
     map(float.fromhex, ("0x1.921fb6p+1", "-0x1.4abbbap+2", "0x1.465e92p+1", "-0x1.2d9302p-1"))
 )
 """sin(πv) / v as a polynomial in v², for |v| up to 1/4: the kernel's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How the learning rate changes, counted in steps.
-
-    First it rises along a line in `warm_up` steps, of which the last has the whole rate. Then, n
-    steps later, it is the rate times
-
-        constant   1
-        step       factor ^ floor(n / period)
-        linear     1 - n / period         and 0 from `period` on
-        cosine     (1 + cos(π n / period)) / 2, and 0 from `period` on
-
-    as PyTorch's `StepLR`, `LinearLR` to 0 and, up to its `T_max`, `CosineAnnealingLR` have it.
-
-    Attributes:
-        shape: one of `SHAPES`.
-        period: its steps, 1 or more.
-        factor: of `step`, in [0, 1].
-        warm_up: 0 for none.
-
-    Raises:
-        ConfigError: a setting is outside its range.
-    """
-
-    shape: str = "constant"
-    period: int = 1
-    factor: float = 0.1
-    warm_up: int = 0
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What is not constant, for people."""
-        shape = f"{self.shape} over {self.period:,} updates"
-        if self.shape == "step":
-            shape = f"times {self.factor:g} every {self.period:,} updates"
-        warm_up = (f"warm-up of {self.warm_up:,} updates",) if self.warm_up else ()
-        return warm_up if self.shape == "constant" else (*warm_up, shape)
-
-    def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise ConfigError(
-                f"{self.shape!r} is no schedule of the learning rate",
-                "use one of: " + ", ".join(SHAPES),
-            )
-        if not 1 <= self.period <= LARGEST_COUNT:
-            raise ConfigError(
-                f"the schedule has {self.period} steps: they must be 1 to {LARGEST_COUNT:,}"
-            )
-        if not 0 <= self.warm_up <= LARGEST_COUNT:
-            raise ConfigError(
-                f"the warm-up has {self.warm_up} steps: they must be 0 to {LARGEST_COUNT:,}"
-            )
-        if not 0 <= self.factor <= 1:
-            raise ConfigError(f"the schedule's factor is {self.factor}: it must be in [0, 1]")
-
-    @property
-    def changes(self) -> bool:
-        """Whether the learning rate is not the same all the time."""
-        return self.shape != "constant" or self.warm_up > 0
-
-    @staticmethod
-    def parse(text: str, warm_up: int = 0) -> Schedule:
-        """The schedule that `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]` is.
-
-        Raises:
-            ConfigError: the text is none of these, or a number is out of range.
-        """
-        shape, *numbers = text.split(":")
-        counts = {"constant": (0,), "step": (1, 2)}.get(shape, (1,))
-        try:
-            if len(numbers) not in counts:
-                raise ValueError(text)
-            period = int(numbers[0]) if numbers else 1
-            factor = float(numbers[1]) if len(numbers) > 1 else Schedule.factor_default()
-        except ValueError:
-            raise ConfigError(
-                f"{text!r} is no schedule of the learning rate",
-                "use constant, cosine:STEPS, linear:STEPS or step:STEPS:FACTOR",
-            ) from None
-        return Schedule(shape, period, factor, warm_up)
-
-    @staticmethod
-    def factor_default() -> float:
-        """What a rate that falls in steps is multiplied with, as in PyTorch."""
-        return 0.1
-
-    def attributes(self) -> dict[str, Attribute]:
-        """The attributes of the op `pace` that say it."""
-        return {
-            "schedule": SHAPES.index(self.shape),
-            "period": self.period,
-            "factor": self.factor,
-            "warm_up": self.warm_up,
-        }
 
 
 def _betas(op: Op) -> tuple[float, ...]:

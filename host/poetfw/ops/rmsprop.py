@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,45 +11,12 @@ from poetfw.ir import Op
 from poetfw.ops.base import Array, expect_number, register
 from poetfw.ops.rounding import gamma
 from poetfw.ops.update import (
-    Optimizer,
     UpdateKind,
-    check_setting,
     decayed,
     decayed_bound,
     mean_square_bound,
-    optimizer,
     ratio_bound,
-    setting,
 )
-
-
-@optimizer
-@dataclass(frozen=True, slots=True)
-class RmsProp(Optimizer):
-    """RMSprop.
-
-    q = alpha * q + (1 - alpha) * g²;  s = momentum * s + g / (sqrt(q) + eps)
-    w = w - learning_rate * s
-
-    Attributes:
-        alpha: in [0, 1).
-        eps: above 0.
-        momentum: in [0, 1); at 0 no s is kept in RAM.
-
-    Raises:
-        ConfigError: a setting is outside its range.
-    """
-
-    kind = "rmsprop"
-    learning_rate: float = 1e-2
-    alpha: float = setting(0.99, "Decay of the mean square, in [0, 1).")
-    eps: float = setting(1e-8, "Added to the root that is divided by; above 0.")
-    momentum: float = setting(0.0, "Momentum, in [0, 1).")
-
-    def check(self) -> None:
-        check_setting("alpha", self.alpha, below=1)
-        check_setting("eps", self.eps, above=0)
-        check_setting("momentum", self.momentum, below=1)
 
 
 @register

@@ -4,54 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from poetfw.errors import ConfigError
-from poetfw.ir import Attribute, Op
+from poetfw.ir import Op
 from poetfw.ops.base import Array, expect_integer, expect_number, register
 from poetfw.ops.rounding import gamma
 from poetfw.ops.update import (
-    Optimizer,
     UpdateKind,
-    check_setting,
     decayed,
     decayed_bound,
-    optimizer,
-    setting,
 )
-
-
-@optimizer
-@dataclass(frozen=True, slots=True)
-class Sgd(Optimizer):
-    """Stochastic gradient descent; the defaults are what poetfw's models begin with.
-
-    g = g + weight_decay * w;  v = momentum * v + g;  w = w - learning_rate * v
-
-    Attributes:
-        momentum: in [0, 1); at 0 no momentum is kept in RAM.
-        nesterov: whether w moves by g + momentum * v instead of v.
-
-    Raises:
-        ConfigError: a setting is outside its range.
-    """
-
-    kind = "sgd"
-    learning_rate: float = 0.05
-    momentum: float = setting(0.9, "Momentum, in [0, 1).")
-    weight_decay: float = 0.0
-    nesterov: bool = setting(False, "Nesterov's momentum, which looks ahead.")
-
-    def check(self) -> None:
-        check_setting("momentum", self.momentum, below=1)
-        if self.nesterov and self.momentum == 0:
-            raise ConfigError("Nesterov's momentum needs a momentum above 0")
-
-    def attributes(self) -> dict[str, Attribute]:
-        nesterov: dict[str, Attribute] = {"nesterov": 1} if self.nesterov else {}
-        return {"momentum": self.momentum, **nesterov}
 
 
 @register

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimizer is: settings, what it keeps per parameter, and how it changes one element.
+"""What an optimizer does: what it keeps per parameter, and how it changes one element.
 
-Adding an optimizer takes one file in this folder, with its settings (an `Optimizer`) and its update
-(an `UpdateKind`), and one C file with its header in `firmware_templates/kernels/` that holds its
-step. A gradient that is applied without being stored needs nothing more: `FusedUpdate` joins any
-gradient with any optimizer, as the sink of `update.h` does in C.
+Adding an optimizer takes its settings (an `Optimizer` in `poetfw.optimizers`), one file in this
+folder with its update (an `UpdateKind`), and one C file with its header in
+`firmware_templates/kernels/` that holds its step. A gradient that is applied without being stored
+needs nothing more: `FusedUpdate` joins any gradient with any optimizer, as the sink of `update.h`
+does in C.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from poetfw.errors import ConfigError, ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.errors import ModelError
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
@@ -33,145 +34,8 @@ from poetfw.ops.base import (
     expect_shape,
     kind_of,
 )
-from poetfw.ops.pace import LARGEST_COUNT, Schedule
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
-
-# Settings ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Optimizer(ABC):
-    """The settings of an optimizer, under PyTorch's names and, if it is not said, by its defaults.
-
-    Attributes:
-        learning_rate: step size, above 0; the largest where there is a schedule.
-        weight_decay: 0 or more.
-        clip_norm: largest norm of all gradients together, above 0; where it is exceeded, all are
-            scaled down to it first, as `torch.nn.utils.clip_grad_norm_` does. None for no limit.
-            No gradient is applied before the norm is known, so all of them are kept until then.
-        clip_value: largest magnitude of any element of a gradient, above 0, as in
-            `torch.nn.utils.clip_grad_value_`. None for no limit.
-        schedule: how the learning rate changes, counted in updates.
-        micro_batches: how many training steps, each with a batch of its own, make one update, with
-            the mean of their gradients; their sum is kept for each parameter where it is above 1.
-
-    Raises:
-        ConfigError: a setting is outside its range.
-    """
-
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    clip_norm: float | None = field(default=None, kw_only=True)
-    clip_value: float | None = field(default=None, kw_only=True)
-    schedule: Schedule = field(default=Schedule(), kw_only=True)
-    micro_batches: int = field(default=1, kw_only=True)
-
-    kind: ClassVar[str]
-    """The op that updates a parameter by it, an `UpdateKind`, and its name for people."""
-
-    def __post_init__(self) -> None:
-        check_setting("learning rate", self.learning_rate, above=0)
-        check_setting("weight decay", self.weight_decay)
-        if self.clip_norm is not None:
-            check_setting("norm to clip at", self.clip_norm, above=0)
-        if self.clip_value is not None:
-            check_setting("value to clip at", self.clip_value, above=0)
-            if self.clip_norm is not None:
-                raise ConfigError(
-                    "gradients are clipped by their norm and by value", "choose one of both"
-                )
-        if not 1 <= self.micro_batches <= LARGEST_COUNT:
-            raise ConfigError(
-                f"a batch is made up of {self.micro_batches} micro-batches: they must be 1 to "
-                f"{LARGEST_COUNT:,}"
-            )
-        if self.micro_batches > 1 and self.clip_norm is not None:
-            raise ConfigError(
-                "gradients cannot be clipped by their norm over micro-batches: each is added up "
-                "as it is made, and the norm of their sum is never known before they are applied",
-                "clip them by value, or train without micro-batches",
-            )
-        self.check()
-
-    @abstractmethod
-    def check(self) -> None:
-        """Check the settings that only this optimizer has, with `check_setting`.
-
-        Raises:
-            ConfigError: one is outside its range.
-        """
-
-    @property
-    def betas_of_moments(self) -> tuple[float, ...]:
-        """The decays of moments that have to be corrected for beginning at 0; at most two."""
-        return ()
-
-    def attributes(self) -> dict[str, Attribute]:
-        """The attributes of its update that only this optimizer has: by default its numbers."""
-        shared = {known.name for known in fields(Optimizer)}
-        return {
-            known.name: int(value) if isinstance(value, bool) else value
-            for known in fields(self)
-            if known.name not in shared and (value := getattr(self, known.name)) is not None
-        }
-
-    @property
-    def summary(self) -> str:
-        """Its name and what it is set to, for people."""
-        said = {"learning rate": self.learning_rate} | self.attributes()
-        if self.weight_decay:
-            said["weight decay"] = self.weight_decay
-        if self.clip_norm is not None:
-            said["norm clipped at"] = self.clip_norm
-        if self.clip_value is not None:
-            said["values clipped at"] = self.clip_value
-        if self.micro_batches > 1:
-            said["micro-batches"] = self.micro_batches
-        words = [f"{name.replace('_', ' ')} {_text(value)}" for name, value in said.items()]
-        return f"{self.kind}: {', '.join((*words, *self.schedule.words))}"
-
-
-_F32 = ", and finite, when rounded to float32"
-
-
-def _text(value: Attribute) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else " ".join(map(str, value))
-
-
-def check_setting(
-    name: str, value: float, *, above: float | None = None, below: float = math.inf
-) -> None:
-    """Check that a number, as the device calculates with it, is in [0, below) or (above, below).
-
-    Raises:
-        ConfigError: it is not.
-    """
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = float(np.float32(value))
-    if rounded < below and (rounded >= 0 if above is None else rounded > above):
-        return
-    if above is not None:
-        wanted = f"above {above:g}"
-    else:
-        wanted = "0 or more" if below == math.inf else f"in [0, {below:g})"
-    raise ConfigError(f"the {name} is {value}: it must be {wanted}{_F32}")
-
-
-def setting(default: Any, text: str) -> Any:
-    """A setting that one optimizer alone has: its default, and what it is, for people."""
-    return field(default=default, metadata={"help": text})
-
-
-OPTIMIZERS: dict[str, type[Optimizer]] = {}
-"""The settings of every optimizer, by name. Filled by `optimizer`."""
-
-
-def optimizer(settings: type[Optimizer]) -> type[Optimizer]:
-    """Make an optimizer known under the name of its update."""
-    assert settings.kind not in OPTIMIZERS, settings.kind
-    OPTIMIZERS[settings.kind] = settings
-    return settings
-
+from poetfw.optimizers import LARGEST_COUNT
 
 # The update of a parameter ----------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from poetfw.planning.choices import (
     make_ring,
     order_program,
 )
-from poetfw.planning.costing import COSTS, costs_from, database_for
+from poetfw.planning.costing import costs_from, database_for
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
@@ -31,11 +31,10 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.room import Room, use_room
-from poetfw.planning.settings import DEFAULT_BATCH, BuildSettings
 from poetfw.planning.unbuilt import load_room, load_schedule_problem
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.planning.ways import Ways, solve_ways
+from poetfw.planning.ways import Ways, modelled_as, solve_ways
 from poetfw.planning.workers import (
     DevicesBuildSettings,
     WorkersSchedule,
@@ -43,10 +42,9 @@ from poetfw.planning.workers import (
     plan_on_devices,
     require_room,
 )
+from poetfw.settings import BuildSettings
 
 __all__ = [
-    "COSTS",
-    "DEFAULT_BATCH",
     "Budget",
     "Build",
     "BuildSettings",
@@ -77,6 +75,7 @@ __all__ = [
     "load_schedule_problem",
     "lower_plan",
     "make_ring",
+    "modelled_as",
     "order_program",
     "place_plan",
     "plan_evaluation",

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The budget of the arena, the best plan within it, and what is said where there is none."""
+"""The budget of the arena, the best plan within it, and what is said where there is none.
+
+A budget means the same in all commands: bytes that the arena may occupy. Resident bytes are a part
+of it, parameters, optimizer state, running statistics and the page buffer; tensors and workspace
+share the rest, which is a problem's `ram_bytes`. Static data and the stack are no part of it. A
+fraction is of what keeping everything takes beside resident bytes (`Ways.budget_bytes`): 0 leaves
+no RAM for tensors, 1 keeps all. So it is in the papers, too, which count no parameters.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +25,6 @@ from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.choices import ORDERING_WORK
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import (
     ExecutionPlan,
     Schedule,
@@ -29,6 +35,7 @@ from poetfw.schedule import (
     solve,
     tell_nobody,
 )
+from poetfw.settings import BuildSettings
 from poetfw.training import Program
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
@@ -49,8 +56,7 @@ def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None =
     """
     lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan), ring)
     static = static_ram_bytes(render_project(lowering.view, board), board)
-    available = board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes - static
-    return min(available, _MOST_ARENA_BYTES)
+    return min(board.unreserved_bytes - static, _MOST_ARENA_BYTES)
 
 
 def plan_within(
@@ -80,7 +86,10 @@ def plan_within(
         InfeasibleError: there is none; the message names the smallest feasible budget.
     """
     table = costs(program.training, board)
-    problem = schedule_problem(program.training, board, table, None, settings.deadline_s)
+    problem = replace(
+        schedule_problem(program.training, board, table, None, settings.deadline_s),
+        resident_bytes=resident_bytes(program.persistent, BLOCK_BYTES),
+    )
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
     scheduler = settings.scheduler
@@ -101,7 +110,7 @@ def place_within(
 
     Args:
         program: what is trained.
-        problem: its training step's.
+        problem: its training step's, with what is resident.
         budget_bytes: what the arena may occupy.
         scheduler: finds the schedule.
         evaluation: the schedule of the evaluation step.
@@ -112,7 +121,7 @@ def place_within(
     Raises:
         InfeasibleError: none was found.
     """
-    available = budget_bytes - resident_bytes(program.persistent, BLOCK_BYTES)
+    available = budget_bytes - problem.resident_bytes
     deadline = work.deadline
     for _ in range(_PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
@@ -164,18 +173,41 @@ def check_budget(
         needs = "needs at least"
     if resident + needed <= budget_bytes:
         return resident + needed
-    parameters = sum(tensor.size_bytes for tensor in program.persistent)
+    state = _state_bytes(program)
+    never_free = (
+        f"{resident:,} that are never free (parameters, running statistics and the page buffer"
+        + (f", and {state:,} of optimizer state)" if state else ")")
+    )
+    least = f"{program.training.name} {needs} {resident + needed:,} bytes"
+    at_once = f"{what} needs {needed:,} at once"
+    if resident > budget_bytes:  # nothing that is scheduled is in the way
+        why = f"it has not room for the {never_free}. {least}: {at_once}, beside these"
+    else:
+        why = f"{least}. {at_once}, beside the {never_free}"
     raise InfeasibleError(
-        f"the budget of {budget_bytes:,} bytes is too small: {program.training.name} {needs} "
-        f"{resident + needed:,} bytes. {what} needs {needed:,} at once, beside the "
-        f"{resident:,} that are never free ({parameters:,} of parameters, optimizer state and "
-        f"running statistics, which are not paged)",
-        "choose a smaller --batch",
-        "set --optimizer sgd --momentum 0, which keeps no optimizer state",
-        "freeze layers with --freeze: they need no gradient and no optimizer state",
-        "choose a smaller model or a board with more RAM (`poetfw boards`)",
+        f"the budget of {budget_bytes:,} bytes is too small: {why}",
+        *_ways_out(program, resident, needed, budget_bytes),
         minimum_budget_bytes=resident + needed,
     )
+
+
+def _state_bytes(program: Program) -> int:
+    """Bytes of optimizer state: what is beside parameters and what evaluation reads."""
+    names = {name for states in program.parameter_states.values() for name in states}
+    return sum(tensor.size_bytes for tensor in program.persistent if tensor.name in names)
+
+
+def _ways_out(program: Program, resident: int, needed: int, budget_bytes: int) -> list[str]:
+    """What may help where a budget is too small; nothing that cannot."""
+    advice = [f"raise the budget to {resident + needed:,} bytes, if the board has them"]
+    state, batch = _state_bytes(program), program.input.shape[0]
+    if resident <= budget_bytes and batch > 1:
+        advice.append("choose a smaller --batch, or a smaller --micro-batch of it")
+    if state and resident - state < budget_bytes:
+        advice.append(f"set --optimizer sgd --momentum 0: {state:,} bytes of optimizer state less")
+    if state:
+        advice.append("freeze layers with --freeze: they need no optimizer state")
+    return [*advice, "choose a smaller model or a board with more RAM (`poetfw boards`)"]
 
 
 def _op_at_peak(graph: Graph, board: Board, costs: CostProvider, schedule: Schedule) -> str:

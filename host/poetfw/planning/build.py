@@ -11,12 +11,12 @@ from pathlib import Path
 from poetfw.boards import Board
 from poetfw.costs import CostTable
 from poetfw.devices import step_bytes
-from poetfw.firmware import Project, assign_slots, render_project
+from poetfw.firmware import BLOCK_BYTES, Project, assign_slots, render_project
 from poetfw.importers import DataSet
 from poetfw.limits import Timing
-from poetfw.memory import DeviceArena
+from poetfw.memory import DeviceArena, resident_bytes
 from poetfw.models import Model
-from poetfw.ops import Optimizer
+from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.partners import PartnerSchedule
@@ -103,7 +103,9 @@ def report_build(build: Build, folder: Path) -> BuildReport:
             for name, count in parts.items()
         },
         warnings=build.model.warnings,
-        schedule=ScheduleSummary.of(build.plan.training),
+        schedule=ScheduleSummary.of(build.plan.training).beside(
+            resident_bytes(build.program.persistent, BLOCK_BYTES)
+        ),
         arenas=_arenas(build.plan),
         time_limited=build.time_limited,
         timing=build.timing,

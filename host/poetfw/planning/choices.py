@@ -17,10 +17,10 @@ from poetfw.ir import Graph, Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import MODELS, Model, StateEntry, build_model
-from poetfw.ops import OPTIMIZERS, Optimizer, kind_of
+from poetfw.ops import kind_of
 from poetfw.ops.class_losses import ClassOptions
-from poetfw.ops.pace import Schedule
-from poetfw.planning.settings import BuildSettings
+from poetfw.optimizers import OPTIMIZERS, Optimizer, Schedule
+from poetfw.settings import BuildSettings
 from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
 from poetfw.weight_files import read_weights
 

@@ -19,10 +19,10 @@ from poetfw.limits import Deadline
 from poetfw.ops import KINDS, kind_of
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
-from poetfw.reading import expected, read_bytes
+from poetfw.reading import first_flaw, read_bytes
 from poetfw.schedule import checkpoint_all_schedule
 from poetfw.schedule.devices import Device, DevicesProblem, Link
+from poetfw.settings import BuildSettings
 from poetfw.transfer import Transfer
 
 _Value = TypeVar("_Value")
@@ -198,9 +198,7 @@ def read_device(path: Path) -> DeviceFile:
     except OSError as error:
         raise BoardError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the top level"
-        raise BoardError(f"{path}: at {place}: {expected(first)}") from error
+        raise BoardError(f"{path}: {first_flaw(error)}") from error
     except ValueError as error:
         raise BoardError(f"{path} is not TOML: {error}") from error
     for kind in device.lacks:

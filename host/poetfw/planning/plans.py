@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
@@ -12,11 +13,14 @@ from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
 from poetfw.limits import Deadline
 from poetfw.memory import MemoryPlan, place_beside, plan_memory, resident_bytes
 from poetfw.models import Model
-from poetfw.planning.choices import order_program
+from poetfw.optimizers import Optimizer
+from poetfw.planning.choices import choose_optimizer, order_program
+from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.workers import WorkersSchedule
 from poetfw.schedule import ExecutionPlan, Schedule, minimum_budget, solve
+from poetfw.settings import BuildSettings
 from poetfw.training import Program, make_prediction, make_program
 
 
@@ -104,11 +108,11 @@ class RamNeeds:
     """What training a model takes, as it comes.
 
     Attributes:
-        peak_bytes: of the arena, if everything is computed once and kept.
-        smallest_bytes: of the whole RAM, by the board's name: what is reserved, the stack, the
-            tensors that are never free, and the largest of what an op reads and writes at once and
-            what evaluation needs. With paging a plan gets down to that, however slow. The
-            program's static data, some kilobytes, come on top. None where a board has no storage
+        peak_bytes: of the arena, if everything is computed once and kept, by the model's own
+            optimizer.
+        smallest_bytes: the smallest budget of a build, by the board's name: the tensors that are
+            never free, and the larger of what one op needs at once and what evaluation needs.
+            With paging a plan gets down to that, however slow. None where a board has no storage
             to page to: there it takes a search to know.
     """
 
@@ -117,26 +121,28 @@ class RamNeeds:
 
 
 def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
-    """What training a model takes on boards. No program is solved.
+    """What training a model takes on boards, by their defaults. No program is solved.
 
     Raises:
         ModelError: the model cannot be trained in batches of this size.
     """
-    program = order_program(
-        make_program(model.graph, model.loss, model.optimizer, options=model.loss_options)
-    )
-    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+
+    @cache
+    def derive(optimizer: Optimizer) -> Program:
+        options = model.loss_options
+        return order_program(make_program(model.graph, model.loss, optimizer, options=options))
+
+    whole = plan_unscheduled(derive(model.optimizer), boards[0], analytic_costs)
     needs: dict[str, int | None] = {}
-    peak = 0
     for board in boards:
+        optimizer = choose_optimizer(BuildSettings(board.name).on(board), model)
+        program = choose_kernels(derive(optimizer), board, analytic_costs).program
         table = analytic_costs(program.training, board)
         problem = schedule_problem(program.training, board, table, None)
-        if not needs:
-            plan = plan_unscheduled(program, board, analytic_costs)
-            peak, evaluation = plan.memory.peak_bytes, plan.evaluation.peak_bytes
         if problem.storage is None:
             needs[board.name] = None
             continue
-        arena = resident + max(minimum_budget(problem).bytes, evaluation)
-        needs[board.name] = board.reserved_ram_bytes + board.stack_bytes + arena
-    return RamNeeds(peak, needs)
+        evaluation = plan_evaluation(program, board, analytic_costs).peak_bytes
+        resident = resident_bytes(program.persistent, BLOCK_BYTES)
+        needs[board.name] = resident + max(minimum_budget(problem).bytes, evaluation)
+    return RamNeeds(whole.memory.peak_bytes, needs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, CostTable
@@ -20,9 +21,9 @@ from poetfw.planning.budget import place_within
 from poetfw.planning.kernels import Chosen, ChosenBy, faster_with_workspace, with_ops
 from poetfw.planning.plans import Plan, place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.ways import Ways, use_faster
 from poetfw.schedule import ExecutionPlan, Schedule, Tell, tell_nobody
+from poetfw.settings import BuildSettings
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,13 @@ class Room:
             if kind_of(op).kernel(op, graph).function == functions.get(name)
         )
 
-    def ways(self, ram_bytes: int, deadline_s: float | None) -> Ways:
+    def ways(self, ram_bytes: int, deadline_s: float | None, resident_bytes: int = 0) -> Ways:
         """The step's schedule problem, of each op both ways.
 
         Args:
             ram_bytes: what its tensors may occupy together, beside persistent ones.
             deadline_s: upper bound on the step's time.
+            resident_bytes: what persistent ones and the page buffer take.
         """
         lean, every = (
             schedule_problem(
@@ -99,7 +101,7 @@ class Room:
             )
             for names in ((), self.faster)
         )
-        return Ways(lean, every)
+        return Ways(lean, every).mapped(partial(replace, resident_bytes=resident_bytes))
 
 
 def use_room(
@@ -130,8 +132,8 @@ def use_room(
     program, evaluation = chosen.program, plan.evaluation
     name = program.training.name
     room = Room.of(program.training, chosen.by[name], board, costs)
-    available = budget_bytes - resident_bytes(program.persistent, BLOCK_BYTES)
-    ways = room.ways(available, settings.deadline_s)
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    ways = room.ways(budget_bytes - resident, settings.deadline_s, resident)
 
     def follow(schedule: Schedule) -> Plan | None:
         running = replace(program, training=room.graph_with(schedule.faster))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from poetfw.boards import load_board
 from poetfw.costs import CostProvider, analytic_costs
@@ -12,11 +13,12 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Deadline
 from poetfw.memory import resident_bytes
 from poetfw.planning.choices import derive_program, load_model
-from poetfw.planning.kernels import choose_in
+from poetfw.planning.kernels import choose_kernels
+from poetfw.planning.plans import plan_evaluation
 from poetfw.planning.room import Room
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.ways import Ways
 from poetfw.schedule import ScheduleProblem
+from poetfw.settings import BuildSettings
 
 
 def load_room(
@@ -32,15 +34,19 @@ def load_room(
     """
     board = load_board(settings.board)
     check_twins(board)
+    settings = settings.on(board)
     model = load_model(settings)
     for warning in model.warnings:
         warn(warning)
-    program = derive_program(settings, model, deadline)
-    taken = board.reserved_ram_bytes + board.stack_bytes
+    chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
+    program = chosen.program
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    room = Room.of(*choose_in(program.training, board, costs), board, costs)
-    available = max(0, board.ram_bytes - taken - resident)
-    return room, room.ways(available, settings.deadline_s)
+    training = program.training
+    room = Room.of(training, chosen.by[training.name], board, costs)
+    available = max(0, board.unreserved_bytes - resident)
+    ways = room.ways(available, settings.deadline_s, resident)
+    evaluation = plan_evaluation(program, board, costs).peak_bytes
+    return room, replace(ways, evaluation_bytes=resident + evaluation)
 
 
 def load_schedule_problem(

@@ -29,8 +29,8 @@ from poetfw.models import Model
 from poetfw.ops import Array
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.plans import plan_evaluation, plan_unscheduled
-from poetfw.planning.settings import BuildSettings
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
+from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
     Reference,
@@ -331,7 +331,9 @@ class Updates:
                 best = found
             inner = _corrected(inner, limits, estimate, needs)
         if best is None:
-            raise _infeasible(limits, tried, *([RAISE_TIME_LIMIT] if deadline.decided else []))
+            arena = (budget.arena_bytes, self.kept_bytes)
+            advice = [RAISE_TIME_LIMIT] if deadline.decided else []
+            raise _infeasible(limits, tried, arena, *advice)
         progress("trying what the estimate may think too large")
         return self._widened(replace(best, rounds=len(tried)), limits, problem, measuring)
 
@@ -408,11 +410,21 @@ def _excess(needs: Needs, limits: Needs) -> float:
 
 
 def _infeasible(
-    limits: Needs, tried: Mapping[tuple[Choice, ...], Needs], *advice: str
+    limits: Needs,
+    tried: Mapping[tuple[Choice, ...], Needs],
+    arena: tuple[int | None, int],
+    *advice: str,
 ) -> InfeasibleError:
+    """Say which limit nothing keeps; `arena` is its limit and what the weights take of it."""
     least = min(tried.values(), key=lambda needs: _excess(needs, limits))
     size_bytes, energy_j = int(least.size_bytes), least.energy_j
-    if size_bytes > limits.size_bytes:
+    arena_bytes, kept_bytes = arena
+    if arena_bytes is not None and size_bytes > arena_bytes - kept_bytes:
+        what = f"an arena of {arena_bytes:,} bytes is too small: the least found to train anything "
+        what += f"takes {kept_bytes + size_bytes:,}, {kept_bytes:,} of them weights that never "
+        what += "leave RAM and the page buffer"
+        size_bytes += kept_bytes
+    elif size_bytes > limits.size_bytes:
         what = f"{limits.size_bytes:,.0f} bytes are too few: the least found to train anything is "
         what += f"{size_bytes:,}"
     else:

@@ -11,8 +11,8 @@ from poetfw.costs import CostProvider
 from poetfw.errors import BoardError, ConfigError
 from poetfw.planning.plans import Plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.settings import BuildSettings
 from poetfw.schedule import StepKind
+from poetfw.settings import BuildSettings
 from poetfw.training import Program
 
 

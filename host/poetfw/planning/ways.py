@@ -16,13 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import partial
 from typing import TypeVar
 
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import Work
+from poetfw.option_values import LARGEST_BYTES
 from poetfw.planning.budget import ATTEMPT_SHARE
 from poetfw.planning.plans import Scheduled
 from poetfw.schedule import (
+    MODELS_AS,
     BoundCovers,
     ExecutionPlan,
     Interrupted,
@@ -32,6 +36,8 @@ from poetfw.schedule import (
     SolveOptions,
     Status,
     Tell,
+    checkpoint_all_schedule,
+    minimum_budget,
     overhead_gap,
     simulate,
     solve,
@@ -48,10 +54,12 @@ class Ways:
     Attributes:
         lean: with no more workspace than must be.
         every: where each node that has a faster way with more workspace runs that way.
+        evaluation_bytes: what the evaluation step, which keeps everything, needs of the budget.
     """
 
     lean: ScheduleProblem
     every: ScheduleProblem
+    evaluation_bytes: int = 0
 
     @property
     def faster(self) -> tuple[str, ...]:
@@ -68,7 +76,45 @@ class Ways:
 
     def mapped(self, change: Callable[[ScheduleProblem], ScheduleProblem]) -> Ways:
         """Both, changed alike."""
-        return Ways(change(self.lean), change(self.every))
+        return replace(self, lean=change(self.lean), every=change(self.every))
+
+    def within(self, budget_bytes: int) -> Ways:
+        """The problem within a budget, of which resident bytes are a part.
+
+        Raises:
+            InfeasibleError: the resident bytes, or what evaluation needs, are more.
+        """
+        resident_bytes = self.lean.resident_bytes
+        needed = max(resident_bytes, self.evaluation_bytes)
+        if needed > budget_bytes:
+            if resident_bytes > budget_bytes:
+                why = "parameters, optimizer state and the page buffer, which never leave RAM, take"
+            else:
+                why = "evaluation, which keeps all that it needs again, takes"
+            minimum = max(needed, resident_bytes + minimum_budget(self.lean).bytes)
+            raise InfeasibleError(
+                f"the budget of {budget_bytes:,} bytes is too small: at least {minimum:,} are "
+                f"needed, and {why} {needed:,}",
+                f"give it {minimum:,} bytes or more",
+                minimum_budget_bytes=minimum,
+            )
+        return self.mapped(partial(replace, ram_bytes=budget_bytes - resident_bytes))
+
+    def budget_bytes(self, fraction: float | Fraction) -> int:
+        """The budget at a fraction of what keeping everything takes beside resident bytes."""
+        shared_bytes = checkpoint_all_schedule(self.every).peak_bytes
+        return min(LARGEST_BYTES, self.lean.resident_bytes + int(fraction * shared_bytes))
+
+    def fraction_of(self, budget_bytes: int) -> Fraction:
+        """The fraction at which a budget is."""
+        shared_bytes = checkpoint_all_schedule(self.every).peak_bytes
+        return Fraction(budget_bytes - self.lean.resident_bytes, shared_bytes)
+
+
+def modelled_as(ways: Ways, name: str) -> Ways:
+    """A problem as `poetfw.schedule.MODELS_AS` has it; what POET's paper models only trains."""
+    changed = ways.mapped(MODELS_AS[name])
+    return changed if name == "device" else replace(changed, evaluation_bytes=0)
 
 
 def use_faster(

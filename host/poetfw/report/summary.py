@@ -14,7 +14,7 @@ from poetfw.boards import Arithmetic
 from poetfw.errors import OutputError
 from poetfw.limits import Timing
 from poetfw.memory import DeviceArena
-from poetfw.reading import read_bytes
+from poetfw.reading import first_flaw, read_bytes
 from poetfw.schedule import ScheduleSummary
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)
@@ -112,11 +112,17 @@ class BuildReport:
         """
         try:
             return TypeAdapter(BuildReport).validate_json(read_bytes(path))
-        except (OSError, ValidationError) as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise OutputError(
-                f"{path.parent} holds no complete build of poetfw: {path.name} is missing or "
-                "malformed",
-                "run `poetfw build` first, or name its folder with --out",
+                f"there is no build in {path.parent}: it has no {path.name}",
+                "run `poetfw build` first, or name the folder of a build with --out",
+            ) from error
+        except OSError as error:
+            raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+        except ValidationError as error:
+            raise OutputError(
+                f"{path} is not what `poetfw build` wrote: {first_flaw(error)}",
+                "run `poetfw build` again",
             ) from error
 
 

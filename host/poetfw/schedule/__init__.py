@@ -29,12 +29,10 @@ from poetfw.schedule.problem_json import (
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import Simulation, simulate
 from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, checkpoint_all_schedule, solve
-from poetfw.schedule.validation import LARGEST_BYTES, LARGEST_COST, validate
+from poetfw.schedule.validation import validate
 from poetfw.transfer import Transfer
 
 __all__ = [
-    "LARGEST_BYTES",
-    "LARGEST_COST",
     "MODELS_AS",
     "SCHEDULERS",
     "BoundCovers",

@@ -203,7 +203,7 @@ def shortest_time(
     times = [simulation.time_s for simulation in simulations if simulation]
     if not times:
         raise InfeasibleError(
-            f"no schedule of {problem.name!r} fits in {problem.ram_bytes:,} bytes"
+            f"no schedule of {problem.name!r} fits in {problem.budget_bytes:,} bytes"
         )
     once_s = math.fsum(node.time_s for node in problem.nodes)
     return ShortestTime(min(times), exact=min(times) <= once_s * (1 + TIME_TOLERANCE))

@@ -109,7 +109,7 @@ class SearchProgress:
     Attributes:
         phase: what it does now.
         energy_j: the best plan's energy; infinite without one.
-        bound_j: no plan in stages takes less.
+        bound_j: no plan in stages takes less; the energy where that is below.
         gap: (energy_j - bound_j) / energy_j; 1 without a plan.
     """
 
@@ -152,7 +152,7 @@ class Incumbent:
         self._deadline = deadline
         self.problem = problem
         self._tell = tell
-        self._phase = self._suffix = ""
+        self._phase, self._suffix = "known plans", ""
         self._hurried: ScheduleProblem | None = None
         self._in_time: ExecutionPlan | None = None
 
@@ -247,5 +247,7 @@ class Incumbent:
             self._report()
 
     def _report(self) -> None:
-        found = self.found
-        self._tell(SearchProgress(self._phase, found.energy_j, found.bound_j, max(0.0, found.gap)))
+        energy_j = self.found.energy_j
+        bound_j = min(self.found.bound_j, energy_j)  # the plan known may be one out of stages
+        gap = max(0.0, self.found.gap)
+        self._tell(SearchProgress(self._phase, energy_j, bound_j, gap))

@@ -25,7 +25,7 @@ def as_published(problem: ScheduleProblem) -> ScheduleProblem:
     """The problem as the paper models it.
 
     Tensors that are read, and only by nodes with side effects (weight gradients, by the update of
-    their weights), take no RAM. Budget and deadline stay as they are.
+    their weights), take no RAM; nor do the weights. What nodes share and the deadline stay.
     """
     without_tensor = {node.name for node in problem.nodes if not node.output_bytes}
     readers: dict[str, set[str]] = {node.name: set() for node in problem.nodes}
@@ -44,7 +44,7 @@ def as_published(problem: ScheduleProblem) -> ScheduleProblem:
         for node in problem.nodes
     )
     storage = None if problem.storage is None else _timeless(problem.storage)
-    return replace(problem, nodes=nodes, storage=storage)
+    return replace(problem, nodes=nodes, storage=storage, resident_bytes=0)
 
 
 def _timeless(storage: Storage) -> Storage:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self
 
@@ -108,6 +108,7 @@ class ScheduleProblem:
         deadline_s: upper bound on the time of one training step, or None.
         storage: what paging costs, or None for a board without storage.
         nodes: the ops in topological order.
+        resident_bytes: RAM beside `ram_bytes` that is never free, as parameters take it.
     """
 
     name: str
@@ -115,6 +116,12 @@ class ScheduleProblem:
     deadline_s: float | None
     storage: Storage | None
     nodes: tuple[Node, ...]
+    resident_bytes: int = 0
+
+    @property
+    def budget_bytes(self) -> int:
+        """Bytes that the arena may occupy: what nodes share, and what is resident."""
+        return self.ram_bytes + self.resident_bytes
 
 
 class StepKind(StrEnum):
@@ -173,6 +180,10 @@ class PlanFigures:
     def of(cls, other: PlanFigures) -> Self:
         """These figures alone, of something that has them."""
         return cls(**{field.name: getattr(other, field.name) for field in fields(cls)})
+
+    def beside(self, resident_bytes: int) -> Self:
+        """The same figures, with so many resident bytes in the peak."""
+        return replace(self, peak_bytes=self.peak_bytes + resident_bytes)
 
 
 class BoundCovers(StrEnum):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.errors import ProblemError
-from poetfw.reading import expected, parse_json
+from poetfw.reading import first_flaw, parse_json
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -82,6 +82,7 @@ class _Problem(StrictTable):
     deadline_s: float | None = None
     storage: _Storage | None
     nodes: Annotated[list[_Node], FailFast()]
+    resident_bytes: int = 0
 
 
 class _Step(StrictTable):
@@ -124,6 +125,7 @@ def problem_from_json(text: str | bytes, source: str = "the problem") -> Schedul
         nodes=tuple(
             Node(**(node.model_dump() | {"inputs": tuple(node.inputs)})) for node in document.nodes
         ),
+        resident_bytes=document.resident_bytes,
     )
     validate(problem)
     return problem
@@ -136,6 +138,7 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "name": problem.name,
         "ram_bytes": problem.ram_bytes,
+        **({"resident_bytes": problem.resident_bytes} if problem.resident_bytes else {}),
         "deadline_s": problem.deadline_s,
         "storage": None
         if storage is None
@@ -257,8 +260,6 @@ def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Docume
     try:
         return kind.model_validate(parse_json(text))
     except ValidationError as error:  # a ValueError as well
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the top level"
-        raise ProblemError(f"{source}: at {place}: {expected(first)}") from error
+        raise ProblemError(f"{source}: {first_flaw(error)}") from error
     except ValueError as error:
         raise ProblemError(f"{source} is not JSON: {error}") from error

@@ -101,7 +101,8 @@ class _Replay:
             case StepKind.FREE:
                 during = self.free(node)
         if during > self.problem.ram_bytes:
-            self.refuse(f"it needs {during:,} bytes of a budget of {self.problem.ram_bytes:,}")
+            needed, budget = during + self.problem.resident_bytes, self.problem.budget_bytes
+            self.refuse(f"it needs {needed:,} bytes of a budget of {budget:,}")
         self.during_bytes.append(during)
         self.live_bytes.append(self.live)
 

@@ -234,14 +234,15 @@ def _infeasible(
         if peak <= problem.ram_bytes:
             return InfeasibleError(
                 f"{scheduler} found no schedule of {problem.name!r} within its limits, though one "
-                f"exists in {peak:,} bytes",
+                f"exists in {peak + problem.resident_bytes:,} bytes",
                 RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit",
-                minimum_budget_bytes=peak,
+                minimum_budget_bytes=peak + problem.resident_bytes,
             )
+    peak += problem.resident_bytes
     within = "" if problem.deadline_s is None else f" within {problem.deadline_s:g} s"
     message = (
         f"{scheduler} {'has' if exact else 'found'} no schedule of {problem.name!r}{within} in "
-        f"{problem.ram_bytes:,} bytes: {needs} {peak:,} bytes, for node {node!r}"
+        f"{problem.budget_bytes:,} bytes: {needs} {peak:,} bytes, for node {node!r}"
     )
     advice = [f"give it {peak:,} bytes or more"]
     if not exact and work.deadline.decided:

@@ -8,14 +8,9 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 
 from poetfw.errors import ProblemError, listed
+from poetfw.option_values import LARGEST_BYTES, LARGEST_COST
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 from poetfw.transfer import Beside, Transfer
-
-LARGEST_BYTES = 2**40
-"""Largest budget, output, workspace or block accepted, in bytes."""
-
-LARGEST_COST = 1e15
-"""Largest time or energy accepted, in seconds or joules: sums of such stay far from overflow."""
 
 
 def validate(problem: ScheduleProblem) -> None:
@@ -28,7 +23,8 @@ def validate(problem: ScheduleProblem) -> None:
     """
     if not problem.nodes:
         raise ProblemError(f"problem {problem.name!r} has no nodes: it needs at least one")
-    _require(f"problem {problem.name!r}", "ram_bytes", problem.ram_bytes, LARGEST_BYTES)
+    for name in ("ram_bytes", "resident_bytes"):
+        _require(f"problem {problem.name!r}", name, getattr(problem, name), LARGEST_BYTES)
     if problem.deadline_s is not None:
         _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
     if problem.storage is not None:

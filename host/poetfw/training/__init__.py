@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a model to its training step, and the reference that runs it on this computer."""
 
-from poetfw.ops.sgd import Sgd
+from poetfw.optimizers import Sgd
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, make_program

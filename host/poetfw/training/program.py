@@ -15,7 +15,6 @@ from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import (
     KINDS,
     LossKind,
-    Optimizer,
     UpdateKind,
     fused_name,
     infer_output,
@@ -25,6 +24,7 @@ from poetfw.ops import (
 )
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
+from poetfw.optimizers import Optimizer
 from poetfw.training.freezing import input_channels
 from poetfw.training.views import hoist_views, open_windows
 

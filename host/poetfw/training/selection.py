@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.errors import ConfigError
 from poetfw.ir import Graph, Role
-from poetfw.reading import read_bytes
+from poetfw.reading import first_flaw, read_bytes
 from poetfw.training.freezing import input_channels, matching_parameters
 
 _ENDING = ".json"
@@ -124,11 +124,8 @@ def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        what = f"{place}: {first['msg']}" if place else first["msg"]
         raise ConfigError(
-            f"{path} does not say what is trained: {what}",
+            f"{path} does not say what is trained: {first_flaw(error)}",
             "write it with `poetfw plan-update`",
         ) from error
     if not file.train:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.devices import SILENCE_S, MeasuredEnergy, RunLog, run_firmware
+from poetfw.devices import MeasuredEnergy, RunLog, run_firmware
 from poetfw.errors import DeviceError
+from poetfw.option_values import SILENCE_S
 
 
 def hang(script: str, folder: Path, timeout_s: float, silence_s: float = SILENCE_S) -> DeviceError:

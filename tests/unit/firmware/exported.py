@@ -36,8 +36,9 @@ def archive(folder: Path, *flags: str, compiler: str = "gcc", ar: str = "ar") ->
     library = folder / "objects" / "library.a"
     library.parent.mkdir()
     sources = [str(path.resolve()) for path in sorted((folder / "src").rglob("*.c"))]
-    command = [compiler, *STRICT, *flags, f"-I{(folder / 'src').resolve()}", "-c", *sources]
-    subprocess.run(command, cwd=library.parent, check=True, timeout=120)
+    command = [compiler, *STRICT, *flags, f"-I{(folder / 'src').resolve()}", "-c"]
+    for source in sources:  # one at a time, as ccache keeps them
+        subprocess.run([*command, source], cwd=library.parent, check=True, timeout=120)
     objects = sorted(str(path) for path in library.parent.glob("*.o"))
     subprocess.run([ar, "rcs", str(library), *objects], check=True, timeout=60)
     return library

@@ -14,7 +14,8 @@ import yaml
 
 from poetfw.errors import ConfigError, OutputError
 from poetfw.exporting import ExportSettings, export_project
-from poetfw.firmware.export import FORMATS, rename_symbols
+from poetfw.firmware.export import rename_symbols
+from poetfw.option_values import EXPORTS
 from unit.firmware.exported import archive, exported, external_symbols, project
 
 TWO = """\
@@ -224,7 +225,7 @@ def test_the_arena_is_where_the_application_wants_it(net: Path, tmp_path: Path) 
     assert ".sdram" in line
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", EXPORTS)
 def test_every_format_has_the_sources_and_says_how_it_is_used(
     form: str, small: Path, tmp_path: Path
 ) -> None:
@@ -359,7 +360,7 @@ def test_a_folder_of_others_and_weights_that_are_not_there_are_refused(
         exported(small, tmp_path)
     with pytest.raises(OutputError, match=r"run/storage\.img does not exist"):
         export_project(small, tmp_path / "net", ExportSettings("cmake", weights="trained"))
-    with pytest.raises(OutputError, match="holds no complete build of poetfw"):
+    with pytest.raises(OutputError, match="there is no build in"):
         exported(tmp_path, tmp_path / "net")
 
 

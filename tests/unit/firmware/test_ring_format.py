@@ -10,7 +10,7 @@ from poetfw.errors import ConfigError
 from poetfw.firmware import RingRegion, append_samples, read_ring
 from poetfw.firmware.ring import _sealed
 from poetfw.planning.choices import make_ring
-from poetfw.planning.settings import BuildSettings
+from poetfw.settings import BuildSettings
 
 IDENTITY = 0x1A2B3C4D
 REGION = RingRegion(0, 2, 8, 4, IDENTITY)

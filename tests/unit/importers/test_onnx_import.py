@@ -925,3 +925,17 @@ def test_damaged_models_are_refused_or_read_wherever_the_damage_is(tmp_path: Pat
         except ModelError:
             refused += 1
     assert refused > len(content) / 4
+
+
+@pytest.mark.parametrize("weight", [(), (3,), (2, 3, 4)])
+def test_a_refused_product_by_no_matrix_is_refused_by_name(
+    tmp_path: Path, weight: tuple[int, ...]
+) -> None:
+    """Behind it is an addition, which would be its bias if it were a product by a matrix."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
+        helper.make_node("Add", ["p", "b"], ["y"], "sum"),
+    ]
+    path = write(tmp_path, nodes, {"w": floats(*weight), "b": floats(4)}, x=(2, 3))
+    with pytest.raises(ModelError):
+        import_onnx(path, 2)

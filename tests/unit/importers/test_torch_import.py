@@ -275,7 +275,7 @@ def test_all_nodes_are_named_with_their_author_s_line(tmp_path: Path) -> None:
         "'a' (aten.sign.default, net.py:7: 'y = torch.sign(x)'): poetfw has no such operator; "
         "'b' (aten.bad\n.default): poetfw has no such operator; "
         "'y' (aten.celu.default, net.py:7: 'F.celu(y, [2])'): its argument 'alpha' is not "
-        "understood: Input should be a valid integer"
+        "understood: an integer was expected"
     )
 
 

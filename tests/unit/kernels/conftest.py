@@ -81,8 +81,13 @@ def compile_kernels(
     kernels = [path for path in kernels if path.name.startswith(only)]
     sources = [*kernels, KERNELS / dot, TEMPLATES / "runtime" / "poet_math.c"]
     library = folder / "kernels.so"
-    options = ["-shared", "-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
-    subprocess.run([compiler, *options, "-o", str(library), *map(str, sources)], check=True)
+    options = ["-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
+    objects = [str(folder / f"{source.stem}.o") for source in sources]
+    for source, compiled in zip(
+        sources, objects, strict=True
+    ):  # one at a time, as ccache keeps them
+        subprocess.run([compiler, *options, "-c", str(source), "-o", compiled], check=True)
+    subprocess.run([compiler, "-shared", *options, "-o", str(library), *objects], check=True)
     return ctypes.CDLL(str(library))
 
 

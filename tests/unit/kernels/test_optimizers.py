@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from poetfw.ir import Attribute, Op
-from poetfw.ops import KINDS, OPTIMIZERS, Array, fused_name
+from poetfw.ops import KINDS, Array, fused_name
 from poetfw.ops.pace import SHAPES
+from poetfw.optimizers import OPTIMIZERS
 from unit.kernels.test_error_bounds import SETTINGS
 
 Run = Callable[..., Any]

@@ -32,18 +32,17 @@ def test_the_smallest_ram_is_what_a_build_refuses_less_than(name: str):
     assert needs.peak_bytes == unlimited.memory.peak_bytes
     smallest = needs.smallest_bytes["nrf52840"]
     assert smallest is not None
-    arena = smallest - board.stack_bytes - board.reserved_ram_bytes
     with pytest.raises(InfeasibleError) as caught:
         plan_within(
             program,
             board,
             analytic_costs,
-            arena - 1,
+            smallest - 1,
             settings,
             unlimited.evaluation,
             Work(1.0, Deadline(60)),
         )
-    assert caught.value.minimum_budget_bytes == arena
+    assert caught.value.minimum_budget_bytes == smallest
 
 
 def test_each_board_is_named_and_one_without_storage_is_not_guessed():

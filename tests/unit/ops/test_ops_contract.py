@@ -14,7 +14,6 @@ from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import (
     KINDS,
-    OPTIMIZERS,
     Constants,
     Kernel,
     Shape,
@@ -24,6 +23,7 @@ from poetfw.ops import (
     infer_output,
     kind_of,
 )
+from poetfw.optimizers import OPTIMIZERS
 
 CONV: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (0, 0, 0, 0), "groups": 1}
 POOL: Mapping[str, Attribute] = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)}

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from schedule_problems import chain, plan
 
+from poetfw.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     Node,
@@ -19,7 +20,7 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
-from poetfw.schedule.found import Found, Incumbent, best_known
+from poetfw.schedule.found import Found, Incumbent, SearchProgress, best_known
 
 IN_STAGES = plan("a b c /b d /a /c e /d")
 OTHER_ORDER = plan("x y /x z w /z v /y /w /v")
@@ -77,6 +78,21 @@ def test_a_bound_in_another_order_ends_with_it_and_a_plan_does_not() -> None:
         raise KeyboardInterrupt
     assert best.problem is problem
     assert (best.found.plan, best.found.energy_j, best.found.bound_j) == (OTHER_ORDER, 5.0, 5.5)
+
+
+def test_progress_has_a_phase_and_is_never_below_its_bound() -> None:
+    problem = other_order()
+    told: list[SearchProgress] = []
+    best = Incumbent(problem, best_known(problem, ()), told.append)
+    best.prove(5.5)
+    x, z, y, w, v = problem.nodes
+    with best.in_order(replace(problem, nodes=(x, y, z, w, v))):
+        best.offer(OTHER_ORDER)
+    with best.phase("the rest", Work()):
+        assert (best.found.energy_j, best.found.bound_j) == (5.0, 5.5)
+    assert len(told) == 3
+    assert all(progress.phase for progress in told)
+    assert all(progress.bound_j <= progress.energy_j for progress in told)
 
 
 def test_optimal_is_said_of_the_plans_that_were_searched(monkeypatch: pytest.MonkeyPatch) -> None:

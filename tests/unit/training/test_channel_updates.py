@@ -14,7 +14,7 @@ import pytest
 from poetfw.errors import ConfigError, ModelError
 from poetfw.ir import Role
 from poetfw.models import build_model
-from poetfw.ops import OPTIMIZERS
+from poetfw.optimizers import OPTIMIZERS
 from poetfw.planning import BuildSettings, derive_program, load_schedule_problem
 from poetfw.schedule import solve
 from poetfw.training import Program, Reference, Selection, make_program, select
@@ -95,8 +95,8 @@ def test_a_malformed_file_is_refused(
     [
         ("", "is empty$"),
         ("\n", "is empty$"),
-        ("{", "does not say what is trained: Invalid JSON"),
-        ("[]", "trained: Input should be an object"),
+        ("{", "does not say what is trained: at the top level: not JSON"),
+        ("[]", "trained: at the top level: an object was expected"),
     ],
 )
 def test_a_file_of_no_plan_is_refused(tmp_path: Path, content: str, message: str) -> None:

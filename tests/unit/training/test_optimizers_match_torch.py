@@ -12,9 +12,8 @@ import pytest
 from poetfw.importers.digits import load_digits
 from poetfw.ir import Role
 from poetfw.models import build_model
-from poetfw.ops import KINDS, OPTIMIZERS, Optimizer
-from poetfw.ops.adam import Adam, AdamW
-from poetfw.ops.pace import Schedule
+from poetfw.ops import KINDS
+from poetfw.optimizers import OPTIMIZERS, Adam, AdamW, Optimizer, Schedule
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")

@@ -19,8 +19,8 @@ from poetfw.devices.link.frames import (
     encode_command,
 )
 from poetfw.devices.link.port import Line
-from poetfw.devices.runner import SILENCE_S
 from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError
+from poetfw.option_values import SILENCE_S
 
 _SEQUENCES = 1 << 32
 _END = Answer(False, 0, "", (), None)  # of any answer

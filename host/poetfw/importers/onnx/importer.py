@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -95,11 +96,16 @@ def _translate(
             reason = None
         if reason is not None:
             refused.append((node, reason))
-            for lost in (node, bias_addition(node, values)):
-                if lost is not None:
-                    bind_stand_ins(lost, protos[lost.output], values)
-                    values.note_batch(lost)
+            attempt(partial(_stand_in, node, values, protos))  # it may be too odd for that
     return refused
+
+
+def _stand_in(node: Node, values: Values, protos: Mapping[str, onnx.NodeProto]) -> None:
+    """Bind what a refused node, and a bias that would be part of it, would have given."""
+    for lost in (node, bias_addition(node, values)):
+        if lost is not None:
+            bind_stand_ins(lost, protos[lost.output], values)
+            values.note_batch(lost)
 
 
 def _apply_rule(node: Node, proto: onnx.NodeProto, values: Values) -> str | None:

@@ -116,6 +116,8 @@ def _gemm(node: Node, values: Values) -> str:
 def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: bool) -> bool:
     """Whether a bias is a constant of as many numbers as a product has columns."""
     name, turned = weight
+    if len(values.dims(name)) != 2:
+        return False
     columns = values.dims(name)[1 if turned == transposed else 0]
     return values.is_constant(bias) and values.dims(bias) in ((columns,), (1, columns))
 

@@ -17,6 +17,7 @@ from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import CHECKED, plain
 from poetfw.importers.torch_export.file import Exported, Weight
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.reading import first_flaw
 from poetfw.training import CLASSIFYING
 
 _MEAN, _NOTHING_IGNORED = 1, -100
@@ -117,7 +118,7 @@ def read_ending(exported: Exported) -> Ending | None:
             )
         return Ending(source, path[-1], prediction, loss.name, loss.options)
     except (UnsupportedError, LookupError, ValidationError) as error:
-        flaw = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        flaw = first_flaw(error) if isinstance(error, ValidationError) else str(error)
         kind = last.target.removeprefix("torch.ops.")
         raise ModelError(
             f"the loss that the program ends in ({kind}) cannot be trained with: {flaw}",

@@ -23,7 +23,7 @@ from poetfw.errors import ModelError, cut
 from poetfw.importers import archive
 from poetfw.importers.torch_export import schema
 from poetfw.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
-from poetfw.reading import parse_json
+from poetfw.reading import first_flaw, parse_json
 
 LARGEST_FILE_BYTES = 1 << 30
 """The weights of a file may have so many bytes together, unpacked."""
@@ -80,10 +80,8 @@ def read_program(path: Path) -> Exported:
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
         raise ModelError(
-            f"{path}: not a program of torch.export, or damaged: at {where!r:.200}: {first['msg']}",
+            f"{path}: not a program of torch.export, or damaged: {first_flaw(error)}",
             SAVE_AGAIN,
         ) from error
     except archive.MALFORMED as error:

@@ -25,6 +25,7 @@ from poetfw.ir import Dtype, Role
 from poetfw.models import GraphBuilder, Model, TooManyOpsError
 from poetfw.ops import Shape
 from poetfw.ops.class_losses import ALIKE
+from poetfw.reading import expected
 from poetfw.training import DEFAULT_LOSS
 
 _ATEN = "torch.ops.aten."
@@ -202,7 +203,8 @@ class _Importer:
             except ValidationError as error:
                 first = error.errors()[0]
                 raise UnsupportedError(
-                    f"its argument {str(first['loc'][0])!r:.60} is not understood: {first['msg']}"
+                    f"its argument {str(first['loc'][0])!r:.60} is not understood: "
+                    f"{expected(first)}"
                 ) from error
             self._bind(node, outputs, results if isinstance(results, tuple) else (results,))
 

@@ -157,8 +157,8 @@ class _Runtime:
                 raise UnsuitableError(
                     "dtr",
                     f"at node {self.nodes[i].name!r} nothing is left to evict, with "
-                    f"{self.live_bytes + needed:,} bytes wanted of "
-                    f"{self.graph.problem.ram_bytes:,}",
+                    f"{self.live_bytes + needed + self.graph.problem.resident_bytes:,} bytes "
+                    f"wanted of {self.graph.problem.budget_bytes:,}",
                 )
             self.evict(min(candidates, key=lambda j: (self.score(j), j)))
 

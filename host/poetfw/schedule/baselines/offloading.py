@@ -98,10 +98,11 @@ class Offloading:
         """
         if paged is None:
             least = max(self.live_bytes({gap.tensor for gap in self.gaps}))
+            least += self.graph.problem.resident_bytes
             raise UnsuitableError(
                 method,
                 f"paging everything it can still needs {least:,} bytes of a budget of "
-                f"{self.graph.problem.ram_bytes:,}",
+                f"{self.graph.problem.budget_bytes:,}",
             )
         return require(self.graph, bridge(self.graph, self.forward, page=paged), method)
 

@@ -131,8 +131,8 @@ def shortfall(graph: Indexed, simulation: Simulation) -> str:
     problem = graph.problem
     if simulation.peak_bytes > problem.ram_bytes:
         return (
-            f"its best plan needs {simulation.peak_bytes:,} bytes of a budget of "
-            f"{problem.ram_bytes:,}"
+            f"its best plan needs {simulation.peak_bytes + problem.resident_bytes:,} bytes of a "
+            f"budget of {problem.budget_bytes:,}"
         )
     return (
         f"its best plan takes {simulation.time_s:g} s, but the deadline is {problem.deadline_s:g} s"

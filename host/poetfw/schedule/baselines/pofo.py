@@ -54,7 +54,7 @@ def pofo(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
     search.run(deadline)
     if search.best is None:
         if not search.unfit:
-            raise UnsuitableError("pofo", f"no choice fits in {problem.ram_bytes:,} bytes")
+            raise UnsuitableError("pofo", f"no choice fits in {problem.budget_bytes:,} bytes")
         closest = min((unlimited(problem, p) for p in search.unfit), key=lambda s: s.peak_bytes)
         raise UnsuitableError("pofo", shortfall(chain.graph, closest))
     return require(chain.graph, plan_transfers(problem, search.best, deadline), "pofo")

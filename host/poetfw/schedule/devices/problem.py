@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from poetfw.errors import InfeasibleError, PlanError, ProblemError
+from poetfw.option_values import LARGEST_BYTES, LARGEST_COST
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import BoundCovers, ScheduleProblem, Status, Storage
-from poetfw.schedule.validation import LARGEST_BYTES, LARGEST_COST, validate
+from poetfw.schedule.validation import validate
 from poetfw.transfer import Transfer
 
 

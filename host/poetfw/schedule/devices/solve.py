@@ -266,7 +266,7 @@ class _Search:
             self.plan, self.figures, self.cost, self.scheduler = plan, figures, cost, phase
             if cost < self.told * (1 - _TELLING):
                 self.told = cost
-                self.tell(phase, cost, self.bound)
+                self.tell(phase, cost, min(cost, self.bound))
 
     def is_proven(self) -> bool:
         """Whether no plan is better, of those that the bound covers."""

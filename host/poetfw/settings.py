@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from poetfw.boards import Board
 from poetfw.errors import ConfigError
 from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
-from poetfw.models import DEFAULT_MODEL
+from poetfw.option_values import DATA, DEFAULT_BATCH, DEFAULT_MODEL
 
-DEFAULT_BATCH = 32
+if TYPE_CHECKING:
+    from poetfw.boards import Board
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class BuildSettings:
             None for whole batches.
         ram_bytes: budget of the arena; None for all that the board leaves.
         deadline_s: upper bound on one training step, in seconds.
-        scheduler: how to schedule, one of `poetfw.schedule.SCHEDULERS`.
+        scheduler: how to schedule, one of `poetfw.option_values.SCHEDULERS`.
         loss: one of `poetfw.training.LOSSES`.
         class_weights: how much each class counts in a classifier's loss; empty for all alike.
         label_smoothing: the part of a label that is spread over all classes.
         ignore_index: the label of samples that do not count; None for none.
-        optimizer: one of `poetfw.ops.OPTIMIZERS`.
+        optimizer: one of `poetfw.optimizers.OPTIMIZERS`.
         learning_rate, momentum, weight_decay, clip_norm, clip_value: the optimizer's settings.
         optimizer_settings: others, which not all optimizers have, by name.
-        schedule: how the learning rate changes, as `poetfw.ops.pace.Schedule.parse` reads it.
+        schedule: how the learning rate changes, as `poetfw.optimizers.Schedule.parse` reads it.
         warm_up: steps in which the learning rate rises first.
         no_decay: patterns of the names of parameters whose weights do not decay.
         freeze: patterns of the names of parameters that are not trained.
@@ -58,7 +58,7 @@ class BuildSettings:
 
     board: str
     model: str = DEFAULT_MODEL
-    data: str = "digits"
+    data: str = DATA[0]
     features: str | None = None
     batch: int | None = None
     micro_batch: int | None = None
