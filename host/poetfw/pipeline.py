@@ -31,6 +31,7 @@ from poetfw.firmware import (
     RunRequest,
     Slot,
     assign_slots,
+    constant_values,
     initial_weights,
     render_features,
     render_project,
@@ -386,12 +387,14 @@ def _project(
         slots,
         lowering.names,
         board.compute.arithmetic,
+        model.weights,
         model.state_dict,
         kernels_by or {},
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()
-    return render_project(lowering.view, board, weights).with_files(
+    constants = constant_values(lowering.names, model.weights)
+    return render_project(lowering.view, board, weights, constants).with_files(
         {
             IMAGE: image,
             "board.toml": board.path.read_bytes(),

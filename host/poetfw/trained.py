@@ -29,7 +29,7 @@ def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
     others = {program.loss.name, program.metric.name, *program.optimizer_states}
     return tuple(
         StateEntry(tensor.name, tensor.name, tensor.shape)
-        for tensor in program.persistent
+        for tensor in (*program.persistent, *program.constants)
         if tensor.name not in others
     )
 
@@ -59,7 +59,8 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
             "run what was built: `poetfw run`",
             "or name an image: --image",
         )
-    values = read_committed(image, project.stages.slots, project.tensors)
+    stages = project.stages
+    values = read_committed(image, stages.slots, project.tensors) | dict(stages.constants)
     return {e.name: e.of(values[e.tensor]) for e in state_entries(project)}
 
 

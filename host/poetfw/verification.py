@@ -40,6 +40,7 @@ from poetfw.firmware import (
     TraceTable,
     append_request,
     assign_slots,
+    constant_values,
     image_blocks,
     read_samples,
     read_slots,
@@ -118,6 +119,11 @@ class Run:
     def _samples(self) -> Samples:
         return read_samples(self.project.image, self.project.stages.program)
 
+    def reference(self, state: Mapping[str, Array]) -> Reference:
+        """The reference in float64, from these values of the persistent tensors."""
+        stages = self.project.stages
+        return Reference(stages.program, {**stages.constants, **state}, np.float64)
+
     def batch(self, step: int) -> tuple[Array, Array]:
         """Features and targets of a training step, counted from 1."""
         (x, y), (damaged, _) = self._samples.training, self._samples.damaged
@@ -145,7 +151,7 @@ def verify(run: Run, progress: Progress) -> Verification:
     errors = compare(run)
     progress("building the traced run")
     with traced(run) as trace:
-        checker = OpChecker(trace.table)
+        checker = OpChecker(trace.table, run.project.stages.constants)
         steps = run.request.steps
         check_step(run, trace, checker, steps, None, run.state, progress)
         examined = None
@@ -250,7 +256,9 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         for path, content in read_sources(project.folder).items()
         if path.startswith(_SHARED_SOURCES)
     }
-    rendered = render_project(lowering.view, board).with_files({**sources, IMAGE: image})
+    constants = constant_values(lowering.names, project.stages.constants)
+    rendered = render_project(lowering.view, board, constants=constants)
+    rendered = rendered.with_files({**sources, IMAGE: image})
     folder = project.folder / RUN_DIR / "unscheduled"
     write_project(rendered, folder)
     elf = build_environments(folder, [environment])[environment]
@@ -399,7 +407,7 @@ class Errors:
 
 def compare(run: Run) -> Errors:
     """Train as the device did, in float64 from the initial weights, and compare."""
-    reference = Reference(run.project.stages.program, run.initial, np.float64)
+    reference = run.reference(run.initial)
     losses = [reference.step(*run.batch(step)) for step in range(1, run.request.steps + 1)]
     gradients = {
         name: value
@@ -413,7 +421,7 @@ def compare_step(
     run: Run, step: int, before: Mapping[str, Array], after: Mapping[str, Array]
 ) -> Errors:
     """Train one step as the device did, in float64 from the state it had, and compare."""
-    reference = Reference(run.project.stages.program, before, np.float64)
+    reference = run.reference(before)
     loss = reference.step(*run.batch(step))
     return _errors(run, [(run.log.losses[step - 1], loss)], {}, after, reference)
 

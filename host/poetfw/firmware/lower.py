@@ -19,6 +19,7 @@ from poetfw.firmware.c_text import (
     string_literal,
     wrap_call,
 )
+from poetfw.firmware.library import flash_array
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
 from poetfw.firmware.turns import Span, Turn, Turns
@@ -26,6 +27,7 @@ from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
     ConstantsView,
     Define,
+    FlashView,
     MemoryRow,
     MessageView,
     PersistentView,
@@ -162,6 +164,7 @@ def lower(
             for tensor in program.persistent
             if tensor.name in persistent_offsets
         ),
+        flash=tuple(names.in_flash(tensor) for tensor in program.constants),
         slots=tuple(
             SlotView(
                 slot_names[slot.tensor, slot.purpose],
@@ -210,6 +213,7 @@ def _plan_id(
         *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
         *_OTHER_SUMS[board.compute.arithmetic],
         *([] if ring is None else [ring.samples, ring.share]),
+        *([program.fingerprint] if program.fingerprint else []),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -421,13 +425,16 @@ class _Names:
         self._persistent = {
             tensor.name: self._add(f"P{index:04d}", tensor.name)
             for index, tensor in enumerate(program.persistent)
+        } | {
+            tensor.name: self._add(f"C{index:04d}", tensor.name)
+            for index, tensor in enumerate(program.constants)
         }
         self._transient: dict[tuple[str, str], str] = {}
         index = 0
         graphs = [program.training, program.evaluation]
         for graph in (*graphs, *([] if prediction is None else [prediction.graph])):
             for tensor in graph.tensors:
-                if not tensor.role.persistent:
+                if tensor.role.transient:
                     identifier = self._add(f"T{index:04d}", tensor.name)
                     self._transient[graph.name, tensor.name] = identifier
                     index += 1
@@ -439,7 +446,7 @@ class _Names:
 
     def tensor(self, tensor: Tensor, graph: Graph | None = None) -> str:
         """The identifier of a tensor; transient ones are looked up in their graph."""
-        if tensor.role.persistent:
+        if not tensor.role.transient:
             return self._persistent[tensor.name]
         return self._transient[(graph or self._training).name, tensor.name]
 
@@ -457,6 +464,17 @@ class _Names:
             identifier,
             f"(({c_type} *)(void *)(poet_arena + {offset}u))",
             f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+        )
+
+    def in_flash(self, tensor: Tensor) -> FlashView:
+        """The array in flash that holds a constant, and the macro that stands for its address."""
+        identifier = self._persistent[tensor.name]
+        return FlashView(
+            identifier,
+            f"((const {C_TYPES[tensor.dtype]} *)(const void *){flash_array(identifier)})",
+            f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+            flash_array(identifier),
+            tensor.elements,
         )
 
     def table(self) -> Mapping[str, str]:
@@ -775,14 +793,14 @@ class _Stays:
 
     def identifier(self, tensor: str, index: int) -> str:
         """The macro of a tensor that is in RAM at a plan step."""
-        if self._graph.by_name[tensor].role.persistent:
+        if not self._graph.by_name[tensor].role.transient:
             return self._names.tensor(self._graph.by_name[tensor])
         return self._stay(tensor, False, index)[0]
 
     def shares_address(self, op: Op, index: int) -> bool:
-        """Whether an op's output lies where its first input is; never in a persistent one's."""
+        """True where an op's output lies at its first input's address, which is transient then."""
         assert op.output is not None
-        if self._graph.by_name[op.inputs[0]].role.persistent:
+        if not self._graph.by_name[op.inputs[0]].role.transient:
             return False
         stays = [self._stay(name, False, index) for name in (op.inputs[0], op.output)]
         return stays[0][1].offset == stays[1][1].offset
@@ -803,7 +821,7 @@ class _Stays:
         read = tuple(
             self._stay(name, False, index)[1]
             for name in names
-            if not self._graph.by_name[name].role.persistent
+            if self._graph.by_name[name].role.transient
         )
         return read, tuple(stay for _, stay in self._named if stay.lower == index)
 

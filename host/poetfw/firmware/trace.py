@@ -134,7 +134,8 @@ class TraceTable:
                 for stay in _stays_beside(step, plan, memory)
                 if stay.lower <= index < stay.upper and not stay.workspace
             } | persistent
-            before = [*graph.reads(op), *op.updates]
+            constants = {tensor.name for tensor in graph.constants}
+            before = [*(name for name in graph.reads(op) if name not in constants), *op.updates]
             after = [*([op.output] if op.output is not None else []), *op.updates]
             wanted |= {(number, name): there[name] for name in before}
             wanted |= {(number + 1, name): there[name] for name in after}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,22 +15,26 @@ from pydantic import TypeAdapter
 
 from poetfw.boards import Arithmetic
 from poetfw.costs import CostTable
-from poetfw.errors import ModelError, OutputError, PlanError
+from poetfw.errors import DataError, ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.ir import Graph
 from poetfw.memory import DeviceArena, MemoryPlan, PartnerPlan, WorkersPlan
 from poetfw.models import StateEntry
-from poetfw.ops import check_shapes, kind_of
+from poetfw.ops import Array, check_shapes, kind_of
 from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
 from poetfw.schedule.devices.problem import DeviceStep, DeviceStepKind
 from poetfw.training import Program
+from poetfw.weight_files import read_weights, safetensors_bytes
 
 SCHEMA_VERSION = 1
 STATE_DICT = "state_dict.json"
+CONSTANTS = "constants.safetensors"
+"""The values of the tensors that nothing updates, as the firmware holds them in flash."""
 
 _MALFORMED = (
     OSError,
+    DataError,
     ModelError,
     PlanError,
     ValueError,
@@ -54,12 +58,14 @@ def stage_files(
     slots: Sequence[Slot],
     names: Mapping[str, str],
     arithmetic: Arithmetic,
+    weights: Mapping[str, Array],
     state_dict: Sequence[StateEntry] = (),
     kernels_by: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
 
-    Only models that have names of their author's have `state_dict.json`. By the name of a graph,
+    Only models that have names of their author's have `state_dict.json`, and only programs that
+    have constants `constants.safetensors`, with their values of `weights`. By the name of a graph,
     `kernels_by` says what decided which function its ops call; the shape did for all others.
     """
     documents: dict[str, dict[str, Any]] = {
@@ -79,10 +85,13 @@ def stage_files(
     }
     if state_dict:
         documents[STATE_DICT] = {"entries": [asdict(entry) for entry in state_dict]}
-    return {
+    files = {
         name: json_bytes({"schema_version": SCHEMA_VERSION, **document})
         for name, document in documents.items()
     }
+    if program.constants:
+        files[CONSTANTS] = safetensors_bytes({t.name: weights[t.name] for t in program.constants})
+    return files
 
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
@@ -182,6 +191,7 @@ class Stages:
     memory: MemoryPlan
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
 
 def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
@@ -204,12 +214,13 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
         entries = _state_dict(folder, program)
+        constants = _constants(folder, program)
     except _MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
-    return Stages(program, plan, memory, slots, entries)
+    return Stages(program, plan, memory, slots, entries, constants)
 
 
 def slots_of(
@@ -224,7 +235,8 @@ def slots_of(
 def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:
     if not (folder / STATE_DICT).exists():
         return ()
-    elements = {tensor.name: tensor.elements for tensor in program.persistent}
+    tensors = (*program.persistent, *program.constants)
+    elements = {tensor.name: tensor.elements for tensor in tensors}
     entries = []
     for each in _document(folder, STATE_DICT)["entries"]:
         entry = StateEntry(**{**each, "shape": tuple(each["shape"])})
@@ -233,6 +245,17 @@ def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:
             raise ModelError(f"{entry.name!r} of {STATE_DICT} does not lie within its tensor")
         entries.append(entry)
     return tuple(entries)
+
+
+def _constants(folder: Path, program: Program) -> Mapping[str, Array]:
+    if not program.constants:
+        return {}
+    values = read_weights(folder / CONSTANTS, [tensor.name for tensor in program.constants])
+    if any(values[tensor.name].shape != tensor.shape for tensor in program.constants):
+        raise ModelError(f"{CONSTANTS} has other shapes than graph.json")
+    if program.with_values(values) != program:
+        raise ModelError(f"{CONSTANTS} holds other values than the firmware")
+    return values
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:
