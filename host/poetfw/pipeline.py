@@ -84,8 +84,11 @@ from poetfw.report import (
     slots_of,
     stage_files,
 )
-from poetfw.schedule import Tell, tell_nobody
-from poetfw.schedule.devices import DevicesPlan, DevicesProblem, devices_to_json
+from poetfw.schedule import ExecutionPlan, Tell, tell_nobody
+from poetfw.schedule.devices import (
+    DevicesProblem,
+    devices_to_json,
+)
 from poetfw.schedule.devices.solve import Tell as TellOfDevices
 from poetfw.training import Program
 
@@ -335,7 +338,7 @@ def plan_partners_build(
     return PartnersBuild(partners, beside)
 
 
-def _of_devices(problem: DevicesProblem, steps: DevicesPlan) -> dict[str, bytes]:
+def _of_devices(problem: DevicesProblem, steps: ExecutionPlan) -> dict[str, bytes]:
     """What a project for several devices says of them: the problem, and who computes what when."""
     return {
         "devices.json": json_bytes(devices_to_json(problem)),

@@ -50,7 +50,7 @@ from poetfw.pipeline import PARTNERS, Progress
 from poetfw.reading import parse_json, read_bytes
 from poetfw.report import PartnerRun, PartnersReport
 from poetfw.running import RunSettings, evaluate_log, make_request, step_time_s
-from poetfw.schedule.devices import DeviceStepKind
+from poetfw.schedule import StepKind
 from poetfw.training import Program
 from poetfw.verification import PartnersRun, verify_partners
 
@@ -535,7 +535,7 @@ def _updaters(partners: Partners) -> Mapping[str, str]:
     return {
         name: step.device
         for step in partners.evaluator.plan.steps
-        if step.kind is DeviceStepKind.COMPUTE
+        if step.kind is StepKind.COMPUTE
         for name in ops[step.node].updates
     }
 
@@ -590,7 +590,7 @@ def _report(
         port=partner.port,
         emulator=project.twin.name if partner.port is None else None,
         emulated=emulated,
-        computed=sum(s.kind is DeviceStepKind.COMPUTE and s.device == name for s in plan.steps),
+        computed=sum(s.kind is StepKind.COMPUTE and s.device == name for s in plan.steps),
         sent_bytes=sum(map(partners.size_bytes, sent)),
         arena_bytes=plan.arena.size_bytes,
         high_water_bytes=max(0, summary.high_water_bytes - plan.arena.offset),

@@ -16,13 +16,13 @@ from poetfw.cli import output
 from poetfw.errors import PlanError, ProblemError
 from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
+from poetfw.schedule import ExecutionPlan
 
 if TYPE_CHECKING:
     from poetfw.report import BuildReport
     from poetfw.schedule.devices import (
         DevicesAnswer,
         DevicesFigures,
-        DevicesPlan,
         DevicesProblem,
         DevicesSchedule,
     )
@@ -69,7 +69,7 @@ def schedule_devices(
     if deadline_s is not None:
         problem = replace(problem, deadline_s=deadline_s)
 
-    def draw(plan: DevicesPlan) -> None:
+    def draw(plan: ExecutionPlan) -> None:
         if plot is not None:
             replace_file(plot, draw_timeline(problem, plan, plot.suffix[1:]))
 

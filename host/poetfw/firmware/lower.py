@@ -41,7 +41,6 @@ from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.ops.base import DIVISORS, Field
 from poetfw.schedule import ExecutionPlan, Step, StepKind
-from poetfw.schedule.devices.problem import DevicesPlan, DeviceStep, DeviceStepKind
 from poetfw.training import Program
 
 _INDENT = 4
@@ -93,7 +92,15 @@ def lower(
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     steps = training if isinstance(training, tuple) else training.steps
-    plan_id = _plan_id(program, board, ring, steps, evaluation, memory, *_partner_id(training))
+    plan_id = _plan_id(
+        program,
+        board,
+        ring,
+        _identity(steps),
+        _identity(evaluation),
+        memory,
+        *_partner_id(training),
+    )
     names = _Names(program, prediction)
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
@@ -199,7 +206,7 @@ def _plan_id(
     program: Program,
     board: Board,
     ring: Ring | None,
-    *parts: ExecutionPlan | DevicesPlan | MemoryPlan | str,
+    *parts: list[tuple[str | None, ...]] | MemoryPlan | str,
 ) -> str:
     """Names everything that firmware and storage image must agree on."""
     document = [
@@ -212,6 +219,11 @@ def _plan_id(
         *([] if ring is None else [ring.samples, ring.share]),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _identity(plan: ExecutionPlan) -> list[tuple[str | None, ...]]:
+    """Each step as the plan's identifier covers it: an only device has no name there."""
+    return [tuple(step) if step.device else tuple(step[:2]) for step in plan]
 
 
 def _size(value: int) -> str:
@@ -235,7 +247,7 @@ class _Facts:
     pages: int
 
     @staticmethod
-    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan | DevicesPlan) -> _Facts:
+    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan | ExecutionPlan) -> _Facts:
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return _Facts(
@@ -404,11 +416,11 @@ def _message_comment(message: Message, device: str) -> str:
 
 def workers_of(plan: WorkersPlan) -> tuple[str, ...]:
     """The workers of a plan, for people: a device each, and then each link that it uses."""
-    links = dict.fromkeys(_link(step) for step in plan.steps if step.kind is DeviceStepKind.COPY)
+    links = dict.fromkeys(_link(step) for step in plan.steps if step.kind is StepKind.COPY)
     return (*(arena.device for arena in plan.arenas), *links)
 
 
-def _link(copy: DeviceStep) -> str:
+def _link(copy: Step) -> str:
     """The one link of two devices, whose copies follow each other in whichever direction."""
     return " and ".join(sorted((copy.device, copy.target or "")))
 
@@ -597,10 +609,10 @@ class _StepLowering:
         turns = Turns(plan.parallel)
         numbers = statement_numbers(plan.steps)
         for index, step in enumerate(plan.steps):
-            if step.kind is DeviceStepKind.FREE:
+            if step.kind is StepKind.FREE:
                 continue
             op, number = ops[step.node], numbers[index]
-            if step.kind is DeviceStepKind.COMPUTE:
+            if step.kind is StepKind.COMPUTE:
                 worker = workers.index(step.device)
                 comment, code = self._computed(
                     op, graph, stays[step.device], index, kernels, computed, "POET_ALONE"
@@ -620,8 +632,8 @@ class _StepLowering:
                 )
             statements.append(StatementView(number, comment, code, waits, worker))
         rows = [row for each in stays.values() for row in each.memory_map(numbers)]
-        copies = sum(step.kind is DeviceStepKind.COPY for step in plan.steps)
-        runs = sum(step.kind is DeviceStepKind.COMPUTE for step in plan.steps)
+        copies = sum(step.kind is StepKind.COPY for step in plan.steps)
+        runs = sum(step.kind is StepKind.COMPUTE for step in plan.steps)
         return StepView(
             function="take_turns",
             parameters="uint32_t worker",
@@ -650,7 +662,7 @@ class _StepLowering:
             messages[message.behind].append((message_number, message))
         runs = 0
         for index, step in enumerate(plan.steps):
-            if step.kind is DeviceStepKind.COMPUTE and step.device == plan.device:
+            if step.kind is StepKind.COMPUTE and step.device == plan.device:
                 op = ops[step.node]
                 comment, code = self._computed(op, graph, stays, index, kernels, computed)
                 statements.append(StatementView(numbers[index], comment, code))
@@ -868,7 +880,7 @@ class _Places:
         return reads, writes
 
     def of_copy(
-        self, step: DeviceStep, op: Op, index: int, buffer_bytes: int
+        self, step: Step, op: Op, index: int, buffer_bytes: int
     ) -> tuple[list[Span], list[Span]]:
         """What a copy reads and writes."""
         assert op.output is not None
@@ -894,7 +906,7 @@ def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Alloca
                 yield replace(stay, owner=window.name, offset=offset, size_bytes=window.size_bytes)
 
 
-def statement_numbers(plan: Sequence[Step | DeviceStep]) -> list[int]:
+def statement_numbers(plan: Sequence[Step]) -> list[int]:
     """For every plan step the number of its statement; a free has that of the one before it."""
     numbers: list[int] = []
     number = 0
@@ -930,7 +942,7 @@ def call_statement(
 
 
 def _copy(
-    step: DeviceStep,
+    step: Step,
     op: Op,
     graph: Graph,
     stays: Mapping[str, _Stays],
@@ -971,7 +983,7 @@ def _transfer_comment(
     again = [
         numbers[later]
         for later in range(index + 1, len(plan))
-        if plan[later] == Step(StepKind.PAGE_IN, step.node)
+        if plan[later] == step._replace(kind=StepKind.PAGE_IN)
     ]
     wanted = ", ".join(map(str, again))
     return f"page out {name}, wanted again at step {wanted}"

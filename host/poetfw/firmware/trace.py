@@ -39,7 +39,6 @@ from poetfw.memory import Allocation, MemoryPlan, WorkersPlan
 from poetfw.ops import Array
 from poetfw.resources import firmware_templates_dir
 from poetfw.schedule import ExecutionPlan, Step, StepKind
-from poetfw.schedule.devices.problem import DeviceStep
 
 _REQUEST = struct.Struct("<8s4I")
 _MAGIC = b"POETTRC1"
@@ -191,15 +190,15 @@ class TraceRequest:
         return _REQUEST.pack(_MAGIC, *self.steps, *self.statements).ljust(BLOCK_BYTES, b"\0")
 
 
-def _steps_of(plan: ExecutionPlan | WorkersPlan) -> Sequence[Step | DeviceStep]:
+def _steps_of(plan: ExecutionPlan | WorkersPlan) -> Sequence[Step]:
     return plan.steps if isinstance(plan, WorkersPlan) else plan
 
 
 def _stays_beside(
-    step: Step | DeviceStep, plan: ExecutionPlan | WorkersPlan, memory: MemoryPlan
+    step: Step, plan: ExecutionPlan | WorkersPlan, memory: MemoryPlan
 ) -> tuple[Allocation, ...]:
     """The stays in the arena that a step works in: its device's own, where there are several."""
-    if isinstance(step, DeviceStep) and isinstance(plan, WorkersPlan):
+    if isinstance(plan, WorkersPlan):
         arenas = {arena.device: arena for arena in plan.arenas}
         return arenas[step.device].own(memory.training)
     return memory.training

@@ -22,7 +22,6 @@ from poetfw.memory.plan import (
     place_step,
 )
 from poetfw.schedule import ExecutionPlan, Step, StepKind
-from poetfw.schedule.devices.problem import DevicesPlan, DeviceStep, DeviceStepKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class WorkersPlan:
             of a link without buffer nothing.
     """
 
-    steps: DevicesPlan
+    steps: ExecutionPlan
     arenas: tuple[DeviceArena, ...]
     parallel: bool
     buffers: Mapping[tuple[str, str], int]
@@ -68,7 +67,7 @@ class WorkersPlan:
 def place_devices(
     persistent: Sequence[Tensor],
     block_bytes: int,
-    training: tuple[Graph, DevicesPlan],
+    training: tuple[Graph, ExecutionPlan],
     evaluation: tuple[Graph, ExecutionPlan],
     limits: Mapping[str, int],
     buffers: Mapping[tuple[str, str], int],
@@ -119,7 +118,7 @@ def place_devices(
 def place_on(
     device: str,
     graph: Graph,
-    plan: DevicesPlan,
+    plan: ExecutionPlan,
     base: int,
     buffers: Mapping[tuple[str, str], int],
     deadline: Deadline | None,
@@ -148,14 +147,14 @@ def place_on(
     )
 
 
-def _as_on_one(step: DeviceStep, device: str) -> StepKind | None:
+def _as_on_one(step: Step, device: str) -> StepKind | None:
     """What a step is to the memory of one device: a copy comes as a page does, or goes as one."""
     match step.kind:
-        case DeviceStepKind.COPY if step.target == device:
+        case StepKind.COPY if step.target == device:
             return StepKind.PAGE_IN
-        case DeviceStepKind.COPY if step.device == device:
+        case StepKind.COPY if step.device == device:
             return StepKind.PAGE_OUT
-        case DeviceStepKind.COPY:
+        case StepKind.COPY:
             return None
         case kind:
-            return StepKind(kind.value) if step.device == device else None
+            return kind if step.device == device else None

@@ -17,8 +17,7 @@ from poetfw.ir import Graph, Op
 from poetfw.limits import Deadline
 from poetfw.memory.devices import DeviceArena, place_on
 from poetfw.memory.plan import MemoryPlan, PlacedStep, padded, place_resident, place_step
-from poetfw.schedule import ExecutionPlan
-from poetfw.schedule.devices.problem import DevicesPlan, DeviceStepKind
+from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
 
 
@@ -50,7 +49,7 @@ class PartnerPlan:
         arena: where this one's transient tensors lie, in its own memory.
     """
 
-    steps: DevicesPlan
+    steps: ExecutionPlan
     device: str
     devices: tuple[str, ...]
     evaluates: str
@@ -79,7 +78,9 @@ class PartnerPlan:
         return tuple(message for message, devices in ends if self.device in devices)
 
 
-def held_by(program: Program, steps: DevicesPlan, device: str, evaluates: bool) -> tuple[str, ...]:
+def held_by(
+    program: Program, steps: ExecutionPlan, device: str, evaluates: bool
+) -> tuple[str, ...]:
     """The persistent tensors that a partner has: those it touches, the loss and the metric."""
     held = {program.loss.name, program.metric.name, *_touched(program.training, steps, device)}
     if evaluates:
@@ -88,7 +89,7 @@ def held_by(program: Program, steps: DevicesPlan, device: str, evaluates: bool) 
 
 
 def messages_of(
-    program: Program, steps: DevicesPlan, devices: tuple[str, ...], evaluates: str
+    program: Program, steps: ExecutionPlan, devices: tuple[str, ...], evaluates: str
 ) -> tuple[Message, ...]:
     """What partners have for each other, in the order of the plan.
 
@@ -102,7 +103,7 @@ def messages_of(
     last_written: dict[str, str] = {}
     for index, step in enumerate(steps):
         op = ops[step.node]
-        if step.kind is DeviceStepKind.COMPUTE:
+        if step.kind is StepKind.COMPUTE:
             for name in op.updates:
                 last_written[name] = step.device
                 messages += [
@@ -110,7 +111,7 @@ def messages_of(
                     for device in devices
                     if device != step.device and name in touched[device]
                 ]
-        elif step.kind is DeviceStepKind.COPY:
+        elif step.kind is StepKind.COPY:
             assert op.output is not None
             assert step.target is not None
             messages.append(Message(op.output, step.device, step.target, index))
@@ -123,12 +124,12 @@ def messages_of(
     return tuple(messages)
 
 
-def _computed(graph: Graph, steps: DevicesPlan, device: str) -> tuple[Op, ...]:
-    own = {s.node for s in steps if s.kind is DeviceStepKind.COMPUTE and s.device == device}
+def _computed(graph: Graph, steps: ExecutionPlan, device: str) -> tuple[Op, ...]:
+    own = {s.node for s in steps if s.kind is StepKind.COMPUTE and s.device == device}
     return tuple(op for op in graph.ops if op.name in own)
 
 
-def _touched(graph: Graph, steps: DevicesPlan, device: str) -> frozenset[str]:
+def _touched(graph: Graph, steps: ExecutionPlan, device: str) -> frozenset[str]:
     """The persistent tensors that a device's ops read or update."""
     return frozenset(
         name
@@ -147,7 +148,7 @@ class Partner(NamedTuple):
 
 def place_partners(
     program: Program,
-    steps: DevicesPlan,
+    steps: ExecutionPlan,
     evaluation: ExecutionPlan,
     limits: Mapping[str, int],
     block_bytes: int,

@@ -22,8 +22,10 @@ from poetfw.memory import (
 )
 from poetfw.planning.devices import DeviceFile
 from poetfw.planning.workers import costs_of, find_plan, named_boards
-from poetfw.schedule import Schedule, ScheduleSummary
-from poetfw.schedule.devices import DevicesPlan, DevicesProblem
+from poetfw.schedule import ExecutionPlan, Schedule, ScheduleSummary
+from poetfw.schedule.devices import (
+    DevicesProblem,
+)
 from poetfw.schedule.devices.solve import Tell
 from poetfw.training import Program
 
@@ -95,7 +97,7 @@ def plan_partners(
     program: Program,
     evaluation: Schedule,
     problem: DevicesProblem,
-    plan: DevicesPlan | None,
+    plan: ExecutionPlan | None,
     work: Work,
     tell: Tell,
 ) -> Mapping[str, PartnerSchedule]:
@@ -105,7 +107,7 @@ def plan_partners(
     """
     limits = {device.name: device.problem.ram_bytes for device in problem.devices}
 
-    def place(steps: DevicesPlan) -> tuple[tuple[DeviceArena, ...], Mapping[str, Partner]]:
+    def place(steps: ExecutionPlan) -> tuple[tuple[DeviceArena, ...], Mapping[str, Partner]]:
         partners = place_partners(
             program, steps, evaluation.plan, limits, BLOCK_BYTES, work.deadline
         )

@@ -15,13 +15,11 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import RAISE_TIME_LIMIT, Work
 from poetfw.memory import DeviceArena, MemoryPlan, WorkersPlan, place_devices
 from poetfw.planning.devices import DeviceFile
-from poetfw.schedule import Schedule, ScheduleSummary, Status
+from poetfw.schedule import ExecutionPlan, Schedule, ScheduleSummary, Status, StepKind
 from poetfw.schedule.devices import (
     DevicesAnswer,
     DevicesFigures,
-    DevicesPlan,
     DevicesProblem,
-    DeviceStepKind,
     Minimise,
     require_same_graph,
     simulate_devices,
@@ -55,7 +53,7 @@ class DevicesBuildSettings:
     followed: DevicesAnswer | None = None
     apart: bool = False
 
-    def plan_of(self, problem: DevicesProblem) -> DevicesPlan | None:
+    def plan_of(self, problem: DevicesProblem) -> ExecutionPlan | None:
         """The plan to follow; None for a search.
 
         Raises:
@@ -145,7 +143,7 @@ def plan_on_devices(
     program: Program,
     evaluation: Schedule,
     problem: DevicesProblem,
-    plan: DevicesPlan | None,
+    plan: ExecutionPlan | None,
     work: Work,
     tell: Tell,
 ) -> WorkersSchedule:
@@ -166,7 +164,7 @@ def plan_on_devices(
     limits = {device.name: device.problem.ram_bytes for device in problem.devices}
     buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
 
-    def place(steps: DevicesPlan) -> tuple[tuple[DeviceArena, ...], MemoryPlan]:
+    def place(steps: ExecutionPlan) -> tuple[tuple[DeviceArena, ...], MemoryPlan]:
         memory, arenas = place_devices(
             program.persistent,
             BLOCK_BYTES,
@@ -188,15 +186,15 @@ class Found(NamedTuple, Generic[_Placed]):
     """A plan for several devices whose buffers have their addresses."""
 
     figures: ScheduleSummary
-    steps: DevicesPlan
+    steps: ExecutionPlan
     arenas: tuple[DeviceArena, ...]
     placed: _Placed
 
 
 def find_plan(
     problem: DevicesProblem,
-    plan: DevicesPlan | None,
-    place: Callable[[DevicesPlan], tuple[tuple[DeviceArena, ...], _Placed]],
+    plan: ExecutionPlan | None,
+    place: Callable[[ExecutionPlan], tuple[tuple[DeviceArena, ...], _Placed]],
     work: Work,
     tell: Tell,
 ) -> Found[_Placed]:
@@ -297,7 +295,7 @@ def _summary(figures: DevicesFigures, scheduler: str, status: Status) -> Schedul
     )
 
 
-def costs_of(problem: DevicesProblem, plan: DevicesPlan) -> CostTable:
+def costs_of(problem: DevicesProblem, plan: ExecutionPlan) -> CostTable:
     """What each op takes where a plan computes it first."""
     nodes = {
         device.name: {node.name: node for node in device.problem.nodes}
@@ -305,7 +303,7 @@ def costs_of(problem: DevicesProblem, plan: DevicesPlan) -> CostTable:
     }
     ops: dict[str, OpCost] = {}
     for step in plan:
-        if step.kind is DeviceStepKind.COMPUTE and step.node not in ops:
+        if step.kind is StepKind.COMPUTE and step.node not in ops:
             node = nodes[step.device][step.node]
             ops[step.node] = OpCost(node.time_s, node.energy_j)
     return CostTable(", ".join(nodes), ops)

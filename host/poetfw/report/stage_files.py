@@ -23,7 +23,6 @@ from poetfw.models import StateEntry
 from poetfw.ops import check_shapes, kind_of
 from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
-from poetfw.schedule.devices.problem import DeviceStep, DeviceStepKind
 from poetfw.training import Program
 
 SCHEMA_VERSION = 1
@@ -91,7 +90,7 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
 
 
 def _plan_json(
-    plan: ExecutionPlan | Sequence[DeviceStep], graph: Graph, kernels_by: Mapping[str, str]
+    plan: Sequence[Step], graph: Graph, kernels_by: Mapping[str, str]
 ) -> list[dict[str, str]]:
     """Each step, and where it computes, the kernel's function and what decided for that."""
     computed = {
@@ -144,7 +143,7 @@ def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan | P
         return tuple(Step(StepKind(step["step"]), step["node"]) for step in document["training"])
     arenas = TypeAdapter(tuple[DeviceArena, ...]).validate_python(document["arenas"])
     steps = tuple(
-        DeviceStep(DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target"))
+        Step(StepKind(step["step"]), step["node"], step["device"], step.get("target"))
         for step in document["training"]
     )
     if "device" in document:
@@ -163,7 +162,7 @@ def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan | P
     return plan
 
 
-def _devices(steps: Sequence[DeviceStep]) -> set[str]:
+def _devices(steps: Sequence[Step]) -> set[str]:
     return {step.device for step in steps}
 
 

@@ -22,10 +22,9 @@ from poetfw.planning import (
     plan_evaluation,
     read_device,
 )
+from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.devices import (
-    DevicesPlan,
     DevicesProblem,
-    DeviceStepKind,
     simulate_devices,
 )
 from poetfw.schedule.devices.plan import Made, complete, named
@@ -60,7 +59,7 @@ def case_of(model: str, devices: int = 2) -> Case:
     return Case(board, program, replace(problem, devices=all_devices, links=tuple(links)))
 
 
-def any_plan(problem: DevicesProblem, seed: int) -> DevicesPlan:
+def any_plan(problem: DevicesProblem, seed: int) -> ExecutionPlan:
     """A legal plan: each node anywhere, what it reads copied there or computed again."""
     rng = random.Random(seed)
     graph = Indexed.of(problem.devices[0].problem)
@@ -77,16 +76,16 @@ def any_plan(problem: DevicesProblem, seed: int) -> DevicesPlan:
         if again:
             for u in graph.inputs[i]:
                 bring(u, d, stage)
-            made.append(Made(stage, i, DeviceStepKind.COMPUTE, d))
+            made.append(Made(stage, i, StepKind.COMPUTE, d))
         else:
-            made.append(Made(stage, i, DeviceStepKind.COPY, source, d))
+            made.append(Made(stage, i, StepKind.COPY, source, d))
         held.add((d, i))
 
     for i in range(len(nodes)):
         d = rng.choice(devices)
         for u in graph.inputs[i]:
             bring(u, d, i)
-        made.append(Made(i, i, DeviceStepKind.COMPUTE, d))
+        made.append(Made(i, i, StepKind.COMPUTE, d))
         held.add((d, i))
     names = tuple(device.name for device in problem.devices)
     plan = named(graph, names, complete(graph, made))
@@ -102,7 +101,7 @@ class Placed(NamedTuple):
     lowering: Lowering
 
 
-def placed(case: Case, plan: DevicesPlan, parallel: bool = True) -> Placed:
+def placed(case: Case, plan: ExecutionPlan, parallel: bool = True) -> Placed:
     """Place a plan's buffers, and lower it."""
     evaluation = plan_evaluation(case.program, case.board, analytic_costs)
     limits = {device.name: device.problem.ram_bytes for device in case.problem.devices}

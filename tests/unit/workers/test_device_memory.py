@@ -23,7 +23,7 @@ from poetfw.firmware.views import StatementView
 from poetfw.memory import Allocation, place_devices
 from poetfw.ops import kind_of
 from poetfw.planning import plan_evaluation
-from poetfw.schedule.devices import DeviceStep, DeviceStepKind
+from poetfw.schedule import Step, StepKind
 from poetfw.schedule.devices.plan import Made, complete, named
 from poetfw.schedule.indexed import Indexed
 from unit.workers.device_plans import Case, Placed, any_plan, case_of, placed
@@ -75,10 +75,10 @@ class Machine:
     def _slice(stay: Allocation) -> slice:
         return slice(stay.offset, stay.offset + stay.size_bytes)
 
-    def run(self, index: int, step: DeviceStep) -> tuple[bool, tuple[int, ...]]:
+    def run(self, index: int, step: Step) -> tuple[bool, tuple[int, ...]]:
         """Whether it found what it reads, and how often the parameters it touches were updated."""
         op = self.ops[step.node]
-        if step.kind is DeviceStepKind.COPY:
+        if step.kind is StepKind.COPY:
             assert op.output is not None
             assert step.target is not None
             for end in (step.device, step.target):
@@ -140,7 +140,7 @@ def found_all(case: Case, plan: Placed, statements: Sequence[StatementView], see
     steps = {
         number: (index, step)
         for index, (number, step) in enumerate(zip(numbers, plan.workers.steps, strict=True))
-        if step.kind is not DeviceStepKind.FREE
+        if step.kind is not StepKind.FREE
     }
     in_order = [statement.number for statement in statements if statement.code]
     machine = Machine(case, plan)
@@ -154,7 +154,7 @@ def found_all(case: Case, plan: Placed, statements: Sequence[StatementView], see
 def test_evaluation_takes_the_arena_with_the_largest_limit(case: Case) -> None:
     """Also where training computes nothing there."""
     nodes = case.problem.devices[0].problem.nodes
-    one = tuple(Made(n, n, DeviceStepKind.COMPUTE, 0) for n in range(len(nodes)))
+    one = tuple(Made(n, n, StepKind.COMPUTE, 0) for n in range(len(nodes)))
     graph = Indexed.of(case.problem.devices[0].problem)
     names = tuple(device.name for device in case.problem.devices)
     plan = named(graph, names, complete(graph, one))

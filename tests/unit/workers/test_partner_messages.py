@@ -34,7 +34,7 @@ from poetfw.planning import (
 )
 from poetfw.report import slots_of
 from poetfw.report.stage_files import _training_json, _training_of
-from poetfw.schedule.devices import DevicesPlan, DeviceStepKind
+from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.devices.plan import Made, complete, named
 from poetfw.schedule.indexed import Indexed
 from unit.workers.device_plans import PAIR, Case, any_plan, case_of
@@ -49,14 +49,14 @@ def case(request: pytest.FixtureRequest) -> Case:
     return case_of(*request.param)
 
 
-def plans_of(case: Case, plan: DevicesPlan) -> Mapping[str, PartnerSchedule]:
+def plans_of(case: Case, plan: ExecutionPlan) -> Mapping[str, PartnerSchedule]:
     evaluation = plan_evaluation(case.program, case.board, analytic_costs)
     return plan_partners(
         case.program, evaluation, case.problem, plan, Work(1), lambda phase, cost, bound: None
     )
 
 
-def parts_of(case: Case, plan: DevicesPlan) -> Parts:
+def parts_of(case: Case, plan: ExecutionPlan) -> Parts:
     parts = {}
     for name, each in plans_of(case, plan).items():
         slots = slots_of(case.program, each.steps, None)
@@ -91,7 +91,7 @@ class Team:
         self.index_of = {
             number: index
             for index, (number, step) in enumerate(zip(numbers, self.steps, strict=True))
-            if step.kind is not DeviceStepKind.FREE
+            if step.kind is not StepKind.FREE
         }
         self.memory = {}
         for name, (each, _) in parts.items():
@@ -115,7 +115,7 @@ class Team:
         """By each computing step's index, how often what it touches was updated before."""
         seen = {}
         for index, step in enumerate(self.steps):
-            if step.kind is not DeviceStepKind.COMPUTE:
+            if step.kind is not StepKind.COMPUTE:
                 continue
             op = self.ops[step.node]
             touched = {*self.graph.reads(op), *op.updates}
@@ -229,7 +229,7 @@ def test_a_partner_has_what_it_touches_and_no_more(case: Case) -> None:
     for name, (each, view) in parts.items():
         touched = {case.program.loss.name, case.program.metric.name}
         for step in each.steps.steps:
-            if step.kind is DeviceStepKind.COMPUTE and step.device == name:
+            if step.kind is StepKind.COMPUTE and step.device == name:
                 op = ops[step.node]
                 touched |= {n for n in (*op.inputs, *op.updates) if n in evaluated}
                 touched |= set(op.updates)
@@ -251,7 +251,7 @@ def test_a_partner_has_what_it_touches_and_no_more(case: Case) -> None:
 
 def test_a_device_that_computes_nothing_has_a_program_all_the_same(case: Case) -> None:
     nodes = case.problem.devices[0].problem.nodes
-    one = tuple(Made(n, n, DeviceStepKind.COMPUTE, 1) for n in range(len(nodes)))
+    one = tuple(Made(n, n, StepKind.COMPUTE, 1) for n in range(len(nodes)))
     graph = Indexed.of(case.problem.devices[0].problem)
     names = tuple(device.name for device in case.problem.devices)
     parts = parts_of(case, named(graph, names, complete(graph, one)))
