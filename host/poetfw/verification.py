@@ -54,11 +54,9 @@ from poetfw.firmware import (
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.trace import Key
 from poetfw.ir import Role
-from poetfw.memory import PartnerPlan
 from poetfw.op_check import OpChecker
 from poetfw.ops import Array
-from poetfw.pipeline import Progress
-from poetfw.planning import lower_plan, plan_unscheduled
+from poetfw.planning import Progress, lower_plan, plan_unscheduled
 from poetfw.report import OpChecks, PartnersVerification, Verification
 from poetfw.training import Reference
 
@@ -345,7 +343,6 @@ def traced(run: Run) -> Iterator[Trace]:
     """Build the traced copy of a project; what it recorded is deleted at the end."""
     project, stages = run.project, run.project.stages
     board, environment = with_reference_ram(project)
-    assert not isinstance(stages.training, PartnerPlan)
     table = TraceTable.of(stages.program.training, stages.training, stages.memory)
     block = image_blocks(project.image)
     folder = project.folder / RUN_DIR / "traced"

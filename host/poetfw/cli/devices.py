@@ -145,34 +145,11 @@ def followed(answer: Path | None) -> Iterator[None]:
         raise PlanError(f"{answer}: {error.message}", *(error.try_next or elsewhere)) from error
 
 
-def print_devices_build(report: BuildReport, deadline: Deadline) -> None:
-    """What a build for several devices came to, for people."""
-    schedule = report.schedule
-    rows = [
-        ("model", f"{report.model}, batch {report.batch}"),
-        ("optimizer", report.optimizer),
-        *(
-            (arena.device, f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}")
-            for arena in report.arenas
-        ),
-        ("shared", output.size(min(arena.offset for arena in report.arenas))),
-        ("plan", f"{schedule.scheduler}: {schedule.recomputes} recomputes"),
-        ("time per step (analytic)", f"{schedule.time_s:.6g} s"),
-        *output.spent_rows(deadline),
-        *([] if report.elf is None else [("program", report.elf)]),
-        ("project", report.out_dir),
-    ]
-    output.results.print(output.facts(f"{report.model} on devices of {report.board}", rows))
-    if report.elf is not None:
-        command = shlex.join(["poetfw", "run", "--out", report.out_dir])
-        output.results.print(f"Run it:  {output.escaped(command)}")
-
-
-def print_partners_build(
+def print_devices_build(
     reports: Mapping[str, BuildReport], folder: Path, deadline: Deadline
 ) -> None:
-    """What a build with a program for each device came to, for people."""
-    first = next(iter(reports.values()))
+    """Print what a build for several devices came to: its programs, and the devices' arenas."""
+    first, *others = reports.values()
     rows = [
         ("model", f"{first.model}, batch {first.batch}"),
         ("optimizer", first.optimizer),
@@ -180,15 +157,17 @@ def print_partners_build(
         ("time per step (analytic)", f"{first.schedule.time_s:.6g} s"),
     ]
     for name, report in reports.items():
-        (arena,) = report.arenas
-        rows += [
-            (name, f"board {report.board}"),
-            ("… arena", f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}"),
-            ("… beside it, for the whole run", output.size(arena.offset)),
-            *([] if report.elf is None else [("… program", report.elf)]),
-        ]
-    rows += [*output.spent_rows(deadline), ("projects", str(folder))]
-    output.results.print(output.facts(f"{first.model} on boards of their own", rows))
+        rows.append((name or "all", f"board {report.board}"))
+        for arena in report.arenas:
+            used = f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}"
+            rows.append((f"… arena{'' if name else f' of {arena.device}'}", used))
+        resident = min(arena.offset for arena in report.arenas)
+        rows.append(("… beside it, for the whole run", output.size(resident)))
+        if report.elf is not None:
+            rows.append(("… program", report.elf))
+    rows += [*output.spent_rows(deadline), ("projects" if others else "project", str(folder))]
+    where = "boards of their own" if others else f"devices of {first.board}"
+    output.results.print(output.facts(f"{first.model} on {where}", rows))
     if first.elf is not None:
         command = shlex.join(["poetfw", "run", "--out", str(folder)])
         output.results.print(f"Run it:  {output.escaped(command)}")

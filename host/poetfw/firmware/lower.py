@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,9 +35,8 @@ from poetfw.firmware.views import (
     StepView,
 )
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.memory.devices import WorkersPlan
-from poetfw.memory.partners import Message, PartnerPlan
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
+from poetfw.memory.step_plan import Message, StepPlan, on_one
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.ops.base import DIVISORS, Field
 from poetfw.schedule import ExecutionPlan, Step, StepKind
@@ -81,7 +80,7 @@ class Lowering:
 def lower(
     program: Program,
     board: Board,
-    training: ExecutionPlan | WorkersPlan | PartnerPlan,
+    training: StepPlan,
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
@@ -91,39 +90,35 @@ def lower(
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
-    steps = training if isinstance(training, tuple) else training.steps
     plan_id = _plan_id(
         program,
         board,
         ring,
-        _identity(steps),
+        _identity(training.steps),
         _identity(evaluation),
         memory,
-        *_partner_id(training),
+        *_place_among_memories(training),
     )
     names = _Names(program, prediction)
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
     lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
-    if isinstance(training, WorkersPlan):
-        training_view = lower_step.on_devices(program.training, training, memory)
-    elif isinstance(training, PartnerPlan):
-        training_view = lower_step.of_partner(program, training, memory)
-    else:
-        training_view = lower_step(
-            "poet_train_step",
-            "one training step",
-            program.training,
-            training,
-            memory.training,
-        )
+    training_view = lower_step(
+        "poet_train_step",
+        "one training step",
+        program.training,
+        training,
+        memory.training,
+        memory.persistent,
+        training.own_messages(program) if training.apart else (),
+    )
     training_view = replace(training_view, sliced=slices)
     evaluation_view = lower_step(
         "poet_evaluate_step",
         "one evaluation step",
         program.evaluation,
-        evaluation,
+        on_one(evaluation),
         memory.evaluation,
     )
     views = [training_view, evaluation_view]
@@ -133,12 +128,12 @@ def lower(
             "poet_predict_step",
             "the prediction of one sample",
             prediction.graph,
-            prediction.plan,
+            on_one(prediction.plan),
             prediction.memory,
             predicts=True,
         )
         views.append(prediction_view)
-    facts = _Facts.of(program, memory, steps)
+    facts = _Facts.of(program, memory, training.steps)
     view = ProjectView(
         title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}, "
         f"batch {program.batch}",
@@ -150,7 +145,7 @@ def lower(
             *_ring_facts(ring, "POET_"),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
             *_worker_settings(training),
-            *_partner_settings(program, training),
+            *_message_settings(program, training),
         ),
         facts=(
             *facts.public(program, board, memory, plan_id),
@@ -247,7 +242,7 @@ class _Facts:
     pages: int
 
     @staticmethod
-    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan | ExecutionPlan) -> _Facts:
+    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> _Facts:
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return _Facts(
@@ -356,33 +351,33 @@ def _watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
     return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
 
 
-def _worker_settings(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[Define, ...]:
-    if not isinstance(training, WorkersPlan):
+def _worker_settings(training: StepPlan) -> tuple[Define, ...]:
+    if not training.threads:
         return ()
     names = workers_of(training)
-    arenas = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in training.arenas)
+    arenas = [part.arena for part in training.own]
+    places = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in arenas)
     return (
         Define("POET_WORKERS", _size(len(names)), comment_text("; ".join(names))),
-        Define("POET_DEVICE_ARENAS", arenas, "first byte in the arena, bytes"),
+        Define("POET_DEVICE_ARENAS", places, "first byte in the arena, bytes"),
     )
 
 
-def _device_facts(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[Define, ...]:
-    if not isinstance(training, WorkersPlan):
+def _device_facts(training: StepPlan) -> tuple[Define, ...]:
+    if not training.threads:
         return ()
-    return (Define("DEVICES", _size(len(training.arenas)), "that a training step runs on"),)
+    return (Define("DEVICES", _size(len(training.own)), "that a training step runs on"),)
 
 
-def _partner_id(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[str, ...]:
-    if not isinstance(training, PartnerPlan):
+def _place_among_memories(training: StepPlan) -> tuple[str, ...]:
+    """The memory and all others, in the plan's identifier; an only memory has no name there."""
+    if not training.apart:
         return ()
-    return training.device, training.evaluates, *training.devices
+    return training.here, training.evaluates, *training.memories
 
 
-def _partner_settings(
-    program: Program, training: ExecutionPlan | WorkersPlan | PartnerPlan
-) -> tuple[Define, ...]:
-    if not isinstance(training, PartnerPlan):
+def _message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]:
+    if not training.apart:
         return ()
     messages = training.own_messages(program)
     in_a_step = sum(message.behind is not None for message in messages)
@@ -393,31 +388,31 @@ def _partner_settings(
 
 
 def _messages(
-    program: Program, training: ExecutionPlan | WorkersPlan | PartnerPlan, memory: MemoryPlan
+    program: Program, training: StepPlan, memory: MemoryPlan
 ) -> tuple[MessageView, ...] | None:
-    if not isinstance(training, PartnerPlan):
+    if not training.apart:
         return None
     tensors = {t.name: t for t in (*program.training.tensors, *program.persistent)}
     return tuple(
         MessageView(
             memory.offset_of(message.tensor, message.behind),
             tensors[message.tensor].size_bytes,
-            message.target == training.device,
-            _message_comment(message, training.device),
+            message.target == training.here,
+            _message_comment(message, training.here),
         )
         for message in training.own_messages(program)
     )
 
 
-def _message_comment(message: Message, device: str) -> str:
-    where = f"to {message.target}" if message.source == device else f"from {message.source}"
+def _message_comment(message: Message, memory: str) -> str:
+    where = f"to {message.target}" if message.source == memory else f"from {message.source}"
     return comment_text(f"{message.tensor} {where}")
 
 
-def workers_of(plan: WorkersPlan) -> tuple[str, ...]:
-    """The workers of a plan, for people: a device each, and then each link that it uses."""
-    links = dict.fromkeys(_link(step) for step in plan.steps if step.kind is StepKind.COPY)
-    return (*(arena.device for arena in plan.arenas), *links)
+def workers_of(plan: StepPlan) -> tuple[str, ...]:
+    """The workers of a program, for people: a device each, and then each link that it uses."""
+    copies = (s for s in plan.steps if s.kind is StepKind.COPY and plan.does(s))
+    return (*(part.device for part in plan.own), *dict.fromkeys(map(_link, copies)))
 
 
 def _link(copy: Step) -> str:
@@ -552,140 +547,91 @@ class _StepLowering:
         function: str,
         title: str,
         graph: Graph,
-        plan: ExecutionPlan,
+        plan: StepPlan,
         allocations: Sequence[Allocation],
+        persistent: Sequence[Allocation] = (),
+        messages: Sequence[Message] = (),
         *,
         predicts: bool = False,
     ) -> StepView:
-        numbers = statement_numbers(plan)
-        stays = _Stays(self._names, graph, allocations)
-        ops = {op.name: op for op in graph.ops}
-        kernels: set[str] = set()
-        statements: list[StatementView] = []
-        computed: set[str] = set()
-        under_way = UnderWay()
-        for index, step in enumerate(plan):
-            if step.kind is StepKind.FREE:
-                continue
-            op = ops[step.node]
-            read, written = stays.touched(step, op, index)
-            waits = under_way.waits(read, written)
-            if step.kind is StepKind.COMPUTE:
-                comment, code = self._computed(op, graph, stays, index, kernels, computed)
-                if predicts:
-                    code = _given(op, graph, stays, index, code)
-            else:
-                code = self._transfer(step, op, graph, stays, index)
-                if self._overlap:
-                    (stay,) = read or written
-                    arrives = step.kind is StepKind.PAGE_IN
-                    under_way.begin(self._page_slot(op), stay, arrives=arrives)
-                comment = _transfer_comment(step, op, plan, index, numbers)
-            statements.append(StatementView(numbers[index], comment, code, waits))
-        return StepView(
-            function=function,
-            parameters="const void *x, void *output" if predicts else "void",
-            title=title,
-            summary=_summary(plan, computed),
-            kernels=tuple(sorted(kernels)),
-            addresses=stays.addresses(),
-            memory_map=stays.memory_map(numbers),
-            statements=tuple(statements),
-            waits=under_way.end(),
-        )
-
-    def on_devices(self, graph: Graph, plan: WorkersPlan, memory: MemoryPlan) -> StepView:
-        """Lower a training step in which several devices and their links take part."""
-        workers = workers_of(plan)
-        stays = {
-            arena.device: _Stays(self._names, graph, arena.own(memory.training), f"A{number}_")
-            for number, arena in enumerate(plan.arenas)
-        }
-        places = _Places(memory, stays)
-        ops = {op.name: op for op in graph.ops}
-        kernels: set[str] = set()
-        computed: set[str] = set()
-        statements: list[StatementView] = []
-        turns = Turns(plan.parallel)
+        """Lower what the program of one memory does of a plan."""
         numbers = statement_numbers(plan.steps)
+        stays = self._stays(graph, plan, allocations)
+        ops = {op.name: op for op in graph.ops}
+        kernels: set[str] = set()
+        computed: set[str] = set()
+        statements: list[StatementView] = []
+        workers, places = workers_of(plan), _Places(graph, plan, persistent, stays)
+        turns, under_way = Turns(plan.at_once), UnderWay()
+        behind: defaultdict[int | None, list[tuple[int, Message]]] = defaultdict(list)
+        for order, message in enumerate(messages, 1):
+            behind[message.behind].append((order, message))
         for index, step in enumerate(plan.steps):
-            if step.kind is StepKind.FREE:
-                continue
             op, number = ops[step.node], numbers[index]
-            if step.kind is StepKind.COMPUTE:
-                worker = workers.index(step.device)
-                comment, code = self._computed(
-                    op, graph, stays[step.device], index, kernels, computed, "POET_ALONE"
-                )
-                comment += f", on {comment_text(step.device)}"
-                reads, writes = places.of_op(op, graph, step.device, index)
-            else:
-                worker = workers.index(_link(step))
-                buffer_bytes = plan.buffers.get((step.device, step.target or ""), 0)
-                comment, code = _copy(step, op, graph, stays, index, buffer_bytes)
-                reads, writes = places.of_copy(step, op, index, buffer_bytes)
-            waits: tuple[str, ...] = ()
-            if code:
-                waits = tuple(
-                    f"POET_TRY(poet_wait_for({turn.worker}u, {turn.number}u));"
-                    for turn in turns.take(Turn(worker, number), reads, writes)
-                )
-            statements.append(StatementView(number, comment, code, waits, worker))
+            if plan.does(step):
+                worker = workers.index(step.device if step.target is None else _link(step))
+                own = stays[step.device]
+                waits: tuple[str, ...] = ()
+                if step.kind is StepKind.COPY:
+                    comment, code = _copy(step, op, graph, stays, index, places.buffer_bytes(step))
+                else:
+                    read, written = own.touched(step, op, index)
+                    waits = under_way.waits(read, written)
+                    if step.kind is StepKind.COMPUTE:
+                        attempt = "POET_ALONE" if plan.threads else "POET_TRY"
+                        comment, code = self._computed(
+                            op, graph, own, index, kernels, computed, attempt
+                        )
+                        if predicts:
+                            code = _given(op, graph, own, index, code)
+                    else:
+                        comment = _transfer_comment(step, op, plan.steps, index, numbers)
+                        code = self._transfer(step, op, graph, own, index)
+                        if self._overlap:
+                            (stay,) = read or written
+                            arrives = step.kind is StepKind.PAGE_IN
+                            under_way.begin(self._page_slot(op), stay, arrives=arrives)
+                    if plan.threads:
+                        comment += f", on {comment_text(step.device)}"
+                if plan.threads and code:
+                    waits += tuple(
+                        f"POET_TRY(poet_wait_for({turn.worker}u, {turn.number}u));"
+                        for turn in turns.take(Turn(worker, number), *places.of(step, op, index))
+                    )
+                statements.append(StatementView(number, comment, code, waits, worker))
+            for order, message in behind[index]:
+                comment = f"message {order}: {_message_comment(message, plan.here)}"
+                statements.append(StatementView(number, comment, "", message=order))
+        parameters = "uint32_t worker" if plan.threads else "void"
+        if plan.threads:
+            title += " on several devices"
+        elif plan.apart:
+            title = f"the part of {comment_text(plan.here)} in a training step on several devices"
         rows = [row for each in stays.values() for row in each.memory_map(numbers)]
-        copies = sum(step.kind is StepKind.COPY for step in plan.steps)
-        runs = sum(step.kind is StepKind.COMPUTE for step in plan.steps)
         return StepView(
-            function="take_turns",
-            parameters="uint32_t worker",
-            title="one training step on several devices",
-            summary=f"{runs + copies} steps: {runs} compute, "
-            f"{runs - len(computed)} of them again; {copies} copies",
+            function="take_turns" if plan.threads else function,
+            parameters="const void *x, void *output" if predicts else parameters,
+            title=title,
+            summary=_summary(plan, computed, messages),
             kernels=tuple(sorted(kernels)),
             addresses=tuple(define for each in stays.values() for define in each.addresses()),
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
             statements=tuple(statements),
-            waits=(),
-            workers=len(workers),
+            waits=under_way.end(),
+            workers=len(workers) if plan.threads else 0,
+            stops=plan.apart,
         )
 
-    def of_partner(self, program: Program, plan: PartnerPlan, memory: MemoryPlan) -> StepView:
-        """Lower one partner's part of a training step, which stops for each of its messages."""
-        graph = program.training
-        stays = _Stays(self._names, graph, memory.training)
-        ops = {op.name: op for op in graph.ops}
-        numbers = statement_numbers(plan.steps)
-        kernels: set[str] = set()
-        computed: set[str] = set()
-        statements: list[StatementView] = []
-        messages: defaultdict[int | None, list[tuple[int, Message]]] = defaultdict(list)
-        for message_number, message in enumerate(plan.own_messages(program), 1):
-            messages[message.behind].append((message_number, message))
-        runs = 0
-        for index, step in enumerate(plan.steps):
-            if step.kind is StepKind.COMPUTE and step.device == plan.device:
-                op = ops[step.node]
-                comment, code = self._computed(op, graph, stays, index, kernels, computed)
-                statements.append(StatementView(numbers[index], comment, code))
-                runs += 1
-            for message_number, message in messages[index]:
-                comment = f"message {message_number}: {_message_comment(message, plan.device)}"
-                statements.append(
-                    StatementView(numbers[index], comment, "", message=message_number)
-                )
-        in_a_step = sum(len(each) for index, each in messages.items() if index is not None)
-        return StepView(
-            function="poet_train_step",
-            parameters="void",
-            title=f"the part of {comment_text(plan.device)} in a training step on several devices",
-            summary=f"{runs} of {numbers[-1]} steps, {runs - len(computed)} of them again; "
-            f"{in_a_step} messages",
-            kernels=tuple(sorted(kernels)),
-            addresses=stays.addresses(),
-            memory_map=stays.memory_map(numbers),
-            statements=tuple(statements),
-            waits=(),
-            stops=True,
-        )
+    def _stays(
+        self, graph: Graph, plan: StepPlan, allocations: Sequence[Allocation]
+    ) -> Mapping[str, _Stays]:
+        """By the device, the macros of its arena; an only one has all that is in the memory."""
+        if not plan.threads:
+            return {part.device: _Stays(self._names, graph, allocations) for part in plan.own}
+        return {
+            part.device: _Stays(self._names, graph, part.arena.own(allocations), f"A{number}_")
+            for number, part in enumerate(plan.own)
+        }
 
     def _computed(
         self,
@@ -864,32 +810,42 @@ class _Stays:
 class _Places:
     """Which bytes the statements of a step on several devices read and write."""
 
-    def __init__(self, memory: MemoryPlan, stays: Mapping[str, _Stays]) -> None:
-        self._persistent = {
-            a.owner: Span(a.offset, a.offset + a.size_bytes) for a in memory.persistent
-        }
+    def __init__(
+        self,
+        graph: Graph,
+        plan: StepPlan,
+        persistent: Sequence[Allocation],
+        stays: Mapping[str, _Stays],
+    ) -> None:
+        self._graph = graph
+        self._buffers = plan.buffers
+        self._persistent = {a.owner: Span(a.offset, a.offset + a.size_bytes) for a in persistent}
         self._stays = stays
 
-    def of_op(self, op: Op, graph: Graph, device: str, index: int) -> tuple[list[Span], list[Span]]:
-        """What an op reads and writes, which it computes on a device."""
-        reads = [self._tensor(name, device, index) for name in graph.reads(op)]
+    def buffer_bytes(self, copy: Step) -> int:
+        """Bytes of the buffer that a copy passes on both of its devices; 0 for none."""
+        return self._buffers.get((copy.device, copy.target or ""), 0)
+
+    def of(self, step: Step, op: Op, index: int) -> tuple[list[Span], list[Span]]:
+        """What a step reads and writes."""
+        if step.target is not None:
+            return self._of_copy(step, op, step.target, index)
+        reads = [self._tensor(name, step.device, index) for name in self._graph.reads(op)]
         written = [*op.updates, *([op.output] if op.output is not None else [])]
-        writes = [self._tensor(name, device, index) for name in written]
-        if kind_of(op).workspace_bytes(op, graph):
-            writes.append(self._stays[device].span(op.name, True, index))
+        writes = [self._tensor(name, step.device, index) for name in written]
+        if kind_of(op).workspace_bytes(op, self._graph):
+            writes.append(self._stays[step.device].span(op.name, True, index))
         return reads, writes
 
-    def of_copy(
-        self, step: Step, op: Op, index: int, buffer_bytes: int
+    def _of_copy(
+        self, copy: Step, op: Op, target: str, index: int
     ) -> tuple[list[Span], list[Span]]:
-        """What a copy reads and writes."""
         assert op.output is not None
-        assert step.target is not None
-        writes = [self._tensor(op.output, step.target, index)]
-        if buffer_bytes:
-            ends = (step.device, step.target)
+        writes = [self._tensor(op.output, target, index)]
+        if self.buffer_bytes(copy):
+            ends = (copy.device, target)
             writes += [self._stays[end].span(op.name, True, index) for end in ends]
-        return [self._tensor(op.output, step.device, index)], writes
+        return [self._tensor(op.output, copy.device, index)], writes
 
     def _tensor(self, name: str, device: str, index: int) -> Span:
         if name in self._persistent:
@@ -989,11 +945,15 @@ def _transfer_comment(
     return f"page out {name}, wanted again at step {wanted}"
 
 
-def _summary(plan: ExecutionPlan, computed: set[str]) -> str:
-    counts = {kind: sum(step.kind is kind for step in plan) for kind in StepKind}
-    computes = counts[StepKind.COMPUTE]
-    return (
-        f"{len(plan) - counts[StepKind.FREE]} steps: {computes} compute, "
-        f"{computes - len(computed)} of them again; {counts[StepKind.PAGE_OUT]} page-outs, "
-        f"{counts[StepKind.PAGE_IN]} page-ins"
-    )
+def _summary(plan: StepPlan, computed: set[str], messages: Sequence[Message]) -> str:
+    counts = Counter(step.kind for step in plan.steps if plan.does(step))
+    runs = counts[StepKind.COMPUTE]
+    again = f"{runs - len(computed)} of them again"
+    if plan.apart:
+        in_a_step = sum(message.behind is not None for message in messages)
+        whole = sum(step.kind is not StepKind.FREE for step in plan.steps)
+        return f"{runs} of {whole} steps, {again}; {in_a_step} messages"
+    moved = f"{counts[StepKind.COPY]} copies"
+    if not plan.threads:
+        moved = f"{counts[StepKind.PAGE_OUT]} page-outs, {counts[StepKind.PAGE_IN]} page-ins"
+    return f"{counts.total()} steps: {runs} compute, {again}; {moved}"
