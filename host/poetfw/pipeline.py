@@ -6,7 +6,7 @@
                                                          ▼
                             ScheduleProblem ──solve──▶ Schedule (an execution plan)
                                                          ▼
-         plan_memory ──▶ MemoryPlan ──lower──▶ views ──render──▶ Project ──PlatformIO──▶ ELF
+         place_parts ──▶ MemoryPlan ──lower──▶ views ──render──▶ Project ──PlatformIO──▶ ELF
 
 Each arrow is one function from immutable values to the next. `plan_build` follows them up to the
 project, in memory; `write_build` puts it on disk; `compile_build` makes the ELFs. `planning/`

@@ -288,7 +288,8 @@ def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
     Raises:
         DeviceError: the device reports of other arenas than there are.
     """
-    names = [arena.device for arena in project.report.arenas]
+    plan = project.stages.training
+    names = [part.device for part in plan.own] if plan.threads else []
     if len(log.arenas) != len(names):
         raise DeviceError(
             f"the device reports {len(log.arenas)} arenas of {len(names)}",

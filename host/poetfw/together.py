@@ -53,7 +53,7 @@ from poetfw.report import PartnerRun, PartnersReport
 from poetfw.running import RunSettings, evaluate_log, make_request, step_time_s
 from poetfw.schedule import StepKind
 from poetfw.training import Program
-from poetfw.verification import PartnersRun, verify_partners
+from poetfw.verification import Run, verify
 
 _Result = TypeVar("_Result")
 _CAPTURE = 1
@@ -289,18 +289,16 @@ def run_partners(
     values = _joined(partners, images)
     verification = None
     if settings.verify:
-        begun = _joined(partners, {n: p.project.image for n, p in partners.each.items()})
-        initial = {name: value for (name, _), value in begun.items()}
-        run = PartnersRun(
+        run = Run(
             partners.evaluator.project,
             request,
             log,
             values,
             settings.timeout_s,
             settings.silence_s,
-            initial,
+            begun=_joined(partners, {n: p.project.image for n, p in partners.each.items()}),
         )
-        verification = verify_partners(run, progress)
+        verification = verify(run, progress)
     kept = evaluate_log(partners.evaluator.project, request.steps, log)
     per_step = [m for m in partners.messages if m.behind is not None]
     return PartnersReport(

@@ -54,8 +54,9 @@ def build_and_run(folder: Path, *options: str | Path, steps: int = 3) -> tuple[A
         *("run", "--out", folder / "project", "--steps", str(steps), "--verify"), cwd=folder
     )
     assert run["verify"]["bit_identical_to_unscheduled"]
-    assert run["arenas"] == {arena["device"]: arena["size_bytes"] for arena in build["arenas"]}
-    assert all(arena["size_bytes"] <= arena["limit_bytes"] for arena in build["arenas"])
+    arenas = [part["arena"] for part in build["parts"]]
+    assert run["arenas"] == {arena["device"]: arena["size_bytes"] for arena in arenas}
+    assert all(arena["size_bytes"] <= arena["limit_bytes"] for arena in arenas)
     return build, run
 
 

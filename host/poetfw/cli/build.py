@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from poetfw.cli import output
 from poetfw.cli.devices import (
     followed,
     log_of_devices,
-    print_devices_build,
     read_answer,
 )
 from poetfw.cli.options import (
@@ -221,16 +221,20 @@ def build(
             reports = compile_build(planned, reports, folder, toolchain, progress)
     for warning in planned.model.warnings:
         output.warn(warning)
-    first, *others = reports.values()
-    if as_json and others:
-        documents = {name: report.to_json() for name, report in reports.items()}
-        output.print_json({"schema_version": 1, "out_dir": str(folder), "devices": documents})
-    elif as_json:
-        output.print_json(first.to_json())
-    elif devices is None:
-        _print(first, end, settings.board, folder == default)
+    if as_json:
+        output.print_json(_document(reports, folder))
     else:
-        print_devices_build(reports, folder, end)
+        run = [] if board is None else ["--board", board]
+        run += [] if folder == default and run else ["--out", str(folder)]
+        _print(reports, folder, end, run)
+
+
+def _document(reports: Mapping[str, BuildReport], folder: Path) -> dict[str, Any]:
+    """The report of the only program, or those of all, by their names."""
+    documents = {name: report.to_json() for name, report in reports.items()}
+    if len(reports) == 1:
+        return next(iter(documents.values()))
+    return {"schema_version": 2, "out_dir": str(folder), "memories": documents}
 
 
 _OF_A_BOARD = {
@@ -288,41 +292,62 @@ def _trained(report: BuildReport) -> str:
     return f"{text}; {', '.join(parts[:4])}{more}" if parts else text
 
 
-def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
-    schedule = report.schedule
-    basis = ", ".join(source for source, count in report.cost_sources.items() if count)
+def _print(
+    reports: Mapping[str, BuildReport], folder: Path, end: Deadline, run: Sequence[str]
+) -> None:
+    """Print what a build came to: the model, each program with its devices, and the plan."""
+    first, *others = reports.values()
+    schedule = first.schedule
+    basis = ", ".join(source for source, count in first.cost_sources.items() if count)
     rows = [
-        ("model", f"{report.model}, batch {report.batch}"),
-        ("layers", _layers(report)),
-        ("optimizer", report.optimizer),
-        ("trained", _trained(report)),
-        ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
-        ("smallest possible", output.size(report.minimum_budget_bytes)),
-        ("budget", output.size(report.budget_bytes)),
-        ("peak", output.size(report.peak_bytes)),
-        ("arena", output.size(report.arena_bytes)),
+        ("model", f"{first.model}, batch {first.batch}"),
+        ("layers", _layers(first)),
+        ("optimizer", first.optimizer),
+        ("trained", _trained(first)),
+        ("keeping everything", output.size(first.checkpoint_all_peak_bytes)),
+        *(row for name, report in reports.items() for row in _program_rows(name, report)),
         (
             "schedule",
             f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
         *output.proven_rows(schedule),
-        ("costs", report.costs),
-        *output.kernels_rows(report.kernels_by),
+        ("costs", first.costs),
+        *output.kernels_rows(first.kernels_by),
         (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
-        (f"time per step ({basis})", f"{schedule.time_s:.3f} s"),
+        (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),
+        ("projects" if others else "project", str(folder)),
     ]
-    if report.flash_bytes is not None and report.ram_bytes is not None:
+    where = "boards of their own" if others else first.board
+    output.results.print(output.facts(f"{first.model} on {where}", rows))
+    if first.elf is not None:
+        output.results.print(f"Run it:  {output.escaped(shlex.join(['poetfw', 'run', *run]))}")
+
+
+def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
+    """What a program takes; one of several has a name."""
+    rows = [(name, f"a program for {report.board}")] if name else []
+    rows += [
+        ("smallest possible", output.size(report.minimum_budget_bytes)),
+        ("budget", output.size(report.budget_bytes)),
+        ("peak", output.size(report.peak_bytes)),
+        ("arena", output.size(report.arena_bytes)),
+    ]
+    if report.devices > 1:
+        arenas = [part.arena for part in report.parts]
         rows += [
-            ("flash used", output.size(report.flash_bytes)),
-            ("… of it added by the schedule", output.size(report.schedule_bytes or 0)),
-            ("RAM used, stack included", output.size(report.ram_bytes)),
-            ("firmware", str(report.elf)),
+            (f"… of {a.device}", f"{output.size(a.size_bytes)} of {output.size(a.limit_bytes)}")
+            for a in arenas
         ]
-    rows.append(("project", report.out_dir))
-    output.results.print(output.facts(f"{report.model} on {report.board}", rows))
-    if report.elf is not None:
-        out = [] if is_default_folder else ["--out", report.out_dir]
-        command = shlex.join(["poetfw", "run", "--board", board, *out])
-        output.results.print(f"Run it:  {output.escaped(command)}")
+        rows.append(("… for the whole run", output.size(min(a.offset for a in arenas))))
+    if report.flash_bytes is None or report.ram_bytes is None:
+        return rows
+    rows.append(("flash used", output.size(report.flash_bytes)))
+    if report.schedule_bytes is not None:
+        rows.append(("… of it added by the schedule", output.size(report.schedule_bytes)))
+    return [
+        *rows,
+        ("RAM used, stack included", output.size(report.ram_bytes)),
+        ("firmware", str(report.elf)),
+    ]

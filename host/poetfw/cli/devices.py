@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from poetfw.reading import read_bytes
 from poetfw.schedule import ExecutionPlan
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport
     from poetfw.schedule.devices import (
         DevicesAnswer,
         DevicesFigures,
@@ -143,34 +141,6 @@ def followed(answer: Path | None) -> Iterator[None]:
             "or search: no --replay",
         )
         raise PlanError(f"{answer}: {error.message}", *(error.try_next or elsewhere)) from error
-
-
-def print_devices_build(
-    reports: Mapping[str, BuildReport], folder: Path, deadline: Deadline
-) -> None:
-    """Print what a build for several devices came to: its programs, and the devices' arenas."""
-    first, *others = reports.values()
-    rows = [
-        ("model", f"{first.model}, batch {first.batch}"),
-        ("optimizer", first.optimizer),
-        ("plan", f"{first.schedule.scheduler}: {first.schedule.recomputes} recomputes"),
-        ("time per step (analytic)", f"{first.schedule.time_s:.6g} s"),
-    ]
-    for name, report in reports.items():
-        rows.append((name or "all", f"board {report.board}"))
-        for arena in report.arenas:
-            used = f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}"
-            rows.append((f"… arena{'' if name else f' of {arena.device}'}", used))
-        resident = min(arena.offset for arena in report.arenas)
-        rows.append(("… beside it, for the whole run", output.size(resident)))
-        if report.elf is not None:
-            rows.append(("… program", report.elf))
-    rows += [*output.spent_rows(deadline), ("projects" if others else "project", str(folder))]
-    where = "boards of their own" if others else f"devices of {first.board}"
-    output.results.print(output.facts(f"{first.model} on {where}", rows))
-    if first.elf is not None:
-        command = shlex.join(["poetfw", "run", "--out", str(folder)])
-        output.results.print(f"Run it:  {output.escaped(command)}")
 
 
 def _load(

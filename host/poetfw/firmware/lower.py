@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from poetfw import __version__
 from poetfw.boards import Arithmetic, Board
@@ -103,35 +104,31 @@ def lower(
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
-    lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
-    training_view = lower_step(
-        "poet_train_step",
-        "one training step",
-        program.training,
-        training,
-        memory.training,
-        memory.persistent,
-        training.own_messages(program) if training.apart else (),
+    shared = _Shared(names, constants, slot_names, board.overlaps)
+    training_view = replace(
+        _StepLowering(
+            shared,
+            program.training,
+            training,
+            memory.training,
+            memory.persistent,
+            training.own_messages(program) if training.apart else (),
+        ).lower("poet_train_step", "one training step"),
+        sliced=slices,
     )
-    training_view = replace(training_view, sliced=slices)
-    evaluation_view = lower_step(
-        "poet_evaluate_step",
-        "one evaluation step",
-        program.evaluation,
-        on_one(evaluation),
-        memory.evaluation,
-    )
+    evaluation_view = _StepLowering(
+        shared, program.evaluation, on_one(evaluation), memory.evaluation
+    ).lower("poet_evaluate_step", "one evaluation step")
     views = [training_view, evaluation_view]
     prediction_view = None
     if prediction is not None:
-        prediction_view = lower_step(
-            "poet_predict_step",
-            "the prediction of one sample",
+        prediction_view = _StepLowering(
+            shared,
             prediction.graph,
             on_one(prediction.plan),
             prediction.memory,
             predicts=True,
-        )
+        ).lower("poet_predict_step", "the prediction of one sample")
         views.append(prediction_view)
     facts = _Facts.of(program, memory, training.steps)
     view = ProjectView(
@@ -527,25 +524,31 @@ def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
     )
 
 
+class _Shared(NamedTuple):
+    """Names, constants and slots that the steps of a program have together."""
+
+    names: _Names
+    constants: ConstantTable
+    slots: Mapping[tuple[str, SlotPurpose], str]
+    overlap: bool
+
+
 class _StepLowering:
-    """Lowers one execution plan to the C function that runs it."""
+    """Lowers what the program of one memory does of a step to the C function that does it.
+
+    Args:
+        shared: what it has together with the program's other steps.
+        graph: the step.
+        plan: when its ops run, and on which devices.
+        allocations: where its tensors lie.
+        persistent: where tensors lie that live for the whole run; needed for several devices.
+        messages: those that the program stops for, in their order.
+        predicts: True where the sample comes from the caller, and the output goes there.
+    """
 
     def __init__(
         self,
-        names: _Names,
-        constants: ConstantTable,
-        slot_names: Mapping[tuple[str, SlotPurpose], str],
-        overlap: bool,
-    ) -> None:
-        self._names = names
-        self._constants = constants
-        self._slot_names = slot_names
-        self._overlap = overlap
-
-    def __call__(
-        self,
-        function: str,
-        title: str,
+        shared: _Shared,
         graph: Graph,
         plan: StepPlan,
         allocations: Sequence[Allocation],
@@ -553,114 +556,113 @@ class _StepLowering:
         messages: Sequence[Message] = (),
         *,
         predicts: bool = False,
-    ) -> StepView:
-        """Lower what the program of one memory does of a plan."""
-        numbers = statement_numbers(plan.steps)
-        stays = self._stays(graph, plan, allocations)
-        ops = {op.name: op for op in graph.ops}
-        kernels: set[str] = set()
-        computed: set[str] = set()
+    ) -> None:
+        self._shared = shared
+        self._graph = graph
+        self._plan = plan
+        self._messages = messages
+        self._predicts = predicts
+        self._ops = {op.name: op for op in graph.ops}
+        self._numbers = statement_numbers(plan.steps)
+        self._workers = workers_of(plan)
+        self._stays = {
+            part.device: _Stays(
+                shared.names,
+                graph,
+                part.arena.own(allocations) if plan.threads else allocations,
+                f"A{number}_" if plan.threads else "",
+            )
+            for number, part in enumerate(plan.own)
+        }
+        self._places = _Places(graph, plan, persistent, self._stays)
+        self._turns = Turns(plan.at_once)
+        self._under_way = UnderWay()
+        self._kernels: set[str] = set()
+        self._computed: set[str] = set()
+
+    def lower(self, function: str, title: str) -> StepView:
+        """The view of the C function."""
+        plan = self._plan
         statements: list[StatementView] = []
-        workers, places = workers_of(plan), _Places(graph, plan, persistent, stays)
-        turns, under_way = Turns(plan.at_once), UnderWay()
         behind: defaultdict[int | None, list[tuple[int, Message]]] = defaultdict(list)
-        for order, message in enumerate(messages, 1):
+        for order, message in enumerate(self._messages, 1):
             behind[message.behind].append((order, message))
         for index, step in enumerate(plan.steps):
-            op, number = ops[step.node], numbers[index]
             if plan.does(step):
-                worker = workers.index(step.device if step.target is None else _link(step))
-                own = stays[step.device]
-                waits: tuple[str, ...] = ()
-                if step.kind is StepKind.COPY:
-                    comment, code = _copy(step, op, graph, stays, index, places.buffer_bytes(step))
-                else:
-                    read, written = own.touched(step, op, index)
-                    waits = under_way.waits(read, written)
-                    if step.kind is StepKind.COMPUTE:
-                        attempt = "POET_ALONE" if plan.threads else "POET_TRY"
-                        comment, code = self._computed(
-                            op, graph, own, index, kernels, computed, attempt
-                        )
-                        if predicts:
-                            code = _given(op, graph, own, index, code)
-                    else:
-                        comment = _transfer_comment(step, op, plan.steps, index, numbers)
-                        code = self._transfer(step, op, graph, own, index)
-                        if self._overlap:
-                            (stay,) = read or written
-                            arrives = step.kind is StepKind.PAGE_IN
-                            under_way.begin(self._page_slot(op), stay, arrives=arrives)
-                    if plan.threads:
-                        comment += f", on {comment_text(step.device)}"
-                if plan.threads and code:
-                    waits += tuple(
-                        f"POET_TRY(poet_wait_for({turn.worker}u, {turn.number}u));"
-                        for turn in turns.take(Turn(worker, number), *places.of(step, op, index))
-                    )
-                statements.append(StatementView(number, comment, code, waits, worker))
+                statements.append(self._statement(step, index))
             for order, message in behind[index]:
                 comment = f"message {order}: {_message_comment(message, plan.here)}"
-                statements.append(StatementView(number, comment, "", message=order))
-        parameters = "uint32_t worker" if plan.threads else "void"
+                statements.append(StatementView(self._numbers[index], comment, "", message=order))
+        parameters = "const void *x, void *output" if self._predicts else "void"
         if plan.threads:
+            function, parameters = "take_turns", "uint32_t worker"
             title += " on several devices"
         elif plan.apart:
             title = f"the part of {comment_text(plan.here)} in a training step on several devices"
-        rows = [row for each in stays.values() for row in each.memory_map(numbers)]
+        stays = self._stays.values()
+        rows = [row for each in stays for row in each.memory_map(self._numbers)]
         return StepView(
-            function="take_turns" if plan.threads else function,
-            parameters="const void *x, void *output" if predicts else parameters,
+            function=function,
+            parameters=parameters,
             title=title,
-            summary=_summary(plan, computed, messages),
-            kernels=tuple(sorted(kernels)),
-            addresses=tuple(define for each in stays.values() for define in each.addresses()),
+            summary=self._summary(),
+            kernels=tuple(sorted(self._kernels)),
+            addresses=tuple(define for each in stays for define in each.addresses()),
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
             statements=tuple(statements),
-            waits=under_way.end(),
-            workers=len(workers) if plan.threads else 0,
+            waits=self._under_way.end(),
+            workers=len(self._workers) if plan.threads else 0,
             stops=plan.apart,
         )
 
-    def _stays(
-        self, graph: Graph, plan: StepPlan, allocations: Sequence[Allocation]
-    ) -> Mapping[str, _Stays]:
-        """By the device, the macros of its arena; an only one has all that is in the memory."""
-        if not plan.threads:
-            return {part.device: _Stays(self._names, graph, allocations) for part in plan.own}
-        return {
-            part.device: _Stays(self._names, graph, part.arena.own(allocations), f"A{number}_")
-            for number, part in enumerate(plan.own)
-        }
+    def _statement(self, step: Step, index: int) -> StatementView:
+        """One step with all that it waits for: transfers under way, and other workers."""
+        op, number = self._ops[step.node], self._numbers[index]
+        waits: tuple[str, ...] = ()
+        if step.kind is StepKind.COPY:
+            worker = self._workers.index(_link(step))
+            comment, code = self._copy(step, op, index)
+        else:
+            worker = self._workers.index(step.device)
+            read, written = self._stays[step.device].touched(step, op, index)
+            waits = self._under_way.waits(read, written)
+            if step.kind is StepKind.COMPUTE:
+                comment, code = self._compute(step, op, index)
+            else:
+                comment, code = self._transfer(step, op, index)
+                if self._shared.overlap:
+                    (stay,) = read or written
+                    arrives = step.kind is StepKind.PAGE_IN
+                    self._under_way.begin(self._page_slot(op), stay, arrives=arrives)
+            if self._plan.threads:
+                comment += f", on {comment_text(step.device)}"
+        if self._plan.threads and code:
+            reads, writes = self._places.of(step, op, index)
+            turns = self._turns.take(Turn(worker, number), reads, writes)
+            waits += tuple(f"POET_TRY(poet_wait_for({t.worker}u, {t.number}u));" for t in turns)
+        return StatementView(number, comment, code, waits, worker)
 
-    def _computed(
-        self,
-        op: Op,
-        graph: Graph,
-        stays: _Stays,
-        index: int,
-        kernels: set[str],
-        computed: set[str],
-        attempt: str = "POET_TRY",
-    ) -> tuple[str, str]:
-        """An op's comment and its code; what it needs, and that it ran, is added to the sets."""
-        comment = _compute_comment(op, graph, stays, index)
+    def _compute(self, step: Step, op: Op, index: int) -> tuple[str, str]:
+        """An op's comment and its code."""
+        stays = self._stays[step.device]
+        comment = _compute_comment(op, self._graph, stays, index)
         if kind_of(op).view and stays.shares_address(op, index):
             code = ""
             comment += " (a view: nothing moves)"
         else:
-            kernel = kind_of(op).kernel(op, graph)
-            kernels.update(kernel.sources)
-            code = self._compute(op, kernel, graph, stays, index, attempt)
-        if op.name in computed:
+            kernel = kind_of(op).kernel(op, self._graph)
+            self._kernels.update(kernel.sources)
+            code = self._call(op, kernel, stays, index)
+        if op.name in self._computed:
             comment += " (again)"
-        computed.add(op.name)
+        self._computed.add(op.name)
+        if self._predicts:
+            code = _given(op, self._graph, stays, index, code)
         return comment, code
 
-    def _compute(
-        self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int, attempt: str
-    ) -> str:
-        arguments = self._constants.arguments(
+    def _call(self, op: Op, kernel: Kernel, stays: _Stays, index: int) -> str:
+        attempt = "POET_ALONE" if self._plan.threads else "POET_TRY"
+        arguments = self._shared.constants.arguments(
             op, kernel, lambda tensor: stays.identifier(tensor, index)
         )
         if kernel.workspace_bytes:
@@ -670,11 +672,11 @@ class _StepLowering:
         )
         if not stores_gradient(op):
             return statement
-        gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
+        gradient, parameter = self._graph.by_name[op.inputs[0]], op.updates[0]
         capture = call_statement(
             "poet_capture",
             [
-                self._slot_names[parameter, SlotPurpose.CAPTURE],
+                self._shared.slots[parameter, SlotPurpose.CAPTURE],
                 stays.identifier(gradient.name, index),
                 f"{gradient.size_bytes}u",
             ],
@@ -683,22 +685,52 @@ class _StepLowering:
         )
         return f"{capture}\n{' ' * _INDENT}{statement}"
 
-    def _transfer(self, step: Step, op: Op, graph: Graph, stays: _Stays, index: int) -> str:
+    def _transfer(self, step: Step, op: Op, index: int) -> tuple[str, str]:
+        """The comment and the code of a page-in or a page-out."""
         assert op.output is not None
-        tensor = graph.by_name[op.output]
-        return call_statement(
-            f"poet_{step.kind}_begin" if self._overlap else f"poet_{step.kind}",
+        tensor = self._graph.by_name[op.output]
+        code = call_statement(
+            f"poet_{step.kind}_begin" if self._shared.overlap else f"poet_{step.kind}",
             [
                 self._page_slot(op),
-                stays.identifier(tensor.name, index),
+                self._stays[step.device].identifier(tensor.name, index),
                 f"{tensor.size_bytes}u",
             ],
             fallible=True,
         )
+        return _transfer_comment(step, op, self._plan.steps, index, self._numbers), code
+
+    def _copy(self, step: Step, op: Op, index: int) -> tuple[str, str]:
+        """The comment and the code of a copy between two devices of the memory."""
+        assert op.output is not None
+        assert step.target is not None
+        ends = [self._stays[end] for end in (step.device, step.target)]
+        source, target = (end.identifier(op.output, index) for end in ends)
+        arguments = [target, source, f"{self._graph.by_name[op.output].size_bytes}u"]
+        buffer_bytes = self._places.buffer_bytes(step)
+        if buffer_bytes:
+            arguments += [end.workspace(op.name, index) for end in ends]
+            arguments.append(f"{buffer_bytes}u")
+        code = call_statement("poet_copy" if buffer_bytes else "memcpy", arguments, fallible=False)
+        comment = f"copy {comment_text(op.output)}, {source} -> {target}, "
+        return comment + comment_text(f"from {step.device} to {step.target}"), code
 
     def _page_slot(self, op: Op) -> str:
         assert op.output is not None
-        return self._slot_names[op.output, SlotPurpose.PAGE]
+        return self._shared.slots[op.output, SlotPurpose.PAGE]
+
+    def _summary(self) -> str:
+        plan = self._plan
+        counts = Counter(step.kind for step in plan.steps if plan.does(step))
+        runs = counts[StepKind.COMPUTE]
+        again = f"{runs - len(self._computed)} of them again"
+        if plan.apart:
+            in_a_step = sum(message.behind is not None for message in self._messages)
+            return f"{runs} of {self._numbers[-1]} steps, {again}; {in_a_step} messages"
+        moved = f"{counts[StepKind.COPY]} copies"
+        if not plan.threads:
+            moved = f"{counts[StepKind.PAGE_OUT]} page-outs, {counts[StepKind.PAGE_IN]} page-ins"
+        return f"{counts.total()} steps: {runs} compute, {again}; {moved}"
 
 
 class _Stays:
@@ -897,29 +929,6 @@ def call_statement(
     return wrap_call(function, arguments, _INDENT) + ";"
 
 
-def _copy(
-    step: Step,
-    op: Op,
-    graph: Graph,
-    stays: Mapping[str, _Stays],
-    index: int,
-    buffer_bytes: int,
-) -> tuple[str, str]:
-    """A copy's comment and its code."""
-    assert op.output is not None
-    assert step.target is not None
-    source, target = (stays[end].identifier(op.output, index) for end in (step.device, step.target))
-    size = f"{graph.by_name[op.output].size_bytes}u"
-    arguments = [target, source, size]
-    if buffer_bytes:
-        ends = (step.device, step.target)
-        arguments += [stays[end].workspace(op.name, index) for end in ends]
-        arguments.append(f"{buffer_bytes}u")
-    code = call_statement("poet_copy" if buffer_bytes else "memcpy", arguments, fallible=False)
-    comment = f"copy {comment_text(op.output)}, {source} -> {target}, "
-    return comment + comment_text(f"from {step.device} to {step.target}"), code
-
-
 def _compute_comment(op: Op, graph: Graph, stays: _Stays, index: int) -> str:
     def operand(name: str) -> str:
         return f"{stays.identifier(name, index)}{shape_text(graph.by_name[name].shape)}"
@@ -943,17 +952,3 @@ def _transfer_comment(
     ]
     wanted = ", ".join(map(str, again))
     return f"page out {name}, wanted again at step {wanted}"
-
-
-def _summary(plan: StepPlan, computed: set[str], messages: Sequence[Message]) -> str:
-    counts = Counter(step.kind for step in plan.steps if plan.does(step))
-    runs = counts[StepKind.COMPUTE]
-    again = f"{runs - len(computed)} of them again"
-    if plan.apart:
-        in_a_step = sum(message.behind is not None for message in messages)
-        whole = sum(step.kind is not StepKind.FREE for step in plan.steps)
-        return f"{runs} of {whole} steps, {again}; {in_a_step} messages"
-    moved = f"{counts[StepKind.COPY]} copies"
-    if not plan.threads:
-        moved = f"{counts[StepKind.PAGE_OUT]} page-outs, {counts[StepKind.PAGE_IN]} page-ins"
-    return f"{counts.total()} steps: {runs} compute, {again}; {moved}"

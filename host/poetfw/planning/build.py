@@ -142,7 +142,8 @@ def report_build(build: Build, memory: str, folder: Path) -> BuildReport:
         schedule=ScheduleSummary.of(build.plan.training).beside(
             resident_bytes(build.program.persistent, BLOCK_BYTES)
         ),
-        arenas=tuple(part.arena for part in image.plan.step.own if len(image.plan.step.parts) > 1),
+        parts=image.plan.step.own,
+        devices=len(image.plan.step.parts),
         time_limited=build.time_limited,
         timing=build.timing,
     )
