@@ -16,7 +16,6 @@ from poetfw.errors import ConfigError, DataError, ToolError
 from poetfw.execution import BuiltProject
 from poetfw.firmware import IMAGE, read_committed
 from poetfw.firmware.project import RUN_DIR
-from poetfw.memory import PartnerPlan
 from poetfw.models import StateEntry
 from poetfw.weight_files import Arrays, npz_bytes, safetensors_bytes
 
@@ -46,8 +45,7 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
         DataError: there was no run.
         DeviceError: the image is not one of the project, or is damaged.
     """
-    part = project.stages.training
-    if isinstance(part, PartnerPlan) and part.device != part.evaluates:
+    if not project.stages.training.evaluates_here:
         raise ConfigError(
             f"{project.folder} holds one of several programs, which need not have all weights",
             f"name the folder of all: --out {shlex.quote(str(project.folder.parent))}",

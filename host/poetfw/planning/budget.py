@@ -128,10 +128,10 @@ def place_within(
         part = work.part(work.left * ATTEMPT_SHARE)
         training = solve(limited, scheduler, known=known, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
-        memory = place_plan(program, training, evaluation, None, deadline)
-        excess = memory.arena_bytes - budget_bytes
+        plan = place_plan(program, training, evaluation, None, deadline)
+        excess = plan.memory.arena_bytes - budget_bytes
         if excess <= 0:
-            return Plan(training, evaluation, memory)
+            return plan
         available -= excess
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
