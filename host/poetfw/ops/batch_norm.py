@@ -12,8 +12,9 @@ A model holds the inference form, `batch_norm`. In training it becomes three ops
 Every pair of per-channel values is one tensor [2, C]: affine (gamma, beta), running and batch
 statistics (mean, variance), gradient of affine. Images [N, C, H, W] and vectors [N, C] work alike.
 
-With the attribute `frozen` it is one op in training, too: it normalises with the running statistics,
-which stay as they are, as PyTorch does in evaluation mode. Its gradients are those of an affine map.
+With the attribute `frozen` it is one op in training, too: it normalises with the running
+statistics, which stay as they are, as PyTorch does in evaluation mode. Its gradients are those of
+an affine map.
 """
 
 from __future__ import annotations
