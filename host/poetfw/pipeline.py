@@ -71,6 +71,7 @@ from poetfw.report import (
 from poetfw.schedule import Tell, tell_nobody
 from poetfw.schedule.devices import devices_to_json
 from poetfw.schedule.devices.solve import Tell as TellOfDevices
+from poetfw.training import constant_bytes
 
 PROGRAMS = "partners.json"
 """Which programs train together that have their projects in the folders beside it."""
@@ -268,9 +269,11 @@ def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
     if found is None:
         return None
     measured = ChosenBy.MEASURED in build.kernels_by.values()
+    frozen = constant_bytes(build.program) if found[1].upper() == "FLASH" else 0
     return ToolError(
         f"the firmware does not fit {board.label}: {found[1].lower()} overflows by "
-        f"{int(found[2]):,} B",
+        f"{int(found[2]):,} B"
+        + (f", and frozen weights take {frozen:,} B of it" if frozen else ""),
         *(["build with --costs analytic: faster kernels were chosen, of more code"] * measured),
         "train a smaller network, or choose a scheduler with fewer recomputes",
         said=[line for line in error.said if " region `" in line],

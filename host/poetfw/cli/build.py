@@ -344,6 +344,8 @@ def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
     if report.flash_bytes is None or report.ram_bytes is None:
         return rows
     rows.append(("flash used", output.size(report.flash_bytes)))
+    if report.frozen_bytes:
+        rows.append(("… of it frozen weights", output.size(report.frozen_bytes)))
     if report.schedule_bytes is not None:
         rows.append(("… of it added by the schedule", output.size(report.schedule_bytes)))
     return [

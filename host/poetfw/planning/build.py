@@ -22,7 +22,7 @@ from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
 from poetfw.report import BuildReport
 from poetfw.schedule import ScheduleSummary
-from poetfw.training import Program
+from poetfw.training import Program, constant_bytes
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def report_build(build: Build, memory: str, folder: Path) -> BuildReport:
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
         arena_bytes=image.plan.memory.arena_bytes,
         flash_bytes=None,
+        frozen_bytes=constant_bytes(build.program),
         ram_bytes=None,
         schedule_bytes=None,
         elf=None,

@@ -17,7 +17,7 @@ from poetfw.limits import Deadline, Work
 from poetfw.loading import loading
 from poetfw.memory import ONLY
 from poetfw.models import Model
-from poetfw.planning.budget import arena_budget, plan_within
+from poetfw.planning.budget import arena_budget, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.kernels import ChosenBy, choose_kernels
@@ -103,7 +103,9 @@ def _decide_on_board(
 ) -> Decision:
     deadline, costs, progress = searching.deadline, searching.costs, searching.progress
     watchdog_ms = watchdog_time_ms(settings, board)
-    chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
+    program = derive_program(settings, model, deadline)
+    require_flash(program, [board])
+    chosen = choose_kernels(program, board, costs)
     program = chosen.program
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
@@ -145,6 +147,7 @@ def _decide_on_devices(
 ) -> Decision:
     deadline = searching.deadline
     program = derive_program(settings, model, deadline)
+    require_flash(program, boards.values())
     files = [read_device(path) for path in devices.files]
     problem = replace(
         devices_problem(program.training, files, devices.ram_fractions),

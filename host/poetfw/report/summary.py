@@ -41,6 +41,8 @@ class BuildReport:
         checkpoint_all_peak_bytes: the same, if everything were kept.
         arena_bytes: bytes of the arena.
         flash_bytes: code and constants of the board's ELF; None before it is compiled.
+        frozen_bytes: those of them that weights and statistics take which training leaves as they
+            are.
         ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
         schedule_bytes: code and constants that the schedule adds to the training step that keeps
             everything; None before it is compiled.
@@ -80,6 +82,7 @@ class BuildReport:
     checkpoint_all_peak_bytes: int
     arena_bytes: int
     flash_bytes: int | None
+    frozen_bytes: int
     ram_bytes: int | None
     schedule_bytes: int | None
     elf: str | None

@@ -168,6 +168,11 @@ class Program:
             raise ModelError(f"the program's JSON is malformed: {error!r}") from error
 
 
+def constant_bytes(program: Program) -> int:
+    """Bytes of flash that the constants take."""
+    return sum(tensor.size_bytes for tensor in program.constants)
+
+
 def make_program(
     model: Graph,
     loss: str,
