@@ -103,7 +103,7 @@ def test_no_plan_takes_more_with_than_without(
     graph = found.program.training
     available = budget - resident_bytes(found.program.persistent, BLOCK_BYTES)
     problem = schedule_problem(graph, BOARD, costs(graph, BOARD), available)
-    assert simulate(problem, plan.steps).energy_j == plan.training.energy_j
+    assert simulate(problem, plan.step.steps).energy_j == plan.training.energy_j
 
 
 @settings(max_examples=30, deadline=None)

@@ -21,7 +21,14 @@ from poetfw.boards import Arithmetic, Board, Machine, with_used
 from poetfw.boards.environments import known_environments
 from poetfw.errors import OutputError, listed
 from poetfw.firmware.kernel_version import compiled_from
-from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
+from poetfw.firmware.library import (
+    CONSTANTS,
+    GENERATED,
+    HEADER,
+    LIBRARY,
+    ValuesInC,
+    statuses,
+)
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
     SYSTEM_SUFFIX,
@@ -92,7 +99,10 @@ class Project:
 
 
 def render_project(
-    view: ProjectView, board: Board, weights: Sequence[InitialWeights] = ()
+    view: ProjectView,
+    board: Board,
+    weights: Sequence[ValuesInC] = (),
+    constants: Sequence[ValuesInC] = (),
 ) -> Project:
     """Render the sources of a project: generated code, kernels, runtime, linker scripts.
 
@@ -100,6 +110,7 @@ def render_project(
         view: what the templates lay out.
         board: decides which hardware abstraction layers and PlatformIO environments go along.
         weights: the initial values that the program shall hold; none where it shall not.
+        constants: the values of all constants.
     """
     environment = template_environment()
     files: dict[str, bytes] = {}
@@ -117,6 +128,11 @@ def render_project(
         for file in sorted((firmware_templates_dir() / "workers").glob("*.[ch]")):
             files[f"{LIBRARY}/runtime/{file.name}"] = file.read_bytes()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
+    if constants:
+        text = environment.get_template("generated/constants.c.j2").render(
+            project=view, constants=constants
+        )
+        files[CONSTANTS] = text.encode()
     return Project({**copied_sources(board, view.kernels), **files})
 
 
@@ -151,7 +167,7 @@ def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
     return files
 
 
-def render_weights(title: str, plan_id: str, weights: Sequence[InitialWeights]) -> bytes:
+def render_weights(title: str, plan_id: str, weights: Sequence[ValuesInC]) -> bytes:
     """The source of a program's initial weights; without any, one that says that there are none."""
     project = {"title": title, "poetfw_version": __version__, "plan_id": plan_id}
     template = template_environment().get_template("generated/initial_weights.c.j2")

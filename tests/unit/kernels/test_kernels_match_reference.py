@@ -215,6 +215,7 @@ def test_batch_norm(run_kernel: Run, shape: tuple[int, ...], seed: int, eps: flo
     for kind, inputs, more in (
         ("batch_norm", [x, affine, statistics], {"momentum": 0.1}),
         ("batch_norm_normalize", [x, statistics, affine], {}),
+        ("batch_norm_backward_frozen", [dy, affine, statistics], {}),
     ):
         ran = run_kernel(kind, inputs, {**attributes, **more})
         assert_close(ran.output, ran.expected_output)
