@@ -99,7 +99,7 @@ def project(board_name: str, ring: Ring | None = None, slices: bool = False) -> 
     )
     training = solve(problem, "poet-remat-off")
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
-    plan = place_plan(program, training, unlimited.evaluation, None)
+    plan = place_plan(program, training, unlimited.evaluation)
     slots = assign_slots(program, training.plan)
     lowering = lower_plan(program, board, plan, slots, ring, slices)
     files = render_project(lowering.view, board).files

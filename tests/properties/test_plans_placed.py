@@ -47,7 +47,7 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
             except PoetfwError:
                 continue  # not every method has a plan within every budget
             for plan in (schedule, with_lower_peak(limited, schedule)):
-                memory = place_plan(program, plan, evaluation, None).memory
+                memory = place_plan(program, plan, evaluation).memory
                 assert memory.arena_bytes == memory.peak_bytes, (scheduler, fraction)
                 plans += 1
     return plans

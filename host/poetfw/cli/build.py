@@ -298,6 +298,7 @@ def _print(
     """Print what a build came to: the model, each program with its devices, and the plan."""
     first, *others = reports.values()
     schedule = first.schedule
+    energy = f"{schedule.energy_j * 1e3:.3f} mJ"
     basis = ", ".join(source for source, count in first.cost_sources.items() if count)
     rows = [
         ("model", f"{first.model}, batch {first.batch}"),
@@ -311,10 +312,10 @@ def _print(
             f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
-        *output.proven_rows(schedule),
+        *(output.proven_rows(schedule) if first.devices == 1 else []),
         ("costs", first.costs),
         *output.kernels_rows(first.kernels_by),
-        (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
+        *([(f"energy per step ({basis})", energy)] if first.devices == 1 else []),
         (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),
         ("projects" if others else "project", str(folder)),
@@ -328,8 +329,9 @@ def _print(
 def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
     """What a program takes; one of several has a name."""
     rows = [(name, f"a program for {report.board}")] if name else []
+    if report.devices == 1:
+        rows.append(("smallest possible", output.size(report.minimum_budget_bytes)))
     rows += [
-        ("smallest possible", output.size(report.minimum_budget_bytes)),
         ("budget", output.size(report.budget_bytes)),
         ("peak", output.size(report.peak_bytes)),
         ("arena", output.size(report.arena_bytes)),

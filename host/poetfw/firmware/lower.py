@@ -99,7 +99,7 @@ def lower(
         ring,
         _identity(training.steps),
         _identity(evaluation),
-        memory,
+        memory.to_json(),
         *_place_among_memories(training),
     )
     names = _Names(program, prediction)
@@ -201,7 +201,7 @@ def _plan_id(
     program: Program,
     board: Board,
     ring: Ring | None,
-    *parts: list[tuple[str | None, ...]] | MemoryPlan | str,
+    *parts: object,
 ) -> str:
     """Names everything that firmware and storage image must agree on."""
     document = [
@@ -209,7 +209,7 @@ def _plan_id(
         board.label,
         program.training.to_json(),
         program.evaluation.to_json(),
-        *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
+        *parts,
         *_OTHER_SUMS[board.compute.arithmetic],
         *([] if ring is None else [ring.samples, ring.share]),
         *([program.fingerprint] if program.fingerprint else []),

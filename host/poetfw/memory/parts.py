@@ -42,7 +42,6 @@ def place_parts(
     block_bytes: int,
     *,
     buffers: Mapping[tuple[str, str], int] | None = None,
-    budget_bytes: int | None = None,
     at_once: bool = False,
     deadline: Deadline | None = None,
 ) -> Placed:
@@ -60,12 +59,11 @@ def place_parts(
         block_bytes: bytes of one storage block.
         buffers: bytes of a link's buffer on both devices, by its source and its target. A message
             passes none.
-        budget_bytes: what the arena of an only device may occupy; None for no limit.
         at_once: see `StepPlan`.
         deadline: when to end the search for addresses; None for never.
 
     Raises:
-        InfeasibleError: evaluation fits on no device, or no placement within the budget was found.
+        InfeasibleError: evaluation fits on no device.
         PlanError: such a plan cannot be run; see `StepPlan`.
     """
     inside = {ends: size for ends, size in (buffers or {}).items() if at[ends[0]] == at[ends[1]]}
@@ -79,16 +77,14 @@ def place_parts(
         tensors = [tensor for tensor in program.persistent if tensor.name in held]
         resident, page_buffer = place_resident(tensors)
         offset = peak = page_buffer + padded(block_bytes)
-        room = None if budget_bytes is None else budget_bytes - offset
         stays: list[Allocation] = []
         evaluated: tuple[Allocation, ...] = ()
         names = [name for name in limits if at[name] == memory]
         for name in sorted(names, key=lambda name: name != first):
-            placed = [_place_on(name, program.training, plan, offset, room, deadline)]
+            placed = [_place_on(name, program.training, plan, offset, deadline)]
             if name == first:
-                most = limits[name] if room is None else room
                 step = program.evaluation, evaluation
-                placed.append(_place_evaluation(*step, offset, most, len(limits), deadline))
+                placed.append(_place_evaluation(*step, offset, limits[name], deadline))
                 evaluated = placed[-1].stays
             size = max(each.height_bytes for each in placed)
             limit = limits[name]
@@ -105,15 +101,12 @@ def _place_evaluation(
     graph: Graph,
     plan: ExecutionPlan,
     base: int,
-    capacity: int | None,
-    devices: int,
+    limit_bytes: int | None,
     deadline: Deadline | None,
 ) -> PlacedStep:
     try:
-        return place_step(graph, plan, base, capacity, deadline)
+        return place_step(graph, plan, base, limit_bytes, deadline)
     except InfeasibleError as error:
-        if devices == 1:
-            raise
         raise InfeasibleError(
             f"the evaluation step fits on no device: {error.message}",
             "give one of them more",
@@ -125,7 +118,6 @@ def _place_on(
     graph: Graph,
     plan: StepPlan,
     base: int,
-    capacity: int | None,
     deadline: Deadline | None,
 ) -> PlacedStep:
     """One device's stays, by the indices of the whole plan's steps."""
@@ -141,7 +133,7 @@ def _place_on(
             beside.append(Allocation(step.node, True, len(own), len(own) + 1, 0, size))
         own.append(Step(kind, step.node))
         positions.append(position)
-    placed = place_step(graph, tuple(own), base, capacity, deadline, beside)
+    placed = place_step(graph, tuple(own), base, None, deadline, beside)
     return placed._replace(
         stays=tuple(
             replace(stay, lower=positions[stay.lower], upper=positions[stay.upper - 1] + 1)

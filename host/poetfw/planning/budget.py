@@ -147,7 +147,7 @@ def place_within(
         part = work.part(work.left * ATTEMPT_SHARE)
         training = solve(limited, scheduler, known=known, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
-        plan = place_plan(program, training, evaluation, None, deadline)
+        plan = place_plan(program, training, evaluation, deadline)
         excess = plan.memory.arena_bytes - budget_bytes
         if excess <= 0:
             return plan

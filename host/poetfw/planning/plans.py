@@ -75,7 +75,7 @@ def plan_unscheduled(
     table = costs(program.training, board)
     training = solve(schedule_problem(program.training, board, table, None), "checkpoint-all")
     evaluation = plan_evaluation(program, board, costs)
-    return place_plan(program, training, evaluation, None, deadline)
+    return place_plan(program, training, evaluation, deadline)
 
 
 def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
@@ -88,10 +88,9 @@ def place_plan(
     program: Program,
     training: Schedule,
     evaluation: Schedule,
-    budget_bytes: int | None,
     deadline: Deadline | None = None,
 ) -> Plan:
-    """The plan of an only device: addresses for both steps, within a budget if there is one."""
+    """The plan of an only device: addresses for both steps, in as much RAM as they take."""
     placed = place_parts(
         program,
         training.plan,
@@ -99,7 +98,6 @@ def place_plan(
         {ONLY: ONLY},
         {ONLY: None},
         BLOCK_BYTES,
-        budget_bytes=budget_bytes,
         deadline=deadline,
     )
     return Plan(training, evaluation, *placed)

@@ -137,7 +137,7 @@ def use_room(
 
     def follow(schedule: Schedule) -> Plan | None:
         running = replace(program, training=room.graph_with(schedule.faster))
-        placed = place_plan(running, schedule, evaluation, None, work.deadline)
+        placed = place_plan(running, schedule, evaluation, work.deadline)
         return placed if placed.memory.arena_bytes <= budget_bytes else None
 
     def search(known: ExecutionPlan) -> Plan:
