@@ -9,16 +9,33 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-COMMANDS = ("build", "compare", "profile", "run", "schedule", "sweep")
-"""Modules of the command line that between them import nearly all of poetfw."""
+import pictures
+import poetfw
+
+HEAVY = ("torch", "distributed", "dask")
+"""Packages that few commands use, and that begin threads, which a fork would not have."""
+
+
+def _imported() -> list[str]:
+    """All modules of poetfw, and what they import, be it inside a function: commands load late."""
+    package = Path(poetfw.__file__).parent
+    names = {module.name for module in pkgutil.walk_packages([str(package)], "poetfw.")}
+    for path in package.rglob("*.py"):
+        names.update(re.findall(r"^ *(?:from|import) (\w[\w.]*)", path.read_text(), re.MULTILINE))
+    return sorted(
+        name for name in names if not name.endswith("__main__") and name.split(".")[0] not in HEAVY
+    )
+
 
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload([f"poetfw.cli.{name}" for name in ("main", *COMMANDS)])
+_server.set_forkserver_preload(_imported())
 
 
 def run(
@@ -58,4 +75,5 @@ def _become(
     sys.argv = ["poetfw", *arguments]
     from poetfw.cli import main
 
+    pictures.leave_out()
     main.main()
