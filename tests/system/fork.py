@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pictures
@@ -21,6 +22,14 @@ import poetfw
 
 HEAVY = ("torch", "distributed", "dask")
 """Packages that few commands use, and that begin threads, which a fork would not have."""
+
+
+@cache
+def _server() -> multiprocessing.context.ForkServerContext:
+    """The server, which is not made anew by what imports this module in a fork of it."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(_imported())
+    return server
 
 
 def _imported() -> list[str]:
@@ -32,10 +41,6 @@ def _imported() -> list[str]:
     return sorted(
         name for name in names if not name.endswith("__main__") and name.split(".")[0] not in HEAVY
     )
-
-
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(_imported())
 
 
 def run(
@@ -50,7 +55,7 @@ def run(
     Raises:
         subprocess.TimeoutExpired: it was ended, since it took longer than `timeout_s`.
     """
-    process = _server.Process(
+    process = _server().Process(
         target=_become, args=(list(arguments), str(cwd), dict(environment), streams)
     )
     process.start()
