@@ -121,6 +121,7 @@ def test_tests_are_found_by_what_they_import_or_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "right")
     code, fates = judged(folder, "--only", "code.py")
