@@ -59,11 +59,13 @@ def run(
         target=_become, args=(list(arguments), str(cwd), dict(environment), streams)
     )
     process.start()
-    process.join(timeout_s)
-    if process.is_alive():
+    try:
+        process.join(timeout_s)
+        if process.is_alive():
+            raise subprocess.TimeoutExpired(["poetfw", *arguments], timeout_s)
+    finally:  # also where the test's own time is over
         process.kill()
         process.join()
-        raise subprocess.TimeoutExpired(["poetfw", *arguments], timeout_s)
     assert process.exitcode is not None
     return process.exitcode
 
