@@ -39,7 +39,7 @@ HARMLESS = {
     r"(python benchmarks/\w+\.py) (?:--record|--json FILE|ec0e13a .*)": r"\1 --help",
     r"(poetfw \w+) .*--(?:port|host) .*": r"\1 --help",
     r"(poetfw profile) .*": r"\1 --help",
-    r"poetfw build --board (?:mkr1000|.* (?:--optimizer|--train|--no-decay) .*)": (
+    r"poetfw build --board (?:mkr1000|rpi4|.* (?:--optimizer|--train|--no-decay) .*)": (
         r"\g<0> --generate-only"
     ),
 }
