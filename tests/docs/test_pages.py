@@ -34,13 +34,13 @@ from poetfw.schedule import SCHEDULERS, ScheduleSummary
 from system.commands import needs_twin, poetfw, succeed
 
 HARMLESS = {
-    r"make (\S+)": rf"make -n -f {REPOSITORY}/Makefile \1",
+    r"make (\S+)": rf"make -n -C {REPOSITORY} \1",
     r"(python benchmarks/(?:op_costs|step|sparse_updates|overlap)\.py)": r"\1 --help",
     r"(python benchmarks/\w+\.py) (?:--record|--json FILE|ec0e13a .*)": r"\1 --help",
     r"(poetfw \w+) .*--(?:port|host) .*": r"\1 --help",
     r"(poetfw profile) .*": r"\1 --help",
     r"poetfw build --board (?:mkr1000|rpi4|.* (?:--optimizer|--train|--no-decay) .*)": (
-        r"\g<0> --generate-only"
+        r"\g<0> --generate-only --scheduler dtr"
     ),
 }
 """How commands are typed here that need a board, a registry or hours: by their text, as a whole."""
@@ -205,10 +205,10 @@ def without_times(text: str) -> str:
 
 
 def takes_minutes(page: str) -> bool:
-    """True if a page trains, measures something, or has what is shortened."""
+    """True if a page trains, measures something, has a large network or what is shortened."""
     typed_here = [c.text for c in typed(page) if (as_typed(c.text) or "").strip() == c.text]
     return any(c.text in SHORTENED for c in typed(page)) or any(
-        re.match("poetfw run|python benchmarks", text) for text in typed_here
+        re.match("poetfw run|python benchmarks|.* resnet", text) for text in typed_here
     )
 
 

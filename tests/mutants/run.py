@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import sys
@@ -22,6 +23,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -37,8 +39,8 @@ from mutants.reach import Reach
 from mutants.rules import Mutant, mutants
 
 CHECKOUT = Path(__file__).parents[2]
-MOST_FILES, LONGEST_S = 5, 40.0
-"""Test files that judge a mistake, and seconds that they may take together."""
+MOST_FILES, LONGEST_S = 5, 40
+"""Test files that judge a mistake, and seconds of a processor that they may take together."""
 LARGEST_SURVIVING_SHARE = 0.05
 _PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,click,rich.progress,scipy.optimize,highspy"
 """Most of a test's time would go into importing these."""
@@ -104,16 +106,19 @@ class Copy:
                 fate = Fate.UNDECIDED
         return Verdict(mutant, fate, failed, round(time.monotonic() - began_s, 1))
 
-    def run(self, tests: Sequence[str], longest_s: float = LONGEST_S) -> str | None:
+    def run(self, tests: Sequence[str], longest_s: int = LONGEST_S) -> str | None:
         """The first test that fails; empty if none does, None if they take too long."""
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir()
         answer = self._temporary / "answer"
-        process = _CONTEXT.Process(target=_pytest, args=(self.root, self._temporary, tests))
+        process = _CONTEXT.Process(
+            target=_pytest, args=(self.root, self._temporary, tests, longest_s)
+        )
         process.start()
-        process.join(longest_s)
-        if process.is_alive():
-            os.killpg(process.pid or 0, signal.SIGKILL)
+        process.join(5 * longest_s)
+        if process.is_alive() or process.exitcode == -signal.SIGXCPU:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid or 0, signal.SIGKILL)
             process.join()
             return None
         if process.exitcode in (0, 5):
@@ -121,9 +126,10 @@ class Copy:
         return answer.read_text() if answer.exists() else "it crashes"
 
 
-def _pytest(root: Path, temporary: Path, tests: Sequence[str]) -> None:
+def _pytest(root: Path, temporary: Path, tests: Sequence[str], longest_s: int) -> None:
     """Run tests in a copy; this process ends with pytest's exit code."""
     os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (longest_s, resource.RLIM_INFINITY))
     with (temporary / "output").open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -216,7 +222,7 @@ def main(
                 if len(verdicts) % 25 == 0 or len(verdicts) == len(made):
                     click.echo(f"{len(verdicts)} of {len(made)} mistakes", err=True)
         noticed = sorted({v.note for v in verdicts if "::" in v.note})
-        anyway = Copy(checkout, Path(folder, "right")).run(noticed, 900.0) if noticed else ""
+        anyway = Copy(checkout, Path(folder, "right")).run(noticed, 900) if noticed else ""
     if as_json:
         click.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
     fates = Counter(verdict.fate for verdict in verdicts)
