@@ -51,26 +51,14 @@ def mutants(path: str, text: str) -> list[Mutant]:
 
 Edit = tuple[int, int, str]
 
-_COMPARISONS = {
-    ast.Lt: ("<", "<="),
-    ast.LtE: ("<=", "<"),
-    ast.Gt: (">", ">="),
-    ast.GtE: (">=", ">"),
-    ast.Eq: ("==", "!="),
-    ast.NotEq: ("!=", "=="),
-    ast.In: ("in", "not in"),
-    ast.NotIn: ("not in", "in"),
-    ast.Is: ("is", "is not"),
-    ast.IsNot: ("is not", "is"),
-}
-_ARITHMETIC = {
-    ast.Add: ("+", "-"),
-    ast.Sub: ("-", "+"),
-    ast.Mult: ("*", "//"),
-    ast.FloorDiv: ("//", "*"),
-    ast.Div: ("/", "*"),
-    ast.Mod: ("%", "//"),
-}
+_SIGNS = {
+    ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"),
+    ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "//"), ast.FloorDiv: ("//", "*"),
+    ast.Div: ("/", "*"), ast.Mod: ("%", "//"), ast.And: ("and", "or"), ast.Or: ("or", "and"),
+}  # fmt: skip
+"""How operators are written, and what is written instead."""
 
 
 class _Python(ast.NodeVisitor):
@@ -96,12 +84,13 @@ class _Python(ast.NodeVisitor):
             node.end_lineno, node.end_col_offset
         )
 
-    def _between(self, left: ast.expr, right: ast.expr, sign: tuple[str, str]) -> None:
+    def _between(self, left: ast.expr, right: ast.expr, sign: ast.AST) -> None:
         """Exchange an operator between two operands."""
+        old, new = _SIGNS.get(type(sign), ("", ""))
         start, end = self._span(left)[1], self._span(right)[0]
-        at = self._text.find(sign[0], start, end)
-        if at >= 0:
-            self.edits.append((at, at + len(sign[0]), sign[1]))
+        at = self._text.find(old, start, end)
+        if old and at >= 0:
+            self.edits.append((at, at + len(old), new))
 
     def _negate(self, test: ast.expr) -> None:
         start, end = self._span(test)
@@ -160,25 +149,19 @@ class _Python(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        for left, sign, right in zip(
-            (node.left, *node.comparators), node.ops, node.comparators, strict=False
-        ):
-            self._between(left, right, _COMPARISONS[type(sign)])
+        operands = (node.left, *node.comparators)
+        for left, sign, right in zip(operands, node.ops, node.comparators, strict=False):
+            self._between(left, right, sign)
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        text = any(
-            isinstance(n, ast.Constant | ast.JoinedStr) and not _is_number(n)
-            for n in (node.left, node.right)
-        )
-        if type(node.op) in _ARITHMETIC and not text:
-            self._between(node.left, node.right, _ARITHMETIC[type(node.op)])
+        if not any(_is_text(operand) for operand in (node.left, node.right)):
+            self._between(node.left, node.right, node.op)
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        sign = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         for left, right in zip(node.values, node.values[1:], strict=False):
-            self._between(left, right, sign)
+            self._between(left, right, node.op)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -188,8 +171,9 @@ class _Python(ast.NodeVisitor):
             self.edits += [(*self._span(node), f"{node.value + by}") for by in (1, -1)]
 
 
-def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+def _is_text(node: ast.expr) -> bool:
+    constant = isinstance(node, ast.Constant) and not isinstance(node.value, int | float)
+    return constant or isinstance(node, ast.JoinedStr)
 
 
 def _python(text: str) -> list[Edit]:
