@@ -90,7 +90,7 @@ def live_at_most(problem: DevicesProblem, plan: ExecutionPlan, device: Device) -
     return most
 
 
-@pytest.mark.parametrize("numbers", chunks(range(400), quick=20, size=20))
+@pytest.mark.parametrize("numbers", chunks(range(400), 20))
 def test_what_is_made_to_fit_is_legal_and_no_slower_at_once(numbers: range) -> None:
     for number in numbers:
         in_turn = without_storage(number)
@@ -108,7 +108,7 @@ def test_what_is_made_to_fit_is_legal_and_no_slower_at_once(numbers: range) -> N
                 assert together.peak_bytes[device.name] <= device.problem.ram_bytes, number
 
 
-@pytest.mark.parametrize("numbers", chunks(range(100), quick=3, size=3))
+@pytest.mark.parametrize("numbers", chunks(range(100), 3))
 def test_at_once_is_no_slower_than_the_best_in_turn(numbers: range) -> None:
     for number in numbers:
         in_turn = without_storage(number)

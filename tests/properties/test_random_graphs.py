@@ -44,7 +44,7 @@ ROUNDING = 1e-6
 Record = Callable[[str, object], None]
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS, quick=200, size=50))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS, 25))
 def test_plans_of_any_graph(numbers: range, record_property: Record) -> None:
     for number in numbers:
         problem = random_graph(number)
@@ -61,7 +61,7 @@ def test_plans_of_any_graph(numbers: range, record_property: Record) -> None:
     record_property(CHECKED, list(numbers))
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[::20], quick=10, size=5))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[::20], 2))
 def test_schedulers_side_by_side(numbers: range, record_property: Record) -> None:
     for number in numbers:
         problem = random_graph(number)

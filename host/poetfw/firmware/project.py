@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import jinja2
@@ -175,9 +176,14 @@ def render_weights(title: str, plan_id: str, weights: Sequence[ValuesInC]) -> by
 
 
 def template_environment() -> jinja2.Environment:
-    """What renders the templates of a project."""
+    """What renders the templates of a project: one for all, since compiling them takes a second."""
+    return _environment(firmware_templates_dir(), profiler_sketches_dir())
+
+
+@cache
+def _environment(*folders: Path) -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader([firmware_templates_dir(), profiler_sketches_dir()]),
+        loader=jinja2.FileSystemLoader(folders),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
