@@ -12,12 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from strict import STRICT
+
 CCACHE = Path("/usr/lib/ccache")
 """Debian's compilers that look first whether they have compiled the same before."""
 
 
 def pytest_configure() -> None:
-    """Compile what is the same once: builds of tests differ in folders, hardly in sources."""
+    """Have our sources compiled strictly, and what is the same once.
+
+    Builds of tests differ in folders, hardly in sources. A project's own settings say nothing of
+    errors: what a user adds to it may be warned of.
+    """
+    os.environ["PLATFORMIO_BUILD_FLAGS"] = " ".join(STRICT)
     if CCACHE.is_dir():
         os.environ["PATH"] = f"{CCACHE}{os.pathsep}{os.environ['PATH']}"
         os.environ["CCACHE_DIR"] = str(Path(__file__).parents[1] / "build/ccache")

@@ -7,24 +7,24 @@
  *   r0  rows    r1  x    r2, r4-r6  dy    r3, r12  totals    r7  x_row    r8, r9  x_next, dy_next
  *   r10, r12  count, rows to do    r11  samples to do    lr  odd    [sp]  x, dy, dy_other, samples, rows of the kernel to do
  * s1-s8 columns of x, s9-s12 of dy, s13-s15 a row's sums, s16-s18 products, s19-s30 totals. */
-   .macro poet_load to, from, first, last
+   .macro _load to, from, first, last
    .if     \last > \first
    vldmia  \from\to, {s\first-s\last}
    .else
    vldmia  \from\to, {s\first}
    .endif
    .endm
-   .macro poet_load_last at
+   .macro _load_last at
    vldreq  s\at, [r1, #4*\at-4]
    .endm
-   .macro poet_last_product source, gradient, product, sum
+   .macro _last_product source, gradient, product, sum
    itt     eq
    vmuleq.f32 s\product, s\source, s\gradient
    vaddeq.f32 s\sum, s\sum, s\product
    .endm
 
 /* A column but the first, of which the left tap has met nothing. The right one of the last may have met padding. */
-   .macro poet_column at, width, step, left
+   .macro _column at, width, step, left
    multiply_one \left, %\step*\at, %9+\at
    multiply_one 17, %\step*\at+1, %9+\at
    .if     \at+1 < \width
@@ -37,36 +37,36 @@
    add_one 14, 17
    .if     \at+1 == \width
    .if     \step == 2
-   poet_last_product %2*\at+2, %9+\at, 18, 15
+   _last_product %2*\at+2, %9+\at, 18, 15
    .endif
    .endif
    .endm
 
 /* A row of one output channel. */
-   .macro poet_output gradients, total, width, step
-   poet_load !, \gradients, 9, %8+\width
+   .macro _output gradients, total, width, step
+   _load !, \gradients, 9, %8+\width
    multiply_one 14, 1, 9
    .if     \width > 1
    multiply_one 15, 2, 9
-   poet_column 1, \width, \step, 13
+   _column 1, \width, \step, 13
    .endif
    .if     \width > 2
-   poet_column 2, \width, \step, 16
+   _column 2, \width, \step, 16
    .endif
    .if     \width > 3
-   poet_column 3, \width, \step, 16
+   _column 3, \width, \step, 16
    .endif
    .if     \width > 1
    add_one \total, 13
    add_one %\total+2, 15
    .elseif \step == 2
-   poet_last_product 2, 9, 15, %\total+2
+   _last_product 2, 9, 15, %\total+2
    .endif
    add_one %\total+1, 14
    .endm
 
 /* What is around the loops over samples and rows, whose address is in r12. */
-   poet_function poet_conv2d_narrow
+   function poet_conv2d_narrow
    push    {r4-r11, lr}
    vpush   {s16-s31}
    ldmia   r0!, {r4-r7}
@@ -109,26 +109,26 @@ poet_conv2d_narrow_end:
    add     sp, sp, #24
    vpop    {s16-s31}
    pop     {r4-r11, pc}
-   poet_function_end poet_conv2d_narrow
+   end_function poet_conv2d_narrow
 
-   .macro poet_narrow name, width, step
-   poet_function \name
+   .macro _narrow name, width, step
+   function \name
    adr     r12, 2f + 1
    b.w     poet_conv2d_narrow
 2: mov     r12, r10
 3: .if     \step == 2
-   poet_load , r1, 1, %2*\width-1
+   _load , r1, 1, %2*\width-1
    cmp     lr, #0
    it      eq
-   poet_load_last %2*\width
+   _load_last %2*\width
    .else
-   poet_load , r1, 1, \width
+   _load , r1, 1, \width
    .endif
    add     r1, r1, r7, lsl #2
-   poet_output r2, 19, \width, \step
-   poet_output r4, 22, \width, \step
-   poet_output r5, 25, \width, \step
-   poet_output r6, 28, \width, \step
+   _output r2, 19, \width, \step
+   _output r4, 22, \width, \step
+   _output r5, 25, \width, \step
+   _output r6, 28, \width, \step
    subs    r12, r12, #1
    bne.w   3b
    add     r1, r1, r8, lsl #2
@@ -138,19 +138,19 @@ poet_conv2d_narrow_end:
    subs    r11, r11, #1
    bne.w   2b
    b.w     poet_conv2d_narrow_end
-   poet_function_end \name
+   end_function \name
    .endm
-   poet_narrow poet_conv2d_narrow_1_by_1_f32, 1, 1
-   poet_narrow poet_conv2d_narrow_2_by_1_f32, 2, 1
-   poet_narrow poet_conv2d_narrow_3_by_1_f32, 3, 1
-   poet_narrow poet_conv2d_narrow_1_by_2_f32, 1, 2
-   poet_narrow poet_conv2d_narrow_2_by_2_f32, 2, 2
-   poet_narrow poet_conv2d_narrow_3_by_2_f32, 3, 2
-   poet_narrow poet_conv2d_narrow_4_by_2_f32, 4, 2
+   _narrow poet_conv2d_narrow_1_by_1_f32, 1, 1
+   _narrow poet_conv2d_narrow_2_by_1_f32, 2, 1
+   _narrow poet_conv2d_narrow_3_by_1_f32, 3, 1
+   _narrow poet_conv2d_narrow_1_by_2_f32, 1, 2
+   _narrow poet_conv2d_narrow_2_by_2_f32, 2, 2
+   _narrow poet_conv2d_narrow_3_by_2_f32, 3, 2
+   _narrow poet_conv2d_narrow_4_by_2_f32, 4, 2
 /* dX: r1, r4  dy    r2, r5  weights    r3  dx    r6  channels left    r7, r8  channel_next, weight_next    r9  rows left
  *   r10, r12  odd_width, odd_height    s0, s1 and s2, s3  a row of dy and the next one    s4-s12  weights    s13-s20  a channel's
  *   sums    s21-s23  products    s24-s31  totals */
-   poet_function poet_conv2d_narrow_backwards_f32
+   function poet_conv2d_narrow_backwards_f32
    push    {r4-r10, lr}
    vpush   {s16-s31}
    ldmia   r0, {r4, r6-r8, r10, r12}
@@ -221,6 +221,6 @@ poet_conv2d_narrow_end:
    bne.w   1b
 6: vpop    {s16-s31}
    pop     {r4-r10, pc}
-   poet_function_end poet_conv2d_narrow_backwards_f32
+   end_function poet_conv2d_narrow_backwards_f32
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_blocks.h"
 
+#include "unroll.h"
 
 #if !defined(__ARM_ARCH_7EM__) || !defined(__ARM_FP)
 
 /* The same sums in C. */
-#define EACH_OF_FOUR(NAME) _Pragma("GCC unroll 4") for (int32_t NAME = 0; NAME < 4; NAME++)
+#define EACH_OF_FOUR(NAME) POET_UNROLL(4) for (int32_t NAME = 0; NAME < 4; NAME++)
 
 static inline __attribute__((always_inline)) void
 sum_block(const struct poet_blocks *at, const float *source, const float *weight, const float *bias,

@@ -9,7 +9,7 @@
  *   r5  bytes to the next channel's weight    r6, r7  to the next tap of both    r12  one of four    lr  taps left
  *   [sp]  rows, channels left; source of a channel; the totals; source, weight, result, fours left, bias
  *   s0-s3  four positions    s4-s7  four channels' weights    s8-s15  products    s16-s31  sums */
-   .macro poet_load_lanes first, second, third, at
+   .macro _load_lanes first, second, third, at
    vldr    s0, [r10]
    add     \at, r10, \first, lsl #2
    vldr    s1, [\at]
@@ -19,22 +19,22 @@
    vldr    s3, [\at]
    .endm
 /* 0 is no distance to another. Between a first one and its third neighbour no box's order has but the second. */
-   .macro poet_mark_neighbours first, third
+   .macro _mark_neighbours first, third
    cmp     \first, #1
    it      eq
    cmpeq   \third, #3
    it      eq
    moveq   \first, #0
    .endm
-   .macro poet_four_products
+   .macro _four_products
    vldr    s4, [r11]
    add     r10, r10, r7, lsl #2
    add     r11, r11, r8, lsl #2
-   poet_multiply 0, 4
-   poet_add 8, 0
+   _multiply 0, 4
+   _add 8, 0
    subs    lr, lr, #1
    .endm
-   .macro poet_load_weights
+   .macro _load_weights
    vldr    s4, [r11]
    add     r12, r11, r5
    .irp    to, 5, 6, 7
@@ -44,34 +44,34 @@
    .endif
    .endr
    .endm
-   .macro poet_multiply to, weight
+   .macro _multiply to, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\at, \at, \weight
    .endr
    .endm
-   .macro poet_add to, what
+   .macro _add to, what
    .irp    at, 0, 1, 2, 3
    add_one %\to+\at, %\what+\at
    .endr
    .endm
-   .macro poet_store_one sum, to
+   .macro _store_one sum, to
    vstr    s\sum, [\to]
    .endm
-   .macro poet_products
-   poet_load_weights
-   poet_multiply 8, 4
-   poet_multiply 12, 5
-   poet_add 16, 8
-   poet_add 20, 12
-   poet_multiply 8, 6
-   poet_multiply 12, 7
-   poet_add 24, 8
-   poet_add 28, 12
+   .macro _products
+   _load_weights
+   _multiply 8, 4
+   _multiply 12, 5
+   _add 16, 8
+   _add 20, 12
+   _multiply 8, 6
+   _multiply 12, 7
+   _add 24, 8
+   _add 28, 12
    add     r10, r10, r6
    add     r11, r11, r7
    subs    lr, lr, #1
    .endm
-   .macro poet_put first, second, third, fourth, bias
+   .macro _put first, second, third, fourth, bias
    .irp    sum, \first, \second, \third, \fourth
    add_one \sum, \bias
    .endr
@@ -85,7 +85,7 @@
    add     r8, r8, lr, lsl #2
    .endm
 
-   poet_function poet_conv2d_blocks_f32
+   function poet_conv2d_blocks_f32
    push    {r4-r11, lr}
    vpush   {s16-s31}
    ldrd    r8, r9, [r0, #44] /* fours, bias */
@@ -96,7 +96,7 @@
    lsls    r7, r7, #2
    ldr     r12, [r0, #56] /* lanes */
    ldmia   r12, {r1, r3, r4}
-   poet_mark_neighbours r1, r4
+   _mark_neighbours r1, r4
    ldr     r5, [r0, #36] /* weight_next */
    lsls    r5, r5, #2
 0: ldr     r12, [r0] /* outer.count */
@@ -116,8 +116,8 @@
    ldr     lr, [r0, #24] /* inner.count */
    cmp     r1, #0
    beq.w   8f
-3: poet_load_lanes r1, r3, r4, r12
-   poet_products
+3: _load_lanes r1, r3, r4, r12
+   _products
    bne.w   3b
 4:
    ldrd    r10, r11, [r0, #16] /* middle.a_next, middle.b_next */
@@ -152,10 +152,10 @@
    ldmia   r12, {r9, r10, r11}
    ldr     r8, [sp, #84]
    ldr     lr, [r0, #40] /* result_channel */
-   poet_put 16, 17, 18, 19, 0
-   poet_put 20, 21, 22, 23, 1
-   poet_put 24, 25, 26, 27, 2
-   poet_put 28, 29, 30, 31, 3
+   _put 16, 17, 18, 19, 0
+   _put 20, 21, 22, 23, 1
+   _put 24, 25, 26, 27, 2
+   _put 28, 29, 30, 31, 3
    add     r12, sp, #80
    ldmia   r12, {r2, r9, r10, r11} /* weight, result, fours, bias */
    subs    r10, r10, #1
@@ -170,20 +170,20 @@
    vpop    {s16-s31}
    pop     {r4-r11, pc}
 8: vldmia  r10, {s0-s3}
-   poet_products
+   _products
    bne.w   8b
    b.w     4b
-   poet_function_end poet_conv2d_blocks_f32
+   end_function poet_conv2d_blocks_f32
 
 /* r10, r11  a and b at a tap    r1, r2  of a row    r4-r6  as r1, r3, r4 above    r7, r8  elements to the next tap
  * r12, lr  rows, taps left    [sp]  a and b of a channel, channels left, the lanes' results
  * s0-s3  four of a    s4  b    s8-s11  sums    s12-s15  totals */
-   poet_function poet_conv2d_four_f32
+   function poet_conv2d_four_f32
    push    {r4-r11, lr}
    sub     sp, sp, #16
    ldmia   r3!, {r4-r6}
    str     r3, [sp, #12]
-   poet_mark_neighbours r4, r6
+   _mark_neighbours r4, r6
    ldrd    r7, r8, [r0, #28]
    movs    lr, #0
    vmov    s12, lr
@@ -203,8 +203,8 @@
    ldr     lr, [r0, #24] /* inner.count */
    cmp     r4, #0
    beq.n   8f
-3: poet_load_lanes r4, r5, r6, r9
-   poet_four_products
+3: _load_lanes r4, r5, r6, r9
+   _four_products
    bne.n   3b
 4:
    ldrd    r10, r11, [r0, #16] /* middle.a_next, middle.b_next */
@@ -212,7 +212,7 @@
    add     r2, r2, r11, lsl #2
    subs    r12, r12, #1
    bne.n   2b
-   poet_add 12, 8
+   _add 12, 8
    ldmia   sp, {r1-r3}
    ldrd    r10, r11, [r0, #4] /* outer.a_next, outer.b_next */
    add     r1, r1, r10, lsl #2
@@ -229,14 +229,14 @@
    vstr    s12, [r2]
    .irp    lane, 4, 5, 6
    add     r12, r2, r\lane, lsl #2
-   poet_store_one %9+\lane, r12
+   _store_one %9+\lane, r12
    .endr
    add     sp, sp, #16
    pop     {r4-r11, pc}
 8: vldmia  r10, {s0-s3}
-   poet_four_products
+   _four_products
    bne.n   8b
    b.n     4b
-   poet_function_end poet_conv2d_four_f32
+   end_function poet_conv2d_four_f32
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_bursts.h"
 
-
 #if !defined(__ARM_ARCH_7EM__) || !defined(__ARM_FP)
 
 /* The same sums in C, for one channel of results after the other. */

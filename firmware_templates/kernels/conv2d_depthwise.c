@@ -10,6 +10,7 @@
 #include "fpu.h"
 #include "parts.h"
 #include "product.h"
+#include "unroll.h"
 #include "vectors.h"
 
 /* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is
@@ -474,7 +475,7 @@ static void add_plane(const struct plane *plane, const float *x, const float *dy
             l = m;
             m = r;
         }
-        _Pragma("GCC unroll 9")
+        POET_UNROLL(9)
         for (int32_t tap = 0; tap < 9; tap++) {
             total->of[tap] += sum.of[tap];
         }

@@ -6,6 +6,7 @@
 
 #include "conv2d_positions.h"
 #include "conv2d_taps.h"
+#include "unroll.h"
 
 /* Padding is computed as zeros, which leave the bits of every sum of finite numbers as they are; where weights are not
  * finite, conv2d.c's loops compute the pass. They are what other cores take, too. */
@@ -17,7 +18,7 @@ enum { KERNEL = 5, TAPS = KERNEL * KERNEL, STRIP = 4, WIDE = 2 * STRIP };
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
-#define EACH_ROW _Pragma("GCC unroll 5")
+#define EACH_ROW POET_UNROLL(5)
 
 /* In this order in assembly. What is next counts elements. */
 struct strip {

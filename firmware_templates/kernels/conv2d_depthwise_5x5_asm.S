@@ -22,12 +22,12 @@
    .endm
 
 /* A weight's products with four columns, `step` apart, for four sums, `apart`: alone, and added to others. */
-   .macro poet_begin to, apart, source, step, weight
+   .macro _begin to, apart, source, step, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\apart*\at, %\source+\step*\at, \weight
    .endr
    .endm
-   .macro poet_add to, from, apart, source, step, weight, product
+   .macro _add to, from, apart, source, step, weight, product
    multiply_one \product, \source, \weight
    multiply_one %\product+1, %\source+\step, \weight
    multiply_one %\product+2, %\source+2*\step, \weight
@@ -39,7 +39,7 @@
    .endm
 
 /* A row of results. */
-   .macro poet_put shift
+   .macro _put shift
    vldr    s\shift, [r0]
    .irp    sum, 16, 17, 18, 19
    add_one \sum, \shift
@@ -58,7 +58,7 @@
    .endm
 
 /* r4, r7  what is next    r5  samples left    r6, r8  rows, rows left    r9  columns    r12  what loads a row */
-   .macro poet_strip_begin
+   .macro _strip_begin
    push    {r4-r11, lr}
    vpush   {s16-s31}
    ldmia   r0!, {r4-r7, r9, r12}
@@ -67,7 +67,7 @@
    vmov    s0, r10
    .endm
 /* from 0 on for the next sample */
-   .macro poet_next_sample
+   .macro _next_sample
    ldrd    r8, lr, [r0, #4]
    add     r1, r1, r8, lsl #2
    add     r3, r3, lr, lsl #2
@@ -75,34 +75,34 @@
    subs    r5, r5, #1
    bne.w   0b
    .endm
-   .macro poet_strip_end
+   .macro _strip_end
    vpop    {s16-s31}
    pop     {r4-r11, pc}
    .endm
 
 /* By 1: a row of the kernel, whose taps meet these columns. */
-   .macro poet_row to, from, first, second, third, fourth, fifth
+   .macro _row to, from, first, second, third, fourth, fifth
    vldmdb  r2!, {s8-s12}
-   poet_add \from, \from, 1, \first, 1, 8, 13
-   poet_add \from, \from, 1, \second, 1, 9, 13
-   poet_add \from, \from, 1, \third, 1, 10, 13
-   poet_add \from, \from, 1, \fourth, 1, 11, 13
-   poet_add \to, \from, 1, \fifth, 1, 12, 13
+   _add \from, \from, 1, \first, 1, 8, 13
+   _add \from, \from, 1, \second, 1, 9, 13
+   _add \from, \from, 1, \third, 1, 10, 13
+   _add \from, \from, 1, \fourth, 1, 11, 13
+   _add \to, \from, 1, \fifth, 1, 12, 13
    .endm
-   .macro poet_first_row to, first, second, third, fourth, fifth
+   .macro _first_row to, first, second, third, fourth, fifth
    vldmdb  r2!, {s8-s12}
-   poet_begin \to, 1, \first, 1, 8
-   poet_add \to, \to, 1, \second, 1, 9, 13
-   poet_add \to, \to, 1, \third, 1, 10, 13
-   poet_add \to, \to, 1, \fourth, 1, 11, 13
-   poet_add \to, \to, 1, \fifth, 1, 12, 13
+   _begin \to, 1, \first, 1, 8
+   _add \to, \to, 1, \second, 1, 9, 13
+   _add \to, \to, 1, \third, 1, 10, 13
+   _add \to, \to, 1, \fourth, 1, 11, 13
+   _add \to, \to, 1, \fifth, 1, 12, 13
    .endm
 
 /* A row of the source ends a row of results, s16-s19, goes on with three and begins one.
  * r10  rows, of two, that end none and are left; below 0 behind them    r11  weights */
-   .macro poet_strip name, columns:vararg
-   poet_function \name
-   poet_strip_begin
+   .macro _strip name, columns:vararg
+   function \name
+   _strip_begin
    mov     r11, r2
    .irp    zero, 1, 2, 3, 4, 5, 6, 7
    vmov.f32 s\zero, s0
@@ -125,16 +125,16 @@
 4: subs    r10, r10, #1
    bpl.w   8f
    add     r2, r11, #100
-   poet_row 16, 16, \columns
-   poet_put 8
-5: poet_row 16, 20, \columns
-6: poet_row 20, 24, \columns
+   _row 16, 16, \columns
+   _put 8
+5: _row 16, 20, \columns
+6: _row 20, 24, \columns
    subs    r8, r8, #1
    beq.w   9f
-   poet_row 24, 28, \columns
+   _row 24, 28, \columns
    cmp     r8, #1
    beq.n   7f
-   poet_first_row 28, \columns
+   _first_row 28, \columns
 7: add     r1, r1, r4, lsl #2
    bx      r12
 8: add     r2, r11, #60 /* the first row, and the second */
@@ -144,32 +144,32 @@
 9: add     r1, r1, r4, lsl #2
    cmp     r10, #1
    beq.n   3f
-   poet_put 8
+   _put 8
 3: .irp    at, 0, 1, 2, 3
    move_one %16+\at, %20+\at
    .endr
-   poet_put 8
-   poet_next_sample
-   poet_strip_end
-   poet_function_end \name
+   _put 8
+   _next_sample
+   _strip_end
+   end_function \name
    .endm
 
-   poet_strip poet_conv2d_depthwise_5x5_strip_f32, 0, 1, 2, 3, 4
-   poet_strip poet_conv2d_depthwise_5x5_strip_backwards_f32, 4, 3, 2, 1, 0
+   _strip poet_conv2d_depthwise_5x5_strip_f32, 0, 1, 2, 3, 4
+   _strip poet_conv2d_depthwise_5x5_strip_backwards_f32, 4, 3, 2, 1, 0
 
 /* By 2: a row of the kernel. */
-   .macro poet_row_by_2 row, to, from
+   .macro _row_by_2 row, to, from
    add     lr, r2, #20*\row
    vldmia  lr, {s11-s15}
    .irp    at, 0, 1, 2, 3
-   poet_add \from, \from, 1, \at, 2, %11+\at, 24
+   _add \from, \from, 1, \at, 2, %11+\at, 24
    .endr
-   poet_add \to, \from, 1, 4, 2, 15, 24
+   _add \to, \from, 1, 4, 2, 15, 24
    .endm
 
 /* r10  where the next row of the source is added */
-   poet_function poet_conv2d_depthwise_5x5_by_2_strip_f32
-   poet_strip_begin
+   function poet_conv2d_depthwise_5x5_by_2_strip_f32
+   _strip_begin
    .irp    zero, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 28
    vmov.f32 s\zero, s0
    .endr
@@ -190,15 +190,15 @@
    .endr
 /* an even row ends a row of results, goes on with one and begins one */
    .p2align 2
-4: poet_row_by_2 4, 16, 16
-   poet_put 11
-7: poet_row_by_2 2, 16, 20
+4: _row_by_2 4, 16, 16
+   _put 11
+7: _row_by_2 2, 16, 20
    cmp     r8, #3
    blt.n   8f
    vldmia  r2, {s11-s15}
-   poet_begin 20, 1, 0, 2, 11
+   _begin 20, 1, 0, 2, 11
    .irp    at, 1, 2, 3, 4
-   poet_add 20, 20, 1, \at, 2, %11+\at, 24
+   _add 20, 20, 1, \at, 2, %11+\at, 24
    .endr
 8: adr     r10, 5f + 1
    add     r1, r1, r4, lsl #2
@@ -207,38 +207,38 @@
    bx      r12
 /* an odd row goes on with two */
    .p2align 2
-5: poet_row_by_2 3, 16, 16
+5: _row_by_2 3, 16, 16
    add     r1, r1, r4, lsl #2
    subs    r8, r8, #1
    beq.n   6f
-   poet_row_by_2 1, 20, 20
+   _row_by_2 1, 20, 20
    adr     r10, 4b + 1
    bx      r12
-6: poet_put 11
-   poet_next_sample
-   poet_strip_end
-   poet_function_end poet_conv2d_depthwise_5x5_by_2_strip_f32
+6: _put 11
+   _next_sample
+   _strip_end
+   end_function poet_conv2d_depthwise_5x5_by_2_strip_f32
 
 /* dX by 2: every other column has met the kernel's even columns, those between its odd ones. */
-   .macro poet_wide_row row, to, from
+   .macro _wide_row row, to, from
    add     lr, r2, #20*\row
    vldmia  lr, {s6-s10}
-   poet_add \from, \from, 2, 2, 1, 6, 11
-   poet_add %1+\from, %1+\from, 2, 2, 1, 7, 11
-   poet_add \from, \from, 2, 1, 1, 8, 11
-   poet_add %1+\to, %1+\from, 2, 1, 1, 9, 11
-   poet_add \to, \from, 2, 0, 1, 10, 11
+   _add \from, \from, 2, 2, 1, 6, 11
+   _add %1+\from, %1+\from, 2, 2, 1, 7, 11
+   _add \from, \from, 2, 1, 1, 8, 11
+   _add %1+\to, %1+\from, 2, 1, 1, 9, 11
+   _add \to, \from, 2, 0, 1, 10, 11
    .endm
-   .macro poet_first_wide_row row, to
+   .macro _first_wide_row row, to
    add     lr, r2, #20*\row
    vldmia  lr, {s6-s10}
-   poet_begin \to, 2, 2, 1, 6
-   poet_begin %1+\to, 2, 2, 1, 7
-   poet_add \to, \to, 2, 1, 1, 8, 11
-   poet_add %1+\to, %1+\to, 2, 1, 1, 9, 11
-   poet_add \to, \to, 2, 0, 1, 10, 11
+   _begin \to, 2, 2, 1, 6
+   _begin %1+\to, 2, 2, 1, 7
+   _add \to, \to, 2, 1, 1, 8, 11
+   _add %1+\to, %1+\to, 2, 1, 1, 9, 11
+   _add \to, \to, 2, 0, 1, 10, 11
    .endm
-   .macro poet_put_wide
+   .macro _put_wide
    .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23
    add_one \sum, 14
    .endr
@@ -249,14 +249,14 @@
    vstmia  r3, {s16-s23}
 1: add     r3, r3, r7, lsl #2
    .endm
-   .macro poet_put_some columns
+   .macro _put_some columns
    vstmia  r3, {\columns}
    bx      lr
    .endm
 
 /* r10  where a row of dy is added    r11  what stores some columns */
-   poet_function poet_conv2d_depthwise_5x5_by_2_wide_strip_f32
-   poet_strip_begin
+   function poet_conv2d_depthwise_5x5_by_2_wide_strip_f32
+   _strip_begin
    .irp    zero, 1, 2, 3, 4, 5, 14
    vmov.f32 s\zero, s0
    .endr
@@ -279,20 +279,20 @@
    .p2align 2
 4:
    .irp    columns, s16, s16-s17, s16-s18, s16-s19, s16-s20, s16-s21, s16-s22
-   poet_put_some \columns
+   _put_some \columns
    .endr
 /* rows of dx whose number is even: as above */
    .p2align 2
-5: poet_wide_row 4, 16, 16
-   poet_put_wide
-8: poet_wide_row 2, 16, 24
+5: _wide_row 4, 16, 16
+   _put_wide
+8: _wide_row 2, 16, 24
    add     r1, r1, r4, lsl #2
    subs    r8, r8, #1
    beq.w   9f
-   poet_first_wide_row 0, 24
+   _first_wide_row 0, 24
    adr     r10, 5b + 1
    bx      r12
-9: poet_put_wide
+9: _put_wide
    ldrd    r8, lr, [r0, #12]
    cmp     lr, #0
    blt.w   9f
@@ -309,20 +309,20 @@
    bx      r12
 /* those whose number is odd: a row of dy ends one and begins one */
    .p2align 2
-6: poet_wide_row 3, 16, 16
-   poet_put_wide
+6: _wide_row 3, 16, 16
+   _put_wide
 7: add     r1, r1, r4, lsl #2
    subs    r8, r8, #1
    beq.n   9f
-   poet_first_wide_row 1, 16
+   _first_wide_row 1, 16
    adr     r10, 6b + 1
    bx      r12
-9: poet_next_sample
-   poet_strip_end
-   poet_function_end poet_conv2d_depthwise_5x5_by_2_wide_strip_f32
+9: _next_sample
+   _strip_end
+   end_function poet_conv2d_depthwise_5x5_by_2_wide_strip_f32
 
 /* dW: a column of dy and its five of x. */
-   .macro poet_column at, source, gradient
+   .macro _column at, source, gradient
    multiply_one 20, \source, \gradient
    multiply_one 21, %1+\source, \gradient
    add_one 22, 20
@@ -334,7 +334,7 @@
    add_one 25, 21
    add_one 26, 20
    .endm
-   .macro poet_load_up_to last, from, first
+   .macro _load_up_to last, from, first
    .if \first < \last
    vldmia  \from!, {s\first-s\last}
    .else
@@ -342,33 +342,33 @@
    .endif
    .endm
 /* the last two columns of x, where they are no padding */
-   .macro poet_load_last one, other
+   .macro _load_last one, other
    it      cs
    vldmiacs r1!, {s\one}
    it      hi
    vldmiahi r1!, {s\other}
    .endm
 /* where a row begins with some columns of a group: 32 bytes for each number of them */
-   .macro poet_first_columns at, padding, last, zero
+   .macro _first_columns at, padding, last, zero
    move_one \padding, \zero
    move_one %1+\padding, \zero
-   poet_load_up_to 19, r2, \at
-   poet_load_up_to \last, r1, %2+\padding
-   poet_load_last %1+\last, %2+\last
+   _load_up_to 19, r2, \at
+   _load_up_to \last, r1, %2+\padding
+   _load_last %1+\last, %2+\last
    b.w     \at\()f
    .endm
 
 /* 0 where a product was */
-   .macro poet_clear_15
+   .macro _clear_15
    .endm
-   .macro poet_clear_20
+   .macro _clear_20
    vmov    s20, r11
    .endm
 
 /* r1, r2  x, dy    r3  totals    r4  samples left    r5  groups    r6  row_next    r7  where a row begins
  * r8, r12  rows, rows left    r9, r10  what is next    r11  0    lr  groups left    [sp]  samples, x, dy */
-   .macro poet_taps name, step, zero, first, last, columns:vararg
-   poet_function \name
+   .macro _taps name, step, zero, first, last, columns:vararg
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s31}
    ldmia   r0!, {r4-r7}
@@ -390,7 +390,7 @@
    blt.w   9f
    beq.w   8f
 2: mov     r12, r8
-3: poet_clear_\zero
+3: _clear_\zero
    .irp    number, 22, 23, 24, 25, 26, %1+\last, %2+\last
    move_one \number, \zero
    .endr
@@ -400,7 +400,7 @@
    .p2align 2
 5:
    .irp    at, \columns
-   poet_first_columns \at, %\step*(\at-\first), \last, \zero
+   _first_columns \at, %\step*(\at-\first), \last, \zero
    .endr
 /* a group */
 4: .irp    at, 0, 1, 2, 3
@@ -408,16 +408,16 @@
    move_one \at, %\at+\last+\step-2
    .endif
    .endr
-   poet_load_up_to \last, r1, %5-\step
-   poet_load_up_to 19, r2, \first
-   poet_clear_\zero
+   _load_up_to \last, r1, %5-\step
+   _load_up_to 19, r2, \first
+   _clear_\zero
    move_one %1+\last, \zero
    move_one %2+\last, \zero
    cmp     lr, #1
-   poet_load_last %1+\last, %2+\last
+   _load_last %1+\last, %2+\last
    .irp    at, \columns
 \at:
-   poet_column \at, %\step*(\at-\first), \at
+   _column \at, %\step*(\at-\first), \at
    .endr
    subs    lr, lr, #2
    bpl.w   4b
@@ -436,10 +436,10 @@
 9: add     sp, sp, #12
    vpop    {s16-s31}
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_taps poet_conv2d_depthwise_5x5_taps_f32, 1, 20, 12, 9, 12, 13, 14, 15, 16, 17, 18, 19
-   poet_taps poet_conv2d_depthwise_5x5_by_2_taps_f32, 2, 15, 16, 8, 16, 17, 18, 19
+   _taps poet_conv2d_depthwise_5x5_taps_f32, 1, 20, 12, 9, 12, 13, 14, 15, 16, 17, 18, 19
+   _taps poet_conv2d_depthwise_5x5_by_2_taps_f32, 2, 15, 16, 8, 16, 17, 18, 19
 
 #endif

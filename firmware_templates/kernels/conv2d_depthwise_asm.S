@@ -16,24 +16,24 @@
    vmov.f32 s\to, s\from
    .endm
 
-   .macro poet_multiply to, source, weight
+   .macro _multiply to, source, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\at, %\source+\at, \weight
    .endr
    .endm
-   .macro poet_add to, from, source, weight
-   poet_multiply 28, \source, \weight
+   .macro _add to, from, source, weight
+   _multiply 28, \source, \weight
    .irp    at, 0, 1, 2, 3
    sum_one %\to+\at, %\from+\at, %28+\at
    .endr
    .endm
 
-   .macro poet_load first, last
+   .macro _load first, last
    vldmia  r1, {s\first-s\last}
    b.w     3f
    .endm
 
-   .macro poet_put
+   .macro _put
    .irp    sum, 16, 17, 18, 19
    add_one \sum, 15
    .endr
@@ -41,8 +41,8 @@
    add     r3, r3, r2, lsl #2
    .endm
 
-   .macro poet_strip name, first, second, third
-   poet_function \name
+   .macro _strip name, first, second, third
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s31}
    ldmia   r0!, {r4, r5, r9, r12, lr}
@@ -73,25 +73,25 @@
    beq.w   4f
    bx      r9
    .p2align 2
-1: poet_load 2, 3
-   poet_load 2, 4
-   poet_load 2, 5
-   poet_load 1, 3
-   poet_load 1, 4
-   poet_load 1, 5
-   poet_load 0, 3
-   poet_load 0, 4
+1: _load 2, 3
+   _load 2, 4
+   _load 2, 5
+   _load 1, 3
+   _load 1, 4
+   _load 1, 5
+   _load 0, 3
+   _load 0, 4
    vldmia  r1, {s0-s5}
-3: poet_add 16, 16, \first, 12
-   poet_add 16, 16, \second, 13
-   poet_add 16, 16, \third, 14
-   poet_put
-   poet_add 20, 20, \first, 9
-   poet_add 20, 20, \second, 10
-   poet_add 16, 20, \third, 11
-   poet_multiply 24, \first, 6
-   poet_add 24, 24, \second, 7
-   poet_add 20, 24, \third, 8
+3: _add 16, 16, \first, 12
+   _add 16, 16, \second, 13
+   _add 16, 16, \third, 14
+   _put
+   _add 20, 20, \first, 9
+   _add 20, 20, \second, 10
+   _add 16, 20, \third, 11
+   _multiply 24, \first, 6
+   _add 24, 24, \second, 7
+   _add 20, 24, \third, 8
    add     r1, r1, r4, lsl #2
    subs    r6, r6, #1
    beq.n   4f
@@ -103,7 +103,7 @@
    bxne    r9
 5: subs    r8, r8, #1
    bmi.n   6f
-   poet_put
+   _put
    .irp    at, 0, 1, 2, 3
    move_one %16+\at, %20+\at
    .endr
@@ -119,11 +119,11 @@
    add     sp, sp, #8
    vpop    {s16-s31}
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_strip poet_conv2d_depthwise_strips_f32, 0, 1, 2
-   poet_strip poet_conv2d_depthwise_strips_backwards_f32, 2, 1, 0
+   _strip poet_conv2d_depthwise_strips_f32, 0, 1, 2
+   _strip poet_conv2d_depthwise_strips_backwards_f32, 2, 1, 0
 
 /* s0-s2, s3-s5, s6-s8  columns of x    s9  gradient    s10-s12  products    s15  0    s16-s24  a row's sums
  * r3-r5, lr  x    r6  rows left    r12  columns left */
@@ -165,7 +165,7 @@
    .endr
    .endm
 
-   poet_function poet_conv2d_depthwise_taps_f32
+   function poet_conv2d_depthwise_taps_f32
    push    {r4-r11, lr}
    vpush   {s16-s24}
    mov     lr, r3
@@ -234,6 +234,6 @@
    b.w     9b
 9: vpop    {s16-s24}
    pop     {r4-r11, pc}
-   poet_function_end poet_conv2d_depthwise_taps_f32
+   end_function poet_conv2d_depthwise_taps_f32
 
 #endif

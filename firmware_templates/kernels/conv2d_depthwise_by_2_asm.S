@@ -18,26 +18,26 @@
    .endm
 
 /* Four sums, `apart`, and four columns, `step` apart. */
-   .macro poet_multiply to, apart, source, step, weight
+   .macro _multiply to, apart, source, step, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\apart*\at, %\source+\step*\at, \weight
    .endr
    .endm
-   .macro poet_add_all to, apart, what, step
+   .macro _add_all to, apart, what, step
    .irp    at, 0, 1, 2, 3
    add_one %\to+\apart*\at, %\what+\step*\at
    .endr
    .endm
 
 /* Forward: a tap's products; the columns of a second sample come behind a gap of 1. */
-   .macro poet_meet to, source, weight, gap
+   .macro _meet to, source, weight, gap
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\at, %\source+2*\at+\gap*(\at/2), \weight
    .endr
    .endm
-   .macro poet_add source, weight, gap
-   poet_meet 23, \source, \weight, \gap
-   poet_add_all 19, 1, 23, 1
+   .macro _add source, weight, gap
+   _meet 23, \source, \weight, \gap
+   _add_all 19, 1, 23, 1
    .endm
    .macro load_rows columns, second
    vldmia  r1, {\columns}
@@ -47,8 +47,8 @@
    .endm
 
 /* all columns, and fewer */
-   .macro poet_put gap, few, back
-   poet_add_all 19, 1, 27, 0
+   .macro _put gap, few, back
+   _add_all 19, 1, 27, 0
    .if     \gap
    vstmia  r3, {s19-s20}
    add     lr, r3, r11, lsl #2
@@ -60,7 +60,7 @@
    .endif
 \back: add r3, r3, r5, lsl #2
    .endm
-   .macro poet_put_few few, back
+   .macro _put_few few, back
 \few: vstr s19, [r3]
    cmp     r8, #2
    blt.w   \back
@@ -73,8 +73,8 @@
 /* r4, r5  what is next    r6  rows left    r7  where a row of the kernel's middle is added    r8  columns
  * r9  where the next row is added    r10, r11  to the second sample    r12  what loads a row
  * on the stack: channels and turns left, weights, bias, where a plane's first row is added */
-   .macro poet_begin_strips name
-   poet_function \name
+   .macro _begin_strips name
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s28}
    sub     sp, sp, #20
@@ -118,12 +118,12 @@
 4:
    .endm
 
-   .macro poet_end_strips name, gap
+   .macro _end_strips name, gap
 /* the kernel's middle row */
    .p2align 2
-5: poet_add 0, 13, \gap
-   poet_add 1, 14, \gap
-   poet_add 2, 15, \gap
+5: _add 0, 13, \gap
+   _add 1, 14, \gap
+   _add 2, 15, \gap
    add     r1, r1, r4, lsl #2
    adr     r9, 6f + 1
    subs    r6, r6, #1
@@ -131,20 +131,20 @@
    bx      r12
 /* its last row, and its first */
    .p2align 2
-6: poet_add 0, 16, \gap
-   poet_add 1, 17, \gap
-   poet_add 2, 18, \gap
-   poet_put \gap, 10f, 11
+6: _add 0, 16, \gap
+   _add 1, 17, \gap
+   _add 2, 18, \gap
+   _put \gap, 10f, 11
    .p2align 2
 7: add     r1, r1, r4, lsl #2
    mov     r9, r7
    subs    r6, r6, #1
    beq.w   9f
-   poet_meet 19, 0, 10, \gap
-   poet_add 1, 11, \gap
-   poet_add 2, 12, \gap
+   _meet 19, 0, 10, \gap
+   _add 1, 11, \gap
+   _add 2, 12, \gap
    bx      r12
-8: poet_put \gap, 12f, 13
+8: _put \gap, 12f, 13
 9: ldrd    r6, lr, [r0, #4]
    add     r1, r1, r6, lsl #2
    add     r3, r3, lr, lsl #2
@@ -160,37 +160,37 @@
    vpop    {s16-s28}
    pop     {r4-r11, pc}
    .if     !\gap
-   poet_put_few 10, 11b
-   poet_put_few 12, 13b
+   _put_few 10, 11b
+   _put_few 12, 13b
    .endif
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_begin_strips poet_conv2d_depthwise_by_2_strips_f32
+   _begin_strips poet_conv2d_depthwise_by_2_strips_f32
    .irp    columns, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8
    load_row \columns
    .endr
    .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8
    load_row \columns
    .endr
-   poet_end_strips poet_conv2d_depthwise_by_2_strips_f32, 0
+   _end_strips poet_conv2d_depthwise_by_2_strips_f32, 0
 
-   poet_begin_strips poet_conv2d_depthwise_by_2_pair_strips_f32
+   _begin_strips poet_conv2d_depthwise_by_2_pair_strips_f32
    load_rows s0-s3, s5-s8
    load_rows s0-s4, s5-s9
    load_rows s1-s3, s6-s8
    load_rows s1-s4, s6-s9
-   poet_end_strips poet_conv2d_depthwise_by_2_pair_strips_f32, 1
+   _end_strips poet_conv2d_depthwise_by_2_pair_strips_f32, 1
 
 /* dX: every other column has met the kernel's even columns (sums from `even` on), those between its odd one (from
  * `odd` on, and from the same column of dy or the next); and so have rows. */
-   .macro poet_add_columns to, source, weight
-   poet_multiply 27, 1, \source, 1, \weight
-   poet_add_all \to, 2, 27, 1
+   .macro _add_columns to, source, weight
+   _multiply 27, 1, \source, 1, \weight
+   _add_all \to, 2, 27, 1
    .endm
-   .macro poet_put_wide many, one
-   poet_add_all 19, 1, 31, 0
-   poet_add_all 23, 1, 31, 0
+   .macro _put_wide many, one
+   _add_all 19, 1, 31, 0
+   _add_all 23, 1, 31, 0
    cmp     r8, #8
    bne.w   \many
    vstmia  r3, {s19-s26}
@@ -199,7 +199,7 @@
    subs    r7, r7, #1
    beq.w   9f
    .endm
-   .macro poet_put_some columns
+   .macro _put_some columns
    vstmia  r3, {\columns}
    bx      lr
    .endm
@@ -207,8 +207,8 @@
 /* r2  the next plane's weights    r4, r5  what is next    r6, r7  rows of dy and dx left    r8  columns
  * r9  where the next row goes    r10  what stores some columns    r11  samples left    r12  what loads a row
  * on the stack: channels left, weights, where a plane's first row goes */
-   .macro poet_wide_strips name, even, odd, from, loads:vararg
-   poet_function \name
+   .macro _wide_strips name, even, odd, from, loads:vararg
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s31}
    sub     sp, sp, #12
@@ -248,23 +248,23 @@
    .p2align 2
 2:
    .irp    columns, s19, s19-s20, s19-s21, s19-s22, s19-s23, s19-s24, s19-s25
-   poet_put_some \columns
+   _put_some \columns
    .endr
 /* the kernel's first and last row */
    .p2align 2
-3: poet_multiply \even, 2, 1, 1, 10
-   poet_add_columns \even, 0, 12
-   poet_add_columns \even, 6, 16
-   poet_add_columns \even, 5, 18
-   poet_multiply \odd, 2, \from, 1, 11
-   poet_add_columns \odd, %5+\from, 17
-   poet_put_wide 5f, 6
+3: _multiply \even, 2, 1, 1, 10
+   _add_columns \even, 0, 12
+   _add_columns \even, 6, 16
+   _add_columns \even, 5, 18
+   _multiply \odd, 2, \from, 1, 11
+   _add_columns \odd, %5+\from, 17
+   _put_wide 5f, 6
 /* its middle row */
    .p2align 2
-4: poet_multiply \even, 2, 1, 1, 13
-   poet_add_columns \even, 0, 15
-   poet_multiply \odd, 2, \from, 1, 14
-   poet_put_wide 7f, 8
+4: _multiply \even, 2, 1, 1, 13
+   _add_columns \even, 0, 15
+   _multiply \odd, 2, \from, 1, 14
+   _put_wide 7f, 8
    .irp    at, 0, 1, 2, 3, 4
    move_one %5+\at, \at
    .endr
@@ -293,16 +293,16 @@
    add     sp, sp, #12
    vpop    {s16-s31}
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_wide_strips poet_conv2d_depthwise_by_2_wide_strips_f32, 19, 20, 1, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4
-   poet_wide_strips poet_conv2d_depthwise_by_2_wide_odd_strips_f32, 20, 19, 0, s0, s0-s1, s0-s2, s0-s3, s0-s4
+   _wide_strips poet_conv2d_depthwise_by_2_wide_strips_f32, 19, 20, 1, s0-s3, s0-s4, s1, s1-s2, s1-s3, s1-s4
+   _wide_strips poet_conv2d_depthwise_by_2_wide_odd_strips_f32, 20, 19, 0, s0, s0-s1, s0-s2, s0-s3, s0-s4
 
 /* From two columns with one of padding before x, no products are of padding. A row of dy: s0-s1, the one before: s2-s3,
  * weights: s4-s12, sums: s13-s16.
  * r4  to the next plane    r9  where a plane's first row goes    r10, r11  channels and samples left    r12  weights */
-   .macro poet_put_narrow few, back
+   .macro _put_narrow few, back
    add_one 13, 22
    add_one 14, 22
    add_one 15, 22
@@ -313,7 +313,7 @@
 \back: subs r7, r7, #1
    beq.w   9f
    .endm
-   poet_function poet_conv2d_depthwise_by_2_narrow_strips_f32
+   function poet_conv2d_depthwise_by_2_narrow_strips_f32
    push    {r4-r11, lr}
    vpush   {s16-s22}
    mov     r12, r2
@@ -354,7 +354,7 @@
    add_one 15, 19
    add_one 16, 20
    add_one 14, 17
-   poet_put_narrow 5f, 6
+   _put_narrow 5f, 6
 /* its middle row */
    .p2align 2
 4: multiply_one 14, 1, 7
@@ -363,7 +363,7 @@
    multiply_one 15, 1, 8
    add_one 14, 17
    multiply_one 16, 1, 9
-   poet_put_narrow 7f, 8
+   _put_narrow 7f, 8
    move_one 2, 0
    move_one 3, 1
    add     r1, r1, #8
@@ -385,7 +385,7 @@
    bne.w   1b
    vpop    {s16-s22}
    pop     {r4-r11, pc}
-   poet_function_end poet_conv2d_depthwise_by_2_narrow_strips_f32
+   end_function poet_conv2d_depthwise_by_2_narrow_strips_f32
 
 /* dW: a column of dy and the three of each row of x from `at` on. */
    .macro add_taps to, source, gradient
@@ -396,7 +396,7 @@
    add_one %\to+1, 27
    add_one %\to+2, 28
    .endm
-   .macro poet_add_position at, gradient
+   .macro _add_position at, gradient
    add_taps 15, \at, \gradient
    add_taps 18, %5+\at, \gradient
    add_taps 21, %10+\at, \gradient
@@ -406,7 +406,7 @@
    .endm
 
 /* r3-r5  x    r6  rows left    r7  pairs    r8  edges    r9  next    r12  pairs left    lr  x */
-   poet_function poet_conv2d_depthwise_by_2_taps_f32
+   function poet_conv2d_depthwise_by_2_taps_f32
    push    {r4-r9, lr}
    vpush   {s16-s29}
    mov     lr, r3
@@ -433,8 +433,8 @@
    vldmia  r4!, {s6-s9}
    vldmia  r5!, {s11-s14}
    vldmia  r1!, {s24-s25}
-   poet_add_position 0, 24
-   poet_add_position 2, 25
+   _add_position 0, 24
+   _add_position 2, 25
    vmov.f32 s0, s4
    vmov.f32 s5, s9
    vmov.f32 s10, s14
@@ -446,7 +446,7 @@
    vldmia  r4!, {s6-s7}
    vldmia  r5!, {s11-s12}
    vldmia  r1!, {s24}
-   poet_add_position 0, 24
+   _add_position 0, 24
    vmov.f32 s0, s2
    vmov.f32 s5, s7
    vmov.f32 s10, s12
@@ -459,7 +459,7 @@
    .irp    zero, 2, 7, 12
    vmov.f32 s\zero, s29
    .endr
-   poet_add_position 0, 24
+   _add_position 0, 24
 7: vldmia  r2, {s0-s8}
    .irp    row, 0, 1, 2
    tst     r8, #(1 << \row)
@@ -477,6 +477,6 @@
    b.w     1b
 9: vpop    {s16-s29}
    pop     {r4-r9, pc}
-   poet_function_end poet_conv2d_depthwise_by_2_taps_f32
+   end_function poet_conv2d_depthwise_by_2_taps_f32
 
 #endif

@@ -9,34 +9,34 @@
  *   s19-s21  products    s22  0    s23  all totals
  *   r1, r3  dy and x    r4  samples left    r5  rows    r6-r8  what is next    r9  what loads a row    r10  what sums it
  *   r11, lr  the first of x and dy    r12  rows left */
-   .macro poet_load_row columns
+   .macro _load_row columns
    vldmia  r3, {\columns}
    bx      r10
    .endm
 
-   .macro poet_multiply_column to, source, gradient
+   .macro _multiply_column to, source, gradient
    multiply_one \to, \source, \gradient
    multiply_one %\to+1, %\source+1, \gradient
    multiply_one %\to+2, %\source+2, \gradient
    .endm
-   .macro poet_add_three to, what
+   .macro _add_three to, what
    add_one \to, \what
    add_one %\to+1, %\what+1
    add_one %\to+2, %\what+2
    .endm
-   .macro poet_sum_row label, step, count, columns
+   .macro _sum_row label, step, count, columns
 \label:
    vldmia  r1!, {\columns}
    add     r3, r3, r6, lsl #2
-   poet_multiply_column 13, 0, 9
+   _multiply_column 13, 0, 9
    .irp    at, 1, 2, 3
    .if     \at < \count
-   poet_multiply_column 19, %\at*\step, %9+\at
-   poet_add_three 13, 19
+   _multiply_column 19, %\at*\step, %9+\at
+   _add_three 13, 19
    .endif
    .endr
    subs    r12, r12, #1
-   poet_add_three 16, 13
+   _add_three 16, 13
    it      ne
    bxne    r9
    subs    r4, r4, #1
@@ -47,8 +47,8 @@
    bxne    r9
    .endm
 
-   .macro poet_begin_taps name
-   poet_function \name
+   .macro _begin_taps name
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s23}
    mov     lr, r1
@@ -82,14 +82,14 @@
 3:
    .endm
 
-   .macro poet_end_taps name, step
-   poet_sum_row 4, \step, 1, s9
+   .macro _end_taps name, step
+   _sum_row 4, \step, 1, s9
    b.n     8f
-   poet_sum_row 5, \step, 2, s9-s10
+   _sum_row 5, \step, 2, s9-s10
    b.n     8f
-   poet_sum_row 6, \step, 3, s9-s11
+   _sum_row 6, \step, 3, s9-s11
    b.n     8f
-   poet_sum_row 7, \step, 4, s9-s12
+   _sum_row 7, \step, 4, s9-s12
 8: vstmia  r2!, {s16-s18}
    .irp    total, 16, 17, 18
    add_one 23, \total
@@ -106,25 +106,25 @@
    vmov.f32 s0, s23
    vpop    {s16-s23}
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_begin_taps poet_conv2d_depthwise_few_columns_f32
+   _begin_taps poet_conv2d_depthwise_few_columns_f32
    .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5
-   poet_load_row \columns
+   _load_row \columns
    .endr
    .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s2, s2-s3, s2-s4, s2-s5
-   poet_load_row \columns
+   _load_row \columns
    .endr
-   poet_end_taps poet_conv2d_depthwise_few_columns_f32, 1
+   _end_taps poet_conv2d_depthwise_few_columns_f32, 1
 
-   poet_begin_taps poet_conv2d_depthwise_few_columns_by_2_f32
+   _begin_taps poet_conv2d_depthwise_few_columns_by_2_f32
    .irp    columns, s0, s0-s1, s0-s2, s0-s3, s0-s4, s0-s5, s0-s6, s0-s7, s0-s8
-   poet_load_row \columns
+   _load_row \columns
    .endr
    .irp    columns, s1, s1-s2, s1-s3, s1-s4, s1-s5, s1-s6, s1-s7, s1-s8
-   poet_load_row \columns
+   _load_row \columns
    .endr
-   poet_end_taps poet_conv2d_depthwise_few_columns_by_2_f32, 2
+   _end_taps poet_conv2d_depthwise_few_columns_by_2_f32, 2
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_lines.h"
 
+#include "unroll.h"
 
 #if !defined(__ARM_ARCH_7EM__) || !defined(__ARM_FP)
 
 /* The same sums in C. */
-#define UNROLLED _Pragma("GCC unroll 4")
+#define UNROLLED POET_UNROLL(4)
 
 static inline __attribute__((always_inline)) void
 sum_tap_lines(const struct poet_lines *at, const struct poet_tap *tap, int32_t outputs,

@@ -9,28 +9,28 @@
  *   [sp]  x, dy, bytes to the next channel of each, samples, taps to do, the next one; then of a tap rows, samples to do, x_next, dy_next
  * Of one channel: s0-s3 columns of x, s4-s15 and s20-s23 of dy, s24-s27 products, s16-s19 a row's sums, s28-s31 totals.
  * Of two: s0-s3 and s4-s7 columns of x, s8-s11 of dy, s12-s13 products, s16-s23 a row's sums, s24-s31 totals. */
-   .macro poet_copy to, from
+   .macro _copy to, from
    vmov.f32 s\to, s\from
    .endm
-   .macro poet_clear first, sums:vararg
+   .macro _clear first, sums:vararg
    movs    lr, #0
    vmov    s\first, lr
    .irp    sum, \sums
    .ifnc   \sum, 16
-   poet_copy %\first+\sum-16, \first
+   _copy %\first+\sum-16, \first
    .endif
    .endr
    .endm
-   .macro poet_load_x to, from
+   .macro _load_x to, from
    vldr    s\to, [\from]
    add     \from, \from, r10
    .endm
 
 /* Columns of a single channel. */
-   .macro poet_one_dy gradients, first, last
+   .macro _one_dy gradients, first, last
    vldmia  \gradients!, {s\first-s\last}
    .endm
-   .macro poet_one_column x, first, second, third, fourth
+   .macro _one_column x, first, second, third, fourth
    multiply_one 24, \x, \first
    multiply_one 25, \x, \second
    multiply_one 26, \x, \third
@@ -39,29 +39,29 @@
    add_one %16+\at, %24+\at
    .endr
    .endm
-   .macro poet_one_strip
+   .macro _one_strip
    .irp    at, 0, 1, 2, 3
-   poet_load_x \at, r1
+   _load_x \at, r1
    .endr
-   poet_one_dy r2, 4, 7
-   poet_one_dy r0, 8, 11
-   poet_one_dy r9, 12, 15
-   poet_one_dy r8, 20, 23
+   _one_dy r2, 4, 7
+   _one_dy r0, 8, 11
+   _one_dy r9, 12, 15
+   _one_dy r8, 20, 23
    .irp    at, 0, 1, 2, 3
-   poet_one_column \at, %4+\at, %8+\at, %12+\at, %20+\at
+   _one_column \at, %4+\at, %8+\at, %12+\at, %20+\at
    .endr
    .endm
-   .macro poet_one_left
-   poet_load_x 0, r1
+   .macro _one_left
+   _load_x 0, r1
    vldmia  r2!, {s4}
    vldmia  r0!, {s8}
    vldmia  r9!, {s12}
    vldmia  r8!, {s20}
-   poet_one_column 0, 4, 8, 12, 20
+   _one_column 0, 4, 8, 12, 20
    .endm
 
 /* The same of two. */
-   .macro poet_two_dy gradients, loaded, first, second, columns:vararg
+   .macro _two_dy gradients, loaded, first, second, columns:vararg
    vldmia  \gradients!, {\loaded}
    .irp    at, \columns
    multiply_one 12, \at, %8+\at
@@ -70,13 +70,13 @@
    add_one \second, 13
    .endr
    .endm
-   .macro poet_two_products loaded, columns:vararg
-   poet_two_dy r2, \loaded, 16, 17, \columns
-   poet_two_dy r0, \loaded, 18, 19, \columns
-   poet_two_dy r9, \loaded, 20, 21, \columns
-   poet_two_dy r8, \loaded, 22, 23, \columns
+   .macro _two_products loaded, columns:vararg
+   _two_dy r2, \loaded, 16, 17, \columns
+   _two_dy r0, \loaded, 18, 19, \columns
+   _two_dy r9, \loaded, 20, 21, \columns
+   _two_dy r8, \loaded, 22, 23, \columns
    .endm
-   .macro poet_two_load
+   .macro _two_load
    cmp     r10, #4
    bne.n   7f
    vldmia  r1!, {s0-s3}
@@ -84,34 +84,34 @@
    b.n     8f
 7:
    .irp    at, 0, 1, 2, 3
-   poet_load_x \at, r1
-   poet_load_x %4+\at, r7
+   _load_x \at, r1
+   _load_x %4+\at, r7
    .endr
 8:
    .endm
-   .macro poet_two_strip
-   poet_two_load
-   poet_two_products s8-s11, 0, 1, 2, 3
+   .macro _two_strip
+   _two_load
+   _two_products s8-s11, 0, 1, 2, 3
    .endm
-   .macro poet_two_left
-   poet_load_x 0, r1
-   poet_load_x 4, r7
-   poet_two_products s8, 0
+   .macro _two_left
+   _load_x 0, r1
+   _load_x 4, r7
+   _two_products s8, 0
    .endm
 
 /* The same of a single channel of dy, and two of x or one. */
-   .macro poet_single_strip
-   poet_two_load
-   poet_two_dy r2, s8-s11, 16, 17, 0, 1, 2, 3
+   .macro _single_strip
+   _two_load
+   _two_dy r2, s8-s11, 16, 17, 0, 1, 2, 3
    .endm
-   .macro poet_single_left
-   poet_load_x 0, r1
-   poet_load_x 4, r7
-   poet_two_dy r2, s8, 16, 17, 0
+   .macro _single_left
+   _load_x 0, r1
+   _load_x 4, r7
+   _two_dy r2, s8, 16, 17, 0
    .endm
-   .macro poet_alone_strip
+   .macro _alone_strip
    .irp    at, 0, 1, 2, 3
-   poet_load_x \at, r1
+   _load_x \at, r1
    .endr
    vldmia  r2!, {s8-s11}
    multiply_one 12, 0, 8
@@ -121,7 +121,7 @@
    .endr
    add_one 16, 15
    .endm
-   .macro poet_alone_left
+   .macro _alone_left
    vldmia  r2!, {s8}
    vldr    s0, [r1]
    multiply_one 12, 0, 8
@@ -129,8 +129,8 @@
    add_one 16, 12
    .endm
 
-   .macro poet_lines name, channels, gradients, totals, sums:vararg
-   poet_function \name
+   .macro _lines name, channels, gradients, totals, sums:vararg
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s31}
    mov     r3, r1
@@ -145,7 +145,7 @@
 1: ldr     lr, [sp, #24]
    ldmia   lr!, {r0-r2, r4-r6, r9, r12}
    str     lr, [sp, #24]
-   poet_clear \totals, \sums
+   _clear \totals, \sums
    cmp     r12, #0
    beq.w   9f
    ldr     lr, [sp, #16]
@@ -161,15 +161,15 @@
    add     r8, r9, r8
    and     r11, r6, #3
    lsrs    r6, r6, #2
-2: poet_clear 16, \sums
+2: _clear 16, \sums
    movs    lr, r6
    beq.w   4f
-3: poet_\channels\()_strip
+3: _\channels\()_strip
    subs    lr, lr, #1
    bne.w   3b
 4: movs    lr, r11
    beq.w   6f
-5: poet_\channels\()_left
+5: _\channels\()_left
    subs    lr, lr, #1
    bne.w   5b
 6:
@@ -199,7 +199,7 @@
    b.w     2b
 9:
    .irp    sum, \sums
-   poet_store_total %\totals+\sum-16, %36*(\sum-16)
+   _store_total %\totals+\sum-16, %36*(\sum-16)
    .endr
    add     r3, r3, #4
    ldr     lr, [sp, #20]
@@ -209,15 +209,15 @@
    add     sp, sp, #44
    vpop    {s16-s31}
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
-   .macro poet_store_total total, to
+   .macro _store_total total, to
    vstr    s\total, [r3, #\to]
    .endm
 
-   poet_lines poet_conv2d_lines_f32, one, <r2, r0, r9, r8>, 28, 16, 17, 18, 19
-   poet_lines poet_conv2d_pair_lines_f32, two, <r2, r0, r9, r8>, 24, 16, 17, 18, 19, 20, 21, 22, 23
-   poet_lines poet_conv2d_single_lines_f32, alone, <r2>, 24, 16
-   poet_lines poet_conv2d_single_pair_lines_f32, single, <r2>, 24, 16, 17
+   _lines poet_conv2d_lines_f32, one, <r2, r0, r9, r8>, 28, 16, 17, 18, 19
+   _lines poet_conv2d_pair_lines_f32, two, <r2, r0, r9, r8>, 24, 16, 17, 18, 19, 20, 21, 22, 23
+   _lines poet_conv2d_single_lines_f32, alone, <r2>, 24, 16
+   _lines poet_conv2d_single_pair_lines_f32, single, <r2>, 24, 16, 17
 
 #endif

@@ -8,7 +8,7 @@
  *   r8-r10  to a four's other three    r3  to the next four    lr  column
  *   [sp]  source, weights and result of a sample, samples left */
 /* Where the next four are: each row that ends among them, or behind them, turns those of the next. */
-   .macro poet_places
+   .macro _places
    ldrd    r4, r8, [r0]
    add     lr, lr, #4
    lsl     r3, r8, #2
@@ -34,8 +34,8 @@
    .endm
 
 /* From the first positions of the first sample to the last of the last, which may be made again. */
-   .macro poet_begin name, last, block
-   poet_function \name
+   .macro _begin name, last, block
+   function \name
    push    {r4-r11, lr}
    .ifgt   \last-15
    vpush   {s16-s\last}
@@ -47,7 +47,7 @@
    movs    lr, #0
    sub     r11, r11, #\block
    .endm
-   .macro poet_end name, last, block, apart, near
+   .macro _end name, last, block, apart, near
    subs    r11, r11, #\block
    add     \near, \near, #4*\block
    bge.w   1b
@@ -83,65 +83,65 @@
    vpop    {s16-s\last}
    .endif
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
 /* Forward: r2  weights    r3  result    r4  result_next    r5  results left    r6  shift, or 0 */
-   .macro poet_move_two first, second, from, other
+   .macro _move_two first, second, from, other
    vmov    s\first, s\second, \from, \other
    .endm
-   .macro poet_take_four from, to
+   .macro _take_four from, to
    ldr     r4, [\from]
    ldr     r5, [\from, r8]
    ldr     r6, [\from, r9]
    ldr     r7, [\from, r10]
-   poet_move_two \to, %1+\to, r4, r5
-   poet_move_two %2+\to, %3+\to, r6, r7
+   _move_two \to, %1+\to, r4, r5
+   _move_two %2+\to, %3+\to, r6, r7
    .endm
-   .macro poet_begin_results
+   .macro _begin_results
    add     r3, r0, #40
    ldmia   r3, {r4-r6}
    ldr     r2, [sp, #4]
    mov     r3, r12
    .endm
-   .macro poet_clear_two first, second
+   .macro _clear_two first, second
    vmov    s\first, s\second, lr, lr
    .endm
-   .macro poet_load_weights first, last
+   .macro _load_weights first, last
    .if     \last-\first
    vldmia  r2!, {s\first-s\last}
    .else
    vldmia  r2!, {s\first}
    .endif
    .endm
-   .macro poet_load_shift to, zero
+   .macro _load_shift to, zero
    vldmia  r6!, {s\to}
    add_one \to, \zero
    .endm
-   .macro poet_multiply to, from, weight
+   .macro _multiply to, from, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\at, %\from+\at, \weight
    .endr
    .endm
-   .macro poet_add to, from
+   .macro _add to, from
    .irp    at, 0, 1, 2, 3
    add_one %\to+\at, %\from+\at
    .endr
    .endm
-   .macro poet_shift to, shift
+   .macro _shift to, shift
    .irp    at, 0, 1, 2, 3
    add_one %\to+\at, \shift
    .endr
    .endm
-   .macro poet_store to, first, last
+   .macro _store to, first, last
    vstmia  \to, {s\first-s\last}
    .endm
 
 /* s0 on: the source, then four sums, four products, the weights, shift and 0 */
-   .macro poet_apart name, channels, last
-   poet_begin \name, \last, 4
-   poet_clear_two %8+5*\channels, %9+5*\channels
-1: poet_places
+   .macro _apart name, channels, last
+   _begin \name, \last, 4
+   _clear_two %8+5*\channels, %9+5*\channels
+1: _places
    mov     r2, r1
    add     r1, r1, r3
    .irp    channel, 0, 1, 2, 3
@@ -150,50 +150,50 @@
    ldr     r4, [r0, #28]
    add     r2, r2, r4
    .endif
-   poet_take_four r2, %4*\channel
+   _take_four r2, %4*\channel
    .endif
    .endr
-   poet_begin_results
-2: poet_load_weights %8+4*\channels, %7+5*\channels
+   _begin_results
+2: _load_weights %8+4*\channels, %7+5*\channels
    cbz     r6, 3f
-   poet_load_shift %8+5*\channels, %9+5*\channels
-3: poet_multiply %4*\channels, 0, %8+4*\channels
+   _load_shift %8+5*\channels, %9+5*\channels
+3: _multiply %4*\channels, 0, %8+4*\channels
    .irp    channel, 1, 2, 3
    .ifgt   \channels-\channel
-   poet_multiply %4+4*\channels, %4*\channel, %8+4*\channels+\channel
-   poet_add %4*\channels, %4+4*\channels
+   _multiply %4+4*\channels, %4*\channel, %8+4*\channels+\channel
+   _add %4*\channels, %4+4*\channels
    .endif
    .endr
-   poet_shift %4*\channels, %8+5*\channels
-   poet_store r3, %4*\channels, %3+4*\channels
+   _shift %4*\channels, %8+5*\channels
+   _store r3, %4*\channels, %3+4*\channels
    add     r3, r3, r4
    subs    r5, r5, #1
    bne.n   2b
-   poet_end \name, \last, 4, r1, r12
+   _end \name, \last, 4, r1, r12
    .endm
-   poet_apart poet_conv2d_apart_1_f32, 1, 15
-   poet_apart poet_conv2d_apart_2_f32, 2, 19
-   poet_apart poet_conv2d_apart_3_f32, 3, 25
-   poet_apart poet_conv2d_apart_4_f32, 4, 29
+   _apart poet_conv2d_apart_1_f32, 1, 15
+   _apart poet_conv2d_apart_2_f32, 2, 19
+   _apart poet_conv2d_apart_3_f32, 3, 25
+   _apart poet_conv2d_apart_4_f32, 4, 29
 
 /* s0-s7  the source    s8, s9  weights    s10, s11  shifts    s12  0    s16-s31  sums of two channels of results */
-   .macro poet_eight to, shift, weight
-   poet_multiply \to, 0, \weight
-   poet_multiply %4+\to, 4, \weight
-   poet_shift \to, \shift
-   poet_shift %4+\to, \shift
-   poet_store r3, \to, %7+\to
+   .macro _eight to, shift, weight
+   _multiply \to, 0, \weight
+   _multiply %4+\to, 4, \weight
+   _shift \to, \shift
+   _shift %4+\to, \shift
+   _store r3, \to, %7+\to
    .endm
-   poet_begin poet_conv2d_apart_eights_f32, 31, 8
-   poet_clear_two 10, 11
+   _begin poet_conv2d_apart_eights_f32, 31, 8
+   _clear_two 10, 11
    vmov    s12, lr
-1: poet_places
-   poet_take_four r1, 0
+1: _places
+   _take_four r1, 0
    add     r1, r1, r3
-   poet_places
-   poet_take_four r1, 4
+   _places
+   _take_four r1, 4
    add     r1, r1, r3
-   poet_begin_results
+   _begin_results
    subs    r5, r5, #2
    blt.w   4f
 2: vldmia  r2!, {s8-s9}
@@ -201,9 +201,9 @@
    vldmia  r6!, {s10-s11}
    add_one 10, 12
    add_one 11, 12
-3: poet_eight 16, 10, 8
+3: _eight 16, 10, 8
    add     r3, r3, r4
-   poet_eight 24, 11, 9
+   _eight 24, 11, 9
    add     r3, r3, r4
    subs    r5, r5, #2
    bge.n   2b
@@ -211,33 +211,33 @@
    bne.n   5f
    vldmia  r2, {s8}
    cbz     r6, 3f
-   poet_load_shift 10, 12
-3: poet_eight 16, 10, 8
-5: poet_end poet_conv2d_apart_eights_f32, 31, 8, r1, r12
+   _load_shift 10, 12
+3: _eight 16, 10, 8
+5: _end poet_conv2d_apart_eights_f32, 31, 8, r1, r12
 
 /* dX: r2, r7  weights    r3  source    r4, r5  source_next, weight_next    r6  channels left
  *   [sp, #16], [sp, #20]  where the next four are, results left
  *   s0-s3  the source    s4-s7  weights    s8-s15  products    s16-s31  sums */
-   .macro poet_put_four sums, next
-   poet_take_two r3, r4, \sums, %1+\sums
-   poet_take_two r5, r6, %2+\sums, %3+\sums
+   .macro _put_four sums, next
+   _take_two r3, r4, \sums, %1+\sums
+   _take_two r5, r6, %2+\sums, %3+\sums
    str     r3, [r12]
    str     r4, [r12, r8]
    str     r5, [r12, r9]
    str     r6, [r12, r10]
    add     r12, r12, \next
    .endm
-   .macro poet_take_two to, other, first, second
+   .macro _take_two to, other, first, second
    vmov    \to, \other, s\first, s\second
    .endm
-   .macro poet_zero first, others:vararg
+   .macro _zero first, others:vararg
    movs    r3, #0
    vmov    s\first, r3
    .irp    other, \others
    vmov.f32 s\other, s\first
    .endr
    .endm
-   .macro poet_weights count, last
+   .macro _weights count, last
    .if     \count-1
    vldmia  r7, {s4-s\last}
    .else
@@ -245,19 +245,19 @@
    .endif
    add     r7, r7, r5
    .endm
-   .macro poet_sum_fours count, zeros:vararg
-   poet_zero 16, 17, 18, 19, \zeros
+   .macro _sum_fours count, zeros:vararg
+   _zero 16, 17, 18, 19, \zeros
    add     r3, r0, #28
    ldmia   r3, {r4-r6}
    mov     r7, r2
    mov     r3, r1
 33: vldmia r3, {s0-s3}
    add     r3, r3, r4
-   poet_weights \count, %3+\count
+   _weights \count, %3+\count
    .irp    at, 0, 1, 2, 3
    .ifgt   \count-\at
-   poet_multiply 8, 0, %4+\at
-   poet_add %16+4*\at, 8
+   _multiply 8, 0, %4+\at
+   _add %16+4*\at, 8
    .endif
    .endr
    subs    r6, r6, #1
@@ -265,12 +265,12 @@
    ldr     r7, [r0, #40]
    .irp    at, 0, 1, 2, 3
    .ifgt   \count-\at
-   poet_put_four %16+4*\at, r7
+   _put_four %16+4*\at, r7
    .endif
    .endr
    .endm
-   poet_begin poet_conv2d_apart_backwards_f32, 31, 4
-1: poet_places
+   _begin poet_conv2d_apart_backwards_f32, 31, 4
+1: _places
    add     r3, r12, r3
    ldr     r4, [r0, #44]
    ldr     r2, [sp, #4]
@@ -278,7 +278,7 @@
    subs    r4, r4, #4
    blt.w   3f
 2: str     r4, [sp, #20]
-   poet_sum_fours 4, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+   _sum_fours 4, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
    ldr     r4, [sp, #20]
    adds    r2, r2, #16
    subs    r4, r4, #4
@@ -288,63 +288,63 @@
    beq.w   6f
    cmp     r4, #2
    blt.w   5f
-   poet_sum_fours 3, 20, 21, 22, 23, 24, 25, 26, 27
+   _sum_fours 3, 20, 21, 22, 23, 24, 25, 26, 27
    b.n     9f
-5: poet_sum_fours 2, 20, 21, 22, 23
+5: _sum_fours 2, 20, 21, 22, 23
    b.n     9f
-6: poet_sum_fours 1
+6: _sum_fours 1
 9: ldr     r12, [sp, #16]
-   poet_end poet_conv2d_apart_backwards_f32, 31, 4, r12, r1
+   _end poet_conv2d_apart_backwards_f32, 31, 4, r12, r1
 
 /* s0-s7  half of the source    s8  weight    s9  0    s12-s15  products    s16-s31  sums */
-   .macro poet_begin_eight to
-   poet_multiply \to, 0, 8
-   poet_multiply %4+\to, 4, 8
-   poet_shift \to, 9
-   poet_shift %4+\to, 9
+   .macro _begin_eight to
+   _multiply \to, 0, 8
+   _multiply %4+\to, 4, 8
+   _shift \to, 9
+   _shift %4+\to, 9
    .endm
-   .macro poet_add_eight to
-   poet_multiply 12, 0, 8
-   poet_add \to, 12
-   poet_multiply 12, 4, 8
-   poet_add %4+\to, 12
+   .macro _add_eight to
+   _multiply 12, 0, 8
+   _add \to, 12
+   _multiply 12, 4, 8
+   _add %4+\to, 12
    .endm
-   .macro poet_sixteen way
+   .macro _sixteen way
    add     r3, r2, #32
    vldmia  r2, {s0-s7}
    vldr    s8, [r7]
-   poet_\way\()_eight 16
+   _\way\()_eight 16
    vldmia  r3, {s0-s7}
    add     r2, r2, r4
    add     r7, r7, r5
-   poet_\way\()_eight 24
+   _\way\()_eight 24
    .endm
-   poet_begin poet_conv2d_apart_sixteens_f32, 31, 16
+   _begin poet_conv2d_apart_sixteens_f32, 31, 16
    vmov    s9, lr /* 0 */
 1: add     r3, r0, #28
    ldmia   r3, {r4-r6}
    ldr     r7, [sp, #4]
    mov     r2, r1
-   poet_sixteen begin
+   _sixteen begin
    subs    r6, r6, #3
    blt.w   4f
-2: poet_sixteen add
+2: _sixteen add
    subs    r6, r6, #2
-   poet_sixteen add
+   _sixteen add
    bge.w   2b
 4: adds    r6, r6, #1
    bne.w   3f
-   poet_sixteen add
+   _sixteen add
 3:
    .irp    sums, 16, 20, 24, 28
-   poet_places
+   _places
    mov     r7, r3
-   poet_put_four \sums, r7
+   _put_four \sums, r7
    .endr
-   poet_end poet_conv2d_apart_sixteens_f32, 31, 16, r12, r1
+   _end poet_conv2d_apart_sixteens_f32, 31, 16, r12, r1
 
 /* Zeros, 32 at a time. */
-   poet_function poet_conv2d_clear_f32
+   function poet_conv2d_clear_f32
    movs    r2, #0
    vmov    s0, r2
    .irp    zero, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
@@ -370,6 +370,6 @@
    it      cs
    vstmiacs r0!, {s0}
    bx      lr
-   poet_function_end poet_conv2d_clear_f32
+   end_function poet_conv2d_clear_f32
 
 #endif

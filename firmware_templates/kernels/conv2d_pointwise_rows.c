@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conv2d_pointwise_rows.h"
 
+#include "unroll.h"
 
 #if !defined(__ARM_ARCH_7EM__) || !defined(__ARM_FP)
 
 /* The same sums in C. */
-#define UNROLLED _Pragma("GCC unroll 4")
+#define UNROLLED POET_UNROLL(4)
 
 /* Of a row, and to the next one in x. */
 #define COLUMNS (at->first + 1 + POET_STRIP * at->strips)

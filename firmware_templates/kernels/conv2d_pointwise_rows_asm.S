@@ -12,92 +12,92 @@
  * s12, s13  products */
 /* Columns that lie beside each other, or every second one, behind which a row goes on: those are loaded where pointers
  * are behind the ones that a row begins with; or those that are r9 bytes apart. */
-   .macro poet_load_1 way, from, to, last, count
+   .macro _load_1 way, from, to, last, count
    .if     \count-1
    vldmia  \from!, {s\to-s\last}
    .else
    vldmia  \from!, {s\to}
    .endif
    .endm
-   .macro poet_load_column to, from, offset
+   .macro _load_column to, from, offset
    vldr    s\to, [\from, #\offset]
    .endm
-   .macro poet_begin_columns from, to, count
+   .macro _begin_columns from, to, count
    .irp    at, 0, 1, 2, 3
    .ifgt   \count-\at
-   poet_load_column %\to+\at, \from, %8*\at-8*\count
+   _load_column %\to+\at, \from, %8*\at-8*\count
    .endif
    .endr
    .endm
-   .macro poet_add_columns from, to, count
+   .macro _add_columns from, to, count
    .irp    at, 0, 1, 2, 3
-   poet_load_column %\to+\at, \from, %8*\at
+   _load_column %\to+\at, \from, %8*\at
    .endr
    add     \from, \from, #32
    .endm
-   .macro poet_load_2 way, from, to, last, count
-   poet_\way\()_columns \from, \to, \count
+   .macro _load_2 way, from, to, last, count
+   _\way\()_columns \from, \to, \count
    .endm
-   .macro poet_load_0 way, from, to, last, count
+   .macro _load_0 way, from, to, last, count
    .irp    at, 0, 1, 2, 3
    .ifgt   \count-\at
-   poet_load_column %\to+\at, \from, 0
+   _load_column %\to+\at, \from, 0
    add     \from, \from, r9
    .endif
    .endr
    .endm
 
 /* A column's products, of two channels of the same four with one or of two. */
-   .macro poet_begin_column first, second, a, b, c, d
+   .macro _begin_column first, second, a, b, c, d
    multiply_one \first, \a, \b
    multiply_one \second, \c, \d
    .endm
-   .macro poet_add_column first, second, a, b, c, d
+   .macro _add_column first, second, a, b, c, d
    multiply_one 12, \a, \b
    multiply_one 13, \c, \d
    add_one \first, 12
    add_one \second, 13
    .endm
-   .macro poet_pair_sums way, step, count, four, first
-   poet_load_\step \way, \four, 8, %7+\count, \count
-   poet_\way\()_column \first, %1+\first, 0, 8, 4, 8
+   .macro _pair_sums way, step, count, four, first
+   _load_\step \way, \four, 8, %7+\count, \count
+   _\way\()_column \first, %1+\first, 0, 8, 4, 8
    .irp    at, 1, 2, 3
    .ifgt   \count-\at
-   poet_add_column \first, %1+\first, \at, %8+\at, %4+\at, %8+\at
+   _add_column \first, %1+\first, \at, %8+\at, %4+\at, %8+\at
    .endif
    .endr
    .endm
-   .macro poet_one_sums way, step, count, four, other, first
-   poet_load_\step \way, \four, 4, %3+\count, \count
-   poet_load_\step \way, \other, 8, %7+\count, \count
-   poet_\way\()_column \first, %1+\first, 0, 4, 0, 8
+   .macro _one_sums way, step, count, four, other, first
+   _load_\step \way, \four, 4, %3+\count, \count
+   _load_\step \way, \other, 8, %7+\count, \count
+   _\way\()_column \first, %1+\first, 0, 4, 0, 8
    .irp    at, 1, 2, 3
    .ifgt   \count-\at
-   poet_add_column \first, %1+\first, \at, %4+\at, \at, %8+\at
+   _add_column \first, %1+\first, \at, %4+\at, \at, %8+\at
    .endif
    .endr
    .endm
-   .macro poet_pair_columns way, pair_step, four_step, count
-   poet_load_\pair_step \way, r1, 0, %\count-1, \count
-   poet_load_\pair_step \way, r7, 4, %3+\count, \count
-   poet_pair_sums \way, \four_step, \count, r2, 16
-   poet_pair_sums \way, \four_step, \count, r3, 18
-   poet_pair_sums \way, \four_step, \count, r4, 20
-   poet_pair_sums \way, \four_step, \count, r5, 22
+   .macro _pair_columns way, pair_step, four_step, count
+   _load_\pair_step \way, r1, 0, %\count-1, \count
+   _load_\pair_step \way, r7, 4, %3+\count, \count
+   _pair_sums \way, \four_step, \count, r2, 16
+   _pair_sums \way, \four_step, \count, r3, 18
+   _pair_sums \way, \four_step, \count, r4, 20
+   _pair_sums \way, \four_step, \count, r5, 22
    .endm
-   .macro poet_one_columns way, pair_step, four_step, count
-   poet_load_\pair_step \way, r1, 0, %\count-1, \count
-   poet_one_sums \way, \four_step, \count, r2, r3, 14
-   poet_one_sums \way, \four_step, \count, r4, r5, 16
+   .macro _one_columns way, pair_step, four_step, count
+   _load_\pair_step \way, r1, 0, %\count-1, \count
+   _one_sums \way, \four_step, \count, r2, r3, 14
+   _one_sums \way, \four_step, \count, r4, r5, 16
    .endm
 
 /* A row's sums go to the totals, which begin as zeros. */
-   .macro poet_pair_add
+   .macro _pair_add
    .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23
    add_one %8+\sum, \sum
    .endr
    .endm
-   .macro poet_one_add
+   .macro _one_add
    .irp    sum, 14, 15, 16, 17
    add_one %4+\sum, \sum
    .endr
@@ -105,27 +105,27 @@
    .macro clear_two first, second
    vmov    s\first, s\second, lr, lr
    .endm
-   .macro poet_pair_clear
+   .macro _pair_clear
    .irp    total, 24, 26, 28, 30
    clear_two \total, %1+\total
    .endr
    .endm
-   .macro poet_one_clear
+   .macro _one_clear
    clear_two 18, 19
    clear_two 20, 21
    .endm
-   .macro poet_pair_put
+   .macro _pair_put
    .irp    total, 24, 26, 28, 30
-   poet_put_two \total, %1+\total
+   _put_two \total, %1+\total
    .endr
    .endm
-   .macro poet_put_two first, second
+   .macro _put_two first, second
    add     r12, r7, r2, lsl #2
    vstr    s\first, [r7]
    vstr    s\second, [r12]
    add     r7, r7, r1, lsl #2
    .endm
-   .macro poet_one_put
+   .macro _one_put
    .irp    total, 18, 19, 20, 21
    vstr    s\total, [r7]
    add     r7, r7, r1, lsl #2
@@ -133,57 +133,57 @@
    .endm
 
 /* On to the next row; what moves by more than 1 leaves some out. r7 says how many where it is no channel's. */
-   .macro poet_add_row by, pointers:vararg
+   .macro _add_row by, pointers:vararg
    .irp    next, \pointers
    add     \next, \next, \by, lsl #2
    .endr
    .endm
-   .macro poet_pair_next first, others:vararg
+   .macro _pair_next first, others:vararg
    ldr     lr, [r0, #40]
    .ifb    \others
-   poet_add_row lr, r1, r7
+   _add_row lr, r1, r7
    .else
-   poet_add_row lr, \first, \others
+   _add_row lr, \first, \others
    .endif
    .endm
-   .macro poet_one_next pointers:vararg
-   poet_add_row r7, \pointers
+   .macro _one_next pointers:vararg
+   _add_row r7, \pointers
    .endm
-   .macro poet_pair_begin
+   .macro _pair_begin
    add     r7, r1, r7, lsl #2
    .endm
-   .macro poet_one_begin
+   .macro _one_begin
    ldr     r7, [r0, #40]
    .endm
-   .macro poet_pair_sample by
-   poet_add_row \by, r1, r7
+   .macro _pair_sample by
+   _add_row \by, r1, r7
    .endm
-   .macro poet_one_sample by
-   poet_add_row \by, r1
+   .macro _one_sample by
+   _add_row \by, r1
    .endm
-   .macro poet_end_row channels, pair_step, four_step
-   poet_\channels\()_add
+   .macro _end_row channels, pair_step, four_step
+   _\channels\()_add
    .if     \pair_step+\four_step-2
    .if     \pair_step-1
-   poet_\channels\()_next r1
+   _\channels\()_next r1
    .else
-   poet_\channels\()_next r2, r3, r4, r5
+   _\channels\()_next r2, r3, r4, r5
    .endif
    .endif
    subs    r12, r12, #1
    .endm
-   .macro poet_begin_row channels, pair_step, four_step, count
-1\count: poet_\channels\()_columns begin, \pair_step, \four_step, \count
+   .macro _begin_row channels, pair_step, four_step, count
+1\count: _\channels\()_columns begin, \pair_step, \four_step, \count
    movs    lr, r10
    bne.w   20f
-   poet_end_row \channels, \pair_step, \four_step
+   _end_row \channels, \pair_step, \four_step
    bne.w   1\count\()b
    b.w     21f
    .endm
 
 /* One of the steps is 1; the other is 1, 2, or 0 for x_step. */
-   .macro poet_fours name, channels, pair_step, four_step, saved, last
-   poet_function \name
+   .macro _fours name, channels, pair_step, four_step, saved, last
+   function \name
    .ifeq   \pair_step+\four_step-3
    ldr     r12, [r0, #36]
    add     r12, r12, #1
@@ -207,37 +207,37 @@
    add     r11, lr, r11
 10: ldmia  r0, {r3-r7, r12}
    movs    lr, #0
-   poet_\channels\()_clear
-   poet_\channels\()_begin
+   _\channels\()_clear
+   _\channels\()_begin
    add     r3, r2, r3, lsl #2
    add     r4, r3, r4, lsl #2
    add     r5, r4, r5, lsl #2
    bx      r11
    .irp    count, 1, 2, 3, 4
-   poet_begin_row \channels, \pair_step, \four_step, \count
+   _begin_row \channels, \pair_step, \four_step, \count
    .endr
-20: poet_\channels\()_columns add, \pair_step, \four_step, 4
+20: _\channels\()_columns add, \pair_step, \four_step, 4
    subs    lr, lr, #1
    bne.w   20b
-   poet_end_row \channels, \pair_step, \four_step
+   _end_row \channels, \pair_step, \four_step
    it      ne
    bxne    r11
 21: subs   r6, r6, #1
    beq.n   22f
    .if     \pair_step*\four_step
-   poet_\channels\()_sample r9
+   _\channels\()_sample r9
    .else
    ldr     r12, [r0, #28]
-   poet_\channels\()_sample r12
+   _\channels\()_sample r12
    .endif
    ldr     r12, [r0, #20]
-   poet_add_row r8, r2, r3, r4, r5
+   _add_row r8, r2, r3, r4, r5
    bx      r11
 22: ldr    r3, [r0]
    ldrd    r1, r2, [r0, #44]
    add     lr, sp, #\saved
    ldmia   lr, {r4-r7}
-   poet_\channels\()_put
+   _\channels\()_put
    add     r6, r6, r3, lsl #4
    mov     r1, r5
    mov     r2, r6
@@ -249,18 +249,18 @@
    pop     {r4-r11, pc}
    .p2align 2
 24: .short 11b - 24b + 1, 12b - 24b + 1, 13b - 24b + 1, 14b - 24b + 1
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_fours poet_conv2d_pair_fours_f32, pair, 1, 1, 64, 31
-   poet_fours poet_conv2d_one_fours_f32, one, 1, 1, 24, 21
-   poet_fours poet_conv2d_pair_by_2_fours_f32, pair, 2, 1, 64, 31
-   poet_fours poet_conv2d_one_by_2_fours_f32, one, 2, 1, 24, 21
-   poet_fours poet_conv2d_pair_fours_by_2_f32, pair, 1, 2, 64, 31
-   poet_fours poet_conv2d_one_fours_by_2_f32, one, 1, 2, 24, 21
-   poet_fours poet_conv2d_pair_by_any_fours_f32, pair, 0, 1, 64, 31
-   poet_fours poet_conv2d_one_by_any_fours_f32, one, 0, 1, 24, 21
-   poet_fours poet_conv2d_pair_fours_by_any_f32, pair, 1, 0, 64, 31
-   poet_fours poet_conv2d_one_fours_by_any_f32, one, 1, 0, 24, 21
+   _fours poet_conv2d_pair_fours_f32, pair, 1, 1, 64, 31
+   _fours poet_conv2d_one_fours_f32, one, 1, 1, 24, 21
+   _fours poet_conv2d_pair_by_2_fours_f32, pair, 2, 1, 64, 31
+   _fours poet_conv2d_one_by_2_fours_f32, one, 2, 1, 24, 21
+   _fours poet_conv2d_pair_fours_by_2_f32, pair, 1, 2, 64, 31
+   _fours poet_conv2d_one_fours_by_2_f32, one, 1, 2, 24, 21
+   _fours poet_conv2d_pair_by_any_fours_f32, pair, 0, 1, 64, 31
+   _fours poet_conv2d_one_by_any_fours_f32, one, 0, 1, 24, 21
+   _fours poet_conv2d_pair_fours_by_any_f32, pair, 1, 0, 64, 31
+   _fours poet_conv2d_one_fours_by_any_f32, one, 1, 0, 24, 21
 
 #endif

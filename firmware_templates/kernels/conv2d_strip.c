@@ -3,11 +3,12 @@
 
 #include <stdbool.h>
 
+#include "unroll.h"
 
 #if !defined(__ARM_ARCH_7EM__) || !defined(__ARM_FP)
 
 /* The same sums in C. */
-#define UNROLLED _Pragma("GCC unroll 4")
+#define UNROLLED POET_UNROLL(4)
 
 /* Four columns, and those beside them. */
 static inline __attribute__((always_inline)) void

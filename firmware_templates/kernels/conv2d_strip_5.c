@@ -3,11 +3,12 @@
 
 #include <stdbool.h>
 
+#include "unroll.h"
 
 #if !defined(__ARM_ARCH_7EM__) || !defined(__ARM_FP)
 
 /* The same sums in C. */
-#define UNROLLED _Pragma("GCC unroll 11")
+#define UNROLLED POET_UNROLL(11)
 #define INLINE static inline __attribute__((always_inline))
 
 /* A row of the kernel in one strip. */

@@ -9,19 +9,19 @@
  *   s0-s5    a row of the source, 0 where it is padding    s8-s10, s11-s13  a row of weights of either channel
  *   s16-s23  a channel's sums                              s24-s31          totals
  *   s6, s7, s14, s15  products
- * poet_begin says which registers are what in the other functions. */
+ * _begin says which registers are what in the other functions. */
    .macro set_two to, too, from
    vmov    s\to, s\too, \from, \from
    .endm
 
-   .macro poet_multiply to, source, weight
+   .macro _multiply to, source, weight
    multiply_one %\to, %\source, \weight
    multiply_one %\to+1, %\source+1, \weight
    multiply_one %\to+2, %\source+2, \weight
    multiply_one %\to+3, %\source+3, \weight
    .endm
 
-   .macro poet_add to, source, weight
+   .macro _add to, source, weight
    multiply_one 6, %\source, \weight
    multiply_one 7, %\source+1, \weight
    multiply_one 14, %\source+2, \weight
@@ -33,7 +33,7 @@
    .endm
 
 /* The products of one row of the kernel, whose taps meet the source from these columns on. */
-   .macro poet_row begin, first, second, third
+   .macro _row begin, first, second, third
    vldmia  r1, {s1-s4}
    it      pl
    vldrpl  s0, [r1, #-4]
@@ -41,12 +41,12 @@
    vldrcc  s5, [r1, #16]
    vldmia  r2!, {s8-s10}
    vldmia  r7!, {s11-s13}
-   poet_\begin 16, \first, 8
-   poet_\begin 20, \first, 11
-   poet_add 16, \second, 9
-   poet_add 20, \second, 12
-   poet_add 16, \third, 10
-   poet_add 20, \third, 13
+   _\begin 16, \first, 8
+   _\begin 20, \first, 11
+   _add 16, \second, 9
+   _add 20, \second, 12
+   _add 16, \third, 10
+   _add 20, \third, 13
    .endm
 
 /* Rows of strips, and each one's beginning and end, around what sums one: r12 on entry.
@@ -54,7 +54,7 @@
  *   r8  channels    r9      columns to the last strip    r10  rows             begins with, edges
  *   r11 source, where the strip begins                   lr   what sums it
  *   [sp]  weights, where the strip begins    [sp, #68]  source, weights and result on entry */
-   poet_function poet_conv2d_strips
+   function poet_conv2d_strips
    push    {r1-r11, lr}
    vpush   {s16-s31}
    push    {r2}
@@ -125,32 +125,32 @@ poet_conv2d_strips_end:
    add     sp, sp, #4
    vpop    {s16-s31}
    pop     {r1-r11, pc}
-   poet_function_end poet_conv2d_strips
+   end_function poet_conv2d_strips
 
-   .macro poet_strip name, first, second, third
-   poet_begin_strip \name, 5
-   poet_row multiply, \first, \second, \third
+   .macro _strip name, first, second, third
+   _begin_strip \name, 5
+   _row multiply, \first, \second, \third
    add     r1, r1, r4, lsl #2
-   poet_row add, \first, \second, \third
+   _row add, \first, \second, \third
    beq.w   3f
    add     r1, r1, r4, lsl #2
-   poet_row add, \first, \second, \third
+   _row add, \first, \second, \third
 3:
-   poet_end_strip
-   poet_function_end \name
+   _end_strip
+   end_function \name
    .endm
-   poet_strip poet_conv2d_strips_f32, 0, 1, 2
-   poet_strip poet_conv2d_strips_backwards_f32, 2, 1, 0
+   _strip poet_conv2d_strips_f32, 0, 1, 2
+   _strip poet_conv2d_strips_backwards_f32, 2, 1, 0
 
 /* Two rows of one channel: s0-s5 a row of the source, s7-s9 and s10-s12 rows of weights, s6, s13-s15 products. */
-   .macro poet_tall_load
+   .macro _tall_load
    vldmia  r1, {s1-s4}
    it      pl
    vldrpl  s0, [r1, #-4]
    it      cc
    vldrcc  s5, [r1, #16]
    .endm
-   .macro poet_tall_add to, source, weight
+   .macro _tall_add to, source, weight
    multiply_one 6, %\source, \weight
    multiply_one 13, %\source+1, \weight
    multiply_one 14, %\source+2, \weight
@@ -160,43 +160,43 @@ poet_conv2d_strips_end:
    add_one %\to+2, 14
    add_one %\to+3, 15
    .endm
-   .macro poet_tall_row begin, to, weight, first, second, third
-   poet_\begin \to, \first, \weight
-   poet_tall_add \to, \second, %1+\weight
-   poet_tall_add \to, \third, %2+\weight
+   .macro _tall_row begin, to, weight, first, second, third
+   _\begin \to, \first, \weight
+   _tall_add \to, \second, %1+\weight
+   _tall_add \to, \third, %2+\weight
    .endm
-   .macro poet_tall_strip name, taps:vararg
-   poet_begin_strip \name, 5
+   .macro _tall_strip name, taps:vararg
+   _begin_strip \name, 5
    vldmia  r2!, {s7-s12}
    beq.w   5f
-   poet_tall_load
-   poet_tall_row multiply, 16, 7, \taps
+   _tall_load
+   _tall_row multiply, 16, 7, \taps
    add     r1, r1, r4, lsl #2
-3: poet_tall_load
-   poet_tall_row tall_add, 16, 10, \taps
-   poet_tall_row multiply, 20, 7, \taps
+3: _tall_load
+   _tall_row tall_add, 16, 10, \taps
+   _tall_row multiply, 20, 7, \taps
    add     r1, r1, r4, lsl #2
-   poet_tall_load
+   _tall_load
    vldmia  r2!, {s7-s9}
-   poet_tall_row tall_add, 16, 7, \taps
-   poet_tall_row tall_add, 20, 10, \taps
+   _tall_row tall_add, 16, 7, \taps
+   _tall_row tall_add, 20, 10, \taps
    bvs.n   4f
    add     r1, r1, r4, lsl #2
-   poet_tall_load
-   poet_tall_row tall_add, 20, 7, \taps
+   _tall_load
+   _tall_row tall_add, 20, 7, \taps
 4:
-   poet_end_strip
+   _end_strip
 5: mov.w   r7, #0
    set_two 16, 17, r7
    set_two 18, 19, r7
    b.w     3b
-   poet_function_end \name
+   end_function \name
    .endm
-   poet_tall_strip poet_conv2d_tall_strips_f32, 0, 1, 2
-   poet_tall_strip poet_conv2d_tall_strips_backwards_f32, 2, 1, 0
+   _tall_strip poet_conv2d_tall_strips_f32, 0, 1, 2
+   _tall_strip poet_conv2d_tall_strips_backwards_f32, 2, 1, 0
 
 /* Products of columns of x, from s0 on, and one output channel's gradients. */
-   .macro poet_taps gradients, loaded, first, second, third, columns:vararg
+   .macro _taps gradients, loaded, first, second, third, columns:vararg
    vldmia  \gradients!, {\loaded}
    .irp    at, \columns
    multiply_one 12, \at, %8+\at
@@ -207,19 +207,19 @@ poet_conv2d_strips_end:
    add_one \third, 14
    .endr
    .endm
-   .macro poet_all_taps loaded, columns:vararg
-   poet_taps r2, \loaded, 16, 17, 18, \columns
-   poet_taps r0, \loaded, 19, 20, 21, \columns
-   poet_taps r9, \loaded, 22, 23, 24, \columns
-   poet_taps r8, \loaded, 25, 26, 27, \columns
+   .macro _all_taps loaded, columns:vararg
+   _taps r2, \loaded, 16, 17, 18, \columns
+   _taps r0, \loaded, 19, 20, 21, \columns
+   _taps r9, \loaded, 22, 23, 24, \columns
+   _taps r8, \loaded, 25, 26, 27, \columns
    .endm
-   .macro poet_begin_taps
+   .macro _begin_taps
    .irp    sum, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
    vmov.f32 s\sum, s15
    .endr
    vldmia  r1!, {s1}
    .endm
-   .macro poet_end_taps
+   .macro _end_taps
    vldmia  r3, {s0-s11}
    .irp    total, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
    add_one \total, %16+\total
@@ -230,8 +230,8 @@ poet_conv2d_strips_end:
 /* r1      x                r4, r12  samples, rows left    r5, r6    rows, strips
  * r2, r0, r9, r8  dy       lr       strips left           r10, r11  what is next
  * s8-s11  gradients    s12-s14  products    s15  0    s16-s27  a row's sums */
-   .macro poet_begin name, odd
-   poet_function \name
+   .macro _begin name, odd
+   function \name
    push    {r4-r11, lr}
    vpush   {s16-s31}
    ldmia   r0, {r4-r6, r8, r10, r11}
@@ -248,7 +248,7 @@ poet_conv2d_strips_end:
    .endm
 
 /* On to the next row, and the next sample. */
-   .macro poet_end name
+   .macro _end name
    subs    r12, r12, #1
    bne.w   2b
    add     r1, r1, r10, lsl #2
@@ -259,29 +259,29 @@ poet_conv2d_strips_end:
    bne.w   1b
    vpop    {s16-s31}
    pop     {r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_begin poet_conv2d_tap_rows_f32
-   poet_begin_taps
+   _begin poet_conv2d_tap_rows_f32
+   _begin_taps
 3: subs    lr, lr, #1
    ite     ne
    vldmiane r1!, {s2-s5}
    vldmiaeq r1!, {s2-s4}
    it      eq
    vmoveq.f32 s5, s15
-   poet_all_taps s8-s11, 0, 1, 2, 3
+   _all_taps s8-s11, 0, 1, 2, 3
    vmov.f32 s0, s4
    vmov.f32 s1, s5
    bne.w   3b
-   poet_end_taps
-   poet_end poet_conv2d_tap_rows_f32
+   _end_taps
+   _end poet_conv2d_tap_rows_f32
 
 /* Here r7 is the columns that are left. */
-   poet_begin poet_conv2d_tap_odd_rows_f32, odd
-   poet_begin_taps
+   _begin poet_conv2d_tap_odd_rows_f32, odd
+   _begin_taps
 3: vldmia  r1!, {s2-s5}
-   poet_all_taps s8-s11, 0, 1, 2, 3
+   _all_taps s8-s11, 0, 1, 2, 3
    vmov.f32 s0, s4
    vmov.f32 s1, s5
    subs    lr, lr, #1
@@ -291,11 +291,11 @@ poet_conv2d_strips_end:
    ite     ne
    vldmiane r1!, {s2}
    vmoveq.f32 s2, s15
-   poet_all_taps s8, 0
+   _all_taps s8, 0
    vmov.f32 s0, s1
    vmov.f32 s1, s2
    bne.w   4b
-   poet_end_taps
-   poet_end poet_conv2d_tap_odd_rows_f32
+   _end_taps
+   _end poet_conv2d_tap_odd_rows_f32
 
 #endif

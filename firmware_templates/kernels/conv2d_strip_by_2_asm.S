@@ -11,12 +11,12 @@
  * dX: s0-s4 columns of dy, s5-s7 weights and products, s8-s15 a channel's sums, s16-s23 and s24-s31 totals of both rows.
  * dW: s0-s8 columns of x, s9-s12 gradients, s13-s15 products, s16-s27 a row's sums. */
 /* Four sums, and four columns of the source, two registers or one apart. */
-   .macro poet_multiply to, apart, source, step, weight
+   .macro _multiply to, apart, source, step, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %\to+\apart*\at, %\source+\step*\at, \weight
    .endr
    .endm
-   .macro poet_add to, apart, source, step, weight
+   .macro _add to, apart, source, step, weight
    .irp    at, 0, 1, 2, 3
    multiply_one %12+\at, %\source+\step*\at, \weight
    .endr
@@ -25,17 +25,17 @@
    .endr
    .endm
 
-   .macro poet_begin name, registers
-   poet_function \name
+   .macro _begin name, registers
+   function \name
    push    {r4-\registers, lr}
    vpush   {s16-s31}
    .endm
-   .macro poet_end name, registers
+   .macro _end name, registers
    vpop    {s16-s31}
    pop     {r4-\registers, pc}
-   poet_function_end \name
+   end_function \name
    .endm
-   .macro poet_clear first, others:vararg
+   .macro _clear first, others:vararg
    movs    lr, #0
    vmov    s\first, lr
    .irp    other, \others
@@ -44,40 +44,40 @@
    .endm
 
 /* Forward: the products of one row of the kernel, and of that in one channel of results. */
-   .macro poet_products begin, weights, to
+   .macro _products begin, weights, to
    vldmia  \weights!, {s9-s11}
-   poet_\begin \to, 1, 0, 2, 9
-   poet_add \to, 1, 1, 2, 10
-   poet_add \to, 1, 2, 2, 11
+   _\begin \to, 1, 0, 2, 9
+   _add \to, 1, 1, 2, 10
+   _add \to, 1, 2, 2, 11
    .endm
-   .macro poet_row begin
+   .macro _row begin
    vldmia  r1, {s1-s7}
    it      pl
    vldrpl  s0, [r1, #-4]
    it      cc
    vldrcc  s8, [r1, #28]
-   poet_products \begin, r2, 16
-   poet_products \begin, r7, 20
+   _products \begin, r2, 16
+   _products \begin, r7, 20
    .endm
 
-   poet_begin_strip poet_conv2d_strips_by_2_f32, 8
-   poet_row multiply
+   _begin_strip poet_conv2d_strips_by_2_f32, 8
+   _row multiply
    add     r1, r1, r4, lsl #2
-   poet_row add
+   _row add
    beq.w   3f
    add     r1, r1, r4, lsl #2
-   poet_row add
+   _row add
 3:
-   poet_end_strip
-   poet_function_end poet_conv2d_strips_by_2_f32
+   _end_strip
+   end_function poet_conv2d_strips_by_2_f32
 
 /* dX: a row of dy, and adding its products with s7 two at a time. */
-   .macro poet_load_dy from
+   .macro _load_dy from
    vldmia  \from, {s0-s3}
    it      cc
    vldrcc  s4, [\from, #16]
    .endm
-   .macro poet_add_pairs to, source
+   .macro _add_pairs to, source
    .irp    at, 0, 2
    multiply_one 5, %\source+\at, 7
    multiply_one 6, %\source+1+\at, 7
@@ -86,44 +86,44 @@
    .endr
    .endm
 
-   poet_begin poet_conv2d_wide_strip_f32, r9
+   _begin poet_conv2d_wide_strip_f32, r9
    ldmia   r0, {r4-r9}
-   poet_clear 4, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+   _clear 4, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
    add     lr, r1, r4, lsl #2
 1: msr     APSR_nzcvq, r8
    beq.w   2f
 /* the kernel's first row, and its last */
-   poet_load_dy lr
+   _load_dy lr
    vldmia  r2, {s5-s7}
-   poet_multiply 8, 2, 0, 1, 6
-   poet_multiply 9, 2, 1, 1, 5
-   poet_add_pairs 9, 0
-   poet_load_dy r1
+   _multiply 8, 2, 0, 1, 6
+   _multiply 9, 2, 1, 1, 5
+   _add_pairs 9, 0
+   _load_dy r1
    vldr    s7, [r2, #28]
-   poet_add_pairs 8, 0
+   _add_pairs 8, 0
    vldr    s7, [r2, #24]
-   poet_add_pairs 9, 1
+   _add_pairs 9, 1
    b.n     3f
 /* its last row alone */
-2: poet_load_dy r1
+2: _load_dy r1
    vldr    s6, [r2, #28]
    vldr    s5, [r2, #24]
-   poet_multiply 8, 2, 0, 1, 6
-   poet_multiply 9, 2, 1, 1, 5
+   _multiply 8, 2, 0, 1, 6
+   _multiply 9, 2, 1, 1, 5
 3: vldr    s7, [r2, #32]
-   poet_add_pairs 9, 0
+   _add_pairs 9, 0
    .irp    sum, 8, 9, 10, 11, 12, 13, 14, 15
    add_one %16+\sum, \sum
    .endr
 /* its middle row */
    add     r0, r2, #12
    vldmia  r0, {s5-s7}
-   poet_multiply 8, 1, 0, 1, 6
-   poet_multiply 12, 1, 1, 1, 5
+   _multiply 8, 1, 0, 1, 6
+   _multiply 12, 1, 1, 1, 5
    .irp    at, 0, 1, 2, 3
    add_one %16+2*\at, %8+\at
    .endr
-   poet_multiply 8, 1, 0, 1, 7
+   _multiply 8, 1, 0, 1, 7
    .irp    at, 0, 1, 2, 3
    add_one %12+\at, %8+\at
    .endr
@@ -145,10 +145,10 @@
    vstmiapl r3, {s24-s31}
    vstmiami r3, {s24-s30}
 4:
-   poet_end poet_conv2d_wide_strip_f32, r9
+   _end poet_conv2d_wide_strip_f32, r9
 
 /* dW: products of the columns from s0 on and one output channel's gradients, s9-s12. */
-   .macro poet_taps gradients, loaded, first, second, third, columns:vararg
+   .macro _taps gradients, loaded, first, second, third, columns:vararg
    vldmia  \gradients!, {\loaded}
    .irp    at, \columns
    multiply_one 13, %2*\at, %9+\at
@@ -159,27 +159,27 @@
    add_one \third, 15
    .endr
    .endm
-   .macro poet_all_taps loaded, columns:vararg
-   poet_taps r2, \loaded, 16, 17, 18, \columns
-   poet_taps r0, \loaded, 19, 20, 21, \columns
-   poet_taps r9, \loaded, 22, 23, 24, \columns
-   poet_taps r8, \loaded, 25, 26, 27, \columns
+   .macro _all_taps loaded, columns:vararg
+   _taps r2, \loaded, 16, 17, 18, \columns
+   _taps r0, \loaded, 19, 20, 21, \columns
+   _taps r9, \loaded, 22, 23, 24, \columns
+   _taps r8, \loaded, 25, 26, 27, \columns
    .endm
 
 /* r1  x    r2, r0, r9, r8  dy    r4, r12  samples, rows left    r5, r6, [sp]  rows, strips, columns left
  * lr  strips, columns still to do    r7, r10, r11  what is next    s28  0 */
-   poet_begin poet_conv2d_tap_rows_by_2_f32, r11
+   _begin poet_conv2d_tap_rows_by_2_f32, r11
    ldmia   r0, {r4-r8, r10-r12}
    push    {r12}
    add     r0, r2, r8, lsl #2
    add     r9, r0, r8, lsl #2
    add     r8, r9, r8, lsl #2
 1: mov     r12, r5
-2: poet_clear 28, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
+2: _clear 28, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
    movs    lr, r6
    beq.w   4f
 3: vldmia  r1!, {s1-s8}
-   poet_all_taps s9-s12, 0, 1, 2, 3
+   _all_taps s9-s12, 0, 1, 2, 3
    vmov.f32 s0, s8
    subs    lr, lr, #1
    bne.w   3b
@@ -191,7 +191,7 @@
    ite     pl
    vldmiapl r1!, {s2}
    vmovmi.f32 s2, s28
-   poet_all_taps s9, 0
+   _all_taps s9, 0
    vmov.f32 s0, s2
    bgt.w   5b
 6: vldmia  r3, {s0-s11}
@@ -209,6 +209,6 @@
    subs    r4, r4, #1
    bne.w   1b
    add     sp, sp, #4
-   poet_end poet_conv2d_tap_rows_by_2_f32, r11
+   _end poet_conv2d_tap_rows_by_2_f32, r11
 
 #endif

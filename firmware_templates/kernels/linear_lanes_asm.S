@@ -8,25 +8,25 @@
  *   r1  lanes left    r2  others    r3  results    r4-r11  factors; behind a block r11 points at the next    r12  factors left
  *   lr  shifts, or where results are apart other_next    s0-s3  factors, products    s4  other    s5  0, or the shift
  *   s8-s15  sums    [sp]  the first of the others */
-   .macro poet_point to, from
+   .macro _point to, from
    add     r\to, r\from, r12, lsl #2
    .endm
-   .macro poet_load to, from
+   .macro _load to, from
    vldmia  r\from!, {s\to}
    .endm
-   .macro poet_load_four pointer
+   .macro _load_four pointer
    .irp    at, 0, 1, 2, 3
-   poet_load \at, %\pointer+\at
+   _load \at, %\pointer+\at
    .endr
    .endm
-   .macro poet_first_four pointer, sum
-   poet_load_four \pointer
+   .macro _first_four pointer, sum
+   _load_four \pointer
    .irp    at, 0, 1, 2, 3
    multiply_one %\sum+\at, \at, 4
    .endr
    .endm
-   .macro poet_four pointer, sum
-   poet_load_four \pointer
+   .macro _four pointer, sum
+   _load_four \pointer
    .irp    at, 0, 1, 2, 3
    multiply_one \at, \at, 4
    .endr
@@ -34,7 +34,7 @@
    add_one %\sum+\at, \at
    .endr
    .endm
-   .macro poet_other apart
+   .macro _other apart
    .ifnb   \apart
    vldr    s4, [r2]
    add     r2, r2, lr, lsl #2
@@ -42,13 +42,13 @@
    vldmia  r2!, {s4}
    .endif
    .endm
-   .macro poet_put sum, apart
+   .macro _put sum, apart
    .ifnb   \apart
    .irp    at, 0, 1, 2, 3
    add_one %\sum+\at, 5
    .endr
    .irp    at, 0, 1, 2, 3
-   poet_store %\sum+\at
+   _store %\sum+\at
    .endr
    .else
    vldmia  lr!, {s0-s3}
@@ -60,33 +60,33 @@
    .endr
    .endif
    .endm
-   .macro poet_store from
+   .macro _store from
    vstr    s\from, [r3]
    add     r3, r3, r4, lsl #2
    .endm
 /* Eight lanes, or four, from where r11 points. */
-   .macro poet_lanes eight, apart
+   .macro _lanes eight, apart
    ldr     r12, [r0, #4]
    mov     r4, r11
    .irp    at, 4, 5, 6
-   poet_point %\at+1, \at
+   _point %\at+1, \at
    .endr
    .ifnb   \eight
    .irp    at, 7, 8, 9, 10
-   poet_point %\at+1, \at
+   _point %\at+1, \at
    .endr
    .endif
-   poet_other \apart
-   poet_first_four 4, 8
+   _other \apart
+   _first_four 4, 8
    .ifnb   \eight
-   poet_first_four 8, 12
+   _first_four 8, 12
    .endif
    subs    r12, r12, #1
    beq.w   3f
-2: poet_other \apart
-   poet_four 4, 8
+2: _other \apart
+   _four 4, 8
    .ifnb   \eight
-   poet_four 8, 12
+   _four 8, 12
    .endif
    subs    r12, r12, #1
    bne.w   2b
@@ -94,9 +94,9 @@
    .ifnb   \apart
    ldr     r4, [r0, #12]
    .endif
-   poet_put 8, \apart
+   _put 8, \apart
    .ifnb   \eight
-   poet_put 12, \apart
+   _put 12, \apart
    .ifb    \apart
    vstmia  r3!, {s8-s15}
    .endif
@@ -107,8 +107,8 @@
    .endif
    .endif
    .endm
-   .macro poet_all_lanes name, apart
-   poet_function \name
+   .macro _all_lanes name, apart
+   function \name
    push    {r2, r4-r11, lr}
    movs    r4, #0
    vmov    s5, r4
@@ -124,7 +124,7 @@
    .endif
    subs    r1, r1, #8
    blt.w   6f
-1: poet_lanes eight, \apart
+1: _lanes eight, \apart
    subs    r1, r1, #8
    bge.w   1b
 6: adds    r1, r1, #8
@@ -143,14 +143,14 @@
    add     lr, lr, r1
    .endif
    movs    r1, #0
-8: poet_lanes , \apart
+8: _lanes , \apart
    cmp     r1, #0
    bgt.w   7b
 9: pop     {r2, r4-r11, pc}
-   poet_function_end \name
+   end_function \name
    .endm
 
-   poet_all_lanes poet_linear_lanes_f32
-   poet_all_lanes poet_linear_lanes_apart_f32, apart
+   _all_lanes poet_linear_lanes_f32
+   _all_lanes poet_linear_lanes_apart_f32, apart
 
 #endif

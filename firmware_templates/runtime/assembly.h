@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every file of assembly begins with this one. Such files are for one core each, and empty for the others. */
+/* Every file of assembly begins with this one. Such files are for one core each, and empty for the others. A name that begins
+ * with poet_ is one for the linker; macros begin otherwise. */
 
-/* Without the section, a Linux gives a program a stack that is executable. */
-#if defined(__linux__) && defined(__ELF__)
+/* As compilers say it in every object of theirs: the stack need not be executable. */
+#if defined(__ELF__) && (defined(__linux__) || defined(__clang__))
    .section .note.GNU-stack, "", %progbits
    .text
 #endif
@@ -13,7 +14,7 @@
    .thumb
 
 /* A function has a section of its own, which a linker can leave out. */
-   .macro poet_function name
+   .macro function name
    .pushsection .text.\name, "ax", %progbits
    .p2align 2
    .global \name
@@ -21,7 +22,7 @@
    .thumb_func
 \name:
    .endm
-   .macro poet_function_end name
+   .macro end_function name
    .size   \name, . - \name
    .popsection
    .endm

@@ -112,7 +112,8 @@ def on_core(tmp_path_factory: pytest.TempPathFactory) -> Dot:
     elf, binary = folder / "dot.elf", folder / "dot.bin"
     link = ("-nostartfiles", f"-Wl,-Ttext={CODE:#x},-e,poet_dot_f32", "-lc", "-lgcc")
     flags = (*FLAGS, "-Wall", "-Wextra", "-Wconversion", "-Werror")
-    subprocess.run(["arm-none-eabi-gcc", *CORE, *flags, *ON_CORE, *link, "-o", str(elf)], check=True)
+    command = ["arm-none-eabi-gcc", *CORE, *flags, *ON_CORE, *link, "-o", str(elf)]
+    subprocess.run(command, check=True)
     subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(binary)], check=True)
     said = subprocess.run(
         ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
