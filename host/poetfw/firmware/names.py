@@ -12,7 +12,8 @@ NAMES_HEADER = "names.h"
 """The header that gives a library its names; every source begins with it."""
 
 _PUBLIC = re.compile(
-    r"\bpoet(?:fw)?_\w+\b(?!\.c\b)|(?:\b|(?<=-D))POETFW_\w+|(?<=\bstruct )poetfw\b|\bpoetfw(?=\.h\b)"
+    r"\bpoet(?:fw)?_\w+\b(?!\.c\b)|(?:\b|(?<=-D))POETFW_\w+"
+    r"|(?<=\bstruct )poetfw\b|\bpoetfw(?=\.h\b)"
 )
 """Words of an application: of the public header, examples and instructions."""
 
