@@ -53,6 +53,18 @@ def test_only_one_header_knows_a_pragma_that_older_compilers_do_not() -> None:
     assert {path.name for path in sources if told.search(path.read_text())} == {"unroll.h"}
 
 
+def test_names_of_assembly_are_the_linkers() -> None:
+    """A header renames them, but for what macros put together."""
+    files = [*TEMPLATES.rglob("*_asm.[Sh]"), TEMPLATES / "runtime/assembly.h"]
+    macros = [name for path in files for name in re.findall(r"\.macro (\w+)", path.read_text())]
+    assert "function" in macros
+    assert [name for name in macros if name.startswith("poet")] == []
+    c = [
+        path for path in TEMPLATES.rglob("*.[ch]") if re.search("^__asm__", path.read_text(), re.M)
+    ]
+    assert c == [], "functions in assembly at file scope of C, which LTO does not see"
+
+
 def test_no_two_structs_have_one_name() -> None:
     """Any operator can be in a project with any part of the runtime."""
     folders = ("kernels", "runtime", "storage", "hal")
