@@ -61,6 +61,7 @@ int main(void)
 
 TWO = """\
 #include <stdio.h>
+#include <string.h>
 
 #include "left.h"
 #include "right.h"
@@ -69,6 +70,13 @@ static float x[LEFT_BATCH][LEFT_X_BYTES / 4];
 static left_target y[LEFT_BATCH];
 static struct left left;
 static struct right right;
+
+static unsigned long bits(float value)
+{
+    uint32_t found;
+    memcpy(&found, &value, sizeof found);
+    return found;
+}
 
 int main(void)
 {
@@ -90,7 +98,7 @@ int main(void)
         }
         (void)left_metrics(&left, &of_left);
         (void)right_metrics(&right, &of_right);
-        printf("%a %a\\n", (double)of_left.loss, (double)of_right.loss);
+        printf("%08lx %08lx\\n", bits(of_left.loss), bits(of_right.loss));
     }
     return 0;
 }
