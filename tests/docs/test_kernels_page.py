@@ -23,7 +23,7 @@ def test_every_function_and_file_that_the_page_names_is_there() -> None:
     missing = []
     for code in re.findall(r"`([^`\n]+)`", read("docs/kernels.md")):
         if re.fullmatch(r"\w+\.[chS]", code):
-            known = code in names
+            known = any(name.endswith(code) for name in names)
         elif re.fullmatch(r"\w+…", code):
             known = code[:-1] in prefixes
         else:
