@@ -15,6 +15,7 @@ import pytest
 
 import budgets
 import pictures
+from strict import STRICT
 
 BUILD = Path(__file__).parents[1] / "build"
 CCACHE = Path("/usr/lib/ccache")
@@ -30,7 +31,12 @@ pictures.leave_out()
 
 
 def pytest_configure() -> None:
-    """Compile what is the same once: builds of tests differ in folders, hardly in sources."""
+    """Have our sources compiled strictly, and what is the same once.
+
+    Builds of tests differ in folders, hardly in sources. A project's own settings say nothing of
+    errors: what a user adds to it may be warned of.
+    """
+    os.environ["PLATFORMIO_BUILD_FLAGS"] = " ".join(STRICT)
     if CCACHE.is_dir():
         os.environ["PATH"] = f"{CCACHE}{os.pathsep}{os.environ['PATH']}"
         os.environ["CCACHE_DIR"] = str(BUILD / "ccache")

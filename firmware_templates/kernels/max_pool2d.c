@@ -5,10 +5,11 @@
 
 #include "fpu.h"
 #include "poet_math.h"
+#include "unroll.h"
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLLED _Pragma("GCC unroll 2")
+#define UNROLLED POET_UNROLL(2)
 
 /* The part of a window along one axis that is not padding: [first, end). */
 struct span {

@@ -124,7 +124,7 @@ def compile_sample(
         *(TEMPLATES / "hal" / family for family in families),
         *([TEMPLATES / "hal/cortex_m"] if bare_metal else []),
     ]
-    sources = [f for d in folders for f in sorted(d.glob("*.c")) if f.name not in left_out]
+    sources = [f for d in folders for f in sorted(d.glob("*.[cS]")) if f.name not in left_out]
     includes = [*folders, TEMPLATES / "hal"]
     if not bare_metal:
         return compile_c(out, sources, includes, *flags, compiler=hosted_compiler)

@@ -149,7 +149,7 @@ def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
     for file in kernel_files(kernels, board.compute.arithmetic):
         files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
     for folder in ("runtime", "storage", "port"):
-        for file in sorted((templates / folder).glob("*.[ch]")):
+        for file in sorted((templates / folder).glob("*.[chS]")):
             place = _OF_THE_APPLICATION.get(file.name, f"{LIBRARY}/{folder}")
             files[f"{place}/{file.name}"] = file.read_bytes()
     files[f"{LIBRARY}/hal/hal.h"] = (templates / "hal" / "hal.h").read_bytes()
