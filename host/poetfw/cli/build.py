@@ -316,6 +316,7 @@ _LAYER_NAMES = {
     "conv2d": ("convolution", "convolutions"),
     "batch_norm": ("batch norm", "batch norms"),
     "linear": ("linear", "linear"),
+    "dropout": ("dropout", "dropouts"),
 }
 """What people call one and several layers of a kind; other kinds go by their own names."""
 

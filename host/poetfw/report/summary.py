@@ -28,7 +28,7 @@ class BuildReport:
         board: name of the board.
         model: name of the model.
         batch: samples in a batch.
-        layers: how many layers with parameters the model has, by kind of op.
+        layers: number of the model's layers with parameters, and of dropouts, by kind of op.
         frozen: names of the parameters that are not trained.
         optimizer: what updates the others, and its settings, in words.
         weights: numbers that the model's parameters have together.
