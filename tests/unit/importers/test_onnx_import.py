@@ -765,7 +765,11 @@ NAN = {"w": np.full((4, 3, 3, 3), np.nan, np.float32)}
             {},
             "its axis is 0: axis 0 is the batch",
         ),
-        ([node("BatchNormalization", "x,w,w,w,v", training_mode=1)], {"w": floats(3), "v": floats(2)}, "differ in"),
+        (
+            [node("BatchNormalization", "x,w,w,w,v", training_mode=1)],
+            {"w": floats(3), "v": floats(2)},
+            "differ in",
+        ),
         (
             [node("BatchNormalization", "x,w,w,w,v", training_mode=1)],
             {"w": floats(3), "v": np.float32([1, -1, 1])},
