@@ -353,7 +353,11 @@ def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bo
         ("smallest possible", output.size(report.minimum_budget_bytes)),
         ("budget", output.size(report.budget_bytes)),
         ("peak", output.size(report.peak_bytes)),
-        ("arena", output.size(report.arena_bytes)),
+        *(
+            [("… live at once", output.size(report.live_bytes))]
+            if report.live_bytes < report.peak_bytes
+            else []
+        ),
         (
             "schedule",
             f"{schedule.scheduler}: {schedule.recomputes} recomputes, "

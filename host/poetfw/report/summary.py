@@ -37,9 +37,9 @@ class BuildReport:
         warnings: what may make the model another network than its author means.
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
-        peak_bytes: most bytes live at any step.
-        checkpoint_all_peak_bytes: the same, if everything were kept.
-        arena_bytes: bytes of the arena.
+        peak_bytes: bytes of the arena, every buffer at its address: the high-water mark of a run.
+        live_bytes: most bytes live at any step; what the peak has more is fragmentation.
+        checkpoint_all_peak_bytes: most bytes live at any step, if everything were kept.
         flash_bytes: code and constants of the board's ELF; None before it is compiled.
         ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
         schedule_bytes: code and constants that the schedule adds to the training step that keeps
@@ -76,8 +76,8 @@ class BuildReport:
     budget_bytes: int
     minimum_budget_bytes: int
     peak_bytes: int
+    live_bytes: int
     checkpoint_all_peak_bytes: int
-    arena_bytes: int
     flash_bytes: int | None
     ram_bytes: int | None
     schedule_bytes: int | None
