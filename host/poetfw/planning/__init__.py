@@ -14,6 +14,7 @@ from poetfw.planning.costing import costs_from, database_for
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
+from poetfw.planning.more_ram import MoreRam, saved_by_more_ram
 from poetfw.planning.partners import (
     PartnerSchedule,
     boards_of_partners,
@@ -50,6 +51,7 @@ __all__ = [
     "BuildSettings",
     "ChosenBy",
     "DevicesBuildSettings",
+    "MoreRam",
     "PartnerSchedule",
     "Plan",
     "RamNeeds",
@@ -89,6 +91,7 @@ __all__ = [
     "require_fed",
     "require_room",
     "require_room_on",
+    "saved_by_more_ram",
     "schedule_bytes",
     "schedule_problem",
     "solve_ways",
