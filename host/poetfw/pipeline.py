@@ -22,7 +22,7 @@ from pathlib import Path
 
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostProvider, CostTable, analytic_costs
-from poetfw.devices import build_environments, check_twins, choose_environment, elf_size
+from poetfw.devices import build_environments, choose_environment, elf_size, emulator_of
 from poetfw.errors import ToolError
 from poetfw.firmware import (
     IMAGE,
@@ -129,11 +129,10 @@ def plan_build(
     """
     deadline = deadline or Deadline(settings.time_limit_s)
     progress("reading board, model and data")
-    board = load_board(settings.board).with_threads(settings.threads)
+    board = load_board(settings.board, check_machine=emulator_of).with_threads(settings.threads)
     board.require_firmware()
     settings = settings.on(board)
     watchdog_ms = watchdog_time_ms(settings, board)
-    check_twins(board)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
     chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
@@ -298,8 +297,6 @@ def plan_partners_build(
     settings = replace(
         settings, board=first.label, weights_in_flash=False, checkpoint_every=0, ring=0
     ).on(first)
-    for board in boards.values():
-        check_twins(board)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
     program = derive_program(settings, model, deadline)

@@ -184,7 +184,7 @@ def build(
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     from poetfw.boards import load_board
-    from poetfw.devices import choose_environment
+    from poetfw.devices import choose_environment, emulator_of
     from poetfw.firmware import check_output_folder
     from poetfw.pipeline import compile_build, plan_build, plan_devices_build, write_build
     from poetfw.planning import (
@@ -209,7 +209,7 @@ def build(
         **options,
     )
     if devices is None:
-        known = load_board(settings.board).with_threads(settings.threads)
+        known = load_board(settings.board, check_machine=emulator_of).with_threads(settings.threads)
     else:
         files = tuple(map(Path, devices))
         described = [read_device(file) for file in files]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostTable
+from poetfw.devices import emulator_of
 from poetfw.errors import ConfigError, InfeasibleError, listed
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Work
@@ -77,7 +78,7 @@ def boards_of_partners(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Ma
                 f"{path}: the name {file.name!r} cannot be a program's: {taken}",
                 "give the device another name",
             )
-        board = load_board(named)
+        board = load_board(named, check_machine=emulator_of)
         board.require_firmware()
         boards[file.name] = replace(board, compute=replace(board.compute, threads=1))
     classes = {board.compute.arithmetic for board in boards.values()}

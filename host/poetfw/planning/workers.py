@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from poetfw.boards import Board, family_threads, load_board
 from poetfw.costs import CostTable, OpCost
+from poetfw.devices import emulator_of
 from poetfw.errors import BoardError, ConfigError, InfeasibleError
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import RAISE_TIME_LIMIT, Work
@@ -131,7 +132,7 @@ def board_of_devices(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Boar
             "name devices whose files have the same board: they share its memory",
             "or give each a program of its own: --apart",
         )
-    board = load_board(names[0])
+    board = load_board(names[0], check_machine=emulator_of)
     board.require_firmware()
     if not family_threads(board.hal):
         raise BoardError(
