@@ -45,6 +45,7 @@ NOT_RUN = {
     ),
     "pip install 'poetfw[meters]'": "it needs a package registry",
     "python benchmarks/op_costs.py": "it takes minutes; tests/unit/costs has what it recorded",
+    "python benchmarks/figures.py": "tests/docs/test_figures.py runs its parts",
     "python benchmarks/step.py": "it takes a minute, and times PyTorch",
     "make test-power": "it sets up the machine, then runs tests/power",
     "make mutants": "it takes a quarter of an hour; tests/unit/test_mutants.py tries its program",
