@@ -145,8 +145,8 @@ def demo() -> Drawn:
     plan = build.plan
     data = {
         "command": "poetfw build --board nrf52840",
-        "budget_bytes": build.budget_bytes,
-        "board_ram_bytes": build.board.ram_bytes,
+        "budget_bytes": build.image.budget_bytes,
+        "board_ram_bytes": build.image.board.ram_bytes,
         "stages": [[stage.name, stage.arena_bytes, stage.peak_bytes] for stage in stages_of(build)],
         "figures": _figures(PlanFigures.of(plan.training)),
         "faster": list(plan.training.faster),
