@@ -234,7 +234,7 @@ def build(
     if as_json:
         output.print_json(_document(reports, folder))
     else:
-        run = [] if board is None else ["--board", board]
+        run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
         _print(reports, folder, end, run, more)
 
