@@ -20,6 +20,7 @@ from poetfw.importers.network import Edges, Pair
 from poetfw.importers.onnx.values import Node, Values
 from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.ir import Attribute
 from poetfw.ops import KINDS
 
 Rule = Callable[[Node, Values], str | None]
@@ -174,9 +175,15 @@ def _bias(name: str, values: Values, length: int) -> str:
     return values.parameter((name,), bias.reshape(length))
 
 
+_FIXED_STATISTICS = (
+    "batch norm is in evaluation mode, and its statistics stay as they are: to train with those of "
+    "each batch, export in training mode, from PyTorch with dynamo=False, "
+    "training=torch.onnx.TrainingMode.TRAINING (docs/fine-tuning.md)"
+)
+
+
 def _batch_norm(node: Node, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
-    _expect_batch_statistics(node, values)
     x = values.tensor(node.inputs[0])
     mean, variance = (values.floats(name) for name in node.inputs[3:5])
     if not values.dims(node.inputs[1]) == values.dims(node.inputs[2]) == mean.shape or (
@@ -195,28 +202,21 @@ def _batch_norm(node: Node, values: Values) -> str:
     # ONNX's momentum is the weight of the old statistics, poetfw's that of the new batch.
     momentum = 1 - _decimal(node.attributes.get("momentum", 0.9))
     eps = _decimal(node.attributes.get("epsilon", 1e-5))
-    y = values.builder.op("batch_norm", node.name, inputs, {"eps": eps, "momentum": momentum})
+    attributes: dict[str, Attribute] = {"eps": eps, "momentum": momentum}
+    if not _takes_batch_statistics(node, values.opset):
+        attributes["frozen"] = 1
+        if _FIXED_STATISTICS not in values.net.warnings:
+            values.net.warnings.append(_FIXED_STATISTICS)
+    y = values.builder.op("batch_norm", node.name, inputs, attributes)
     return values.net.reshape(node.name, y, shape)
 
 
-def _expect_batch_statistics(node: Node, values: Values) -> None:
-    """Check that a batch norm normalises with its batch's statistics, as poetfw trains it.
+def _takes_batch_statistics(node: Node, opset: int) -> bool:
+    """True where a batch norm normalises with its batch's statistics.
 
     Operator set 14 brought an attribute for that; before, training form was to have more outputs.
-
-    Raises:
-        UnsupportedError: it normalises with statistics that do not move.
     """
-    if values.opset < 14:
-        trains, sign = any(node.outputs[1:]), "it has one output"
-    else:
-        trains, sign = bool(node.attributes.get("training_mode", 0)), "its training_mode is 0"
-    if not trains:
-        raise UnsupportedError(
-            f"it is in evaluation mode ({sign}) and normalises with statistics that do not move, "
-            "which poetfw does not train: export the network in training mode, from PyTorch with "
-            "dynamo=False, training=torch.onnx.TrainingMode.TRAINING (docs/your-model.md)"
-        )
+    return any(node.outputs[1:]) if opset < 14 else bool(node.attributes.get("training_mode", 0))
 
 
 def _decimal(value: float) -> float:
