@@ -195,7 +195,6 @@ def run_case(case: Case) -> Answer:
         except InfeasibleError as error:
             return replace(answer, reason=error.message)
     assert schedule.bound_j is not None
-    assert schedule.gap is not None
     return replace(
         answer,
         objective=100 * schedule.energy_j / everything.energy_j,

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline, Work
+from poetfw.errors import PlanError, UnsuitableError
+from poetfw.limits import Deadline, OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.blocks import Blocks, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
 from poetfw.schedule.compact import WINDOW, Compact, formulate
@@ -51,8 +51,10 @@ _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _SMALL = 1_000  # recomputations that a program could choose from: then it is solved at once
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
-_ON_DEMAND_SHARE = 0.08  # of the work, for each order
-_SEQUENCES_SHARE = 0.2  # of the work at most, else the overhead
+_PUBLISHED_SHARE = 0.2  # of the work, for each order
+_WALK_WORK = 1e-5  # units for each node, for an item that a published method goes through
+_ON_DEMAND_SHARE = 0.1  # of the work, for each order
+_SEQUENCES_SHARE = 0.3  # of the work at most, else the overhead
 _LOOK_SHARE = 0.25  # of the work nearby, for each order
 _USED_SHARE = 0.6  # of it, for what the relaxation of each order uses
 _MOVES_SHARE = 0.05  # of the work left
@@ -200,10 +202,47 @@ def _choose_order(
 
 
 def _try_published(best: Incumbent, work: Work) -> None:
-    with best.phase("published methods", work):
+    with best.phase("published methods", work.part(work.left * _PUBLISHED_SHARE)) as part:
         best.offer(furthest_use(Indexed.of(best.problem)))
-        for plan in _published_plans(best.problem, work):
+        for plan in _published_plans(best, part):
             best.offer(plan)
+
+
+def _published_plans(best: Incumbent, work: Work) -> Iterator[ExecutionPlan]:
+    """What the published methods find, one after the other while there is work.
+
+    One that makes an illegal plan is named and left out.
+    """
+    for name, baseline in BASELINES.items():
+        if not work.is_left():
+            return
+        try:
+            yield published_plan(best.problem, baseline, work)
+        except UnsuitableError:
+            continue
+        except PlanError as error:
+            best.tell(f"published methods: {name} is left out, its plan is illegal: {error}")
+        except OutOfTime:
+            if work.deadline.has_passed():
+                raise
+
+
+def published_plan(problem: ScheduleProblem, baseline: Baseline, work: Work) -> ExecutionPlan:
+    """The plan of a published method.
+
+    Args:
+        problem: what to schedule.
+        baseline: the method.
+        work: what it may do. Each item that it goes through counts as a walk through the nodes.
+
+    Raises:
+        UnsuitableError: the method has none.
+        PlanError: it makes an illegal one.
+        OutOfTime: the deadline has passed, or no work is left.
+    """
+    units = len(problem.nodes) * _WALK_WORK
+    work.spend(units)
+    return baseline.plan(problem, work.metered(units))
 
 
 def _run_on_demand(best: Incumbent, options: SolveOptions, work: Work) -> None:
@@ -222,15 +261,6 @@ def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
         share = min(_SEQUENCES_SHARE, (found.energy_j - once_j) / found.energy_j)
         with best.phase("moves", work.part(work.left * share)) as part:
             search_sequences(best, part)
-
-
-def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
-    """What the published methods find."""
-    for baseline in work.deadline.during(BASELINES.values()):
-        try:
-            yield baseline.plan(problem, work.deadline)
-        except UnsuitableError:
-            continue
 
 
 @dataclass(frozen=True, slots=True)

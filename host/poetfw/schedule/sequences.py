@@ -274,8 +274,8 @@ class Moves:
         inputs = workload.graph.inputs
         read = {u for k in gone if known.events[k] < workload.n for u in inputs[known.nodes[k]]}
         gained = sum(workload.graph.size[u] for u in read)
-        needed = int(known.during_bytes[begin:end].max()) + workload.graph.size[node]
-        return needed - gained <= workload.ram_bytes
+        busiest: int = known.during_bytes[begin:end].max()
+        return bool(busiest + workload.graph.size[node] - gained <= workload.ram_bytes)
 
     def dropped(self, known: Trace, place: int, exponent: float, noise: float) -> Trace | None:
         """With a tensor that waits while an event runs freed, and had again for its next reader.
