@@ -87,7 +87,7 @@ def test_a_published_method_with_an_illegal_plan_is_named_and_left_out(
     methods = {"broken": Baseline("makes no plan", illegal), "greedy": BASELINES["greedy"]}
     monkeypatch.setattr(search, "BASELINES", methods)
     told: list[str] = []
-    answer = solve(PROBLEM, work=Work(1.0), tell=lambda progress: told.append(progress.phase))
+    answer = solve(PROBLEM, work=Work(0.1), tell=lambda progress: told.append(progress.phase))
     simulate(PROBLEM, answer.plan)
     assert any("broken is left out" in phase and "never computes" in phase for phase in told)
 
