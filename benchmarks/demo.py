@@ -73,11 +73,11 @@ def before_and_after(build: Build) -> bytes:
         )
         for name, plan in plans.items()
     ]
-    board = build.board
+    board = build.image.board
     title = f"{build.program.training.name} on {board.name}, batch {build.program.batch}"
-    limits = f"budget {build.budget_bytes:,} B, board RAM {board.ram_bytes:,} B"
+    limits = f"budget {build.image.budget_bytes:,} B, board RAM {board.ram_bytes:,} B"
     shown = "; ".join(arena.title for arena in arenas)
-    figure = arena_picture(arenas, build.budget_bytes, board.ram_bytes, title)
+    figure = arena_picture(arenas, build.image.budget_bytes, board.ram_bytes, title)
     return render(figure, "png", f"{title}: {shown}; {limits}")
 
 
@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     build = plan_build(BuildSettings(board="nrf52840"), lambda _: None)
     stages = stages_of(build)
-    print(f"digits-cnn, batch 32, nrf52840, budget {build.budget_bytes:,} bytes\n")
+    print(f"digits-cnn, batch 32, nrf52840, budget {build.image.budget_bytes:,} bytes\n")
     print("| | arena bytes | over the peak | of the first |")
     print("|---|--:|--:|--:|")
     for stage in stages:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -114,15 +115,15 @@ def measure(board_name: str, cases: Sequence[Case], folder: Path) -> Results:
 def code_bytes(board_name: str, folder: Path) -> dict[str, int]:
     """Bytes of code and constants of each of the kernels' files, all its functions together."""
     toolchain = load_board(board_name).toolchain
-    sizes = {}
-    for source in sorted((TEMPLATES / "kernels").glob("*.c")):
+    sizes: Counter[str] = Counter()
+    for source in sorted((TEMPLATES / "kernels").glob("*.[cS]")):
         target = folder / f"{source.stem}.o"
         _run(
             *(toolchain.compiler, *COMPILE, *toolchain.machine_flags, *_includes("mps2")),
             *("-c", str(source), "-o", str(target)),
         )
         sized = _run(f"{toolchain.prefix}size", str(target)).stdout.splitlines()[1]
-        sizes[source.stem] = int(sized.split()[0])
+        sizes[source.stem.removesuffix("_asm")] += int(sized.split()[0])
     return sizes
 
 
@@ -197,12 +198,13 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Case], folder: Pat
         *(
             file
             for file in kernel_files(sorted(kernels), board.compute.arithmetic)
-            if file.suffix == ".c"
+            if file.suffix != ".h"
         ),
         *(
-            TEMPLATES / f"runtime/{name}.c"
-            for name in ("console", "high_water", "poet_math", "poet_memory", "soft_float")
+            TEMPLATES / f"runtime/{name}"
+            for name in ("console.c", "high_water.c", "poet_math.c", "poet_memory.c")
         ),
+        *(TEMPLATES / "runtime").glob("soft_float*.[cS]"),
         TEMPLATES / "storage/crc32.c",
         TEMPLATES / "hal/cortex_m/startup.c",
         *(TEMPLATES / f"hal/{hal}/{name}" for name in ("board.c", "guard.c")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -12,15 +13,33 @@ from pathlib import Path
 
 import pytest
 
+import budgets
+import pictures
+from strict import STRICT
+
+BUILD = Path(__file__).parents[1] / "build"
 CCACHE = Path("/usr/lib/ccache")
 """Debian's compilers that look first whether they have compiled the same before."""
 
 
+# Before any test is imported: each process of the tests would compile 60,000 lines of them anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BUILD / "bytecode")
+sys.dont_write_bytecode = False
+budgets.register()
+pictures.leave_out()
+
+
 def pytest_configure() -> None:
-    """Compile what is the same once: builds of tests differ in folders, hardly in sources."""
+    """Have our sources compiled strictly, and what is the same once.
+
+    Builds of tests differ in folders, hardly in sources. A project's own settings say nothing of
+    errors: what a user adds to it may be warned of.
+    """
+    os.environ["PLATFORMIO_BUILD_FLAGS"] = " ".join(STRICT)
     if CCACHE.is_dir():
         os.environ["PATH"] = f"{CCACHE}{os.pathsep}{os.environ['PATH']}"
-        os.environ["CCACHE_DIR"] = str(Path(__file__).parents[1] / "build/ccache")
+        os.environ["CCACHE_DIR"] = str(BUILD / "ccache")
         os.environ["CCACHE_BASEDIR"] = tempfile.gettempdir()
         os.environ["CCACHE_NOHASHDIR"] = "1"
 

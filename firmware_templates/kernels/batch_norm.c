@@ -6,6 +6,7 @@
 #include "burst.h"
 #include "poet_math.h"
 #include "shapes.h"
+#include "unroll.h"
 
 /* Sums run over a row first and then over the rows, which keeps rounding errors small. */
 
@@ -357,7 +358,7 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
             do {
                 struct sums row = {0.0f, 0.0f};
                 if (POET_HAS_FPU && POET_BATCH_NORM_WIDTH % 8 != 0 && (width & 4u) != 0u) {
-                    _Pragma("GCC unroll 4")
+                    POET_UNROLL(4)
                     for (int i = 0; i < 4; i++) {
                         add_gradient(&row, s[i] - mean, g[i]);
                     }

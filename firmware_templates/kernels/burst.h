@@ -4,6 +4,7 @@
 #define POET_BURST_H
 
 #include "fpu.h"
+#include "unroll.h"
 
 /* How many: without a floating-point unit one, since there is nothing to gain. */
 enum { POET_BURST = POET_HAS_FPU ? 8 : 1 };
@@ -13,7 +14,7 @@ struct poet_burst {
 };
 
 /* Before a loop over a burst, which stays in registers. */
-#define POET_EACH_OF_BURST _Pragma("GCC unroll 8")
+#define POET_EACH_OF_BURST POET_UNROLL(8)
 #define POET_BURST_INLINE static inline __attribute__((always_inline))
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)

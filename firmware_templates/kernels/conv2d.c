@@ -14,6 +14,7 @@
 #include "parts.h"
 #include "product.h"
 #include "shapes.h"
+#include "unroll.h"
 
 /* Forward and backward-input are one loop: both sum products of a source (x or dy) with weights
  * over channels and the kernel's taps that meet the source. They differ in how the two are walked.
@@ -469,7 +470,7 @@ APART void put_nothing(const struct job *job, const struct box *box, float *resu
             float *row = result + channel * job->blocks.result_channel;
             for (int32_t i = 0; i < box->axes[ROWS].count; i++) {
                 float *at = row;
-                _Pragma("GCC unroll 4")
+                POET_UNROLL(4)
                 for (int32_t j = columns.count; j > 0; j--) {
                     *at = total;
                     at += columns.result_next;

@@ -7,6 +7,7 @@
 #include "conv2d_column.h"
 #include "conv2d_strip_5.h"
 #include "conv2d_taps.h"
+#include "unroll.h"
 
 /* As conv2d_3x3.c: rows of padding are left out, columns of padding are zeros, which leave the bits of every sum of finite
  * numbers as they are. Where weights are not finite, conv2d.c's loops sum without zeros; so are sums
@@ -15,7 +16,7 @@
 enum { TAPS = 25 };
 
 #define INLINE static inline __attribute__((always_inline))
-#define EACH_TAP _Pragma("GCC unroll 5") /* of a row */
+#define EACH_TAP POET_UNROLL(5) /* of a row */
 
 /* Forward, or dX of a kernel that moves by 1, for which a plane is gone through from its last row up. */
 struct pass {

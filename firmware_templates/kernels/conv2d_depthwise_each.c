@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "conv2d_strip.h"
+#include "unroll.h"
 
 /* One position of the result after the other, each in all planes: what the kernel's taps meet there is found once. No padding
  * is multiplied. */
@@ -75,7 +76,7 @@ INLINE void sum_planes(const struct pass *pass, int32_t step, int32_t rows, int3
             const float *w = first;
             float sum = 0.0f;
             for (int32_t row = rows; row > 0; row--) {
-                _Pragma("GCC unroll 3")
+                POET_UNROLL(3)
                 for (int32_t column = 0; column < columns; column++) {
                     sum += s[column * step] * w[column * weight_column];
                 }

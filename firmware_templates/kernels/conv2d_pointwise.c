@@ -10,6 +10,7 @@
 #include "conv2d_pointwise_rows.h"
 #include "dot.h"
 #include "shapes.h"
+#include "unroll.h"
 
 /* Forward and dX are products of matrices: of the weights with what each position has of the source, of all channels in one sum.
  * Where a burst of positions are no neighbours they are gathered. */
@@ -125,7 +126,7 @@ static void sum_position(const struct pass *pass, const float *source, const flo
     for (; POET_HAS_FPU && left >= 4; left -= 4) {
         float sums[4];
         sum_4(pass->channels, source, pass->source_plane, weight, pass->weight_channel, next, sums);
-        _Pragma("GCC unroll 4")
+        POET_UNROLL(4)
         for (int32_t i = 0; i < 4; i++) {
             *result = sums[i] + *shift;
             result += pass->bursts.result_next;

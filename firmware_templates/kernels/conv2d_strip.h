@@ -56,31 +56,6 @@ poet_sum_strips_f32 poet_conv2d_strips_backwards_f32; /* along columns, for dX *
 poet_sum_strips_f32 poet_conv2d_tall_strips_f32;
 poet_sum_strips_f32 poet_conv2d_tall_strips_backwards_f32;
 
-/* In assembly, a channel's sums are s16-s23, and totals s24-s31. What sums a strip stands between poet_begin_strip, which names
- * the register of the last column that it meets, and poet_end_strip; what is around it is poet_conv2d_strips (conv2d_strip.c). */
-#define POET_STRIP_ASSEMBLY                                                                    \
-    "   .macro poet_add_totals\n"                                                              \
-    "   .irp    sum, 16, 17, 18, 19, 20, 21, 22, 23\n"                                         \
-    "   add_one %8+\\sum, \\sum\n"                                                             \
-    "   .endr\n"                                                                               \
-    "   .endm\n"                                                                               \
-    "   .macro poet_begin_strip name, right\n"                                                 \
-    "   poet_function \\name\n"                                                                \
-    "   adr     r12, 1f + 1\n"                                                                 \
-    "   b.w     poet_conv2d_strips\n"                                                          \
-    "1: vmov.f32 s\\right, s0\n"                                                               \
-    "2: msr     APSR_nzcvq, r12\n"                                                             \
-    "   .endm\n"                                                                               \
-    "   .macro poet_end_strip\n"                                                               \
-    "   poet_add_totals\n"                                                                     \
-    "   add     r1, r1, r5, lsl #2\n"                                                          \
-    "   add     r2, r2, r6, lsl #2\n"                                                          \
-    "   add     r7, r7, r6, lsl #2\n"                                                          \
-    "   subs    r8, r8, #1\n"                                                                  \
-    "   bne.w   2b\n"                                                                          \
-    "   b.w     poet_conv2d_strips_end\n"                                                      \
-    "   .endm\n"
-
 /* In C: a strip of these, and what is around it. */
 typedef void poet_sum_strip_f32(const struct poet_strips *strips, uint32_t edges,
                                 const float *source, const float *weight, float *result);

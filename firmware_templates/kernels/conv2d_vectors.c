@@ -9,6 +9,7 @@
 #include "panel.h"
 #include "parts.h"
 #include "product.h"
+#include "unroll.h"
 
 #if POET_HAS_VECTORS
 
@@ -403,9 +404,9 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
         for (int32_t u = row->taps.first; u < row->taps.end; u++) {
             const float *s = source_row;
             const float *w = weight_row;
-            _Pragma("GCC unroll 3")
+            POET_UNROLL(3)
             for (int32_t v = 0; v < taps; v++) {
-                _Pragma("GCC unroll 4")
+                POET_UNROLL(4)
                 for (int32_t i = 0; i < vectors; i++) {
                     sums[i] = poet_add_products_16(sums[i], *w, load_4(s + 4 * i * next, next));
                 }
@@ -416,7 +417,7 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
             weight_row += row->weight_row;
         }
         if (!row->one_sum || channel == 1) {
-            _Pragma("GCC unroll 4")
+            POET_UNROLL(4)
             for (int32_t i = 0; i < vectors; i++) {
                 totals[i] += sums[i];
                 sums[i] = (poet_floats){0.0f};
@@ -426,7 +427,7 @@ INLINE void sum_columns(const struct row *row, const struct line *line, int32_t 
         weight += row->weight_channel;
     }
     result += line->first + column * line->next;
-    _Pragma("GCC unroll 4")
+    POET_UNROLL(4)
     for (int32_t i = 0; i < vectors; i++) {
         const poet_floats of = totals[i] + row->shift;
         if (line->next == 1) {

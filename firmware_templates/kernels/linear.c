@@ -10,6 +10,7 @@
 #include "linear_vectors.h"
 #include "product.h"
 #include "shapes.h"
+#include "unroll.h"
 
 /* Products are summed this many at a time and the sums added up: rounding errors stay small. */
 enum { RUN = 32 };
@@ -25,7 +26,7 @@ static const float NO_SHIFT = 0.0f;
 #define INLINE static inline __attribute__((always_inline))
 /* Compiled once: what needs fewer registers is not saved those of others. */
 #define APART static __attribute__((noinline, unused))
-#define UNROLLED _Pragma("GCC unroll 4")
+#define UNROLLED POET_UNROLL(4)
 
 INLINE int32_t least(int32_t a, int32_t b)
 {

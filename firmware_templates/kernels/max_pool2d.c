@@ -3,9 +3,13 @@
 
 #include <stdbool.h>
 
+#include "fpu.h"
+#include "poet_math.h"
+#include "unroll.h"
+
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLLED _Pragma("GCC unroll 2")
+#define UNROLLED POET_UNROLL(2)
 
 /* The part of a window along one axis that is not padding: [first, end). */
 struct span {
@@ -22,17 +26,48 @@ static struct span span_of(int32_t position, int32_t kernel, int32_t stride, int
     return span;
 }
 
-/* The first maximum of so many rows and columns. */
+/* How values are compared. Where floats are a library's it is by integers: the same for both zeros, and the largest one for what is
+ * not a number. */
+#if POET_HAS_FPU
+typedef float order;
+
+INLINE order order_of(float x)
+{
+    return x;
+}
+
+INLINE bool is_above(order x, order largest)
+{
+    return x > largest || x != x;
+}
+#else
+typedef int32_t order;
+
+INLINE order order_of(float x)
+{
+    const int32_t bits = (int32_t)poet_float_bits(x);
+    const int32_t order = bits < 0 ? INT32_MIN - bits : bits;
+    return order < -0x7f800000 ? INT32_MAX : order;
+}
+
+INLINE bool is_above(order x, order largest)
+{
+    return x > largest;
+}
+#endif
+
+/* The first maximum of so many rows and columns, or one that is not a number. */
 INLINE const float *first_of(const float *row, int32_t width, int32_t rows, int32_t columns)
 {
     const float *best = row;
-    float largest = *best;
+    order largest = order_of(*best);
     UNROLLED
     for (int32_t i = 0; i < rows; i++) {
         UNROLLED
         for (int32_t k = 0; k < columns; k++) {
-            if (row[k] > largest) {
-                largest = row[k];
+            const order x = order_of(row[k]);
+            if (is_above(x, largest)) {
+                largest = x;
                 best = row + k;
             }
         }

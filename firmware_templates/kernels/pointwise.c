@@ -3,7 +3,7 @@
 
 #include "poet_math.h"
 
-/* The functions below are one number's; a pass over all elements is the same for each. The parameter
+/* The functions below are one number's; a pass over all elements is the same for each. Forward, NaN stays NaN. The parameter
  * is p, and a pass backward has x or y, whichever it is, as v. */
 
 #define FORWARD(name, expression)                                                                     \
@@ -54,7 +54,7 @@ static float erf_of(float x)
         p = p * s + -0x1.812746p-2f;
         p = p * s + 0x1.20dd76p+0f;
         y = z * p;
-    } else if (z < 4.0f) {
+    } else if (!(z >= 4.0f)) { /* or NaN, which stays */
         const float t = 1.0f / (1.0f + 0.5f * z);
         float q = -0x1.b5e0b4p-5f;
         q = q * t + -0x1.d7ef12p-5f;
@@ -117,14 +117,14 @@ static float softplus(float x)
 
 static float hard_sigmoid(float x)
 {
-    const float low = x + 3.0f > 0.0f ? x + 3.0f : 0.0f;
-    return (low < 6.0f ? low : 6.0f) / 6.0f;
+    const float low = x + 3.0f <= 0.0f ? 0.0f : x + 3.0f;
+    return (low >= 6.0f ? 6.0f : low) / 6.0f;
 }
 
 static float hard_swish(float x)
 {
-    const float low = x + 3.0f > 0.0f ? x + 3.0f : 0.0f;
-    return x * (low < 6.0f ? low : 6.0f) / 6.0f;
+    const float low = x + 3.0f <= 0.0f ? 0.0f : x + 3.0f;
+    return x * (low >= 6.0f ? 6.0f : low) / 6.0f;
 }
 
 static float sign(float x)
@@ -162,10 +162,10 @@ BACKWARD(hard_sigmoid, v > -3.0f && v < 3.0f ? d / 6.0f : 0.0f)
 FORWARD(hard_swish, hard_swish(v))
 BACKWARD(hard_swish, v <= -3.0f ? 0.0f : (v < 3.0f ? d * (v / 3.0f + 0.5f) : d))
 
-FORWARD(at_least, v > p ? v : p)
+FORWARD(at_least, v <= p ? p : v)
 BACKWARD(at_least, v >= p ? d : 0.0f)
 
-FORWARD(at_most, v < p ? v : p)
+FORWARD(at_most, v >= p ? p : v)
 BACKWARD(at_most, v <= p ? d : 0.0f)
 
 FORWARD(erf, erf_of(v))

@@ -8,16 +8,17 @@
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* x > 0, of its bits where comparing floats is a call: those of numbers above 0 are the integers from 1 to infinity's. */
-INLINE bool is_positive(float x)
+/* x < 0, or minus infinity, of its bits where comparing floats is a call: as integers with a sign those are the smallest, and NaN is
+ * above them. With an FPU 0 is below, too; what comes of it is 0. NaN never is. */
+INLINE bool is_below(float x)
 {
-    return POET_HAS_FPU ? x > 0.0f : poet_float_bits(x) - 1u < 0x7f800000u;
+    return POET_HAS_FPU ? x <= 0.0f : (int32_t)poet_float_bits(x) <= -0x800000;
 }
 
 INLINE float rectified(float x, bool to_six)
 {
-    const float floored = is_positive(x) ? x : 0.0f;
-    return to_six && !(floored < 6.0f) ? 6.0f : floored;
+    const float floored = is_below(x) ? 0.0f : x;
+    return to_six && floored >= 6.0f ? 6.0f : floored;
 }
 
 INLINE void forward(const struct poet_relu *op, const float *x, float *y, bool to_six)
@@ -38,7 +39,8 @@ INLINE void forward(const struct poet_relu *op, const float *x, float *y, bool t
 
 INLINE float passed(float y, float dy, bool to_six)
 {
-    return is_positive(y) && !(to_six && !(y < 6.0f)) ? dy : 0.0f;
+    const bool is_floored = is_below(y) || (!POET_HAS_FPU && poet_float_bits(y) == 0u);
+    return is_floored || (to_six && y >= 6.0f) ? 0.0f : dy;
 }
 
 INLINE void backward(const struct poet_relu *op, const float *y, const float *dy, float *dx,

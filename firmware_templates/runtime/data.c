@@ -76,17 +76,36 @@ uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint
     return value;
 }
 
-void poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step)
+/* How many samples of the batch come from the ring, in the place of the last ones from the card; all where that has none. */
+#if POET_RING > 0
+static uint32_t share_of_ring(void)
 {
-    const uint32_t steps_per_epoch = samples->count / POET_BATCH;
+    return current.samples->count > 0u ? POET_RING_SHARE : POET_BATCH;
+}
+
+static uint32_t drawn_from_ring(void)
+{
+    return current.at.stored.epoch != IN_ORDER && poet_ring_count().drawn > 0u ? share_of_ring() : 0u;
+}
+#else
+static uint32_t drawn_from_ring(void)
+{
+    return 0u;
+}
+#endif
+
+int poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step)
+{
+    const uint32_t steps_per_epoch = samples->count > 0u ? samples->count / POET_BATCH : 1u;
     current.samples = samples;
     current.is_settled = 0;
     current.at.stored.seed = seed;
     current.at.stored.epoch = step / steps_per_epoch;
     current.at.stored.position = step % steps_per_epoch * POET_BATCH;
 #if POET_RING > 0
-    current.at.stored.draws = step * POET_RING_SHARE;
+    current.at.stored.draws = step * share_of_ring();
 #endif
+    return samples->count > 0u || drawn_from_ring() > 0u ? POET_OK : POET_ERROR_NO_SAMPLES;
 }
 
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch)
@@ -205,12 +224,6 @@ static int load_stored(uint32_t place, enum part part, void *ram)
 }
 
 #if POET_RING > 0
-/* How many samples of the batch come from the ring, in the place of the last ones from the card. */
-static uint32_t drawn_from_ring(void)
-{
-    return current.at.stored.epoch != IN_ORDER && poet_ring_count().drawn > 0u ? POET_RING_SHARE : 0u;
-}
-
 static int draw(uint32_t number, enum part part, void *ram)
 {
     const uint32_t seed = current.at.stored.seed;
@@ -228,7 +241,7 @@ static int load_drawn(uint8_t *batch, enum part part)
 {
     uint32_t left = drawn_from_ring();
     while (left > 0u) {
-        const uint32_t number = current.at.stored.draws + POET_RING_SHARE - left;
+        const uint32_t number = current.at.stored.draws + share_of_ring() - left;
         const int status = draw(number, part, batch + (POET_BATCH - left) * PARTS[part].bytes);
         if (status == POET_OK) {
             left--;
@@ -249,11 +262,6 @@ static int load_drawn(uint8_t *batch, enum part part)
     return POET_OK;
 }
 #else
-static uint32_t drawn_from_ring(void)
-{
-    return 0u;
-}
-
 static int load_drawn(const uint8_t *batch, enum part part)
 {
     (void)batch;
@@ -270,6 +278,9 @@ static int load(uint8_t *batch, enum part part)
 #endif
     POET_TRY(load_drawn(batch, part));
     const uint32_t stored = POET_BATCH - drawn_from_ring();
+    if (stored > 0u && current.samples->count == 0u) {
+        return POET_ERROR_DATA; /* those of the ring became damaged */
+    }
     for (uint32_t i = 0u; i < stored; i++) {
         POET_TRY(load_stored(i, part, batch + i * PARTS[part].bytes));
     }

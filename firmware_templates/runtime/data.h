@@ -23,9 +23,10 @@ struct poet_samples {
 uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint32_t epoch);
 
 /* Makes batch `step` (0-based) of training, in shuffled order, the current one. Each epoch uses the
- * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH.
+ * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH, or 0: then all come from the ring,
+ * and POET_ERROR_NO_SAMPLES says that it has none to draw.
  * Of this and the next, `samples` is read as long as the batch is the current one. */
-void poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step);
+int poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step);
 
 /* Makes batch `batch` (0-based), in storage order, the current one. */
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch);

@@ -10,6 +10,16 @@
 static const float LN2_HIGH = 0x1.62e4p-1f;
 static const float LN2_LOW = 0x1.7f7d1cp-20f;
 
+/* Adding 1 to an exponent of ones, and to no other, carries into the sign's place. */
+int poet_all_finite(const float *values, uint32_t count)
+{
+    uint32_t carries = 0u;
+    for (uint32_t i = 0u; i < count; i++) {
+        carries |= (poet_float_bits(values[i]) & ~SIGN) + 0x00800000u;
+    }
+    return (carries & SIGN) == 0u;
+}
+
 /* 2^n for n in [-126, 127]. */
 static float power_of_two(int32_t n)
 {

@@ -22,6 +22,9 @@ float poet_sqrtf(float x);
 /* Correctly rounded square root in integer arithmetic: what poet_sqrtf is where no instruction does it. */
 float poet_sqrtf_soft(float x);
 
+/* Whether none of so many numbers is infinite or not a number. */
+int poet_all_finite(const float *values, uint32_t count);
+
 /* The bits of a float, and the float of these bits. */
 static inline uint32_t poet_float_bits(float x)
 {

@@ -5,6 +5,7 @@
 
 #include "commits.h"
 #include "poet.h"
+#include "poet_math.h"
 #include "ring.h"
 #include "stages.h"
 
@@ -17,9 +18,42 @@ _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "
 static struct {
     void (*call)(void *argument);
     void *argument;
-    uint8_t is_called; /* now: the library is in the middle of a step */
-    uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
 } hook;
+
+static uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
+
+/* Whether a call is in the library. What takes a byte and sets it at once keeps threads out; a core without that, which a
+ * Cortex-M0+ is, keeps out the interrupts and the function between ops, which end before what they interrupt goes on. */
+static volatile uint8_t is_taken;
+
+static int take(void)
+{
+#if __GCC_ATOMIC_CHAR_LOCK_FREE == 2
+    return __atomic_exchange_n(&is_taken, 1u, __ATOMIC_ACQUIRE) == 0u ? POET_OK : POET_ERROR_BUSY;
+#else
+    if (is_taken) {
+        return POET_ERROR_BUSY;
+    }
+    is_taken = 1u;
+    return POET_OK;
+#endif
+}
+
+static void give_back(const int *taken)
+{
+    (void)taken;
+#if __GCC_ATOMIC_CHAR_LOCK_FREE == 2
+    __atomic_store_n(&is_taken, 0u, __ATOMIC_RELEASE);
+#else
+    is_taken = 0u;
+#endif
+}
+
+/* Takes the library for the calling function, until that returns; or returns that somebody else has it. */
+#define TAKE()                                                       \
+    POET_TRY(take());                                                \
+    __attribute__((cleanup(give_back))) const int taken = 1;         \
+    (void)taken
 
 /* Whether a step is begun and not ended. */
 #ifdef POET_SLICES
@@ -55,65 +89,86 @@ static const struct poet_image *opened(const struct poetfw *context)
     return (const struct poet_image *)(const void *)context->image;
 }
 
-static int knows(const struct poetfw *context, uint32_t what)
-{
-    return !hook.is_called && context->plan == POET_PLAN_ID && (context->done & what) == what;
-}
-
 static int has_done(const struct poetfw *context, uint32_t what)
 {
-    return !is_in_step() && knows(context, what);
+    return context->plan == POET_PLAN_ID && (context->done & what) == what;
 }
 
-static void begin(struct poetfw *context)
+/* Whether a call may be made that needs this to have been done, and no step to be under way. */
+static int needs(const struct poetfw *context, uint32_t what)
 {
+    if (is_in_step()) {
+        return POET_ERROR_IN_STEP;
+    }
+    return has_done(context, what) ? POET_OK : POET_ERROR_ORDER;
+}
+
+/* Begins with a context, in which nothing is done but what has been loaded; whether that was. */
+static int begin(struct poetfw *context)
+{
+    const int keeps = is_loaded && !is_in_step() && has_done(context, LOADED);
+    if (!keeps) {
+        context->step = 0u;
+    }
     context->plan = POET_PLAN_ID;
-    context->done = 0u;
-    context->step = 0u;
+    context->done = keeps ? LOADED : 0u;
+    return keeps;
+}
+
+/* What is loaded is in no commit of the storage. */
+static int open_image(struct poetfw *context)
+{
+    const int keeps = begin(context);
+    POET_TRY(poet_storage_open(image_of(context)));
+    if (keeps) {
+        POET_TRY(poet_begin_anew(image_of(context)));
+    }
+    context->done |= OPENED;
+    return POET_OK;
 }
 
 int poetfw_open(struct poetfw *context)
 {
-    if (hook.is_called) {
-        return POET_ERROR_ORDER;
-    }
-    const int is_loaded = hook.is_loaded && has_done(context, LOADED);
+    TAKE();
     if (is_in_step()) { /* which is given up */
+        context->done = 0u;
         end_slices();
         poet_pages_forget();
     }
-    const uint32_t step = context->step;
-    begin(context);
-    const int status = poet_storage_open(image_of(context));
-    if (status >= POET_OK) {
-        context->done = OPENED;
-    } else if (is_loaded) { /* without a storage, as after a reset */
-        context->done = LOADED;
-        context->step = step;
+    return open_image(context);
+}
+
+int poetfw_format(struct poetfw *context, uint32_t seed, uint32_t sets)
+{
+    TAKE();
+    if (is_in_step()) {
+        return POET_ERROR_IN_STEP;
     }
-    return status;
+    context->done &= ~OPENED;
+    POET_TRY(poet_storage_format(seed, sets));
+    return open_image(context);
 }
 
 int poetfw_load(struct poetfw *context)
 {
-    if (!has_done(context, OPENED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED));
     context->done = OPENED;
     POET_TRY(poet_load(image_of(context)));
     context->step = image_of(context)->commit.step;
     context->done |= LOADED;
-    hook.is_loaded = 1u;
+    is_loaded = 1u;
     return POET_OK;
 }
 
 int poetfw_reset(struct poetfw *context)
 {
-    if (hook.is_called || is_in_step()) {
-        return POET_ERROR_ORDER;
+    TAKE();
+    if (is_in_step()) {
+        return POET_ERROR_IN_STEP;
     }
     if (!has_done(context, 0u)) {
-        begin(context);
+        (void)begin(context);
     }
     POET_TRY(poet_initial_weights());
     context->done &= OPENED;
@@ -122,21 +177,20 @@ int poetfw_reset(struct poetfw *context)
     }
     context->step = 0u;
     context->done |= LOADED;
-    hook.is_loaded = 1u;
+    is_loaded = 1u;
     return POET_OK;
 }
 
 int poetfw_save(struct poetfw *context)
 {
-    if (!has_done(context, OPENED | LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED | LOADED));
     return poet_save(image_of(context), context->step);
 }
 
 int poetfw_save_is_due(const struct poetfw *context)
 {
-    return has_done(context, OPENED | LOADED) && poet_save_is_due(opened(context), context->step);
+    return needs(context, OPENED | LOADED) == POET_OK && poet_save_is_due(opened(context), context->step);
 }
 
 /* What a whole step returns; where it needs partners, nobody here has what they have for it. */
@@ -146,7 +200,7 @@ uint32_t poet_stopped_for;
 static int whole(int status)
 {
     poet_stopped_for = 0u;
-    return status == POET_AGAIN ? POET_ERROR_PARTNERS : status;
+    return status == POET_AGAIN ? poet_end_step(POET_ERROR_PARTNERS) : status;
 }
 #else
 static int whole(int status)
@@ -168,20 +222,22 @@ static int end_step(struct poetfw *context, int status)
 
 int poetfw_train(struct poetfw *context)
 {
-    if (!has_done(context, OPENED | LOADED)) {
-        return POET_ERROR_ORDER;
-    }
-    return end_step(context, whole(poet_train(image_of(context), context->step + 1u)));
+    TAKE();
+    POET_TRY(needs(context, OPENED | LOADED));
+    POET_TRY(poet_begin_step(image_of(context), context->step + 1u));
+    return end_step(context, whole(poet_continue_step()));
 }
 
 #ifdef POET_SLICES
 int poetfw_train_some(struct poetfw *context, uint32_t ops)
 {
-    if (!knows(context, OPENED | LOADED)) {
+    TAKE();
+    if (!has_done(context, OPENED | LOADED)) {
         return POET_ERROR_ORDER;
     }
+    POET_TRY(poet_begin_step(image_of(context), context->step + 1u));
     poet_progress.left = ops;
-    const int status = poet_train(image_of(context), context->step + 1u);
+    const int status = poet_continue_step();
     poet_progress.left = 0u;
     if (status == POET_AGAIN) {
         return status;
@@ -191,10 +247,15 @@ int poetfw_train_some(struct poetfw *context, uint32_t ops)
 }
 #endif
 
-#if POET_CLASSES > 0
-static int check_labels(const poetfw_target *y, uint32_t count)
+static int check_features(const float *x, uint32_t bytes)
 {
-    for (uint32_t i = 0u; i < count; i++) {
+    return poet_all_finite(x, bytes / sizeof *x) ? POET_OK : POET_ERROR_NOT_FINITE;
+}
+
+#if POET_CLASSES > 0
+static int check_targets(const poetfw_target *y, uint32_t bytes)
+{
+    for (uint32_t i = 0u; i < bytes / sizeof *y; i++) {
         if (y[i] < 0 || y[i] >= (poetfw_target)POET_CLASSES) {
             return POET_ERROR_LABEL;
         }
@@ -202,62 +263,59 @@ static int check_labels(const poetfw_target *y, uint32_t count)
     return POET_OK;
 }
 #else
-static int check_labels(const poetfw_target *y, uint32_t count)
+static int check_targets(const poetfw_target *y, uint32_t bytes)
 {
-    (void)y;
-    (void)count;
-    return POET_OK;
+    const int are_floats = _Generic(*y, float: 1, default: 0);
+    return are_floats ? check_features((const float *)(const void *)y, bytes) : POET_OK;
 }
 #endif
 
 int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
                     uint32_t y_bytes)
 {
-    if (!has_done(context, POET_PAGES > 0 ? OPENED | LOADED : LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, POET_PAGES > 0 ? OPENED | LOADED : LOADED));
     if (x_bytes != POET_BATCH * POET_X_BYTES || y_bytes != POET_BATCH * POET_Y_BYTES) {
         return POET_ERROR_SAMPLE;
     }
-    POET_TRY(check_labels(y, POET_BATCH));
+    POET_TRY(check_targets(y, y_bytes));
+    POET_TRY(check_features(x, x_bytes));
     poet_slots_begin_step(context->step + 1u, 0);
     poet_data_select_given(x, y);
-    return end_step(context, poet_end_step(whole(poet_train_step())));
+    return end_step(context, whole(poet_continue_step()));
 }
 
 #if POET_RING > 0
 int poetfw_append(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
                   uint32_t y_bytes, uint32_t *id)
 {
-    if (!has_done(context, OPENED | LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED | LOADED));
     if (x_bytes != POET_X_BYTES || (y != NULL && y_bytes != POET_Y_BYTES)) {
         return POET_ERROR_SAMPLE;
     }
     if (y != NULL) {
-        POET_TRY(check_labels(y, 1u));
+        POET_TRY(check_targets(y, y_bytes));
     }
+    POET_TRY(check_features(x, x_bytes));
     return poet_ring_append(x, y, context->step != opened(context)->commit.step, id);
 }
 
 int poetfw_label(struct poetfw *context, uint32_t id, const poetfw_target *y, uint32_t y_bytes)
 {
-    if (!has_done(context, OPENED | LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED | LOADED));
     if (y_bytes != POET_Y_BYTES) {
         return POET_ERROR_SAMPLE;
     }
-    POET_TRY(check_labels(y, 1u));
+    POET_TRY(check_targets(y, y_bytes));
     return poet_ring_label(id, y);
 }
 
 int poetfw_ring(const struct poetfw *context, struct poetfw_ring *ring)
 {
-    if (!has_done(context, OPENED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED));
     POET_TRY(poet_ring_settle());
     const struct poet_ring_counts counts = poet_ring_count();
     ring->samples = counts.samples;
@@ -287,7 +345,8 @@ static int damaged_in_ring(uint32_t index, uint32_t *number)
 
 int poetfw_damaged(const struct poetfw *context, uint32_t samples, uint32_t index, uint32_t *number)
 {
-    if (!knows(context, OPENED)) {
+    TAKE();
+    if (!has_done(context, OPENED)) {
         return POET_ERROR_ORDER;
     }
     if (samples == POETFW_RING_SAMPLES) {
@@ -301,9 +360,8 @@ int poetfw_damaged(const struct poetfw *context, uint32_t samples, uint32_t inde
 
 int poetfw_evaluate(struct poetfw *context, uint32_t batch)
 {
-    if (!has_done(context, OPENED | LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED | LOADED));
     if (batch == 0u || batch > poet_evaluations(image_of(context))) {
         return POET_ERROR_ARGUMENT;
     }
@@ -313,20 +371,19 @@ int poetfw_evaluate(struct poetfw *context, uint32_t batch)
 int poetfw_predict(struct poetfw *context, const float *x, uint32_t x_bytes, float *output,
                    uint32_t output_bytes)
 {
-    if (!has_done(context, LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, LOADED));
     if (x_bytes != POET_X_BYTES || output_bytes != POET_OUTPUT_BYTES) {
         return POET_ERROR_SAMPLE;
     }
+    POET_TRY(check_features(x, x_bytes));
     return poet_predict_step(x, output);
 }
 
 int poetfw_task(const struct poetfw *context, struct poetfw_task *task)
 {
-    if (!has_done(context, OPENED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, OPENED));
     const struct poet_image *const image = opened(context);
     task->steps = image->steps;
     task->evaluations = (image->flags & POET_IMAGE_EVALUATE) != 0u ? poet_evaluations(image) : 0u;
@@ -335,9 +392,8 @@ int poetfw_task(const struct poetfw *context, struct poetfw_task *task)
 
 int poetfw_metrics(const struct poetfw *context, struct poetfw_metrics *metrics)
 {
-    if (!has_done(context, LOADED)) {
-        return POET_ERROR_ORDER;
-    }
+    TAKE();
+    POET_TRY(needs(context, LOADED));
     const struct poet_traffic traffic = poet_storage_traffic();
     metrics->step = context->step;
     metrics->loss = *POET_LOSS;
@@ -353,6 +409,14 @@ int poetfw_metrics(const struct poetfw *context, struct poetfw_metrics *metrics)
     return POET_OK;
 }
 
+int poetfw_busy(void)
+{
+    if (is_taken) {
+        return POET_ERROR_BUSY;
+    }
+    return is_in_step() ? POET_ERROR_IN_STEP : POET_OK;
+}
+
 void poetfw_between_ops(void (*call)(void *argument), void *argument)
 {
     hook.call = call;
@@ -362,9 +426,7 @@ void poetfw_between_ops(void (*call)(void *argument), void *argument)
 void poet_between_ops(void)
 {
     if (hook.call != NULL) {
-        hook.is_called = 1;
         hook.call(hook.argument);
-        hook.is_called = 0;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "stages.h"
 
 #include "poet.h"
+#include "poet_math.h"
 
 int poet_end_step(int status)
 {
@@ -13,13 +14,24 @@ int poet_end_step(int status)
     return status;
 }
 
-int poet_train(struct poet_image *image, uint32_t step)
+int poet_begin_step(struct poet_image *image, uint32_t step)
 {
     POET_TRY(poet_settle(image));
     const int capture = step == image->steps && (image->flags & POET_IMAGE_CAPTURE) != 0u;
     poet_slots_begin_step(step, capture);
-    poet_data_select_training(&image->training, image->seed, step - 1u);
-    return poet_end_step(poet_train_step());
+    return poet_data_select_training(&image->training, image->seed, step - 1u);
+}
+
+int poet_continue_step(void)
+{
+    const int status = poet_end_step(poet_train_step());
+    return status != POET_OK || poet_all_finite(POET_LOSS, 1u) ? status : POET_ERROR_DIVERGED;
+}
+
+int poet_train(struct poet_image *image, uint32_t step)
+{
+    POET_TRY(poet_begin_step(image, step));
+    return poet_continue_step();
 }
 
 int poet_save_is_due(const struct poet_image *image, uint32_t step)

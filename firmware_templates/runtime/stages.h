@@ -9,8 +9,11 @@
 #include <stdint.h>
 
 /* Trains step `step` (1-based), the last of which captures where the image asks for it. The loss is in
- * POET_LOSS. */
+ * POET_LOSS. This is done in two parts, the first of which changes no tensor. POET_ERROR_NO_SAMPLES: there are none to train on.
+ * POET_ERROR_DIVERGED: the loss is not finite, so what the step has left is not either. */
 int poet_train(struct poet_image *image, uint32_t step);
+int poet_begin_step(struct poet_image *image, uint32_t step);
+int poet_continue_step(void);
 
 /* Whether it is time to commit (poet_save) what so many steps have come to. */
 int poet_save_is_due(const struct poet_image *image, uint32_t step);

@@ -29,6 +29,11 @@ enum poet_status {
     POET_ERROR_NO_STORAGE = -132,    /* the application gave the library no storage */
     POET_ERROR_RING = -133,          /* training since the last commit draws from the sample whose turn it is to go */
     POET_ERROR_ID = -134,            /* the ring has no such sample, or it has its label */
+    POET_ERROR_BUSY = -135,          /* another call of the library has not returned yet */
+    POET_ERROR_IN_STEP = -136,       /* a training step is begun: end it, or open the storage to give it up */
+    POET_ERROR_NOT_FINITE = -137,    /* a feature or a target is infinite or not a number */
+    POET_ERROR_DIVERGED = -138,      /* the loss or a weight is infinite or not a number: load the last commit, or reset */
+    POET_ERROR_NO_SAMPLES = -139,    /* the storage has no samples to train on, and the ring has none with a label */
 };
 
 /* Returns the negative status from the enclosing function. */

@@ -6,6 +6,7 @@
 #include "bytes.h"
 #include "crc32.h"
 #include "poet.h"
+#include "poet_math.h"
 #include "poet_memory.h"
 #include "ring.h"
 
@@ -37,6 +38,14 @@ static uint32_t record_block(void)
 uint32_t poet_set_blocks(void)
 {
     return (record_block() / SET_ALIGNMENT + 1u) * SET_ALIGNMENT;
+}
+
+int poet_sets_wipe(uint32_t first_block, uint32_t sets)
+{
+    for (uint32_t set = 0u; set < sets; set++) {
+        POET_TRY(poet_storage_wipe(first_block + set * poet_set_blocks() + record_block()));
+    }
+    return POET_OK;
 }
 
 static uint32_t first_block(const struct poet_image *image, uint32_t set)
@@ -285,12 +294,26 @@ int poet_settle(struct poet_image *image)
 }
 #endif
 
+static int are_finite(void)
+{
+    for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
+        const float *const values = (const float *)(const void *)(poet_arena + poet_persistents[i]);
+        if (!poet_all_finite(values, poet_slots[i].bytes / sizeof *values)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 int poet_save(struct poet_image *image, uint32_t step)
 {
     POET_TRY(poet_settle(image));
     struct poet_commit commit = image->commit;
     if (step == commit.step && !has_news(&commit)) {
         return POET_OK;
+    }
+    if (!are_finite()) {
+        return POET_ERROR_DIVERGED;
     }
     commit.set = (commit.set + 1u) % image->sets;
     commit.sequence++;

@@ -23,6 +23,9 @@
 /* Blocks of a set. */
 uint32_t poet_set_blocks(void);
 
+/* Makes so many sets, the first of which begins there, ones that hold no commit. Statuses as poet_storage_wipe's. */
+int poet_sets_wipe(uint32_t first_block, uint32_t sets);
+
 /* Loads the tensors of the last commit that is whole; then image->commit says which it is.
  * POET_ERROR_MIXED: one is of another image. POET_ERROR_COMMIT: none is there. Else how reading the last one ended. */
 int poet_load(struct poet_image *image);
@@ -32,6 +35,7 @@ int poet_load(struct poet_image *image);
 int poet_begin_anew(struct poet_image *image);
 
 /* Commits the tensors as they are after so many steps, unless that has been done.
+ * POET_ERROR_DIVERGED: one has a number that is not finite; nothing is written.
  * POET_ERROR_LOST, _SLOT, _CRC: the storage does not keep them. After any error the last commit still counts,
  * or this one does. */
 int poet_save(struct poet_image *image, uint32_t step);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crc32.h"
 
+#include "unroll.h"
+
 /* TABLE[i]: the CRC register after shifting out the four bits i. */
 static const uint32_t TABLE[16] = {
     0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
@@ -9,7 +11,7 @@ static const uint32_t TABLE[16] = {
 
 static inline uint32_t shift_out(uint32_t crc, int bytes)
 {
-    _Pragma("GCC unroll 8")
+    POET_UNROLL(8)
     for (int i = 0; i < 2 * bytes; i++) {
         crc = crc >> 4 ^ TABLE[crc & 15u];
     }

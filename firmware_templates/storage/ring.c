@@ -78,17 +78,6 @@ static uint32_t seal(uint32_t crc, uint32_t identity, const struct stamp *stamp,
     return crc;
 }
 
-static int is_blank(const uint8_t *trailer)
-{
-    const uint8_t first = trailer[0];
-    for (uint32_t i = 1u; i < POET_SLOT_TRAILER_BYTES; i++) {
-        if (trailer[i] != first) {
-            return 0;
-        }
-    }
-    return first == 0x00u || first == 0xffu;
-}
-
 /* Reads a part; its payload goes nowhere if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole, and POET_ERROR_MIXED if it is
  * another image's. */
 static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *stamp)
@@ -109,7 +98,7 @@ static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *st
     const uint8_t *const trailer = page() + TRAILER_OFFSET;
     stamp->id = poet_get_u32(trailer + 8);
     stamp->event = poet_get_u32(trailer + 12);
-    stamp->is_blank = is_blank(trailer);
+    stamp->is_blank = poet_storage_is_blank(trailer, POET_SLOT_TRAILER_BYTES);
     const uint32_t identity = poet_get_u32(trailer + 4) ^ MAGIC;
     (void)seal(crc, identity, stamp, sealed);
     const int is_whole = memcmp(trailer, sealed, sizeof sealed) == 0 && stamp->event <= MOST_EVENTS;
@@ -219,6 +208,18 @@ int poet_ring_open(uint32_t first_block)
         POET_TRY(find_sample(place));
     }
     find_next();
+    return POET_OK;
+}
+
+int poet_ring_wipe(uint32_t first_block)
+{
+    const uint32_t x_blocks = poet_slot_blocks(POET_X_BYTES);
+    const uint32_t y_blocks = poet_slot_blocks(POET_Y_BYTES);
+    ring.first_block = first_block;
+    for (uint32_t place = 0u; place < POET_RING; place++) {
+        POET_TRY(poet_storage_wipe(x_block(place) + x_blocks - 1u));
+        POET_TRY(poet_storage_wipe(y_block(place) + y_blocks - 1u));
+    }
     return POET_OK;
 }
 

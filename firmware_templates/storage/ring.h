@@ -31,6 +31,9 @@ struct poet_ring_counts {
 /* Blocks of all places. */
 uint32_t poet_ring_blocks(void);
 
+/* Makes the places there ones that hold no sample. Statuses as poet_storage_wipe's. */
+int poet_ring_wipe(uint32_t first_block);
+
 /* Finds the samples that are there, all of which it reads. POET_ERROR_MIXED: one is of another image. Statuses of the storage. */
 int poet_ring_open(uint32_t first_block);
 

@@ -10,20 +10,9 @@
 #include "poet.h"
 #include "poet_memory.h"
 #include "ring.h"
+#include "superblock.h"
 
-#define VERSION 3u
-#define HEADER_BYTES 80u
-#define CRC_OFFSET 84u
 #define CRC_BYTES 4u
-
-#define TABLE_OFFSET 446u
-#define TABLE_ENTRIES 4u
-#define ENTRY_BYTES 16u
-#define TYPE_OFFSET 4u
-#define FIRST_BLOCK_OFFSET 8u
-#define BLOCKS_OFFSET 12u
-#define TYPE_UNUSED 0x00u
-#define TYPE_DATA 0xdau
 
 struct partition {
     uint32_t first_block;
@@ -50,11 +39,6 @@ static POET_CALLED uint8_t *page_buffer(void)
     return poet_arena + POET_PAGE_BUFFER;
 }
 
-static uint32_t blocks_for(uint32_t bytes)
-{
-    return bytes / POET_BLOCK_BYTES + (bytes % POET_BLOCK_BYTES != 0u);
-}
-
 static void get_samples(const uint8_t *bytes, struct poet_samples *samples)
 {
     samples->first_block = poet_get_u32(bytes);
@@ -67,7 +51,7 @@ static int samples_fit(const struct poet_samples *samples, uint32_t blocks)
     if (samples->count == 0u) {
         return 1;
     }
-    return samples->record_blocks == blocks_for(POET_X_BYTES + POET_Y_BYTES + 2u * CRC_BYTES) &&
+    return samples->record_blocks == POET_RECORD_BLOCKS &&
            samples->first_block + (uint64_t)samples->count * samples->record_blocks <= blocks;
 }
 
@@ -100,27 +84,36 @@ static int open_ring(const struct poet_image *image, uint32_t end)
 #endif
 }
 
-static int find_partition(const uint8_t *table, struct partition *partition)
+int poet_storage_has_table(const uint8_t *block)
 {
-    const uint8_t *found = NULL;
-    if (table[510] != 0x55u || table[511] != 0xaau) {
+    return block[POET_SIGNATURE_OFFSET] == 0x55u && block[POET_SIGNATURE_OFFSET + 1u] == 0xaau;
+}
+
+int poet_storage_find_entry(const uint8_t *table, const uint8_t **found)
+{
+    *found = NULL;
+    if (!poet_storage_has_table(table)) {
         return POET_ERROR_NO_PARTITION;
     }
-    for (uint32_t i = 0u; i < TABLE_ENTRIES; i++) {
-        const uint8_t *const entry = table + TABLE_OFFSET + i * ENTRY_BYTES;
-        if (entry[TYPE_OFFSET] == TYPE_UNUSED) {
+    for (uint32_t i = 0u; i < POET_TABLE_ENTRIES; i++) {
+        const uint8_t *const entry = table + POET_TABLE_OFFSET + i * POET_ENTRY_BYTES;
+        if (entry[POET_ENTRY_TYPE] == POET_TYPE_UNUSED) {
             continue;
         }
-        if (entry[TYPE_OFFSET] != TYPE_DATA || found != NULL) {
+        if (entry[POET_ENTRY_TYPE] != POET_TYPE_DATA || *found != NULL) {
             return POET_ERROR_FOREIGN;
         }
-        found = entry;
+        *found = entry;
     }
-    if (found == NULL) {
-        return POET_ERROR_NO_PARTITION;
-    }
-    partition->first_block = poet_get_u32(found + FIRST_BLOCK_OFFSET);
-    partition->blocks = poet_get_u32(found + BLOCKS_OFFSET);
+    return *found != NULL ? POET_OK : POET_ERROR_NO_PARTITION;
+}
+
+static int find_partition(const uint8_t *table, struct partition *partition)
+{
+    const uint8_t *found;
+    POET_TRY(poet_storage_find_entry(table, &found));
+    partition->first_block = poet_get_u32(found + POET_ENTRY_FIRST_BLOCK);
+    partition->blocks = poet_get_u32(found + POET_ENTRY_BLOCKS);
     uint32_t end;
     POET_TRY(poet_hal_storage_blocks(&end));
     if (partition->first_block == 0u || partition->first_block >= end) {
@@ -144,6 +137,31 @@ int poet_storage_answers(void)
     return poet_storage_read_blocks(0u, page_buffer(), 1u);
 }
 
+int poet_storage_wipe(uint32_t block)
+{
+    uint8_t *const page = page_buffer();
+    POET_TRY(poet_storage_read_blocks(block, page, 1u));
+    if (poet_storage_is_blank(page, POET_BLOCK_BYTES)) {
+        return POET_OK;
+    }
+    memset(page, 0, POET_BLOCK_BYTES);
+    POET_TRY(poet_storage_write_blocks(block, page, 1u));
+    memset(page, 0xa5, POET_BLOCK_BYTES);
+    POET_TRY(poet_storage_read_blocks(block, page, 1u));
+    return poet_storage_is_blank(page, POET_BLOCK_BYTES) ? POET_OK : POET_ERROR_LOST;
+}
+
+int poet_storage_is_blank(const uint8_t *bytes, uint32_t count)
+{
+    const uint8_t first = bytes[0];
+    for (uint32_t i = 1u; i < count; i++) {
+        if (bytes[i] != first) {
+            return 0;
+        }
+    }
+    return first == 0x00u || first == 0xffu;
+}
+
 uint32_t poet_storage_identity(void)
 {
     return identity;
@@ -157,13 +175,13 @@ int poet_storage_open(struct poet_image *image)
     POET_TRY(poet_storage_read_blocks(0u, block, 1u));
     POET_TRY(find_partition(block, &partition));
     POET_TRY(poet_storage_read_blocks(partition.first_block, block, 1u));
-    if (memcmp(block, "POETIMG1", 8u) != 0) {
+    if (memcmp(block, POET_IMAGE_MAGIC, 8u) != 0) {
         return POET_ERROR_IMAGE;
     }
-    if (poet_get_u32(block + 8) != VERSION) {
+    if (poet_get_u32(block + 8) != POET_IMAGE_VERSION) {
         return POET_ERROR_VERSION;
     }
-    if (poet_get_u32(block + CRC_OFFSET) != poet_crc32(0u, block, HEADER_BYTES) ||
+    if (poet_get_u32(block + POET_HEADER_CRC_OFFSET) != poet_crc32(0u, block, POET_HEADER_BYTES) ||
         poet_get_u32(block + 16) != POET_BLOCK_BYTES) {
         return POET_ERROR_IMAGE;
     }
@@ -185,7 +203,7 @@ int poet_storage_open(struct poet_image *image)
     if (blocks > partition.blocks) {
         return POET_ERROR_PARTITION_SIZE;
     }
-    if (image->training.count < POET_BATCH || image->evaluation.count % POET_BATCH != 0u ||
+    if ((image->training.count != 0u && image->training.count < POET_BATCH) || image->evaluation.count % POET_BATCH != 0u ||
         !samples_fit(&image->training, blocks) || !samples_fit(&image->evaluation, blocks) ||
         !slots_fit(image, blocks)) {
         return POET_ERROR_IMAGE;

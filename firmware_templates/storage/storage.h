@@ -24,6 +24,9 @@
 
 #include <stdint.h>
 
+/* Blocks of a sample's record: features, target, and a CRC-32 of each. */
+#define POET_RECORD_BLOCKS ((POET_X_BYTES + POET_Y_BYTES + 8u + POET_BLOCK_BYTES - 1u) / POET_BLOCK_BYTES)
+
 enum poet_image_flags {
     POET_IMAGE_CAPTURE = 1,  /* write gradients to their slots in the last step */
     POET_IMAGE_EVALUATE = 2, /* evaluate after training */
@@ -69,6 +72,25 @@ int poet_storage_start(void);
  * POET_ERROR_IMAGE: it is damaged, or describes data that cannot be trained on or does not fit.
  * POET_ERROR_VERSION: it is laid out in another way. POET_ERROR_PLAN: it was made for another plan. */
 int poet_storage_open(struct poet_image *image);
+
+/* Makes the storage one whose image has no samples, but a ring where the plan has one, and no commit. `seed` is that of the
+ * samples' order, and of the image's identity; of sets there are so many.
+ * POET_ERROR_ARGUMENT: fewer than 2 sets. POET_ERROR_PARTITION_END: the storage has not so many blocks.
+ * POET_ERROR_FOREIGN: its first block is the partition table, or the boot sector, of somebody else. Nothing is written then.
+ * POET_ERROR_LOST: it does not keep what is written. After any other error it holds no image, or the one before. */
+int poet_storage_format(uint32_t seed, uint32_t sets);
+
+/* Writes zeros to a block that is not blank, and looks whether they are there. Uses the page buffer. POET_ERROR_LOST: they are not. */
+int poet_storage_wipe(uint32_t block);
+
+/* Whether bytes are as if nothing had ever been written there: all 0x00, or all 0xff. */
+int poet_storage_is_blank(const uint8_t *bytes, uint32_t count);
+
+/* Whether a first block says that it is a partition table, or what boots a computer. */
+int poet_storage_has_table(const uint8_t *block);
+
+/* The entry of the only partition in a table. POET_ERROR_NO_PARTITION: there is none. POET_ERROR_FOREIGN: there are others. */
+int poet_storage_find_entry(const uint8_t *table, const uint8_t **found);
 
 /* The identity of the image that was opened last. */
 uint32_t poet_storage_identity(void);

@@ -132,7 +132,7 @@ def open_project(
             f"{folder} holds a build for {report.board}, not for {board}",
             f"use --board {report.board}, or name another folder with --out",
         )
-    if threads is not None and report.arenas:
+    if threads is not None and report.devices > 1:
         raise ConfigError(
             f"--threads divides the kernels of one device, and {folder} is for several",
             "run it without: each of them has a thread of its own",

@@ -24,7 +24,6 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.export import LONGEST_NAME, ExportFacts, export_library
 from poetfw.firmware.project import RUN_DIR
-from poetfw.memory import WorkersPlan
 from poetfw.ops import Array
 from poetfw.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS
 from poetfw.pipeline import REPORT
@@ -84,10 +83,10 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     report = BuildReport.read(project / REPORT)
     board = board_of(project, report)
     stages = read_stages(project, board.erase_bytes)
-    if not isinstance(stages.training, tuple):
+    if len(stages.training.parts) > 1:
         raise ConfigError(
             f"{project} is for several devices, whose threads are no part of a library"
-            if isinstance(stages.training, WorkersPlan)
+            if stages.training.threads
             else f"{project} is one of several programs, which train together only",
             "build it with --board, and export that",
         )
@@ -101,7 +100,7 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
         title=f"{comment_text(report.model)} on {report.board}, batch {report.batch}",
         plan_id=report.plan_id,
         arena_bytes=stages.memory.arena_bytes,
-        pages=any(s.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT) for s in stages.training),
+        pages=any(s.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT) for s in stages.training.steps),
         classifies=report.classifies,
         weights=settings.weights,
         machine_flags=board.toolchain.machine_flags,

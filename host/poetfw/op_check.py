@@ -26,8 +26,10 @@ class OpChecker:
     that shows that the step as a whole is right, but for rounding.
     """
 
-    def __init__(self, table: TraceTable) -> None:
+    def __init__(self, table: TraceTable, constants: Mapping[str, Array]) -> None:
+        """Nothing is checked yet; `constants` are the values that the firmware holds in flash."""
         self._table = table
+        self._constants = constants
         self._digests: dict[str, bytes] = {}
         self._checked = 0
         self._worst: tuple[float, OpError] | None = None
@@ -67,7 +69,10 @@ class OpChecker:
         graph = self._table.graph
         for traced in ops:
             op, number = traced.op, traced.statement
-            read = (*graph.reads(op), *op.updates)
+            read = [
+                *(name for name in graph.reads(op) if name not in self._constants),
+                *op.updates,
+            ]
             wrote = (*([op.output] if op.output is not None else []), *op.updates)
             before = {name: values[number, name] for name in read}
             after = {name: values[number + 1, name] for name in wrote}
@@ -76,7 +81,8 @@ class OpChecker:
             for name, value in after.items():
                 self._digests[name] = _digest(value)
             self._checked += 1
-            for name, expected, bound in _expected(graph, op, before, batch):
+            known = {**self._constants, **before}
+            for name, expected, bound in _expected(graph, op, known, batch):
                 ratio, error, allowed = largest_error(after[name], expected, bound)
                 found = OpError(
                     op=op.name,

@@ -6,7 +6,7 @@
                                                          ▼
                             ScheduleProblem ──solve──▶ Schedule (an execution plan)
                                                          ▼
-         plan_memory ──▶ MemoryPlan ──lower──▶ views ──render──▶ Project ──PlatformIO──▶ ELF
+         place_parts ──▶ MemoryPlan ──lower──▶ views ──render──▶ Project ──PlatformIO──▶ ELF
 
 Each arrow is one function from immutable values to the next. `plan_build` follows them up to the
 project, in memory; `write_build` puts it on disk; `compile_build` makes the ELFs. `planning/`
@@ -16,21 +16,19 @@ decides what is solved within which budget. Running what was built is in `runnin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from poetfw.boards import Board, load_board
-from poetfw.costs import CostProvider, CostTable, analytic_costs
+from poetfw.boards import Board
+from poetfw.costs import CostProvider, analytic_costs
 from poetfw.devices import build_environments, check_twins, choose_environment, elf_size
 from poetfw.errors import ToolError
 from poetfw.firmware import (
     IMAGE,
-    Lowering,
     Project,
     RunRequest,
-    Slot,
-    assign_slots,
+    constant_values,
     initial_weights,
     render_features,
     render_project,
@@ -40,41 +38,27 @@ from poetfw.firmware import (
 )
 from poetfw.importers import DataSet, load_data
 from poetfw.importers.spectra import Spectra
-from poetfw.limits import Deadline, Work
-from poetfw.loading import loading
+from poetfw.limits import Deadline
+from poetfw.memory import ONLY
 from poetfw.models import Model
 from poetfw.output_file import replace_file
 from poetfw.planning import (
     Build,
     BuildSettings,
     ChosenBy,
-    DevicesBuildSettings,
-    PartnerSchedule,
-    Plan,
-    WorkersSchedule,
-    arena_budget,
-    board_of_devices,
-    boards_of_partners,
-    choose_kernels,
+    Decision,
+    Image,
+    Progress,
+    Searching,
+    boards_of,
     choose_optimizer,
-    derive_program,
-    devices_problem,
+    decide,
+    folders_of,
     held_out_batches,
     load_model,
     lower_plan,
-    make_ring,
-    plan_on_devices,
-    plan_partners,
-    plan_unscheduled,
-    plan_within,
-    read_device,
     report_build,
-    require_fed,
-    require_room,
-    require_room_on,
     schedule_bytes,
-    use_room,
-    watchdog_time_ms,
 )
 from poetfw.report import (
     BuildReport,
@@ -85,12 +69,12 @@ from poetfw.report import (
     stage_files,
 )
 from poetfw.schedule import Tell, tell_nobody
-from poetfw.schedule.devices import DevicesPlan, DevicesProblem, devices_to_json
+from poetfw.schedule.devices import devices_to_json
 from poetfw.schedule.devices.solve import Tell as TellOfDevices
-from poetfw.training import Program
+from poetfw.training import constant_bytes
 
-PARTNERS = "partners.json"
-"""What says of which devices there are projects in a folder, each with a program of its own."""
+PROGRAMS = "partners.json"
+"""Which programs train together that have their projects in the folders beside it."""
 
 REPORT = "build.json"
 """The build report's name in a project."""
@@ -99,12 +83,6 @@ DATA = "data.json"
 """What a project remembers of its data, where it was made from files of images or sounds."""
 
 _OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
-_RENDERING = 2.5
-"""What follows the search takes about so many times as long as what comes before it: most of that
-is to load Python packages, and most of this to load matplotlib and to draw."""
-
-Progress = Callable[[str], None]
-"""Called with what begins now."""
 
 
 def plan_build(
@@ -113,8 +91,9 @@ def plan_build(
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
     tell: Tell = tell_nobody,
+    tell_of_devices: TellOfDevices = lambda phase, cost, bound: None,
 ) -> Build:
-    """Decide everything and render the project. Nothing is written.
+    """Decide everything and render the projects. Nothing is written.
 
     Args:
         settings: what the user wants.
@@ -122,244 +101,89 @@ def plan_build(
         costs: says what every op costs on the board.
         deadline: when to end; None for the settings' time limit from now on.
         tell: is told how the search for a schedule goes on.
+        tell_of_devices: is told of the search for a plan of several devices.
 
     Raises:
-        PoetfwError: the settings, the board, the model or the data are not usable, or no plan
-            exists within the budget and the deadline.
+        PoetfwError: the settings, the boards, the model or the data are not usable, no plan exists
+            within the budget and the deadline, or the one to follow is not legal there.
     """
     deadline = deadline or Deadline(settings.time_limit_s)
     progress("reading board, model and data")
-    board = load_board(settings.board).with_threads(settings.threads)
-    board.require_firmware()
-    settings = settings.on(board)
-    watchdog_ms = watchdog_time_ms(settings, board)
-    check_twins(board)
-    model = load_model(settings)
-    data = load_data(settings.data, model, settings.features)
-    chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
-    program = chosen.program
-    ring = make_ring(settings, model.batch)
-    unlimited = plan_unscheduled(program, board, costs, deadline)
-    deadline.reserve(_RENDERING)
-
-    budget = settings.ram_bytes
-    if budget is None:
-        progress("asking the compiler for the size of static data")
-        with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
-            budget = arena_budget(program, board, unlimited, ring)
-    progress("solving for the schedule")
-    work = Work(settings.work_limit, deadline)
-    plan, minimum = plan_within(
-        program, board, costs, budget, settings, unlimited.evaluation, work, tell
-    )
-    chosen, plan = use_room(chosen, plan, board, costs, budget, settings, work, tell)
-    if chosen.program != program:
-        program = chosen.program
-        unlimited = plan_unscheduled(program, board, costs, deadline)
-    table = costs(program.training, board)
-    if watchdog_ms is not None:
-        require_fed(watchdog_ms, program, board, costs, plan)
-
-    progress("writing the project")
-    slots = assign_slots(program, plan.training.plan, board.erase_bytes)
-    lowering = lower_plan(program, board, plan, slots, ring, settings.slices, watchdog_ms)
-    project = _project(
-        settings, board, model, data, program, table, plan, slots, lowering, chosen.by
-    )
-    return Build(
-        board=board,
-        model=model,
-        data=data,
-        optimizer=choose_optimizer(settings, model),
-        program=program,
-        costs=table,
-        kernels_by=chosen.by[program.training.name],
-        budget_bytes=budget,
-        minimum_budget_bytes=minimum,
-        checkpoint_all=unlimited,
-        plan=plan,
-        plan_id=lowering.view.plan_id,
-        project=project.with_files(
-            draw_pictures(program, plan.training, plan.memory, budget, board)
-        ),
-        time_limited=deadline.decided,
-        timing=deadline.timing(),
-    )
-
-
-def plan_devices_build(
-    settings: BuildSettings,
-    devices: DevicesBuildSettings,
-    progress: Progress,
-    deadline: Deadline | None = None,
-    tell: TellOfDevices = lambda phase, cost, bound: None,
-) -> Build:
-    """The same for several devices of one board, each with an arena of its own.
-
-    Args:
-        settings: what the user wants; the board is the devices'.
-        devices: which devices, and what of them.
-        progress: called with what begins.
-        deadline: when to end; None for the settings' time limit from now on.
-        tell: is told how the search for a plan goes on.
-
-    Raises:
-        PoetfwError: the settings, the devices, the model or the data are not usable, no plan exists
-            within the limits, or the one to follow is not legal there.
-    """
-    deadline = deadline or Deadline(settings.time_limit_s)
-    progress("reading devices, model and data")
-    files = [read_device(path) for path in devices.files]
-    board = board_of_devices(files, devices.files)
-    settings = replace(settings, board=board.label).on(board)
-    model = load_model(settings)
-    data = load_data(settings.data, model, settings.features)
-    program = derive_program(settings, model, deadline)
-    problem = replace(
-        devices_problem(program.training, files, devices.ram_fractions),
-        parallel=devices.parallel,
-        deadline_s=settings.deadline_s,
-    )
-    unlimited = plan_unscheduled(program, board, analytic_costs, deadline)
-    deadline.reserve(_RENDERING)
-    progress("solving for the plan")
-    work = Work(settings.work_limit, deadline)
-    followed = devices.plan_of(problem)
-    plan = plan_on_devices(program, unlimited.evaluation, problem, followed, work, tell)
-    require_room(board, plan.memory)
-
-    progress("writing the project")
-    slots = assign_slots(program, (), board.erase_bytes)
-    build = _on_devices(settings, board, model, data, program, unlimited, plan, slots, deadline)
-    beside = _of_devices(problem, plan.workers.steps)
-    return replace(build, project=build.project.with_files(beside))
-
-
-def _on_devices(
-    settings: BuildSettings,
-    board: Board,
-    model: Model,
-    data: DataSet,
-    program: Program,
-    unlimited: Plan,
-    plan: WorkersSchedule | PartnerSchedule,
-    slots: Sequence[Slot],
-    deadline: Deadline,
-) -> Build:
-    """The build of a program that follows a plan for several devices, or one device's part."""
-    lowering = lower_plan(program, board, plan, slots)
-    return Build(
-        board=board,
-        model=model,
-        data=data,
-        optimizer=choose_optimizer(settings, model),
-        program=program,
-        costs=plan.costs,
-        budget_bytes=plan.limit_bytes,
-        minimum_budget_bytes=plan.memory.arena_bytes,
-        checkpoint_all=unlimited,
-        plan=plan,
-        plan_id=lowering.view.plan_id,
-        project=_project(settings, board, model, data, program, plan.costs, plan, slots, lowering),
-        time_limited=deadline.decided,
-        timing=deadline.timing(),
-    )
-
-
-@dataclass(frozen=True)
-class PartnersBuild:
-    """A build for several devices on boards of their own.
-
-    Attributes:
-        partners: each device's build, by its name.
-        project: what is beside their projects, each of which is in a folder of its name.
-    """
-
-    partners: Mapping[str, Build]
-    project: Project
-
-
-def plan_partners_build(
-    settings: BuildSettings,
-    devices: DevicesBuildSettings,
-    progress: Progress,
-    deadline: Deadline | None = None,
-    tell: TellOfDevices = lambda phase, cost, bound: None,
-) -> PartnersBuild:
-    """The same for devices that share no memory: each has a program, on a board of its own.
-
-    Arguments and errors are those of `plan_devices_build`; boards' defaults are the first device's.
-    """
-    deadline = deadline or Deadline(settings.time_limit_s)
-    progress("reading devices, model and data")
-    files = [read_device(path) for path in devices.files]
-    boards = boards_of_partners(files, devices.files)
+    boards = boards_of(settings)
     first = next(iter(boards.values()))
-    settings = replace(
-        settings, board=first.label, weights_in_flash=False, checkpoint_every=0, ring=0
-    ).on(first)
+    settings = _without_others(settings).on(first)
     for board in boards.values():
         check_twins(board)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
-    program = derive_program(settings, model, deadline)
-    problem = replace(
-        devices_problem(program.training, files, devices.ram_fractions),
-        parallel=devices.parallel,
-        deadline_s=settings.deadline_s,
-    )
-    unlimited = plan_unscheduled(program, first, analytic_costs, deadline)
-    deadline.reserve(_RENDERING)
-    progress("solving for the plan")
-    work = Work(settings.work_limit, deadline)
-    plans = plan_partners(
-        program, unlimited.evaluation, problem, devices.plan_of(problem), work, tell
-    )
-    require_room_on(boards, plans)
-
-    progress("writing the projects")
-    partners = {}
-    for name, plan in plans.items():
-        board = boards[name]
-        slots = slots_of(program, plan.steps, board.erase_bytes)
-        partners[name] = _on_devices(
-            settings, board, model, data, program, unlimited, plan, slots, deadline
-        )
-    part = next(iter(plans.values())).steps
-    listed = {
-        "schema_version": 1,
-        "devices": [{"name": name, "plan_id": b.plan_id} for name, b in partners.items()],
-        "messages": [message._asdict() for message in part.messages(program)],
+    searching = Searching(deadline, progress, costs, tell, tell_of_devices)
+    decided = decide(settings, boards, model, searching)
+    progress("writing the project")
+    images = {
+        name: _image(settings, name, board, model, data, decided) for name, board in boards.items()
     }
-    beside = Project({PARTNERS: json_bytes(listed), **_of_devices(problem, part.steps)})
-    return PartnersBuild(partners, beside)
+    return Build(
+        model=model,
+        data=data,
+        optimizer=choose_optimizer(settings, model),
+        program=decided.program,
+        costs=decided.costs,
+        checkpoint_all=decided.checkpoint_all,
+        plan=decided.plan,
+        images=images,
+        beside=_beside(decided, images),
+        time_limited=deadline.decided,
+        timing=deadline.timing(),
+        kernels_by=decided.kernels_by.get(decided.program.training.name, {}),
+    )
 
 
-def _of_devices(problem: DevicesProblem, steps: DevicesPlan) -> dict[str, bytes]:
-    """What a project for several devices says of them: the problem, and who computes what when."""
-    return {
-        "devices.json": json_bytes(devices_to_json(problem)),
-        **{f"schedule.{kind}": draw_timeline(problem, steps, kind) for kind in ("svg", "png")},
-    }
+def _without_others(settings: BuildSettings) -> BuildSettings:
+    """The settings without those that programs of several devices do not follow."""
+    devices = settings.devices
+    if devices is not None:
+        settings = replace(settings, ring=0, slices=False, watchdog_s=None)
+    if devices is not None and devices.apart:
+        settings = replace(settings, weights_in_flash=False, checkpoint_every=0)
+    return settings
 
 
-def _project(
+def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
+    """Pictures of the plan; of several devices their problem, and which programs there are."""
+    plan, problem, program = decided.plan, decided.problem, decided.program
+    if problem is None:
+        budget_bytes, board = images[ONLY].budget_bytes, images[ONLY].board
+        return Project(draw_pictures(program, plan.training, plan.memory, budget_bytes, board))
+    files = {f"schedule.{k}": draw_timeline(problem, plan.step.steps, k) for k in ("svg", "png")}
+    files["devices.json"] = json_bytes(devices_to_json(problem))
+    if plan.step.apart:
+        listed = {
+            "schema_version": 1,
+            "devices": [{"name": n, "plan_id": image.plan_id} for n, image in images.items()],
+            "messages": [message._asdict() for message in plan.step.messages(program)],
+        }
+        files[PROGRAMS] = json_bytes(listed)
+    return Project(files)
+
+
+def _image(
     settings: BuildSettings,
+    memory: str,
     board: Board,
     model: Model,
     data: DataSet,
-    program: Program,
-    table: CostTable,
-    plan: Plan | WorkersSchedule | PartnerSchedule,
-    slots: Sequence[Slot],
-    lowering: Lowering,
-    kernels_by: Mapping[str, Mapping[str, ChosenBy]] | None = None,
-) -> Project:
-    """The project that follows a plan, with its storage image and its stage files."""
+    decided: Decision,
+) -> Image:
+    """The program of one memory: its project with its storage image and its stage files."""
+    program, plan = decided.program, decided.plan.of(memory)
+    slots = slots_of(program, plan.step, board.erase_bytes)
+    lowering = lower_plan(
+        program, board, plan, slots, decided.ring, settings.slices, decided.watchdog_ms
+    )
     held_out = held_out_batches(data, model)
-    if isinstance(plan, PartnerSchedule) and not plan.evaluates:
+    if not plan.step.evaluates_here:
         held_out = held_out[0][:0], held_out[1][:0]
-    image = write_image(
+    content = write_image(
         program,
         lowering.view.plan_id,
         slots,
@@ -375,31 +199,34 @@ def _project(
         settings.ring,
     )
     if board.storage is not None:
-        board.storage.require_room(len(image))
+        board.storage.require_room(len(content))
     stages = stage_files(
         program,
-        table,
+        decided.costs,
         plan.training,
-        plan.steps,
+        plan.step,
         plan.evaluation.plan,
         plan.memory,
         slots,
         lowering.names,
         board.compute.arithmetic,
+        model.weights,
         model.state_dict,
-        kernels_by or {},
+        decided.kernels_by,
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()
-    return render_project(lowering.view, board, weights).with_files(
+    constants = constant_values(lowering.names, model.weights)
+    project = render_project(lowering.view, board, weights, constants).with_files(
         {
-            IMAGE: image,
+            IMAGE: content,
             "board.toml": board.path.read_bytes(),
             **stages,
             **data_record(data),
             **_features_in_c(data),
         }
     )
+    return Image(board, plan, lowering.view.plan_id, *decided.budgets[memory], project)
 
 
 def data_record(data: DataSet) -> Mapping[str, bytes]:
@@ -415,38 +242,38 @@ def _features_in_c(data: DataSet) -> Mapping[str, bytes]:
     return {} if settings is None else render_features(Spectra(**settings))
 
 
-def write_build(build: Build, folder: Path) -> BuildReport:
-    """Write a build's project as a whole; report what it is.
+def write_build(build: Build, folder: Path) -> dict[str, BuildReport]:
+    """Write a build's projects as a whole; report what each is, by its memory's name.
 
-    Raises:
-        OutputError: the folder is not poetfw's, or cannot be written.
-    """
-    report = report_build(build, folder)
-    write_project(build.project.with_files({REPORT: json_bytes(report.to_json())}), folder)
-    return report
-
-
-def write_partners(build: PartnersBuild, folder: Path) -> dict[str, BuildReport]:
-    """Write the projects of a build for boards of their own; report what each is, by device.
-
-    What is beside them comes first: whoever runs them checks that they are those that it lists.
+    What is beside several comes first: whoever runs them checks that they are those it lists.
 
     Raises:
         OutputError: a folder is not poetfw's, or cannot be written.
     """
-    write_project(build.project, folder)
-    return {name: write_build(each, folder / name) for name, each in build.partners.items()}
+    folders = folders_of(build.images, folder)
+    beside = build.beside.files if build.plan.step.apart else {}
+    if beside:
+        write_project(build.beside, folder)
+    reports = {}
+    for name, image in build.images.items():
+        report = reports[name] = report_build(build, name, folders[name])
+        files = {**image.project.files, **({} if beside else build.beside.files)}
+        files[REPORT] = json_bytes(report.to_json())
+        write_project(Project(files), folders[name])
+    return reports
 
 
-def _overflow(build: Build, error: ToolError) -> ToolError | None:
+def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
     """What to do where the linker had no room in a memory; None where something else failed."""
     found = _OVERFLOWED.search("\n".join(error.said))
     if found is None:
         return None
     measured = ChosenBy.MEASURED in build.kernels_by.values()
+    frozen = constant_bytes(build.program) if found[1].upper() == "FLASH" else 0
     return ToolError(
-        f"the firmware does not fit {build.board.label}: {found[1].lower()} overflows by "
-        f"{int(found[2]):,} B",
+        f"the firmware does not fit {board.label}: {found[1].lower()} overflows by "
+        f"{int(found[2]):,} B"
+        + (f", and frozen weights take {frozen:,} B of it" if frozen else ""),
         *(["build with --costs analytic: faster kernels were chosen, of more code"] * measured),
         "train a smaller network, or choose a scheduler with fewer recomputes",
         said=[line for line in error.said if " region `" in line],
@@ -454,19 +281,40 @@ def _overflow(build: Build, error: ToolError) -> ToolError | None:
 
 
 def compile_build(
-    build: Build, report: BuildReport, folder: Path, toolchain: str = "auto"
-) -> BuildReport:
-    """Compile a written project for the board and its twins; report what came out.
+    build: Build,
+    reports: Mapping[str, BuildReport],
+    folder: Path,
+    toolchain: str = "auto",
+    progress: Progress = lambda text: None,
+) -> dict[str, BuildReport]:
+    """Compile written projects for their boards and the boards' twins; report what came out.
+
+    Args:
+        build: what was written.
+        reports: what was reported of each memory's project.
+        folder: where they are.
+        toolchain: which compiler, as `choose_environment` takes it.
+        progress: called with what begins.
 
     Raises:
         ToolError: the compiler or PlatformIO is missing or fails.
     """
-    board = build.board
+    compiled = {}
+    for name, place in folders_of(reports, folder).items():
+        which = "" if name == ONLY else f" {name!r}"
+        progress(f"compiling{which} with PlatformIO")
+        compiled[name] = _compile(build, build.images[name].board, reports[name], place, toolchain)
+    return compiled
+
+
+def _compile(
+    build: Build, board: Board, report: BuildReport, folder: Path, toolchain: str
+) -> BuildReport:
     itself = choose_environment(board, toolchain)
     try:
         elfs = build_environments(folder, list(dict.fromkeys([itself, *twin_environments(board)])))
     except ToolError as error:
-        raise _overflow(build, error) or error from None
+        raise _overflow(build, board, error) or error from None
     twin = board.twins[0].machine.platformio_env if board.twins else None
     elf = elfs[itself]
     size = elf_size(elf)
@@ -474,7 +322,7 @@ def compile_build(
         report,
         flash_bytes=size.flash_bytes,
         ram_bytes=size.ram_bytes,
-        schedule_bytes=schedule_bytes(build) if isinstance(build.plan, Plan) else None,
+        schedule_bytes=schedule_bytes(build) if len(build.plan.step.parts) == 1 else None,
         elf=str(elf),
         twin_elf=str(elfs[twin]) if twin else None,
     )

@@ -24,9 +24,8 @@ from poetfw.firmware import (
     ring_region,
 )
 from poetfw.firmware.project import RUN_DIR
-from poetfw.memory import PartnerPlan
 from poetfw.option_values import SILENCE_S
-from poetfw.pipeline import Progress
+from poetfw.planning import Progress
 from poetfw.report import Evaluation, RunReport, Verification
 from poetfw.verification import Run, verify
 
@@ -67,7 +66,7 @@ def expect_whole(project: BuiltProject) -> None:
     Raises:
         ConfigError: it is one of several that train together.
     """
-    if isinstance(project.stages.training, PartnerPlan):
+    if project.stages.training.apart:
         raise ConfigError(
             f"{project.folder} holds one of several programs, which train together only",
             f"poetfw run --out {shlex.quote(str(project.folder.parent))}",
@@ -289,7 +288,8 @@ def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
     Raises:
         DeviceError: the device reports of other arenas than there are.
     """
-    names = [arena.device for arena in project.report.arenas]
+    plan = project.stages.training
+    names = [part.device for part in plan.own] if plan.threads else []
     if len(log.arenas) != len(names):
         raise DeviceError(
             f"the device reports {len(log.arenas)} arenas of {len(names)}",

@@ -11,7 +11,30 @@ from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.option_values import DATA, DEFAULT_BATCH, DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from poetfw.boards import Board
+    from poetfw.schedule.devices import DevicesAnswer
+
+
+@dataclass(frozen=True)
+class DevicesSettings:
+    """What a user may set of a build for several devices.
+
+    Attributes:
+        files: one TOML file per device.
+        ram_fractions: per device its RAM, as a fraction of what keeping everything takes; None for
+            the RAM in its file.
+        parallel: True if the devices work at once.
+        followed: an answer to follow instead of searching for one; None for a search.
+        apart: True if each device has a program of its own, on a board of its own.
+    """
+
+    files: tuple[Path, ...]
+    ram_fractions: tuple[float, ...] | None = None
+    parallel: bool = False
+    followed: DevicesAnswer | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -19,7 +42,8 @@ class BuildSettings:
     """What a user may set for a build; None means the model's or the board's default.
 
     Attributes:
-        board: a board's name, or the path of a board's TOML file.
+        board: a board's name, or the path of a board's TOML file; the devices' where there are any.
+        devices: several devices instead of a board's only one; None for that.
         model: a built-in model's name, or the path of an ONNX file.
         data: a built-in data set's name, or the path of a file or folder.
         features: what is calculated of sounds, `mfcc` or `log-mel`; None for MFCCs of sounds.
@@ -93,6 +117,7 @@ class BuildSettings:
     ring_share: int | None = None
     work_limit: float = WORK_LIMIT
     time_limit_s: float = TIME_LIMIT_S
+    devices: DevicesSettings | None = None
 
     @property
     def samples(self) -> int:

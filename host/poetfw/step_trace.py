@@ -12,7 +12,7 @@ from poetfw.execution import BuiltProject
 from poetfw.firmware import IMAGE, statement_numbers, write_project
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.step_ticks import timed_project
-from poetfw.pipeline import Progress
+from poetfw.planning import Progress
 from poetfw.report import StepTrace, TimedStep
 from poetfw.running import RunSettings
 from poetfw.schedule import ExecutionPlan, Step, StepKind
@@ -72,9 +72,9 @@ def expect_one_device(project: BuiltProject) -> ExecutionPlan:
         ConfigError: it is one for several devices.
     """
     plan = project.stages.training
-    if not isinstance(plan, tuple):
+    if len(plan.parts) > 1:
         raise ConfigError("--trace times the steps of one device, and the build is for several")
-    return plan
+    return plan.steps
 
 
 def _steps(project: BuiltProject) -> dict[int, TimedStep]:

@@ -43,16 +43,17 @@ from poetfw.errors import (
 from poetfw.execution import BuiltProject, SlotValues, fresh_image, open_project
 from poetfw.firmware import RunRequest, SlotPurpose, check_image, read_slots
 from poetfw.firmware.project import RUN_DIR
-from poetfw.memory import Message, PartnerPlan
+from poetfw.memory import Message, StepPlan
 from poetfw.on_board import Update, check_board, fetch_trained, prepare_board, write_trained
 from poetfw.ops import Array
-from poetfw.pipeline import PARTNERS, Progress
+from poetfw.pipeline import PROGRAMS
+from poetfw.planning import Progress
 from poetfw.reading import parse_json, read_bytes
 from poetfw.report import PartnerRun, PartnersReport
 from poetfw.running import RunSettings, evaluate_log, make_request, step_time_s
-from poetfw.schedule.devices import DeviceStepKind
+from poetfw.schedule import StepKind
 from poetfw.training import Program
-from poetfw.verification import PartnersRun, verify_partners
+from poetfw.verification import Run, verify
 
 _Result = TypeVar("_Result")
 _CAPTURE = 1
@@ -72,7 +73,7 @@ class Partner:
     """
 
     project: BuiltProject
-    plan: PartnerPlan
+    plan: StepPlan
     messages: tuple[tuple[int, Message], ...]
     port: str | None
 
@@ -118,7 +119,7 @@ class Partners:
 
 def holds_partners(folder: Path) -> bool:
     """Whether a folder is one that `poetfw build --apart` wrote."""
-    return (folder / PARTNERS).is_file()
+    return (folder / PROGRAMS).is_file()
 
 
 def open_partners(
@@ -138,14 +139,14 @@ def open_partners(
         OutputError: a project is missing, not compiled, or of another build than the others.
     """
     try:
-        document = parse_json(read_bytes(folder / PARTNERS))
+        document = parse_json(read_bytes(folder / PROGRAMS))
         plan_ids = {str(each["name"]): str(each["plan_id"]) for each in document["devices"]}
         listed_messages = document["messages"]
         if not plan_ids or any(Path(name).name != name for name in plan_ids):
             raise ValueError("it names no devices")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise OutputError(
-            f"{folder / PARTNERS} is malformed: {error}", "run `poetfw build` again"
+            f"{folder / PROGRAMS} is malformed: {error}", "run `poetfw build` again"
         ) from error
     ports = ports or {}
     if unknown := [name for name in ports if name not in plan_ids]:
@@ -163,11 +164,8 @@ def open_partners(
         plan = project.stages.training
         if (
             project.report.plan_id != plan_ids[name]
-            or not isinstance(plan, PartnerPlan)
-            or (plan.device, plan.devices) != (name, tuple(plan_ids))
-            or not isinstance(first.stages.training, PartnerPlan)
-            or plan.steps != first.stages.training.steps
-            or plan.evaluates != first.stages.training.evaluates
+            or plan.memories != tuple(plan_ids)
+            or plan != first.stages.training.of(name)
             or project.stages.program.to_json() != first.stages.program.to_json()
         ):
             raise _other_build(folder / name)
@@ -291,18 +289,16 @@ def run_partners(
     values = _joined(partners, images)
     verification = None
     if settings.verify:
-        begun = _joined(partners, {n: p.project.image for n, p in partners.each.items()})
-        initial = {name: value for (name, _), value in begun.items()}
-        run = PartnersRun(
+        run = Run(
             partners.evaluator.project,
             request,
             log,
             values,
             settings.timeout_s,
             settings.silence_s,
-            initial,
+            begun=_joined(partners, {n: p.project.image for n, p in partners.each.items()}),
         )
-        verification = verify_partners(run, progress)
+        verification = verify(run, progress)
     kept = evaluate_log(partners.evaluator.project, request.steps, log)
     per_step = [m for m in partners.messages if m.behind is not None]
     return PartnersReport(
@@ -518,12 +514,12 @@ class _Together:
         evaluator = self._partners.evaluator
 
         def evaluate(name: str, desk: Desk) -> tuple[float, ...]:
-            batches = evaluator.project.evaluations if name == evaluator.plan.device else 0
+            batches = evaluator.project.evaluations if name == evaluator.plan.here else 0
             return tuple(
                 check_finite("metric", desk.evaluate(batch + 1)) for batch in range(batches)
             )
 
-        return self.on_each(evaluate)[evaluator.plan.device]
+        return self.on_each(evaluate)[evaluator.plan.here]
 
 
 # What it came to -------------------------------------------------------------------------------
@@ -535,7 +531,7 @@ def _updaters(partners: Partners) -> Mapping[str, str]:
     return {
         name: step.device
         for step in partners.evaluator.plan.steps
-        if step.kind is DeviceStepKind.COMPUTE
+        if step.kind is StepKind.COMPUTE
         for name in ops[step.node].updates
     }
 
@@ -550,7 +546,7 @@ def _joined(partners: Partners, images: Mapping[str, Path]) -> SlotValues:
     program = partners.program
     own = {  # each of which only one device knows, although all have room for it
         program.loss.name: updaters[program.loss.name],
-        program.metric.name: partners.evaluator.plan.device,
+        program.metric.name: partners.evaluator.plan.here,
     }
     joined: dict[tuple[str, SlotPurpose], Array] = {}
     said_by: dict[tuple[str, SlotPurpose], str] = {}
@@ -580,6 +576,7 @@ def _report(
 ) -> PartnerRun:
     partner = partners.each[name]
     project, plan = partner.project, partner.plan
+    (arena,) = (part.arena for part in plan.own)
     sent = [m for _, m in partner.of_a_step if m.source == name]
     ticks = sum(each.ticks for each in trained)
     emulated = summary.tick_unit == "instructions"  # which only emulators count
@@ -590,11 +587,11 @@ def _report(
         port=partner.port,
         emulator=project.twin.name if partner.port is None else None,
         emulated=emulated,
-        computed=sum(s.kind is DeviceStepKind.COMPUTE and s.device == name for s in plan.steps),
+        computed=sum(s.kind is StepKind.COMPUTE and s.device == name for s in plan.steps),
         sent_bytes=sum(map(partners.size_bytes, sent)),
-        arena_bytes=plan.arena.size_bytes,
-        high_water_bytes=max(0, summary.high_water_bytes - plan.arena.offset),
-        resident_bytes=plan.arena.offset,
+        arena_bytes=arena.size_bytes,
+        high_water_bytes=max(0, summary.high_water_bytes - arena.offset),
+        resident_bytes=arena.offset,
         stack_high_water_bytes=summary.stack_high_water_bytes,
         ticks=ticks,
         tick_unit=summary.tick_unit,

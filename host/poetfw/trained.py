@@ -16,7 +16,6 @@ from poetfw.errors import ConfigError, DataError, ToolError
 from poetfw.execution import BuiltProject
 from poetfw.firmware import IMAGE, read_committed
 from poetfw.firmware.project import RUN_DIR
-from poetfw.memory import PartnerPlan
 from poetfw.models import StateEntry
 from poetfw.weight_files import Arrays, npz_bytes, safetensors_bytes
 
@@ -29,7 +28,7 @@ def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
     others = {program.loss.name, program.metric.name, *program.optimizer_states}
     return tuple(
         StateEntry(tensor.name, tensor.name, tensor.shape)
-        for tensor in program.persistent
+        for tensor in (*program.persistent, *program.constants)
         if tensor.name not in others
     )
 
@@ -46,8 +45,7 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
         DataError: there was no run.
         DeviceError: the image is not one of the project, or is damaged.
     """
-    part = project.stages.training
-    if isinstance(part, PartnerPlan) and part.device != part.evaluates:
+    if not project.stages.training.evaluates_here:
         raise ConfigError(
             f"{project.folder} holds one of several programs, which need not have all weights",
             f"name the folder of all: --out {shlex.quote(str(project.folder.parent))}",
@@ -59,7 +57,8 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
             "run what was built: `poetfw run`",
             "or name an image: --image",
         )
-    values = read_committed(image, project.stages.slots, project.tensors)
+    stages = project.stages
+    values = read_committed(image, stages.slots, project.tensors) | dict(stages.constants)
     return {e.name: e.of(values[e.tensor]) for e in state_entries(project)}
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from poetfw.firmware import (
     TraceTable,
     append_request,
     assign_slots,
+    constant_values,
     image_blocks,
     read_samples,
     read_slots,
@@ -54,12 +56,10 @@ from poetfw.firmware import (
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.trace import Key
 from poetfw.ir import Role
-from poetfw.memory import PartnerPlan
 from poetfw.op_check import OpChecker
 from poetfw.ops import Array
-from poetfw.pipeline import Progress
-from poetfw.planning import lower_plan, plan_unscheduled
-from poetfw.report import OpChecks, PartnersVerification, Verification
+from poetfw.planning import Progress, lower_plan, plan_unscheduled
+from poetfw.report import OpChecks, Verification
 from poetfw.training import Reference
 
 LOSS_BOUND = 1e-5
@@ -90,6 +90,8 @@ class Run:
         values: what it left in its slots.
         timeout_s: seconds that each further run may take.
         silence_s: seconds that it may say nothing.
+        begun: what all programs had in their slots before the first step; None for what is in the
+            project's image.
     """
 
     project: BuiltProject
@@ -98,11 +100,15 @@ class Run:
     values: SlotValues
     timeout_s: float
     silence_s: float
+    begun: SlotValues | None = None
 
     @cached_property
     def initial(self) -> Mapping[str, Array]:
         """The persistent tensors before the first step."""
-        values = read_slots(self.project.image, self.project.stages.slots, self.project.tensors)
+        values = self.begun
+        if values is None:
+            project = self.project
+            values = read_slots(project.image, project.stages.slots, project.tensors)
         return {name: value for (name, _), value in values.items()}
 
     @cached_property
@@ -118,6 +124,11 @@ class Run:
     def _samples(self) -> Samples:
         return read_samples(self.project.image, self.project.stages.program)
 
+    def reference(self, state: Mapping[str, Array]) -> Reference:
+        """The reference in float64, from these values of the persistent tensors."""
+        stages = self.project.stages
+        return Reference(stages.program, {**stages.constants, **state}, np.float64)
+
     def batch(self, step: int) -> tuple[Array, Array]:
         """Features and targets of a training step, counted from 1."""
         (x, y), (damaged, _) = self._samples.training, self._samples.damaged
@@ -127,7 +138,7 @@ class Run:
 
 
 def verify(run: Run, progress: Progress) -> Verification:
-    """Verify a run.
+    """Verify a run. Ops are not checked where several programs have them.
 
     Args:
         run: what ran, and what it left.
@@ -143,9 +154,37 @@ def verify(run: Run, progress: Progress) -> Verification:
     same_bits = log.losses == run.log.losses and _same(run.state, unscheduled)
     progress("calculating the reference in float64")
     errors = compare(run)
+    checked = _Checked()
+    if not run.project.stages.training.apart:
+        checked = _check_ops(run, errors, progress)
+    missed = (*_missed_bits(same_bits), *checked.missed)
+    return Verification(
+        ok=not missed,
+        missed=missed,
+        max_rel_error_loss=errors.loss,
+        max_rel_error_gradients=errors.gradients,
+        max_rel_error_weights=errors.weights,
+        bit_identical_to_unscheduled=same_bits,
+        bit_identical_to_traced=checked.same_bits,
+        ops=checked.ops,
+        examined_steps=checked.examined_steps,
+    )
+
+
+class _Checked(NamedTuple):
+    """What a traced run showed; see `Verification`. By default there was none."""
+
+    missed: tuple[str, ...] = ()
+    same_bits: bool | None = None
+    ops: OpChecks | None = None
+    examined_steps: tuple[int, ...] | None = None
+
+
+def _check_ops(run: Run, errors: Errors, progress: Progress) -> _Checked:
+    """Check each op of the last step, and of others where the reference disagrees."""
     progress("building the traced run")
     with traced(run) as trace:
-        checker = OpChecker(trace.table)
+        checker = OpChecker(trace.table, run.project.stages.constants)
         steps = run.request.steps
         check_step(run, trace, checker, steps, None, run.state, progress)
         examined = None
@@ -165,58 +204,12 @@ def verify(run: Run, progress: Progress) -> Verification:
                 check_step(run, trace, checker, step, states[step], after, progress)
         same_as_traced = trace.same_bits
     ops = checker.findings
-    missed = [
-        *_missed_bits(same_bits, same_as_traced, first_state_is_right),
+    missed = (
+        *_missed_while_traced(same_as_traced, first_state_is_right),
         *_missed_ops(ops),
         *([] if errors.within_bounds or examined is not None else _missed_errors(errors)),
-    ]
-    return Verification(
-        ok=not missed,
-        missed=tuple(missed),
-        max_rel_error_loss=errors.loss,
-        max_rel_error_gradients=errors.gradients,
-        max_rel_error_weights=errors.weights,
-        bit_identical_to_unscheduled=same_bits,
-        bit_identical_to_traced=same_as_traced,
-        ops=ops,
-        examined_steps=None if examined is None else tuple(examined),
     )
-
-
-@dataclass(frozen=True)
-class PartnersRun(Run):
-    """A run of several programs together; its project is that of the one that evaluates.
-
-    Attributes:
-        begun: the persistent tensors of all of them before the first step.
-    """
-
-    begun: Mapping[str, Array]
-
-    @cached_property
-    def initial(self) -> Mapping[str, Array]:
-        """The persistent tensors before the first step."""
-        return self.begun
-
-
-def verify_partners(run: PartnersRun, progress: Progress) -> PartnersVerification:
-    """Compare a run of several programs with that of one, on one device that keeps everything.
-
-    Raises:
-        DeviceError: the further run hangs, faults or reports an error.
-        OutputError: a source of the project is missing.
-        ToolError: the project's sources do not compile.
-    """
-    progress("building and running one program that keeps everything")
-    log, unscheduled = run_unscheduled(run)
-    progress("calculating the reference in float64")
-    errors = compare(run)
-    return PartnersVerification(
-        ok=log.losses == run.log.losses and _same(run.state, unscheduled),
-        max_rel_error_loss=errors.loss,
-        max_rel_error_gradients=errors.gradients,
-        max_rel_error_weights=errors.weights,
-    )
+    return _Checked(missed, same_as_traced, ops, None if examined is None else tuple(examined))
 
 
 # The schedule ----------------------------------------------------------------------------------
@@ -250,7 +243,9 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         for path, content in read_sources(project.folder).items()
         if path.startswith(_SHARED_SOURCES)
     }
-    rendered = render_project(lowering.view, board).with_files({**sources, IMAGE: image})
+    constants = constant_values(lowering.names, project.stages.constants)
+    rendered = render_project(lowering.view, board, constants=constants)
+    rendered = rendered.with_files({**sources, IMAGE: image})
     folder = project.folder / RUN_DIR / "unscheduled"
     write_project(rendered, folder)
     elf = build_environments(folder, [environment])[environment]
@@ -345,7 +340,6 @@ def traced(run: Run) -> Iterator[Trace]:
     """Build the traced copy of a project; what it recorded is deleted at the end."""
     project, stages = run.project, run.project.stages
     board, environment = with_reference_ram(project)
-    assert not isinstance(stages.training, PartnerPlan)
     table = TraceTable.of(stages.program.training, stages.training, stages.memory)
     block = image_blocks(project.image)
     folder = project.folder / RUN_DIR / "traced"
@@ -399,7 +393,7 @@ class Errors:
 
 def compare(run: Run) -> Errors:
     """Train as the device did, in float64 from the initial weights, and compare."""
-    reference = Reference(run.project.stages.program, run.initial, np.float64)
+    reference = run.reference(run.initial)
     losses = [reference.step(*run.batch(step)) for step in range(1, run.request.steps + 1)]
     gradients = {
         name: value
@@ -413,7 +407,7 @@ def compare_step(
     run: Run, step: int, before: Mapping[str, Array], after: Mapping[str, Array]
 ) -> Errors:
     """Train one step as the device did, in float64 from the state it had, and compare."""
-    reference = Reference(run.project.stages.program, before, np.float64)
+    reference = run.reference(before)
     loss = reference.step(*run.batch(step))
     return _errors(run, [(run.log.losses[step - 1], loss)], {}, after, reference)
 
@@ -460,9 +454,10 @@ def relative_error(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> fl
 
 def verdict(verification: Verification) -> DeviceError:
     """The error of a run that missed something: what, and what to try."""
-    found = verification.ops.first_beyond
+    found = None if verification.ops is None else verification.ops.first_beyond
+    other_sources = verification.bit_identical_to_traced is False
     hints = []
-    if not verification.bit_identical_to_traced:
+    if other_sources:
         hints.append("compile what is in the folder: `pio run`; or build again: `poetfw build`")
     if found is not None:
         hints += [
@@ -471,7 +466,7 @@ def verdict(verification: Verification) -> DeviceError:
             "if the kernel is meant to round differently, its `error_bounds` must say so "
             "(docs/adding-an-operator.md)",
         ]
-    elif verification.bit_identical_to_traced:
+    elif not other_sources:
         hints.append("build again with `poetfw build`, and run once more")
         hints.append(
             "if it happens again, it is a bug in poetfw: please report the project's folder"
@@ -483,9 +478,12 @@ def _all_right(ops: OpChecks) -> bool:
     return ops.first_beyond is None and ops.first_altered is None
 
 
-def _missed_bits(unscheduled: bool, traced: bool, first_state: bool) -> Iterator[str]:
+def _missed_bits(unscheduled: bool) -> Iterator[str]:
     if not unscheduled:
         yield "the same kernels without the schedule trained to other bits"
+
+
+def _missed_while_traced(traced: bool, first_state: bool) -> Iterator[str]:
     if not traced:
         yield (
             "the sources in the project's folder do not train to the bits of the firmware that "

@@ -61,7 +61,13 @@ def test_the_page_tells_of_both_exporters():
     assert Counter("dynamo=False" in arguments for arguments in TABLE) == {True: 4, False: 3}
 
 
-@pytest.mark.parametrize("arguments", TABLE)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(arguments, marks=() if "dynamo=False" in arguments else pytest.mark.slow)
+        for arguments in TABLE
+    ],
+)
 def test_an_exporter_does_what_the_page_says(tmp_path: Path, arguments: str):
     path = export(tmp_path / "net.onnx", arguments, training=True)
     assert fates(path) == TABLE[arguments]

@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -42,12 +43,24 @@ needs_qemu = pytest.mark.skipif(
 )
 
 
+_FOR_THE_LINKER = ("-shared", "-nostdlib", "-T", "-l", "-Wl,")
+
+
 def compile_c(
     out: Path, sources: list[Path], includes: list[Path], *flags: str, compiler: str = "gcc"
 ) -> Path:
-    """Compile and link; the compiler's message is among the failed test's output."""
-    command = [compiler, *C_FLAGS, *(f"-I{p}" for p in includes), *map(str, sources)]
-    subprocess.run([*command, *flags, "-o", str(out)], check=True, timeout=120)
+    """Compile one file at a time, as ccache keeps them, and link.
+
+    The compiler's message is among the failed test's output.
+    """
+    command = [compiler, *C_FLAGS, *(f"-I{p}" for p in includes)]
+    to_compile = [flag for flag in flags if not flag.startswith(_FOR_THE_LINKER)]
+    objects = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))
+    compiled = [str(objects / f"{number}.o") for number, _ in enumerate(sources)]
+    for source, target in zip(sources, compiled, strict=True):
+        parts = [*command, *to_compile, "-c", str(source), "-o", target]
+        subprocess.run(parts, check=True, timeout=120)
+    subprocess.run([*command, *compiled, *flags, "-o", str(out)], check=True, timeout=120)
     return out
 
 
@@ -111,7 +124,7 @@ def compile_sample(
         *(TEMPLATES / "hal" / family for family in families),
         *([TEMPLATES / "hal/cortex_m"] if bare_metal else []),
     ]
-    sources = [f for d in folders for f in sorted(d.glob("*.c")) if f.name not in left_out]
+    sources = [f for d in folders for f in sorted(d.glob("*.[cS]")) if f.name not in left_out]
     includes = [*folders, TEMPLATES / "hal"]
     if not bare_metal:
         return compile_c(out, sources, includes, *flags, compiler=hosted_compiler)

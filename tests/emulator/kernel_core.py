@@ -198,12 +198,14 @@ class _Place:
 
 def _link(build: Build, folder: Path, elf: Path) -> None:
     """Compile all kernels and what they call."""
-    kernels = (path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith("dot"))
+    kernels = (path for path in sorted(KERNELS.glob("*.[cS]")) if not path.name.startswith("dot"))
+    dot = build.dot.removesuffix(".c")
     runtime = ("poet_math", "poet_memory", *(() if build.fpu else ("soft_float",)))
     sources = [
         *kernels,
-        KERNELS / build.dot,
-        *(TEMPLATES / "runtime" / f"{name}.c" for name in runtime),
+        *KERNELS.glob(f"{dot}.c"),
+        *KERNELS.glob(f"{dot}_asm.S"),
+        *(path for name in runtime for path in (TEMPLATES / "runtime").glob(f"{name}*.[cS]")),
     ]
     told = dict.fromkeys(DIVISORS, 1)
     told |= dict.fromkeys((name for name in DIVISORS if "CONV2D" in name), build.divisor)

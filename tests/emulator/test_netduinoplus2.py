@@ -34,7 +34,7 @@ def compile_twin(out: Path, *flags: str) -> Path:
         *(SAMPLE / "src/generated", TEMPLATES / "runtime", TEMPLATES / "storage"),
         *(HAL / family for family in ("cortex_m", "netduinoplus2", "stm32f405", "mps2")),
     ]
-    sources = [file for folder in folders[:5] for file in sorted(folder.glob("*.c"))]
+    sources = [file for folder in folders[:5] for file in sorted(folder.glob("*.[cS]"))]
     sources = [file for file in sources if file.name not in ("sd.c", "sd_storage.c")]
     used = [HAL / "stm32f405/usart.c", HAL / "mps2/guard.c", HAL / "mps2/storage.c"]
     sizes = {"ram_bytes": RAM_BYTES, "flash_bytes": FLASH_BYTES, "stack_bytes": 4096}

@@ -18,8 +18,8 @@ from poetfw.firmware import GENERATED
 from poetfw.firmware.library import HEADER, statuses
 from poetfw.firmware.project import template_environment
 from poetfw.firmware.views import Define
-from poetfw.pipeline import plan_build, plan_devices_build, plan_partners_build
-from poetfw.planning import BuildSettings, DevicesBuildSettings
+from poetfw.pipeline import plan_build
+from poetfw.planning import BuildSettings, DevicesSettings
 from poetfw.schedule.devices import DevicesAnswer
 from unit.workers.device_plans import PAIR, any_plan, case_of
 
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 Files = Mapping[str, bytes]
 
 
-def on_one_device(settings: BuildSettings) -> Files:
+def written(settings: BuildSettings) -> Files:
     return plan_build(settings, progress=lambda text: None).project.files
 
 
@@ -37,28 +37,20 @@ def on_two(**settings: bool) -> Files:
     case = case_of("mlp")
     plan = any_plan(case.problem, 6)
     answer = DevicesAnswer(plan, case.problem.tensor_bytes)
-    several = DevicesBuildSettings(PAIR, followed=answer, **settings)
-    one = BuildSettings(board="", model="mlp", batch=4)
-    if not several.apart:
-        return plan_devices_build(one, several, progress=lambda text: None).project.files
-    built = plan_partners_build(one, several, progress=lambda text: None)
-    return {
-        f"{name}/{path}": content
-        for name, build in built.partners.items()
-        for path, content in build.project.files.items()
-    }
+    devices = DevicesSettings(PAIR, followed=answer, **settings)
+    return written(BuildSettings(board="", model="mlp", batch=4, devices=devices))
 
 
 PROJECTS: dict[str, Callable[[], Files]] = {
-    "mlp-keep-everything": lambda: on_one_device(
+    "mlp-keep-everything": lambda: written(
         BuildSettings(
             board="nrf52840", model="mlp", batch=4, ram_bytes=200_000, scheduler="checkpoint-all"
         )
     ),
-    "digits-cnn-paged": lambda: on_one_device(
+    "digits-cnn-paged": lambda: written(
         BuildSettings(board="nrf52840", batch=4, ram_bytes=48_000, scheduler="poet-remat-off")
     ),
-    "mlp-paged-and-recomputed": lambda: on_one_device(
+    "mlp-paged-and-recomputed": lambda: written(
         BuildSettings(board="nrf52840", model="mlp", batch=4, ram_bytes=55_300, work_limit=0.5)
     ),
     "mlp-threads-in-turn": on_two,

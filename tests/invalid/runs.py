@@ -372,7 +372,22 @@ CASES = (
         "plan of unknown ops",
         1,
         ("a stage file is missing or malformed",),
-        changed("plan.json", put("training", 0, value={"step": "page_out", "node": "nobody"})),
+        changed(
+            "plan.json",
+            put("training", 0, value={"step": "page_out", "node": "nobody", "device": ""}),
+        ),
+    ),
+    run(
+        "plan of an older poetfw",
+        1,
+        ("plan.json has schema_version 1: expected 2", "run `poetfw build` again"),
+        changed("plan.json", put("schema_version", value=1)),
+    ),
+    run(
+        "build report of an older poetfw",
+        1,
+        ("build.json is not what `poetfw build` wrote: at schema_version", "`poetfw build` again"),
+        changed("build.json", put("schema_version", value=1)),
     ),
     run(
         "slots that do not fit the plan",

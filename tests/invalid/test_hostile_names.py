@@ -49,6 +49,7 @@ def test_node_names_never_reach_the_code(
         assert json.dumps(name, ensure_ascii=False)[1:-1] in originals
 
 
+@pytest.mark.slow
 def test_hostile_names_compile_and_train_in_a_hostile_folder(
     sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,7 +101,7 @@ def test_while_placing_what_is_known_is_kept(sandbox: Sandbox, bank: str) -> Non
     assert (sandbox.work / "placed.csv").read_text().count("\n") == 301
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.7])
+@pytest.mark.parametrize("delay_s", [0.0, pytest.param(0.7, marks=pytest.mark.slow)])
 def test_while_compiling(
     sandbox: Sandbox, delay_s: float, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,7 +30,7 @@ from poetfw.firmware import (
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.planning import plan_unscheduled
-from poetfw.planning.plans import Plan, lower_plan, place_plan
+from poetfw.planning.plans import lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import StepKind, solve
 from poetfw.training import Program, Sgd, make_program
@@ -99,11 +99,9 @@ def project(board_name: str, ring: Ring | None = None, slices: bool = False) -> 
     )
     training = solve(problem, "poet-remat-off")
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
-    memory = place_plan(program, training, unlimited.evaluation, None)
+    plan = place_plan(program, training, unlimited.evaluation)
     slots = assign_slots(program, training.plan)
-    lowering = lower_plan(
-        program, board, Plan(training, unlimited.evaluation, memory), slots, ring, slices
-    )
+    lowering = lower_plan(program, board, plan, slots, ring, slices)
     files = render_project(lowering.view, board).files
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")

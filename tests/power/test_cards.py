@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cards that one image was not wholly written to, over an older one; and cards that rot.
+"""Cards that one image was not wholly written to, over an older one; that rot; or are blank.
 
 `dd` writes a card from its first block on. Where it writes large blocks and the card is pulled
 out, any of them may have reached it.
@@ -7,6 +7,7 @@ out, any of them may have reached it.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from network import (
     BATCH,
     CLASSES,
     HELD_OUT,
+    SIDE,
     STEPS_PER_EPOCH,
     TRAINING,
     Harness,
@@ -28,10 +30,20 @@ from network import (
 
 from emulator.firmware_tools import BLOCK
 from poetfw.errors import MixedImagesError
-from poetfw.firmware import PARTITION_BLOCK, Ring, RunRequest, read_committed, write_image
+from poetfw.firmware import (
+    PARTITION_BLOCK,
+    Ring,
+    RunRequest,
+    read_commit,
+    read_committed,
+    read_ring,
+    ring_region,
+    write_image,
+)
 
 STEPS = 2 * STEPS_PER_EPOCH
 MIXED = "@error status=-29 "
+NOT_FINITE, NO_SAMPLES = -137, -139
 SUPERBLOCK = PARTITION_BLOCK * BLOCK
 
 
@@ -255,3 +267,59 @@ def test_a_rotten_sample_of_the_ring_is_drawn_no_more(ring_library: Path, tmp_pa
         restarted = Harness(ring_library, bytes(rotten))
         assert [restarted.batch(step, 5, TRAINING) for step in range(STEPS)] == now
         assert running.damaged_in_ring() == restarted.damaged_in_ring() == [0]
+
+
+# Cards that the device formats itself -----------------------------------------------------------
+
+
+class Device:
+    """A device whose application begins by itself, and its calls."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.harness, self.net = harness, (ctypes.c_uint32 * 22)()
+
+    def do(self, call: str, *arguments: object) -> int:
+        return self.harness.call(f"poetfw_{call}", self.net, *arguments)
+
+    def append(self, number: int, value: float = 0.0) -> int:
+        x = np.random.default_rng(number).normal(size=SIDE * SIDE).astype("f4")
+        x[3] += np.float32(value)
+        y, name = (ctypes.c_int32 * 1)(number % CLASSES), ctypes.c_uint32()
+        given = (ctypes.c_void_p(x.ctypes.data), x.nbytes, y, 4, ctypes.byref(name))
+        return self.do("append", *given)
+
+    @property
+    def loss(self) -> bytes:
+        metrics = (ctypes.c_uint32 * 10)()
+        assert self.do("metrics", metrics) == 0
+        return bytes(metrics)[4:8]
+
+
+def test_all_of_a_batch_comes_from_the_ring_where_the_card_has_none(
+    ring_library: Path, tmp_path: Path
+) -> None:
+    """And goes on after a cut as it would have gone on, though a new start knows no more of it."""
+    made = project("nrf52840", RING)
+    content = image(made, 2)
+    device = Device(Harness(ring_library, content))
+    assert device.do("open") == device.do("load") == 0
+    device.harness.replace(bytes(len(content)))
+    assert device.do("format", 3, 2) == 0
+    assert device.do("train") == NO_SAMPLES
+    assert [device.append(number) for number in range(BATCH + 1)] == [0] * (BATCH + 1)
+    assert device.append(7, np.nan) == device.append(8, np.inf) == NOT_FINITE
+    assert device.do("train") == NO_SAMPLES  # none that the last commit knew
+    assert device.do("save") == device.do("train") == device.do("save") == 0
+    again = Device(Harness(ring_library, content))
+    again.harness.replace(device.harness.storage)
+    assert again.do("open") == again.do("load") == 0
+    for _ in range(3):
+        assert device.do("train") == again.do("train") == 0
+        assert device.loss == again.loss
+    path = tmp_path / "card.img"
+    path.write_bytes(device.harness.storage)
+    assert read_commit(path, made.slots).step == STEPS + 1  # what was loaded stays
+    content = path.read_bytes()
+    region = ring_region(path, made.slots, made.program)
+    samples = read_ring(region, lambda block: content[block * BLOCK :][:BLOCK])
+    assert len(samples.ids) == BATCH + 1

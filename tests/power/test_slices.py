@@ -13,7 +13,7 @@ from network import Harness, Project, compile_harness, project
 from poetfw.firmware import LIBRARY, read_commit, read_committed
 
 STEPS = 4
-AGAIN, ORDER = 1, -128
+AGAIN, ORDER, IN_STEP = 1, -128, -136
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +64,11 @@ def test_in_the_middle_of_a_step_only_going_on_or_giving_up_is_possible(
     harness, net = begun
     assert harness.call("poetfw_train_some", net, 3) == AGAIN
     for call in ("load", "save", "train", "reset"):
-        assert harness.call(f"poetfw_{call}", net) == ORDER, call
-    assert harness.call("poetfw_evaluate", net, 1) == ORDER
-    assert harness.call("poetfw_open", net) == 0
+        assert harness.call(f"poetfw_{call}", net) == IN_STEP, call
+    assert harness.call("poetfw_evaluate", net, 1) == IN_STEP
+    assert harness.call("poetfw_predict", net, None, 0, None, 0) == IN_STEP
+    assert harness.call("poetfw_format", net, 1, 2) == harness.call("poetfw_busy") == IN_STEP
+    assert harness.call("poetfw_open", net) == harness.call("poetfw_busy") == 0
     assert harness.call("poetfw_train_some", net, 1) == ORDER  # nothing is loaded
     assert harness.call("poetfw_load", net) == 0
     assert harness.call("poetfw_train_some", net, 0) == 0

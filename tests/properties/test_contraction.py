@@ -59,7 +59,7 @@ def least(compact: Compact) -> Solution:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], quick=60, size=10))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], 10))
 def test_the_whole_is_between_its_relaxation_and_its_restriction(
     numbers: range, share: float, record_property: Record
 ) -> None:
@@ -99,7 +99,7 @@ def test_more_ram_is_never_worse(number: int, share: float) -> None:
     assert math.isfinite(energies[0])
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[1_000:1_200], quick=20, size=10))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[1_000:1_200], 10))
 def test_contracting_first_changes_no_optimum(numbers: range, record_property: Record) -> None:
     for number in numbers:
         problem = with_activations(replace(random_graph(number), deadline_s=None), number)

@@ -149,7 +149,7 @@ def problem_of(number: int) -> tuple[ScheduleProblem, Timing, dict[str, object]]
     return problem, Timing.DEVICE, how
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_000], quick=100, size=20))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_000], 8))
 def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> None:
     found = [0, 0]
     for number in numbers:
@@ -177,7 +177,7 @@ def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> 
     record_property("slot cuts", found[1])
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[7_100:8_300], quick=60, size=20))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[7_100:8_300], 8))
 def test_outlines_and_what_they_use_take_no_plan_away(
     numbers: range, record_property: Record
 ) -> None:
@@ -247,7 +247,7 @@ def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
     return [x.cut(residency) for of in lineages for x in blocks.in_stages(of, residency)]
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], quick=20, size=20))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], 4))
 def test_free_stages_and_windows_give_cuts_that_hold(
     numbers: range, record_property: Record
 ) -> None:
@@ -323,7 +323,7 @@ def in_blocks(blocks: Blocks, compact: Compact, values: Vector) -> Vector:
     return solution
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[2_000:3_500], quick=60, size=20))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[2_000:3_500], 8))
 def test_blocks_are_never_above_what_they_relax(numbers: range, record_property: Record) -> None:
     found, translated = [0, 0], 0
     for number in numbers:
@@ -360,6 +360,7 @@ def test_blocks_are_never_above_what_they_relax(numbers: range, record_property:
     record_property(CHECKED, list(numbers))
 
 
+@pytest.mark.slow
 def test_blocks_of_one_stage_lose_little() -> None:
     equal = []
     for number in GRAPHS[2_000:2_060]:
@@ -392,7 +393,7 @@ def separated_in_blocks(blocks: Blocks) -> tuple[list[Lineage], list[Cut]]:
     return found, knapsacks
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], quick=60, size=20))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], 8))
 def test_better_plans_survive_a_known_one(numbers: range, record_property: Record) -> None:
     fixed = 0
     for number in numbers:
@@ -412,7 +413,7 @@ def test_better_plans_survive_a_known_one(numbers: range, record_property: Recor
     record_property(CHECKED, list(numbers))
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_000:5_600], quick=40, size=20))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[5_000:5_600], 8))
 def test_a_bound_holds_however_early_the_solver_stops(
     numbers: range, record_property: Record
 ) -> None:

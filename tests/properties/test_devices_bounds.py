@@ -25,7 +25,7 @@ def blocks_of(n: int, rng: random.Random) -> tuple[range, ...]:
     return tuple(range(*ends) for ends in pairwise(starts))
 
 
-@pytest.mark.parametrize("numbers", chunks(range(517, 917), quick=10, size=10))
+@pytest.mark.parametrize("numbers", chunks(range(517, 917), 10))
 def test_no_plan_takes_less_than_blocks_do(numbers: range) -> None:
     for number in numbers:
         problem, rng = random_devices(number), random.Random(number)

@@ -27,7 +27,7 @@ AS_GIVEN = SolveOptions(gap=0.0, other_orders=False)
 """Brute force tries the plans that compute nodes first in the order given."""
 
 
-@pytest.mark.parametrize("numbers", chunks(range(39, 439), quick=5, size=5))
+@pytest.mark.parametrize("numbers", chunks(range(39, 439), 5))
 def test_two_devices_equal_brute_force(numbers: range) -> None:
     for number in numbers:
         problem = random_devices(number)
@@ -75,7 +75,7 @@ def test_a_device_alone_may_be_better_in_another_order(
     assert (answer.bound, answer.gap) == (pytest.approx(best), 0.0)
 
 
-@pytest.mark.parametrize("numbers", chunks(range(485, 685), quick=2, size=2))
+@pytest.mark.parametrize("numbers", chunks(range(485, 685), 2))
 def test_no_device_alone_is_better(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
     # As problems are solved that are too large for one program.
     monkeypatch.setattr("poetfw.schedule.devices.solve.WHOLE_NODES", 0)
@@ -104,7 +104,7 @@ def costs_alone(problem: DevicesProblem, minimise: Minimise) -> Iterator[float]:
         yield figures.time_s if minimise is Minimise.TIME else figures.energy_j
 
 
-@pytest.mark.parametrize("numbers", chunks(range(60), quick=3, size=3))
+@pytest.mark.parametrize("numbers", chunks(range(60), 3))
 def test_one_device_is_poet(numbers: range) -> None:
     for number in numbers:
         problem = random_graph(number)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from budgets import examples
 from poetfw.boards import Board, load_board
 from poetfw.costs import CostTable, Source, analytic_costs
 from poetfw.errors import InfeasibleError
@@ -83,7 +84,7 @@ def budgets(program: Program) -> tuple[int, int]:
     return plan[1], most
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32 - 1), st.one_of(st.floats(0, 1.1), st.floats(0.99, 1.01)))
 def test_no_plan_takes_more_with_than_without(
     program: Program, budgets: tuple[int, int], seed: int, share: float
@@ -103,10 +104,10 @@ def test_no_plan_takes_more_with_than_without(
     graph = found.program.training
     available = budget - resident_bytes(found.program.persistent, BLOCK_BYTES)
     problem = schedule_problem(graph, BOARD, costs(graph, BOARD), available)
-    assert simulate(problem, plan.steps).energy_j == plan.training.energy_j
+    assert simulate(problem, plan.step.steps).energy_j == plan.training.energy_j
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32 - 1), st.one_of(st.floats(0, 1.1), st.floats(0.99, 1.01)))
 def test_no_schedule_takes_more_with_than_without(
     program: Program, budgets: tuple[int, int], seed: int, share: float

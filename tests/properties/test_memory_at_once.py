@@ -12,11 +12,10 @@ from random_graphs import chunks
 
 from poetfw.errors import InfeasibleError, PlanError
 from poetfw.limits import Work
+from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.devices import (
     Device,
-    DevicesPlan,
     DevicesProblem,
-    DeviceStepKind,
     Minimise,
     simulate_devices,
     solve_devices,
@@ -36,7 +35,7 @@ def without_storage(seed: int) -> DevicesProblem:
     return replace(problem, devices=devices, deadline_s=None)
 
 
-def fitted(problem: DevicesProblem) -> Iterator[DevicesPlan]:
+def fitted(problem: DevicesProblem) -> Iterator[ExecutionPlan]:
     """What recipes come to: all on one device, and where each node ends earliest."""
     kitchen = Kitchen(problem, Minimise.TIME)
     names = tuple(device.name for device in problem.devices)
@@ -47,7 +46,7 @@ def fitted(problem: DevicesProblem) -> Iterator[DevicesPlan]:
             yield named(kitchen.graph, names, complete(kitchen.graph, made))
 
 
-def live_at_most(problem: DevicesProblem, plan: DevicesPlan, device: Device) -> int:
+def live_at_most(problem: DevicesProblem, plan: ExecutionPlan, device: Device) -> int:
     """The most bytes that are live on a device at any moment, from when steps begin and end."""
     nodes = {node.name: node for node in device.problem.nodes}
     buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
@@ -57,7 +56,7 @@ def live_at_most(problem: DevicesProblem, plan: DevicesPlan, device: Device) -> 
     taken: str | None = None
     for number, step in enumerate(plan):
         node = nodes[step.node]
-        if step.kind is DeviceStepKind.FREE:
+        if step.kind is StepKind.FREE:
             if step.device == device.name:
                 if taken != step.node:
                     changes.append((ends[step.node], -node.output_bytes))
@@ -71,14 +70,14 @@ def live_at_most(problem: DevicesProblem, plan: DevicesPlan, device: Device) -> 
             continue
         if beside:
             changes += [(span.begin_s, beside), (span.end_s, -beside)]
-        for name in node.inputs if step.kind is DeviceStepKind.COMPUTE else (step.node,):
+        for name in node.inputs if step.kind is StepKind.COMPUTE else (step.node,):
             if name in ends:
                 ends[name] = max(ends[name], span.end_s)
-        if step.kind is DeviceStepKind.COPY and step.device == device.name:
+        if step.kind is StepKind.COPY and step.device == device.name:
             continue
         after = plan[number + 1] if number + 1 < len(plan) else None
-        freed = after is not None and after[:3] == (DeviceStepKind.FREE, node.in_place, step.device)
-        if step.kind is DeviceStepKind.COMPUTE and node.in_place is not None and freed:
+        freed = after is not None and after[:3] == (StepKind.FREE, node.in_place, step.device)
+        if step.kind is StepKind.COMPUTE and node.in_place is not None and freed:
             taken = node.in_place
         else:
             changes.append((span.begin_s, node.output_bytes))
@@ -91,7 +90,7 @@ def live_at_most(problem: DevicesProblem, plan: DevicesPlan, device: Device) -> 
     return most
 
 
-@pytest.mark.parametrize("numbers", chunks(range(400), quick=20, size=20))
+@pytest.mark.parametrize("numbers", chunks(range(400), 20))
 def test_what_is_made_to_fit_is_legal_and_no_slower_at_once(numbers: range) -> None:
     for number in numbers:
         in_turn = without_storage(number)
@@ -109,7 +108,7 @@ def test_what_is_made_to_fit_is_legal_and_no_slower_at_once(numbers: range) -> N
                 assert together.peak_bytes[device.name] <= device.problem.ram_bytes, number
 
 
-@pytest.mark.parametrize("numbers", chunks(range(100), quick=3, size=3))
+@pytest.mark.parametrize("numbers", chunks(range(100), 3))
 def test_at_once_is_no_slower_than_the_best_in_turn(numbers: range) -> None:
     for number in numbers:
         in_turn = without_storage(number)

@@ -5,9 +5,10 @@ import random
 from dataclasses import replace
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from budgets import examples
 from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import (
     OrderingProblem,
@@ -76,7 +77,7 @@ def lowest_peak(problem: OrderingProblem) -> int:
     return problem.resident_bytes + peak_from(frozenset())
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(problems(9))
 def test_as_low_as_brute_force(problem):
     lowest = lowest_peak(problem)
@@ -86,7 +87,7 @@ def test_as_low_as_brute_force(problem):
     assert ordering.status is OrderingStatus.OPTIMAL
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(problems(9))
 def test_gluing_keeps_the_lowest_peak(problem):
     indexed = Indexed.of(problem)
@@ -107,7 +108,7 @@ def test_gluing_keeps_the_lowest_peak(problem):
     assert problem.resident_bytes + bound <= lowest_peak(problem)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(problems(7))
 def test_the_integer_program_agrees(problem):
     indexed = Indexed.of(problem)
@@ -118,7 +119,7 @@ def test_the_integer_program_agrees(problem):
     assert answer.lower <= lowest
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(problems(60))
 def test_never_worse_than_the_given_order(problem):
     ordering = order_ops(problem, Work(0.5), ilp=False)

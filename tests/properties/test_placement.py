@@ -8,9 +8,10 @@ from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from budgets import examples
 from poetfw.limits import Deadline, Work
 from poetfw.memory import (
     Buffer,
@@ -125,7 +126,7 @@ def search(buffers: list[Buffer], capacity: int) -> Outcome:
     return searched.run(rank, Look.FEWEST, 10**6, Deadline())
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(problems(40))
 def test_valid_and_not_below_the_bound(buffers):
     placement = place(buffers, work=Work(0.05))
@@ -133,7 +134,7 @@ def test_valid_and_not_below_the_bound(buffers):
     assert placement.height_bytes >= placement.lower_bound_bytes >= lower_bound(buffers)
 
 
-@settings(deadline=None, max_examples=250)
+@examples(250)
 @given(problems(6))
 def test_as_low_as_brute_force(buffers):
     lowest = lowest_height(buffers)
@@ -145,7 +146,7 @@ def test_as_low_as_brute_force(buffers):
         assert place(buffers, capacity=lowest - 1).status is PlacementStatus.INFEASIBLE
 
 
-@settings(deadline=None, max_examples=250)
+@examples(250)
 @given(padded_problems())
 def test_fixed_buffers_in_paddings_mislead_no_search(buffers):
     lowest = lowest_height(buffers)
@@ -153,7 +154,7 @@ def test_fixed_buffers_in_paddings_mislead_no_search(buffers):
     assert search(buffers, lowest - 1) is Outcome.EXHAUSTED
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(problems(14), st.randoms(use_true_random=False))
 def test_neither_names_nor_order_matter(buffers, rng):
     renamed = [
@@ -177,7 +178,7 @@ def test_perfect_packings_reach_the_bound(count, seed):
     assert placement.status is PlacementStatus.OPTIMAL
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(full_problems())
 def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
     height = filled_bytes(buffers)
@@ -190,7 +191,7 @@ def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
         validate_placement(buffers, placement, capacity=height)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(problems(12), st.integers(0, 40), st.integers(1, 30), st.booleans(), st.randoms())
 def test_banks_cost_nothing(buffers, lower, size, more, rng):
     bank = Bank("bank", lower, lower + size)
@@ -208,7 +209,7 @@ def test_banks_cost_nothing(buffers, lower, size, more, rng):
     assert place_in_banks(buffers, [bank], capacity).offsets == placement.offsets
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(problems(12), st.integers(0, 3))
 def test_cores_find_and_refute_nothing_false(buffers, spare):
     buffers = [replace(b, offset=None) for b in buffers if b.size]
@@ -231,7 +232,7 @@ def test_cores_find_and_refute_nothing_false(buffers, spare):
         assert search(buffers, capacity) is Outcome.EXHAUSTED
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(problems(10))
 def test_the_integer_program_and_search_agree(buffers):
     buffers = [b for b in buffers if b.size]
@@ -252,7 +253,7 @@ def test_the_integer_program_and_search_agree(buffers):
         assert (answer.offsets, answer.proven) == (None, height)
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(problems(7), st.sampled_from([1, 8, 2**8, 2**14, 2**26, 2**32]), st.integers(0, 2**8))
 def test_the_integer_program_proves_nothing_false(buffers, scale, odd):
     buffers = [replace(b, size=b.size * scale + odd % scale, offset=None) for b in buffers]

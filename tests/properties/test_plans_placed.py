@@ -47,7 +47,7 @@ def check_plans(model: str, batch: int, fractions: tuple[float, ...], schedulers
             except PoetfwError:
                 continue  # not every method has a plan within every budget
             for plan in (schedule, with_lower_peak(limited, schedule)):
-                memory = place_plan(program, plan, evaluation, None)
+                memory = place_plan(program, plan, evaluation).memory
                 assert memory.arena_bytes == memory.peak_bytes, (scheduler, fraction)
                 plans += 1
     return plans
@@ -73,8 +73,16 @@ AT_ONE_BUDGET = ("gru", "transformer-tiny", "squeeze-excite")
 alone, without Checkmate, whose plans take longest themselves."""
 
 
+QUICK = ("digits-cnn", "mlp")
+
+
 @pytest.mark.parametrize(
-    "model", [name for name in MODELS if name not in LARGE + AT_TWO_BUDGETS + AT_ONE_BUDGET]
+    "model",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in MODELS
+        if name not in LARGE + AT_TWO_BUDGETS + AT_ONE_BUDGET
+    ],
 )
 def test_no_byte_is_lost(model):
     assert check_plans(model, 4, (1.0, 0.6), BASELINES) >= 20

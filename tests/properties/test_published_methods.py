@@ -152,7 +152,7 @@ PAGING_ONLY = (
 )
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[:200], quick=4, size=2))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:200], 2))
 def test_ours_pages_at_no_more_energy_and_in_no_more_time(numbers: range) -> None:
     for number in numbers:
         problem = replace(random_graph(number), deadline_s=None)

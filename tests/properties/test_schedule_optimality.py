@@ -35,7 +35,7 @@ def least(program: Program) -> float | None:
     return None if solution.values is None else solution.objective
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], quick=60, size=5))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], 5))
 def test_compact_formulation_equals_algorithm_1(numbers: range, record_property: Record) -> None:
     for number in numbers:
         problem = as_algorithm_1_knows_it(random_graph(number))
@@ -68,7 +68,7 @@ def assert_equals_algorithm_1(problem: ScheduleProblem) -> None:
         assert on_device <= published + 1e-6
 
 
-@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_500], quick=150, size=25))
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_500], 25))
 def test_compact_formulation_equals_brute_force(numbers: range, record_property: Record) -> None:
     checked = []
     for number in numbers:

@@ -39,7 +39,7 @@ class Result:
         return json.loads(self.stdout)
 
 
-def poetfw(*arguments: str | Path, cwd: Path, timeout_s: float = 300, **environment: str) -> Result:
+def poetfw(*arguments: str | Path, cwd: Path, timeout_s: float = 280, **environment: str) -> Result:
     """Run `poetfw`; the interpreter and its packages are those of the tests.
 
     A variable of Python's own takes effect only where an interpreter begins: then one does.

@@ -9,16 +9,38 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-COMMANDS = ("build", "compare", "profile", "run", "schedule", "sweep")
-"""Modules of the command line that between them import nearly all of poetfw."""
+import pictures
+import poetfw
 
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload([f"poetfw.cli.{name}" for name in ("main", *COMMANDS)])
+HEAVY = ("torch", "distributed", "dask")
+"""Packages that few commands use, and that begin threads, which a fork would not have."""
+
+
+@cache
+def _server() -> multiprocessing.context.ForkServerContext:
+    """The server, which is not made anew by what imports this module in a fork of it."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(_imported())
+    return server
+
+
+def _imported() -> list[str]:
+    """All modules of poetfw, and what they import, be it inside a function: commands load late."""
+    package = Path(poetfw.__file__).parent
+    names = {module.name for module in pkgutil.walk_packages([str(package)], "poetfw.")}
+    for path in package.rglob("*.py"):
+        names.update(re.findall(r"^ *(?:from|import) (\w[\w.]*)", path.read_text(), re.MULTILINE))
+    return sorted(
+        name for name in names if not name.endswith("__main__") and name.split(".")[0] not in HEAVY
+    )
 
 
 def run(
@@ -33,15 +55,17 @@ def run(
     Raises:
         subprocess.TimeoutExpired: it was ended, since it took longer than `timeout_s`.
     """
-    process = _server.Process(
+    process = _server().Process(
         target=_become, args=(list(arguments), str(cwd), dict(environment), streams)
     )
     process.start()
-    process.join(timeout_s)
-    if process.is_alive():
+    try:
+        process.join(timeout_s)
+        if process.is_alive():
+            raise subprocess.TimeoutExpired(["poetfw", *arguments], timeout_s)
+    finally:  # also where the test's own time is over
         process.kill()
         process.join()
-        raise subprocess.TimeoutExpired(["poetfw", *arguments], timeout_s)
     assert process.exitcode is not None
     return process.exitcode
 
@@ -58,4 +82,5 @@ def _become(
     sys.argv = ["poetfw", *arguments]
     from poetfw.cli import main
 
+    pictures.leave_out()
     main.main()

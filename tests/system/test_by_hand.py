@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from system.commands import succeed
 
 
+@pytest.mark.slow
 def test_pio_run_builds_a_project_and_leaves_it_runnable(tmp_path: Path) -> None:
     succeed("build", "--board", "linux", "--model", "mlp", cwd=tmp_path)
     project = tmp_path / "build" / "linux"

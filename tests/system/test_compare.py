@@ -138,6 +138,7 @@ GRID = ("--boards", f"{POETS_M4F},rpi4", "--models", "mlp", "--batch", "8", "--f
 QUICK = ("--schedulers", "capuchin,poet", "--deadlines", "1.2,2", "--work-limit", "1")
 
 
+@pytest.mark.slow
 def test_a_sweep_on_processes_and_again_from_its_file(tmp_path: Path) -> None:
     command = ("sweep", *GRID, *QUICK, "--jobs", "2", "--plots", "plots", "--csv", "cells.csv")
     found = succeed(*command, cwd=tmp_path)

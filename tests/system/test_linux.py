@@ -49,8 +49,8 @@ def unscheduled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, dic
     [
         pytest.param("poet", 0.75, marks=pytest.mark.slow),
         ("poet", 0.57),
-        ("poet-paging-off", 0.7),
-        ("poet-remat-off", 0.57),
+        pytest.param("poet-paging-off", 0.7, marks=pytest.mark.slow),
+        pytest.param("poet-remat-off", 0.57, marks=pytest.mark.slow),
     ],
 )
 def test_every_schedule_trains_to_the_same_bits(
@@ -93,6 +93,7 @@ def test_more_built_in_models_train_on_synthetic_data(tmp_path: Path, model: str
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+@pytest.mark.slow
 def test_mean_squared_error_trains_and_verifies(tmp_path: Path) -> None:
     arguments = ("--model", "mlp", "--loss", "mse", "--learning-rate", "0.05")
     succeed("build", "--board", "linux", *arguments, cwd=tmp_path)
@@ -119,6 +120,7 @@ def test_weighted_classes_train_and_verify(tmp_path: Path, loss: str) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+@pytest.mark.slow
 def test_a_part_trains_with_clipped_gradients(tmp_path: Path) -> None:
     part = "--freeze conv1*,bn1* --freeze bn2* --clip-norm 0.5"
     tight = "--batch 8 --ram 80000 --scheduler poet-remat-off --work-limit 5"
@@ -158,6 +160,7 @@ def test_optimizers_train_and_verify(tmp_path: Path, options: str) -> None:
     assert run["verify"]["bit_identical_to_unscheduled"] is True
 
 
+@pytest.mark.slow
 def test_a_model_without_stored_gradients_verifies(tmp_path: Path) -> None:
     """Its weights' gradients are applied element by element, and its biases are frozen."""
     arguments = ("--model", "mlp", "--batch", "1", "--freeze", "*.bias")
@@ -222,6 +225,7 @@ def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert tree_digest(here / "build/nrf52840") == tree_digest(there / "build/nrf52840")
 
 
+@pytest.mark.slow
 def test_wheel_builds_the_demo_outside_the_checkout(tmp_path: Path) -> None:
     wheels, site, work = tmp_path / "wheels", tmp_path / "site", tmp_path / "work"
     work.mkdir()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pictures import PICTURES
 from system.commands import needs_twin, poetfw, succeed
 
 pytestmark = [pytest.mark.emulator, needs_twin]
@@ -43,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def build(folder: Path) -> Any:
-    return succeed("build", "--board", "nrf52840", cwd=folder)
+    return succeed("build", "--board", "nrf52840", cwd=folder, **{PICTURES: "1"})
 
 
 def test_training_does_not_fit_without_a_schedule(build: Any) -> None:

@@ -62,7 +62,8 @@ def check(build: Any, run: Any) -> None:
     assert run["verify"]["ok"]
     assert run["verify"]["max_rel_error_weights"] < 1e-4
     for name, one in run["devices"].items():
-        (arena,) = build["devices"][name]["arenas"]
+        (part,) = build["memories"][name]["parts"]
+        arena = part["arena"]
         assert one["high_water_bytes"] == one["arena_bytes"] == arena["size_bytes"]
         assert arena["size_bytes"] <= arena["limit_bytes"]
     assert sum(one["sent_bytes"] for one in run["devices"].values()) == run["message_bytes"]

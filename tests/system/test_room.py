@@ -17,13 +17,22 @@ from poetfw.devices import build_environments, run_firmware
 from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES, RunRequest, set_request, write_project
 from poetfw.ir import Graph
-from poetfw.memory import MemoryPlan, resident_bytes
+from poetfw.memory import resident_bytes
 from poetfw.models import zoo
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.ops import VARIANT
 from poetfw.pipeline import plan_build
-from poetfw.planning import Build, BuildSettings, ChosenBy, budget, load_room, room, solve_ways
+from poetfw.planning import (
+    Build,
+    BuildSettings,
+    ChosenBy,
+    Plan,
+    budget,
+    load_room,
+    room,
+    solve_ways,
+)
 from poetfw.planning.kernels import faster_with_workspace
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import simulate
@@ -139,7 +148,7 @@ def test_where_some_of_it_is_missing() -> None:
     assert schedule.gap == pytest.approx(1 - least_j / schedule.energy_j)
     assert schedule.overhead == pytest.approx(schedule.energy_j / least_j - 1)
     assert schedule.overhead_gap == pytest.approx(1)
-    limits = schedule_problem(build.program.training, build.board, build.costs, None)
+    limits = schedule_problem(build.program.training, build.image.board, build.costs, None)
     again = simulate(limits, schedule.plan)
     assert (again.energy_j, again.peak_bytes) == (schedule.energy_j, schedule.peak_bytes)
 
@@ -148,10 +157,11 @@ def test_what_cannot_be_placed_goes_without(monkeypatch: pytest.MonkeyPatch) -> 
     """That of the op that saves least, as if both workspaces left too large gaps."""
     place = room.place_plan
 
-    def apart(program: Program, *settings: Any) -> MemoryPlan:
-        memory = place(program, *settings)
+    def apart(program: Program, *settings: Any) -> Plan:
+        plan = place(program, *settings)
         both = BY_1 <= {op.name for op in program.training.ops if op.attributes.get(VARIANT)}
-        return replace(memory, arena_bytes=memory.arena_bytes + both * PLENTY)
+        memory = replace(plan.memory, arena_bytes=plan.memory.arena_bytes + both * PLENTY)
+        return replace(plan, memories={plan.step.here: memory})
 
     monkeypatch.setattr(room, "place_plan", apart)
     monkeypatch.setattr(budget, "place_plan", apart)
@@ -198,7 +208,7 @@ def test_what_is_not_known_of_both_takes_no_workspace() -> None:
     build = plan(PLENTY, of_shapes)
     assert taken(build) == set()
     assert {build.kernels_by[name] for name in BY_1} == {ChosenBy.SHAPE}
-    faster, decided = faster_with_workspace(build.program.training, build.board, of_shapes)
+    faster, decided = faster_with_workspace(build.program.training, build.image.board, of_shapes)
     assert (faster, set(decided)) == ({}, BY_1)
 
 
@@ -259,7 +269,7 @@ def test_a_schedule_without_a_build_is_the_same(scheduler: str, deadline_s: floa
 
 @pytest.mark.parametrize("more", [0, 200, 400, 800, 1600, 2048])
 def test_never_more_energy_than_without(more: int) -> None:
-    smallest = plan(PLENTY, analytic_costs).minimum_budget_bytes
+    smallest = plan(PLENTY, analytic_costs).image.minimum_budget_bytes
     without, build = plan(smallest + more, analytic_costs), plan(smallest + more)
     assert build.plan.training.energy_j <= without.plan.training.energy_j
     assert build.plan.memory.arena_bytes <= smallest + more

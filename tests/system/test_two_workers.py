@@ -16,7 +16,7 @@ import pytest
 
 from poetfw.execution import open_project
 from poetfw.firmware import SlotPurpose, read_request, read_slots, set_request
-from poetfw.schedule.devices import DevicesPlan
+from poetfw.schedule import ExecutionPlan
 from system.commands import needs_aarch64, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
@@ -26,7 +26,7 @@ ON_TX2 = ",".join(str(FILES / f"{name}.toml") for name in ("tx2-a57", "tx2-denve
 NAMES = ("linux-big", "linux-small"), ("tx2-a57", "tx2-denver2")
 
 
-def write_plan(path: Path, plan: DevicesPlan) -> Path:
+def write_plan(path: Path, plan: ExecutionPlan) -> Path:
     """An answer of which there is the plan only."""
     steps = [
         {"step": kind.value, "node": node, "device": device}
@@ -54,8 +54,9 @@ def build_and_run(folder: Path, *options: str | Path, steps: int = 3) -> tuple[A
         *("run", "--out", folder / "project", "--steps", str(steps), "--verify"), cwd=folder
     )
     assert run["verify"]["bit_identical_to_unscheduled"]
-    assert run["arenas"] == {arena["device"]: arena["size_bytes"] for arena in build["arenas"]}
-    assert all(arena["size_bytes"] <= arena["limit_bytes"] for arena in build["arenas"])
+    arenas = [part["arena"] for part in build["parts"]]
+    assert run["arenas"] == {arena["device"]: arena["size_bytes"] for arena in arenas}
+    assert all(arena["size_bytes"] <= arena["limit_bytes"] for arena in arenas)
     return build, run
 
 

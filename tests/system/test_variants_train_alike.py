@@ -66,13 +66,13 @@ def variants(build: Build) -> dict[str, str | None]:
 def trained(build: Build, folder: Path) -> dict[str, Array]:
     """All that a training of three steps leaves: weights and what the optimizer keeps."""
     write_build(build, folder)
-    machine = build.board.twin("qemu").machine
+    machine = build.image.board.twin("qemu").machine
     environment = machine.platformio_env
     elf = build_environments(folder, [environment])[environment]
     request = RunRequest(steps=3, capture=False)
     execute(machine, elf, folder / IMAGE, folder / "run", request, 90, timeout_s=300)
     program = build.program
-    slots = assign_slots(program, build.plan.training.plan, build.board.erase_bytes)
+    slots = assign_slots(program, build.plan.training.plan, build.image.board.erase_bytes)
     tensors = {tensor.name: tensor for tensor in (*program.training.tensors, program.metric)}
     left = read_committed(folder / "run" / IMAGE, slots, tensors)
     return {tensor.name: left[tensor.name] for tensor in program.persistent}

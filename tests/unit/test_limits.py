@@ -329,7 +329,7 @@ def test_a_build_keeps_time_to_be_written_and_does_not_count_the_compiler(
         return 10**6
 
     monkeypatch.setattr(pipeline, "load_data", read)
-    monkeypatch.setattr(pipeline, "arena_budget", compile_all)
+    monkeypatch.setattr("poetfw.planning.decision.arena_budget", compile_all)
     monkeypatch.setattr(pipeline, "draw_pictures", lambda *_: {})
     deadline = Deadline(20.0, lambda: now_s)
     build = pipeline.plan_build(BuildSettings("linux", "mlp"), lambda _: None, deadline=deadline)

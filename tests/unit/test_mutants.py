@@ -1,169 +1,144 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner of mutations on a small checkout of its own; and that no mutation of ours is stale."""
+"""The generator of mistakes and the judge of tests, on a small checkout of its own."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 from mutants import run
+from mutants.reach import Reach
+from mutants.rules import mutants
 
 CODE = """\
-def larger(a, b):
-    return a if a > b else b
+def clipped(a, most=3):
+    if a > most:
+        return most
+    return a
 
 
 def absolute(a):
     return -a if a < 0 else a
-
-
-PROGRAM = "int main(void) {}"
 """
-
 TESTS = """\
-import subprocess
-
-import pytest
-
-from code_under_test import PROGRAM, absolute, larger
+from poetfw.code import absolute, clipped
 
 
-@pytest.fixture
-def five():
-    assert absolute(-5) == 5
-
-
-@pytest.fixture
-def compiled():
-    subprocess.run(["gcc", "-fsyntax-only", "-xc", "-"], input=PROGRAM.encode(), check=True)
-
-
-def test_fixtures(five, compiled):
-    pass
-
-
-def test_larger():
-    assert larger(1, 2) == 2
-
-
-def test_larger_of_equals():
-    assert larger(2, 2) == 2
+def test_clipped():
+    assert [clipped(a) for a in (2, 3, 4)] == [2, 3, 3]
 
 
 def test_absolute():
-    assert absolute(-3) == 3
+    assert [absolute(a) for a in (-1, 0.5)] == [1, 0.5]
 """
 
 
-def lists(folder: Path, *mutants: str) -> Path:
-    """A folder with one list of mutations, in a checkout that is made beside it."""
-    checkout = folder / "checkout"
-    (checkout / "host").mkdir(parents=True)
-    (checkout / "tests").mkdir()
-    (checkout / "host/code_under_test.py").write_text(CODE)
-    (checkout / "tests/test_code.py").write_text(TESTS)
-    (folder / "lists").mkdir()
-    (folder / "lists/small.toml").write_text(
-        '[[file]]\npath = "host/code_under_test.py"\ntests = ["tests/test_code.py"]\n'
-        f"mutants = [\n{''.join(mutants)}]\n"
-    )
-    return folder / "lists"
+def checkout(folder: Path, tests: str = TESTS) -> Path:
+    for name, text in {
+        "host/poetfw/__init__.py": "",
+        "host/poetfw/code.py": CODE,
+        "host/poetfw/other.py": "from poetfw import code\n",
+        "tests/test_code.py": tests,
+        "tests/test_other.py": "from poetfw.other import code\n",
+        "firmware_templates/add.c": "int add(int a, int b)\n{\n    return a + b;\n}\n",
+        "tests/test_add.py": "SOURCE = 'add.c'\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
-def apply(folder: Path, *options: str) -> tuple[int, str, str]:
-    places = ("--lists", folder, "--checkout", folder.parent / "checkout", "--preload", "pytest")
-    result = subprocess.run(
-        [sys.executable, run.__file__, *places, *options],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    return result.returncode, result.stdout, result.stderr
-
-
-KILLED = "{ old = 'a if a > b else b', new = 'b if a > b else a' },\n"
-SURVIVES = "{ old = 'if a < 0', new = 'if a < -1' },\n"
-EXPLAINED = "{ old = 'if a > b', new = 'if a >= b', equivalent = 'equals are equal' },\n"
-STALE = "{ old = 'return', new = 'yield' },\n"
-MISJUDGED = "{ old = 'return -a', new = 'return a', equivalent = 'it is not' },\n"
-BROKEN = "{ old = 'def larger', new = 'def smaller' },\n"
-ONLY_FIXTURES = "tests = ['tests/test_code.py::test_fixtures']"
-FIXTURE_FAILS = f"{{ old = 'return -a', new = 'return +a', {ONLY_FIXTURES} }},\n"
-COMPILER_FAILS = f"{{ old = 'main(void)', new = 'main(', {ONLY_FIXTURES} }},\n"
-SPREAD = "{ old = 'def absolute(a): return -a if', new = 'def absolute(a): return a if' },\n"
-
-
-def test_it_tells_what_became_of_each_mutation(tmp_path: Path) -> None:
-    listed = KILLED, SURVIVES, EXPLAINED, STALE, MISJUDGED, BROKEN, SPREAD
-    folder = lists(tmp_path, *listed, FIXTURE_FAILS, COMPILER_FAILS)
-    before = (tmp_path / "checkout/host/code_under_test.py").read_bytes()
-    code, stdout, stderr = apply(folder, "--json", "-j", "2")
-    assert code == 1, stderr
-    fates = [verdict["fate"] for verdict in json.loads(stdout)]
-    assert fates == [
-        "killed", "survived", "survived", "stale", "misjudged", "broken", "killed",
-        "killed", "broken",
-    ]  # fmt: skip
-    assert "test_larger" in json.loads(stdout)[0]["note"]
-    assert "found 2 times" in json.loads(stdout)[3]["note"]
-    assert (tmp_path / "checkout/host/code_under_test.py").read_bytes() == before
-    for fate in ("survived: host/code_under_test.py: if a < 0", "stale:", "misjudged:", "broken:"):
-        assert fate in stderr.replace("\n", " ")
-    assert stderr.endswith("9 of 9 mutations\n")
-    assert "if a >= b" not in stderr.replace("\n", " ")
-
-
-def test_the_cheapest_tests_come_first_but_modules_stay_together() -> None:
-    costs = {"long.py::a": 0.1, "long.py::b": 9.0, "short.py::a": 2.0, "short.py::b": 1.0}
-    tests = [SimpleNamespace(nodeid=name, path=Path(name.partition("::")[0])) for name in costs]
-    run.Watch(costs).pytest_collection_modifyitems(tests)  # type: ignore[arg-type]
-    expected = ["short.py::b", "short.py::a", "long.py::a", "long.py::b"]
-    assert [test.nodeid for test in tests] == expected
-
-
-def test_all_killed_is_a_success(tmp_path: Path) -> None:
-    code, stdout, stderr = apply(lists(tmp_path, KILLED, SURVIVES), "--only", "larger")
-    assert code == 2, stderr  # of mutations it is their own text that is searched
-    code, stdout, stderr = apply(tmp_path / "lists", "--only", "a > b")
-    assert (code, stdout) == (0, "1 mutations: 1 killed\n"), stderr
-
-
-def test_too_many_may_not_survive_even_if_explained(tmp_path: Path) -> None:
-    code, stdout, _ = apply(lists(tmp_path, KILLED, EXPLAINED))
-    assert code == 1
-    assert stdout.splitlines()[-1] == "2 mutations: 1 killed, 1 survived"
-    assert "equals are equal" in stdout
-
-
-def test_tests_that_fail_anyway_prove_nothing(tmp_path: Path) -> None:
-    folder = lists(tmp_path, KILLED)
-    with (tmp_path / "checkout/tests/test_code.py").open("a") as file:
-        file.write("\n\ndef test_wrong():\n    assert larger(1, 2) == 1\n")
-    code, _, stderr = apply(folder)
-    assert code == 2
-    assert "without any mutation, pytest ends with code 1" in stderr.replace("\n", " ")
-
-
-OURS = run.load()
-
-
-@pytest.mark.parametrize("area", sorted({mutant.area for mutant in OURS}))
-def test_no_mutation_of_ours_is_stale(area: str) -> None:
-    stale = {
-        str(mutant): reason
-        for mutant in OURS
-        if mutant.area == area and (reason := mutant.stale(run.CHECKOUT))
+def judged(folder: Path, *options: str) -> tuple[int, dict[str, str]]:
+    arguments = ["--checkout", str(folder), "--preload", "pytest", "--json", *options]
+    result = CliRunner().invoke(run.main, arguments)
+    verdicts = json.loads(result.stdout)
+    return result.exit_code, {
+        f"{v['mutant']['old']} → {v['mutant']['new']}": v["fate"] for v in verdicts
     }
-    assert stale == {}
 
 
-def test_there_are_enough_of_them_and_few_are_said_to_change_nothing() -> None:
-    assert len(OURS) >= 300
-    assert len(set(OURS)) == len(OURS)
-    explained = [mutant for mutant in OURS if mutant.equivalent is not None]
-    assert len(explained) <= run.LARGEST_SURVIVING_SHARE * len(OURS)
+def test_python_is_broken_by_rule() -> None:
+    found = {(m.line, m.old, m.new) for m in mutants("code.py", CODE)}
+    assert found == {
+        (1, "3", "2"),
+        (1, "3", "4"),
+        (2, ">", ">="),
+        (2, "a > most", "(not (a > most))"),
+        (8, "<", "<="),
+        (8, "0", "1"),
+        (8, "0", "-1"),
+        (8, "a < 0", "(not (a < 0))"),
+    }
+
+
+def test_what_people_read_is_left_alone() -> None:
+    text = '''\
+@option("--n", default=3)
+def f(a: "int | None") -> int:
+    """Docs 3 + 4."""
+    assert a > 1
+    zip(a, strict=True)
+    raise ValueError(f"{a + 1} of {2}")
+'''
+    assert [m.old for m in mutants("code.py", text)] == [
+        "zip(a, strict=True)",
+        'raise ValueError(f"{a + 1} of {2}")',
+    ]
+
+
+def test_c_is_broken_by_rule() -> None:
+    text = """\
+#define A 1
+void f(int *a)
+{
+    /* 3 + 4 */
+    if (a[0] < 2u) {
+        g("x + 1");
+    }
+}
+"""
+    found = {(m.old, m.new) for m in mutants("f.c", text)}
+    assert found == {
+        ("<", "<="), ("0", "1"), ("2u", "3u"), ("2u", "1u"),
+        ("(a[0] < 2u)", "(!(a[0] < 2u))"), ('g("x + 1");', ";"),
+    }  # fmt: skip
+    assert all(m.applied(text).endswith("}\n") for m in mutants("f.c", text))
+
+
+def test_tests_are_found_by_what_they_import_or_name(tmp_path: Path) -> None:
+    reach = Reach(checkout(tmp_path))
+    assert reach.sources() == [
+        "firmware_templates/add.c",
+        "host/poetfw/code.py",
+        "host/poetfw/other.py",
+    ]
+    assert reach.tests_of("host/poetfw/code.py", 9) == ["tests/test_code.py", "tests/test_other.py"]
+    assert reach.tests_of("host/poetfw/code.py", 1) == ["tests/test_code.py"]
+    assert reach.tests_of("firmware_templates/add.c", 9) == ["tests/test_add.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "right")
+    code, fates = judged(folder, "--only", "code.py")
+    assert code == 1
+    assert {name for name, fate in fates.items() if fate != "killed"} == {"> → >=", "< → <="}
+    assert (folder / "host/poetfw/code.py").read_text() == CODE
+    wrong = checkout(tmp_path / "wrong", TESTS.replace("== [1, 0.5]", "== [1, 2]"))
+    assert judged(wrong, "--only", "code.py")[0] == 2
+
+
+def test_mistakes_by_hand_are_in_their_files() -> None:
+    kept = dict(run.by_hand(run.CHECKOUT, run.CHECKOUT / "tests/mutants/by_hand.toml"))
+    assert len(kept) > 30
+    by_rule = {str(m) for mutant in kept for m in mutants(mutant.path, _text(mutant.path))}
+    assert not by_rule & {str(mutant) for mutant in kept}
+    assert all((run.CHECKOUT / t.partition("::")[0]).exists() for ts in kept.values() for t in ts)
+
+
+def _text(path: str) -> str:
+    return (run.CHECKOUT / path).read_text()

@@ -3,8 +3,9 @@
  * replay buffer keeps some of all that came: a step trains on the newest sample and on others drawn from it, so
  * that what was learned early is not forgotten.
  *
- * On standard input, for each sample: POETFW_X_BYTES of features, and its class as int32. Where the plan pages,
- * it does to the file storage.img. */
+ * On standard input, for each sample: POETFW_X_BYTES of features, and its class as int32. What is learned is kept in
+ * the file storage.img, in blocks of 512 bytes. Where it holds zeros, it is formatted, and learning begins with the weights that
+ * the program holds; else it goes on. Without such a file nothing is kept, and no plan that pages can learn. */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,14 +67,26 @@ static poetfw_target class_of(const float *output)
     return best;
 }
 
-static int begin(struct poetfw *net)
+/* Whether a storage holds no image, rather than one of another plan, or what is somebody else's. */
+static int is_empty(int status)
 {
-    if (POETFW_PAGES > 0) {
-        int status = use_file("storage.img");
-        status = status < POETFW_OK ? status : poetfw_open(net);
-        return status < POETFW_OK ? status : poetfw_load(net);
+    return status == POETFW_ERROR_NO_PARTITION || status == POETFW_ERROR_IMAGE;
+}
+
+static int begin(struct poetfw *net, int *keeps)
+{
+    *keeps = use_file("storage.img") >= POETFW_OK;
+    if (!*keeps) {
+        return poetfw_reset(net);
     }
-    return poetfw_reset(net);
+    int status = poetfw_open(net);
+    if (is_empty(status)) {
+        status = poetfw_format(net, 1u, 2u);
+    }
+    if (status >= POETFW_OK) {
+        status = poetfw_load(net);
+    }
+    return status == POETFW_ERROR_COMMIT ? poetfw_reset(net) : status;
 }
 
 int main(void)
@@ -83,7 +96,8 @@ int main(void)
     float output[POETFW_CLASSES];
     poetfw_target y;
     uint32_t right = 0;
-    int status = begin(&net);
+    int keeps;
+    int status = begin(&net, &keeps);
     for (uint32_t came = 0; status >= POETFW_OK && next_sample(x, &y); came++) {
         status = poetfw_predict(&net, x, sizeof x, output, sizeof output);
         if (status >= POETFW_OK) {
@@ -91,10 +105,16 @@ int main(void)
             keep(x, y, came);
             status = learn(&net, x, y, came < REPLAY ? came + 1u : REPLAY);
         }
+        if (status == POETFW_ERROR_NOT_FINITE) { /* of the sensor: one sample is left out */
+            status = POETFW_OK;
+        }
         if ((came + 1u) % 100u == 0u) {
             printf("samples %u: %u of the last 100 right\n", (unsigned)came + 1u, (unsigned)right);
             right = 0;
         }
+    }
+    if (status >= POETFW_OK && keeps) {
+        status = poetfw_save(&net);
     }
     if (status < POETFW_OK) {
         fprintf(stderr, "status %d: %s\n", status, poetfw_status_text(status));

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,6 @@ from poetfw.cli import output
 from poetfw.cli.devices import (
     followed,
     log_of_devices,
-    print_devices_build,
-    print_partners_build,
     read_answer,
 )
 from poetfw.cli.options import (
@@ -29,7 +27,6 @@ from poetfw.cli.options import (
     limit_options,
     network_options,
     option,
-    out_folder,
     out_option,
     parse_fractions,
     parse_names,
@@ -40,11 +37,9 @@ from poetfw.cli.options import (
     typed_options,
 )
 from poetfw.limits import Deadline
-from poetfw.settings import BuildSettings
+from poetfw.settings import BuildSettings, DevicesSettings
 
 if TYPE_CHECKING:
-    from poetfw.boards import Board
-    from poetfw.planning import DevicesBuildSettings
     from poetfw.report import BuildReport
 
 
@@ -183,106 +178,63 @@ def build(
     **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
-    from poetfw.boards import load_board
     from poetfw.devices import choose_environment
     from poetfw.firmware import check_output_folder
-    from poetfw.pipeline import compile_build, plan_build, plan_devices_build, write_build
-    from poetfw.planning import (
-        DevicesBuildSettings,
-        board_of_devices,
-        boards_of_partners,
-        costs_from,
-        database_for,
-        read_device,
-    )
+    from poetfw.pipeline import compile_build, plan_build, write_build
+    from poetfw.planning import boards_of, costs_from, database_for, folders_of
 
     end = command_deadline(time_limit)
     if (board is None) is (devices is None):
         missing = "Missing option '--board': " if board is None else ""
         raise click.UsageError(f"{missing}give either --board or --devices")
     _refuse_others(devices is not None, apart)
+    several = None
+    if devices is not None:
+        answer = None if replay is None else read_answer(replay)
+        files = tuple(map(Path, devices))
+        several = DevicesSettings(files, ram_fraction, parallel, answer, apart)
     settings = BuildSettings(
         board=board or "",
+        devices=several,
         time_limit_s=time_limit,
         optimizer_settings=settings_of_optimizer(options),
         **options,
     )
-    if devices is None:
-        known = load_board(settings.board).with_threads(settings.threads)
-    else:
-        files = tuple(map(Path, devices))
-        described = [read_device(file) for file in files]
-        answer = None if replay is None else read_answer(replay)
-        chosen = DevicesBuildSettings(files, ram_fraction, parallel, answer, apart)
-        if apart:
-            boards = boards_of_partners(described, files)
-            with followed(replay):
-                _build_apart(settings, chosen, boards, out, toolchain, generate_only, end, as_json)
-            return
-        known = board_of_devices(described, files)
-    folder = out_folder(out, known)
-    check_output_folder(folder)
-    if not generate_only:
-        choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
-    with output.spinner() as progress:
-        if devices is None:
-            provider = costs_from(database_for(settings.board, costs, db))
-            tell = output.search_log(progress, end)
-            planned = plan_build(settings, progress, provider, deadline=end, tell=tell)
-        else:
-            tell_of = log_of_devices("time")
-            with followed(replay):
-                planned = plan_devices_build(settings, chosen, progress, deadline=end, tell=tell_of)
-        report = write_build(planned, folder)
-        if not generate_only:
-            progress("compiling with PlatformIO")
-            report = compile_build(planned, report, folder, toolchain)
-    for warning in report.warnings:
-        output.warn(warning)
-    if as_json:
-        output.print_json(report.to_json())
-    elif devices is not None:
-        print_devices_build(report, end)
-    else:
-        _print(report, end, settings.board, folder == out_folder(None, known))
-
-
-def _build_apart(
-    settings: BuildSettings,
-    chosen: DevicesBuildSettings,
-    boards: Mapping[str, Board],
-    out: Path | None,
-    toolchain: str,
-    generate_only: bool,
-    end: Deadline,
-    as_json: bool,
-) -> None:
-    """Build a program for each of several devices."""
-    from poetfw.devices import choose_environment
-    from poetfw.firmware import check_output_folder
-    from poetfw.pipeline import compile_build, plan_partners_build, write_partners
-
-    folder = out if out is not None else Path("build") / "-".join(boards)
-    for project in (folder, *(folder / name for name in boards)):
+    boards = boards_of(settings)
+    default = Path("build") / "-".join(n or b.label.replace(":", "-") for n, b in boards.items())
+    folder = default if out is None else out
+    for project in (folder, *folders_of(boards, folder).values()):
         check_output_folder(project)
-    for board in [] if generate_only else boards.values():
-        choose_environment(board, toolchain)
-    with output.spinner() as progress:
-        planned = plan_partners_build(
-            settings, chosen, progress, deadline=end, tell=log_of_devices("time")
+    for known in [] if generate_only else boards.values():
+        choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
+    with output.spinner() as progress, followed(replay):
+        planned = plan_build(
+            settings,
+            progress,
+            costs_from(None if board is None else database_for(board, costs, db)),
+            deadline=end,
+            tell=output.search_log(progress, end),
+            tell_of_devices=log_of_devices("time"),
         )
-        reports = write_partners(planned, folder)
-        for name in [] if generate_only else reports:
-            progress(f"compiling {name!r} with PlatformIO")
-            built = planned.partners[name]
-            reports[name] = compile_build(built, reports[name], folder / name, toolchain)
-    for warning in next(iter(reports.values())).warnings:
+        reports = write_build(planned, folder)
+        if not generate_only:
+            reports = compile_build(planned, reports, folder, toolchain, progress)
+    for warning in planned.model.warnings:
         output.warn(warning)
     if as_json:
-        documents = {name: report.to_json() for name, report in reports.items()}
-        output.print_json({"schema_version": 1, "out_dir": str(folder), "devices": documents})
+        output.print_json(_document(reports, folder))
     else:
-        print_partners_build(reports, folder, end)
+        run = [] if board is None else ["--board", board]
+        run += [] if folder == default and run else ["--out", str(folder)]
+        _print(reports, folder, end, run)
+
+
+def _document(reports: Mapping[str, BuildReport], folder: Path) -> dict[str, Any]:
+    """The report of the only program, or those of all, by their names."""
+    documents = {name: report.to_json() for name, report in reports.items()}
+    if len(reports) == 1:
+        return next(iter(documents.values()))
+    return {"schema_version": 2, "out_dir": str(folder), "memories": documents}
 
 
 _OF_A_BOARD = {
@@ -340,41 +292,66 @@ def _trained(report: BuildReport) -> str:
     return f"{text}; {', '.join(parts[:4])}{more}" if parts else text
 
 
-def _print(report: BuildReport, end: Deadline, board: str, is_default_folder: bool) -> None:
-    schedule = report.schedule
-    basis = ", ".join(source for source, count in report.cost_sources.items() if count)
+def _print(
+    reports: Mapping[str, BuildReport], folder: Path, end: Deadline, run: Sequence[str]
+) -> None:
+    """Print what a build came to: the model, each program with its devices, and the plan."""
+    first, *others = reports.values()
+    schedule = first.schedule
+    energy = f"{schedule.energy_j * 1e3:.3f} mJ"
+    basis = ", ".join(source for source, count in first.cost_sources.items() if count)
     rows = [
-        ("model", f"{report.model}, batch {report.batch}"),
-        ("layers", _layers(report)),
-        ("optimizer", report.optimizer),
-        ("trained", _trained(report)),
-        ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
-        ("smallest possible", output.size(report.minimum_budget_bytes)),
-        ("budget", output.size(report.budget_bytes)),
-        ("peak", output.size(report.peak_bytes)),
-        ("arena", output.size(report.arena_bytes)),
+        ("model", f"{first.model}, batch {first.batch}"),
+        ("layers", _layers(first)),
+        ("optimizer", first.optimizer),
+        ("trained", _trained(first)),
+        ("keeping everything", output.size(first.checkpoint_all_peak_bytes)),
+        *(row for name, report in reports.items() for row in _program_rows(name, report)),
         (
             "schedule",
             f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
-        *output.proven_rows(schedule),
-        ("costs", report.costs),
-        *output.kernels_rows(report.kernels_by),
-        (f"energy per step ({basis})", f"{schedule.energy_j * 1e3:.3f} mJ"),
-        (f"time per step ({basis})", f"{schedule.time_s:.3f} s"),
+        *(output.proven_rows(schedule) if first.devices == 1 else []),
+        ("costs", first.costs),
+        *output.kernels_rows(first.kernels_by),
+        *([(f"energy per step ({basis})", energy)] if first.devices == 1 else []),
+        (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),
+        ("projects" if others else "project", str(folder)),
     ]
-    if report.flash_bytes is not None and report.ram_bytes is not None:
+    where = "boards of their own" if others else first.board
+    output.results.print(output.facts(f"{first.model} on {where}", rows))
+    if first.elf is not None:
+        output.results.print(f"Run it:  {output.escaped(shlex.join(['poetfw', 'run', *run]))}")
+
+
+def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
+    """What a program takes; one of several has a name."""
+    rows = [(name, f"a program for {report.board}")] if name else []
+    if report.devices == 1:
+        rows.append(("smallest possible", output.size(report.minimum_budget_bytes)))
+    rows += [
+        ("budget", output.size(report.budget_bytes)),
+        ("peak", output.size(report.peak_bytes)),
+        ("arena", output.size(report.arena_bytes)),
+    ]
+    if report.devices > 1:
+        arenas = [part.arena for part in report.parts]
         rows += [
-            ("flash used", output.size(report.flash_bytes)),
-            ("… of it added by the schedule", output.size(report.schedule_bytes or 0)),
-            ("RAM used, stack included", output.size(report.ram_bytes)),
-            ("firmware", str(report.elf)),
+            (f"… of {a.device}", f"{output.size(a.size_bytes)} of {output.size(a.limit_bytes)}")
+            for a in arenas
         ]
-    rows.append(("project", report.out_dir))
-    output.results.print(output.facts(f"{report.model} on {report.board}", rows))
-    if report.elf is not None:
-        out = [] if is_default_folder else ["--out", report.out_dir]
-        command = shlex.join(["poetfw", "run", "--board", board, *out])
-        output.results.print(f"Run it:  {output.escaped(command)}")
+        rows.append(("… for the whole run", output.size(min(a.offset for a in arenas))))
+    if report.flash_bytes is None or report.ram_bytes is None:
+        return rows
+    rows.append(("flash used", output.size(report.flash_bytes)))
+    if report.frozen_bytes:
+        rows.append(("… of it frozen weights", output.size(report.frozen_bytes)))
+    if report.schedule_bytes is not None:
+        rows.append(("… of it added by the schedule", output.size(report.schedule_bytes)))
+    return [
+        *rows,
+        ("RAM used, stack included", output.size(report.ram_bytes)),
+        ("firmware", str(report.elf)),
+    ]

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +15,12 @@ from poetfw.cli import output
 from poetfw.errors import PlanError, ProblemError
 from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
+from poetfw.schedule import ExecutionPlan
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport
     from poetfw.schedule.devices import (
         DevicesAnswer,
         DevicesFigures,
-        DevicesPlan,
         DevicesProblem,
         DevicesSchedule,
     )
@@ -69,7 +67,7 @@ def schedule_devices(
     if deadline_s is not None:
         problem = replace(problem, deadline_s=deadline_s)
 
-    def draw(plan: DevicesPlan) -> None:
+    def draw(plan: ExecutionPlan) -> None:
         if plot is not None:
             replace_file(plot, draw_timeline(problem, plan, plot.suffix[1:]))
 
@@ -143,55 +141,6 @@ def followed(answer: Path | None) -> Iterator[None]:
             "or search: no --replay",
         )
         raise PlanError(f"{answer}: {error.message}", *(error.try_next or elsewhere)) from error
-
-
-def print_devices_build(report: BuildReport, deadline: Deadline) -> None:
-    """What a build for several devices came to, for people."""
-    schedule = report.schedule
-    rows = [
-        ("model", f"{report.model}, batch {report.batch}"),
-        ("optimizer", report.optimizer),
-        *(
-            (arena.device, f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}")
-            for arena in report.arenas
-        ),
-        ("shared", output.size(min(arena.offset for arena in report.arenas))),
-        ("plan", f"{schedule.scheduler}: {schedule.recomputes} recomputes"),
-        ("time per step (analytic)", f"{schedule.time_s:.6g} s"),
-        *output.spent_rows(deadline),
-        *([] if report.elf is None else [("program", report.elf)]),
-        ("project", report.out_dir),
-    ]
-    output.results.print(output.facts(f"{report.model} on devices of {report.board}", rows))
-    if report.elf is not None:
-        command = shlex.join(["poetfw", "run", "--out", report.out_dir])
-        output.results.print(f"Run it:  {output.escaped(command)}")
-
-
-def print_partners_build(
-    reports: Mapping[str, BuildReport], folder: Path, deadline: Deadline
-) -> None:
-    """What a build with a program for each device came to, for people."""
-    first = next(iter(reports.values()))
-    rows = [
-        ("model", f"{first.model}, batch {first.batch}"),
-        ("optimizer", first.optimizer),
-        ("plan", f"{first.schedule.scheduler}: {first.schedule.recomputes} recomputes"),
-        ("time per step (analytic)", f"{first.schedule.time_s:.6g} s"),
-    ]
-    for name, report in reports.items():
-        (arena,) = report.arenas
-        rows += [
-            (name, f"board {report.board}"),
-            ("… arena", f"{output.size(arena.size_bytes)} of {output.size(arena.limit_bytes)}"),
-            ("… beside it, for the whole run", output.size(arena.offset)),
-            *([] if report.elf is None else [("… program", report.elf)]),
-        ]
-    rows += [*output.spent_rows(deadline), ("projects", str(folder))]
-    output.results.print(output.facts(f"{first.model} on boards of their own", rows))
-    if first.elf is not None:
-        command = shlex.join(["poetfw", "run", "--out", str(folder)])
-        output.results.print(f"Run it:  {output.escaped(command)}")
 
 
 def _load(

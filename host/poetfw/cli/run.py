@@ -26,13 +26,13 @@ from poetfw.cli.options import (
     threads_option,
     typed_options,
 )
-from poetfw.errors import DeviceError, listed
+from poetfw.errors import listed
 from poetfw.option_values import SILENCE_S
 from poetfw.output_file import replace_file
 
 if TYPE_CHECKING:
     from poetfw.devices import Event
-    from poetfw.report import PartnersReport, RunReport, StepTrace
+    from poetfw.report import PartnersReport, RunReport, StepTrace, Verification
     from poetfw.running import RunSettings
 
 
@@ -130,7 +130,6 @@ def run(
     from poetfw.execution import open_project
     from poetfw.running import RunSettings, expect_whole, make_request, metrics_csv, run_project
     from poetfw.step_trace import expect_one_device, trace_step
-    from poetfw.verification import verdict
 
     if itself and emulator is not None:
         raise click.UsageError("--on-board and --emulator contradict each other")
@@ -190,11 +189,7 @@ def run(
         _print(report)
         if report.trace is not None:
             _print_trace(report.trace)
-    if report.verify is None or report.verify.ok:
-        return 0
-    refused = verdict(report.verify)
-    output.print_error(refused, as_json=False)  # the JSON document has been printed
-    return refused.exit_code
+    return _verdict(report.verify)
 
 
 _OF_PARTNERS = {
@@ -238,12 +233,16 @@ def _run_partners(
         output.print_json(report.to_json())
     else:
         _print_partners(report)
-    if report.verify is None or report.verify.ok:
+    return _verdict(report.verify)
+
+
+def _verdict(found: Verification | None) -> int:
+    """The exit code of a run, verified or not; what it missed is printed."""
+    from poetfw.verification import verdict
+
+    if found is None or found.ok:
         return 0
-    refused = DeviceError(
-        "the run is not verified: one program that keeps everything trained to other bits",
-        "build again with `poetfw build`, and run once more",
-    )
+    refused = verdict(found)
     output.print_error(refused, as_json=False)  # the JSON document has been printed
     return refused.exit_code
 
@@ -299,13 +298,7 @@ def _print_partners(report: PartnersReport) -> None:
         if one.repeated_commands:
             rows.append(("… commands sent to it again", f"{one.repeated_commands:,}"))
     if report.verify is not None:
-        gradients = report.verify.max_rel_error_gradients
-        rows += [
-            ("largest relative error of losses", f"{report.verify.max_rel_error_loss:.2e}"),
-            ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
-            ("… of weights", f"{report.verify.max_rel_error_weights:.2e}"),
-            ("same bits as one program", _yes(report.verify.ok)),
-        ]
+        rows += _verified(report.verify)
     output.results.print(output.facts("devices on boards of their own", rows))
 
 
@@ -395,28 +388,34 @@ def _print(report: RunReport) -> None:
         ("trained weights", report.trained),
     ]
     if report.verify is not None:
-        ops = report.verify.ops
-        gradients = report.verify.max_rel_error_gradients
-        rows += [
-            ("largest relative error of losses", f"{report.verify.max_rel_error_loss:.2e}"),
-            ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
-            ("… of weights", f"{report.verify.max_rel_error_weights:.2e}"),
-            ("same bits as without schedule", _yes(report.verify.bit_identical_to_unscheduled)),
-            ("same bits while traced", _yes(report.verify.bit_identical_to_traced)),
-            ("ops checked on their own inputs", f"{ops.checked:,}"),
-        ]
-        for name, found in (
-            ("… closest to its bound", ops.worst),
-            ("… first beyond its bound", ops.first_beyond),
-        ):
-            if found is not None:
-                error = "no number" if found.error is None else f"{found.error:.2e}"
-                rows.append((name, f"{found.op} ({found.kind}): {error} of {found.bound:.2e}"))
-        if report.verify.examined_steps is not None:
-            steps = ", ".join(map(str, report.verify.examined_steps)) or "none"
-            rows.append(("steps that differ from the reference", steps))
-        rows.append(("verified", _yes(report.verify.ok)))
+        rows += _verified(report.verify)
     output.results.print(output.facts(f"{report.board}, on {where}", rows))
+
+
+def _verified(found: Verification) -> list[tuple[str, str]]:
+    ops, gradients = found.ops, found.max_rel_error_gradients
+    rows = [
+        ("largest relative error of losses", f"{found.max_rel_error_loss:.2e}"),
+        ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
+        ("… of weights", f"{found.max_rel_error_weights:.2e}"),
+        ("same bits as without schedule", _yes(found.bit_identical_to_unscheduled)),
+    ]
+    if found.bit_identical_to_traced is not None:
+        rows.append(("same bits while traced", _yes(found.bit_identical_to_traced)))
+    checked = "none: several programs have them" if ops is None else f"{ops.checked:,}"
+    rows.append(("ops checked on their own inputs", checked))
+    for name, worst in (
+        ("… closest to its bound", None if ops is None else ops.worst),
+        ("… first beyond its bound", None if ops is None else ops.first_beyond),
+    ):
+        if worst is not None:
+            error = "no number" if worst.error is None else f"{worst.error:.2e}"
+            rows.append((name, f"{worst.op} ({worst.kind}): {error} of {worst.bound:.2e}"))
+    if found.examined_steps is not None:
+        steps = ", ".join(map(str, found.examined_steps)) or "none"
+        rows.append(("steps that differ from the reference", steps))
+    rows.append(("verified", _yes(found.ok)))
+    return rows
 
 
 def _yes(answer: bool) -> str:

@@ -66,4 +66,9 @@ STATUSES: Mapping[str, str] = {
     "-132": "the application gave the library no storage",
     "-133": "training since the last commit draws from the sample whose turn it is to go",
     "-134": "the ring has no such sample, or it has its label",
+    "-135": "another call of the library has not returned yet",
+    "-136": "a training step is begun: end it, or open the storage to give it up",
+    "-137": "a feature or a target is infinite or not a number",
+    "-138": "the loss or a weight is infinite or not a number: load the last commit, or reset",
+    "-139": "the storage has no samples to train on, and the ring has none with a label",
 }

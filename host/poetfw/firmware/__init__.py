@@ -2,7 +2,7 @@
 """From plans to a C project: view models, templates, project writer, storage image."""
 
 from poetfw.firmware.c_text import comment_text
-from poetfw.firmware.library import GENERATED, LIBRARY, initial_weights
+from poetfw.firmware.library import GENERATED, LIBRARY, constant_values, initial_weights
 from poetfw.firmware.lower import Lowering, Prediction, lower, statement_numbers
 from poetfw.firmware.project import (
     IMAGE,
@@ -93,6 +93,7 @@ __all__ = [
     "check_image",
     "check_output_folder",
     "comment_text",
+    "constant_values",
     "hal_families",
     "holds",
     "image_blocks",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import PurePosixPath
 from poetfw import __version__
 from poetfw.errors import OutputError
 from poetfw.firmware.library import FEATURES_HEADER, HEADER, LIBRARY
+from poetfw.firmware.names import NAMES_HEADER, names_headers, rename_public, renamed
 from poetfw.firmware.project import Project, template_environment
 from poetfw.option_values import EXPORTED_NAME
 from poetfw.resources import firmware_templates_dir
@@ -22,6 +22,7 @@ FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing")
 """What the library asks of a compiler: one rounding for each operation, and no more than one bit
 pattern for a byte of the arena."""
 
+_SOURCES = (".c", ".S", ".h")
 _OF_BOARDS = {"sd.c", "sd.h", "sd_storage.c", "spi.h"}
 _COMMENT_END = "*/\n"
 _URL = "https://github.com/poetfw/poetfw"
@@ -82,7 +83,8 @@ def export_library(
     """The files of an exported library.
 
     All sources lie in one folder, `src/NAME/`, with only the header above it: so none needs another
-    path to find the others, and two libraries do not see each other's.
+    path to find the others, and two libraries do not see each other's. They are the project's own;
+    in a library of another name a header that each begins with renames what a linker sees.
 
     Args:
         sources: the files of a project, by path; those of its library are taken.
@@ -96,16 +98,25 @@ def export_library(
     chosen = _Format.of(form)
     learns = facts.classifies and not facts.pages
     public = [HEADER, *([FEATURES_HEADER] if FEATURES_HEADER in sources else [])]
-    files = {f"src/{PurePosixPath(path).name}": _text(path, sources) for path in public}
+    files: dict[str, str] = {}
     for path in sources:
         file = PurePosixPath(path)
-        if file.suffix not in (".c", ".h") or file.name in _OF_BOARDS or path in public:
+        if file.suffix not in _SOURCES or file.name in _OF_BOARDS or path in public:
             continue
         if path.startswith(f"{LIBRARY}/"):
-            target = f"src/poetfw/{file.name}"
+            target = f"src/{name}/{file.name}"
             if target in files:
                 raise OutputError(f"the library has two files called {file.name}: {path} is one")
-            files[target] = _with_prologue(file, _text(path, sources), chosen)
+            files[target] = _text(path, sources)
+    renames = name != EXPORTED_NAME
+    own = names_headers(files.values(), [PurePosixPath(path).name for path in public], name)
+    files = {
+        path: _with_prologue(PurePosixPath(path), text, chosen, renames)
+        for path, text in files.items()
+    }
+    if renames:
+        files |= {f"src/{name}/{file}": text for file, text in own.items()}
+    shown = {f"src/{PurePosixPath(path).name}": _text(path, sources) for path in public}
     examples = [
         *("predict", "train_from_card"),
         *(["learn_live"] if facts.classifies else []),
@@ -115,8 +126,8 @@ def export_library(
     if chosen.examples is not None:
         folder = firmware_templates_dir() / "export" / "examples"
         for example in (*(f"{example}.c" for example in examples), "file_card.h"):
-            files[f"{chosen.examples}/{example}"] = (folder / example).read_text()
-    files = {_path(path, name): rename_symbols(text, name) for path, text in files.items()}
+            shown[f"{chosen.examples}/{example}"] = (folder / example).read_text()
+    files |= {rename_public(path, name): rename_public(text, name) for path, text in shown.items()}
     context = {
         "name": name,
         "upper": name.upper(),
@@ -124,7 +135,7 @@ def export_library(
         "title": facts.title,
         "plan_id": facts.plan_id,
         "arena_bytes": f"{facts.arena_bytes:,}",
-        "arena": rename_symbols("poet_arena", name),
+        "arena": renamed("poet_arena", name),
         "pages": facts.pages,
         "weights": facts.weights,
         "prefix": name if name != EXPORTED_NAME else "poet",
@@ -132,7 +143,8 @@ def export_library(
         "flags": FLAGS,
         "url": _URL,
         "examples": examples,
-        "sources": sorted(path for path in files if path.startswith("src/") and path[-2:] == ".c"),
+        "sources": sorted(path for path in files if path[:4] == "src/" and path[-2:] != ".h"),
+        "assembly": sorted(path for path in files if path[:4] == "src/" and path[-2:] == ".S"),
         "how": chosen.how.strip().format(name=name, upper=name.upper()),
         "checked": (
             "poetfw's tests compile and run such folders."
@@ -144,30 +156,9 @@ def export_library(
     environment = template_environment()
     for target, template in {**chosen.files, **(chosen.learning_files if learns else {})}.items():
         text = environment.get_template(f"export/{form}/{template}").render(context)
-        files[target] = rename_symbols(text, name)
+        files[target] = rename_public(text, name)
     files["README.md"] = environment.get_template("export/README.md.j2").render(context)
     return Project({path: text.encode() for path, text in files.items()})
-
-
-def rename_symbols(text: str, name: str) -> str:
-    """C whose `poetfw_…`, `poet_…` and their macros begin with another name.
-
-    The public ones change their first word, the others get one more: `poetfw_open` becomes
-    `NAME_open`, and `poet_page_in` becomes `NAME_poet_page_in`.
-    """
-    if name == EXPORTED_NAME:
-        return text
-    upper = name.upper()
-    for pattern, new in (
-        (r"\bpoetfw_(?=\w)", f"{name}_"),
-        (r"(?:\b|(?<=-D))POETFW_(?=\w)", f"{upper}_"),
-        (r"\bstruct poetfw\b", f"struct {name}"),
-        (r"\bpoetfw\.h\b", f"{name}.h"),
-        (r"\bpoet_(?=\w|##)", f"{name}_poet_"),
-        (r"\bPOET_(?=\w)", f"{upper}_POET_"),
-    ):
-        text = re.sub(pattern, new, text)
-    return text
 
 
 def _text(path: str, sources: Mapping[str, bytes]) -> str:
@@ -179,13 +170,10 @@ def _text(path: str, sources: Mapping[str, bytes]) -> str:
         raise OutputError(f"{path} is no text in UTF-8") from error
 
 
-def _path(path: str, name: str) -> str:
-    """Where a file goes: its folder and the header are called as the library is."""
-    parts = ("src", name) if path.startswith("src/poetfw/") else PurePosixPath(path).parts[:-1]
-    return PurePosixPath(*parts, rename_symbols(PurePosixPath(path).name, name)).as_posix()
-
-
-def _with_prologue(file: PurePosixPath, text: str, form: _Format) -> str:
-    """A source that says by itself what it asks of the compiler, where its build system cannot."""
+def _with_prologue(file: PurePosixPath, text: str, form: _Format, renames: bool) -> str:
+    """A source that begins with its names, and with what it asks of the compiler by itself."""
+    if file.suffix == ".h":
+        return text
     head, end, rest = text.partition(_COMMENT_END)
-    return f"{head}{end}{form.prologue}{rest}" if file.suffix == ".c" else text
+    names = f'#include "{NAMES_HEADER}"\n' if renames else ""
+    return f"{head}{end}{names}{form.prologue if file.suffix == '.c' else ''}{rest}"

@@ -20,12 +20,15 @@ _INSTEAD = {
 }
 """What takes a file's place."""
 
+_CODE = (".c", "_asm.S")
+"""Endings of the files that hold what a header declares."""
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
 @cache
 def kernel_version(source: str, arithmetic: Arithmetic = Arithmetic.SEPARATE) -> str:
-    """16 hexadecimal digits: a digest of a C file, every header it includes, and their C files.
+    """16 hexadecimal digits: a digest of a C file, every header it includes, and their code.
 
     Headers of the board (its HAL) and of the generated project are not among them.
 
@@ -46,7 +49,7 @@ def kernel_version(source: str, arithmetic: Arithmetic = Arithmetic.SEPARATE) ->
 
 
 def compiled_from(sources: Iterable[str], arithmetic: Arithmetic) -> list[Path]:
-    """C files with what they include of the templates, its C files, and so on, once each.
+    """C files with what they include of the templates, its C and assembly files, and so on.
 
     Args:
         sources: the files without their endings.
@@ -60,7 +63,7 @@ def compiled_from(sources: Iterable[str], arithmetic: Arithmetic) -> list[Path]:
         if path is not None and path not in found:
             found.add(path)
             waiting += _INCLUDE.findall(path.read_text(encoding="utf-8"))
-            waiting.append(f"{path.stem}.c")
+            waiting += [f"{path.stem}{ending}" for ending in _CODE]
     return sorted(found)
 
 

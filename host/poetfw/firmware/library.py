@@ -52,9 +52,13 @@ def statuses() -> tuple[Status, ...]:
     return tuple(Status(name, int(value), said) for name, value, said in _STATUS.findall(text))
 
 
+CONSTANTS = f"{GENERATED}/constants.c"
+"""The arrays of the constants, where there are any."""
+
+
 @dataclass(frozen=True, slots=True)
-class InitialWeights:
-    """A tensor's initial values, as a C array of the bits of its f32 elements.
+class ValuesInC:
+    """A tensor's values, as a C array of the bits of its f32 elements.
 
     Attributes:
         identifier: the macro of the tensor's address.
@@ -69,9 +73,12 @@ class InitialWeights:
     lines: tuple[str, ...]
 
 
-def initial_weights(
-    names: Mapping[str, str], values: Mapping[str, Array]
-) -> tuple[InitialWeights, ...]:
+def flash_array(identifier: str) -> str:
+    """The name of the array that holds the constant with this identifier."""
+    return f"poet_{identifier.lower()}"
+
+
+def initial_weights(names: Mapping[str, str], values: Mapping[str, Array]) -> tuple[ValuesInC, ...]:
     """Initial values for a program to hold.
 
     Args:
@@ -79,14 +86,31 @@ def initial_weights(
         values: f32 values by tensor name; of what is not there, or all 0, nothing need be held.
     """
     return tuple(
-        InitialWeights(identifier, comment_text(name), values[name].size, tuple(_lines(bits)))
+        _values_in_c(identifier, name, values[name])
         for identifier, name in names.items()
-        if identifier.startswith("P") and name in values
-        for bits in [np.ascontiguousarray(values[name], "<f4").view("<u4").ravel()]
-        if bits.any()
+        if identifier.startswith("P") and name in values and values[name].any()
     )
 
 
-def _lines(bits: Array) -> Iterator[str]:
+def constant_values(names: Mapping[str, str], values: Mapping[str, Array]) -> tuple[ValuesInC, ...]:
+    """The values of all constants of a program.
+
+    Args:
+        names: the model's name behind every identifier.
+        values: f32 values by tensor name, of all constants.
+    """
+    return tuple(
+        _values_in_c(flash_array(identifier), name, values[name])
+        for identifier, name in names.items()
+        if identifier.startswith("C")
+    )
+
+
+def _values_in_c(identifier: str, name: str, values: Array) -> ValuesInC:
+    return ValuesInC(identifier, comment_text(name), values.size, tuple(_lines(values)))
+
+
+def _lines(values: Array) -> Iterator[str]:
+    bits = np.ascontiguousarray(values, "<f4").view("<u4").ravel()
     for start in range(0, bits.size, _WORDS_IN_A_LINE):
         yield " ".join(f"0x{word:08x}u," for word in bits[start : start + _WORDS_IN_A_LINE])

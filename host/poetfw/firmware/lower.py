@@ -6,9 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from poetfw import __version__
 from poetfw.boards import Arithmetic, Board
@@ -19,6 +20,7 @@ from poetfw.firmware.c_text import (
     string_literal,
     wrap_call,
 )
+from poetfw.firmware.library import flash_array
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
 from poetfw.firmware.turns import Span, Turn, Turns
@@ -26,6 +28,7 @@ from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
     ConstantsView,
     Define,
+    FlashView,
     MemoryRow,
     MessageView,
     PersistentView,
@@ -35,13 +38,11 @@ from poetfw.firmware.views import (
     StepView,
 )
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.memory.devices import WorkersPlan
-from poetfw.memory.partners import Message, PartnerPlan
 from poetfw.memory.plan import ALIGNMENT, Allocation, MemoryPlan
+from poetfw.memory.step_plan import Message, StepPlan, on_one
 from poetfw.ops import Constants, Kernel, kind_of, stores_gradient
 from poetfw.ops.base import DIVISORS, Field
 from poetfw.schedule import ExecutionPlan, Step, StepKind
-from poetfw.schedule.devices.problem import DevicesPlan, DeviceStep, DeviceStepKind
 from poetfw.training import Program
 
 _INDENT = 4
@@ -82,7 +83,7 @@ class Lowering:
 def lower(
     program: Program,
     board: Board,
-    training: ExecutionPlan | WorkersPlan | PartnerPlan,
+    training: StepPlan,
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
@@ -92,46 +93,46 @@ def lower(
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
-    steps = training if isinstance(training, tuple) else training.steps
-    plan_id = _plan_id(program, board, ring, steps, evaluation, memory, *_partner_id(training))
+    plan_id = _plan_id(
+        program,
+        board,
+        ring,
+        _identity(training.steps),
+        _identity(evaluation),
+        memory.to_json(),
+        *_place_among_memories(training),
+    )
     names = _Names(program, prediction)
     constants = ConstantTable()
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
-    lower_step = _StepLowering(names, constants, slot_names, board.overlaps)
-    if isinstance(training, WorkersPlan):
-        training_view = lower_step.on_devices(program.training, training, memory)
-    elif isinstance(training, PartnerPlan):
-        training_view = lower_step.of_partner(program, training, memory)
-    else:
-        training_view = lower_step(
-            "poet_train_step",
-            "one training step",
+    shared = _Shared(names, constants, slot_names, board.overlaps)
+    training_view = replace(
+        _StepLowering(
+            shared,
             program.training,
             training,
             memory.training,
-        )
-    training_view = replace(training_view, sliced=slices)
-    evaluation_view = lower_step(
-        "poet_evaluate_step",
-        "one evaluation step",
-        program.evaluation,
-        evaluation,
-        memory.evaluation,
+            memory.persistent,
+            training.own_messages(program) if training.apart else (),
+        ).lower("poet_train_step", "one training step"),
+        sliced=slices,
     )
+    evaluation_view = _StepLowering(
+        shared, program.evaluation, on_one(evaluation), memory.evaluation
+    ).lower("poet_evaluate_step", "one evaluation step")
     views = [training_view, evaluation_view]
     prediction_view = None
     if prediction is not None:
-        prediction_view = lower_step(
-            "poet_predict_step",
-            "the prediction of one sample",
+        prediction_view = _StepLowering(
+            shared,
             prediction.graph,
-            prediction.plan,
+            on_one(prediction.plan),
             prediction.memory,
             predicts=True,
-        )
+        ).lower("poet_predict_step", "the prediction of one sample")
         views.append(prediction_view)
-    facts = _Facts.of(program, memory, steps)
+    facts = _Facts.of(program, memory, training.steps)
     view = ProjectView(
         title=f"{comment_text(program.training.name.removesuffix(' training'))} on {board.name}, "
         f"batch {program.batch}",
@@ -143,7 +144,7 @@ def lower(
             *_ring_facts(ring, "POET_"),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
             *_worker_settings(training),
-            *_partner_settings(program, training),
+            *_message_settings(program, training),
         ),
         facts=(
             *facts.public(program, board, memory, plan_id),
@@ -162,6 +163,7 @@ def lower(
             for tensor in program.persistent
             if tensor.name in persistent_offsets
         ),
+        flash=tuple(names.in_flash(tensor) for tensor in program.constants),
         slots=tuple(
             SlotView(
                 slot_names[slot.tensor, slot.purpose],
@@ -199,7 +201,7 @@ def _plan_id(
     program: Program,
     board: Board,
     ring: Ring | None,
-    *parts: ExecutionPlan | DevicesPlan | MemoryPlan | str,
+    *parts: object,
 ) -> str:
     """Names everything that firmware and storage image must agree on."""
     document = [
@@ -207,11 +209,17 @@ def _plan_id(
         board.label,
         program.training.to_json(),
         program.evaluation.to_json(),
-        *(part.to_json() if isinstance(part, MemoryPlan) else part for part in parts),
+        *parts,
         *_OTHER_SUMS[board.compute.arithmetic],
         *([] if ring is None else [ring.samples, ring.share]),
+        *([program.fingerprint] if program.fingerprint else []),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _identity(plan: ExecutionPlan) -> list[tuple[str | None, ...]]:
+    """Each step as the plan's identifier covers it: an only device has no name there."""
+    return [tuple(step) if step.device else tuple(step[:2]) for step in plan]
 
 
 def _size(value: int) -> str:
@@ -235,7 +243,7 @@ class _Facts:
     pages: int
 
     @staticmethod
-    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan | DevicesPlan) -> _Facts:
+    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> _Facts:
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return _Facts(
@@ -344,33 +352,33 @@ def _watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
     return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
 
 
-def _worker_settings(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[Define, ...]:
-    if not isinstance(training, WorkersPlan):
+def _worker_settings(training: StepPlan) -> tuple[Define, ...]:
+    if not training.threads:
         return ()
     names = workers_of(training)
-    arenas = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in training.arenas)
+    arenas = [part.arena for part in training.own]
+    places = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in arenas)
     return (
         Define("POET_WORKERS", _size(len(names)), comment_text("; ".join(names))),
-        Define("POET_DEVICE_ARENAS", arenas, "first byte in the arena, bytes"),
+        Define("POET_DEVICE_ARENAS", places, "first byte in the arena, bytes"),
     )
 
 
-def _device_facts(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[Define, ...]:
-    if not isinstance(training, WorkersPlan):
+def _device_facts(training: StepPlan) -> tuple[Define, ...]:
+    if not training.threads:
         return ()
-    return (Define("DEVICES", _size(len(training.arenas)), "that a training step runs on"),)
+    return (Define("DEVICES", _size(len(training.own)), "that a training step runs on"),)
 
 
-def _partner_id(training: ExecutionPlan | WorkersPlan | PartnerPlan) -> tuple[str, ...]:
-    if not isinstance(training, PartnerPlan):
+def _place_among_memories(training: StepPlan) -> tuple[str, ...]:
+    """The memory and all others, in the plan's identifier; an only memory has no name there."""
+    if not training.apart:
         return ()
-    return training.device, training.evaluates, *training.devices
+    return training.here, training.evaluates, *training.memories
 
 
-def _partner_settings(
-    program: Program, training: ExecutionPlan | WorkersPlan | PartnerPlan
-) -> tuple[Define, ...]:
-    if not isinstance(training, PartnerPlan):
+def _message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]:
+    if not training.apart:
         return ()
     messages = training.own_messages(program)
     in_a_step = sum(message.behind is not None for message in messages)
@@ -381,34 +389,34 @@ def _partner_settings(
 
 
 def _messages(
-    program: Program, training: ExecutionPlan | WorkersPlan | PartnerPlan, memory: MemoryPlan
+    program: Program, training: StepPlan, memory: MemoryPlan
 ) -> tuple[MessageView, ...] | None:
-    if not isinstance(training, PartnerPlan):
+    if not training.apart:
         return None
     tensors = {t.name: t for t in (*program.training.tensors, *program.persistent)}
     return tuple(
         MessageView(
             memory.offset_of(message.tensor, message.behind),
             tensors[message.tensor].size_bytes,
-            message.target == training.device,
-            _message_comment(message, training.device),
+            message.target == training.here,
+            _message_comment(message, training.here),
         )
         for message in training.own_messages(program)
     )
 
 
-def _message_comment(message: Message, device: str) -> str:
-    where = f"to {message.target}" if message.source == device else f"from {message.source}"
+def _message_comment(message: Message, memory: str) -> str:
+    where = f"to {message.target}" if message.source == memory else f"from {message.source}"
     return comment_text(f"{message.tensor} {where}")
 
 
-def workers_of(plan: WorkersPlan) -> tuple[str, ...]:
-    """The workers of a plan, for people: a device each, and then each link that it uses."""
-    links = dict.fromkeys(_link(step) for step in plan.steps if step.kind is DeviceStepKind.COPY)
-    return (*(arena.device for arena in plan.arenas), *links)
+def workers_of(plan: StepPlan) -> tuple[str, ...]:
+    """The workers of a program, for people: a device each, and then each link that it uses."""
+    copies = (s for s in plan.steps if s.kind is StepKind.COPY and plan.does(s))
+    return (*(part.device for part in plan.own), *dict.fromkeys(map(_link, copies)))
 
 
-def _link(copy: DeviceStep) -> str:
+def _link(copy: Step) -> str:
     """The one link of two devices, whose copies follow each other in whichever direction."""
     return " and ".join(sorted((copy.device, copy.target or "")))
 
@@ -421,13 +429,16 @@ class _Names:
         self._persistent = {
             tensor.name: self._add(f"P{index:04d}", tensor.name)
             for index, tensor in enumerate(program.persistent)
+        } | {
+            tensor.name: self._add(f"C{index:04d}", tensor.name)
+            for index, tensor in enumerate(program.constants)
         }
         self._transient: dict[tuple[str, str], str] = {}
         index = 0
         graphs = [program.training, program.evaluation]
         for graph in (*graphs, *([] if prediction is None else [prediction.graph])):
             for tensor in graph.tensors:
-                if not tensor.role.persistent:
+                if tensor.role.transient:
                     identifier = self._add(f"T{index:04d}", tensor.name)
                     self._transient[graph.name, tensor.name] = identifier
                     index += 1
@@ -439,7 +450,7 @@ class _Names:
 
     def tensor(self, tensor: Tensor, graph: Graph | None = None) -> str:
         """The identifier of a tensor; transient ones are looked up in their graph."""
-        if tensor.role.persistent:
+        if not tensor.role.transient:
             return self._persistent[tensor.name]
         return self._transient[(graph or self._training).name, tensor.name]
 
@@ -457,6 +468,17 @@ class _Names:
             identifier,
             f"(({c_type} *)(void *)(poet_arena + {offset}u))",
             f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+        )
+
+    def in_flash(self, tensor: Tensor) -> FlashView:
+        """The array in flash that holds a constant, and the macro that stands for its address."""
+        identifier = self._persistent[tensor.name]
+        return FlashView(
+            identifier,
+            f"((const {C_TYPES[tensor.dtype]} *)(const void *){flash_array(identifier)})",
+            f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+            flash_array(identifier),
+            tensor.elements,
         )
 
     def table(self) -> Mapping[str, str]:
@@ -520,189 +542,145 @@ def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
     )
 
 
+class _Shared(NamedTuple):
+    """Names, constants and slots that the steps of a program have together."""
+
+    names: _Names
+    constants: ConstantTable
+    slots: Mapping[tuple[str, SlotPurpose], str]
+    overlap: bool
+
+
 class _StepLowering:
-    """Lowers one execution plan to the C function that runs it."""
+    """Lowers what the program of one memory does of a step to the C function that does it.
+
+    Args:
+        shared: what it has together with the program's other steps.
+        graph: the step.
+        plan: when its ops run, and on which devices.
+        allocations: where its tensors lie.
+        persistent: where tensors lie that live for the whole run; needed for several devices.
+        messages: those that the program stops for, in their order.
+        predicts: True where the sample comes from the caller, and the output goes there.
+    """
 
     def __init__(
         self,
-        names: _Names,
-        constants: ConstantTable,
-        slot_names: Mapping[tuple[str, SlotPurpose], str],
-        overlap: bool,
-    ) -> None:
-        self._names = names
-        self._constants = constants
-        self._slot_names = slot_names
-        self._overlap = overlap
-
-    def __call__(
-        self,
-        function: str,
-        title: str,
+        shared: _Shared,
         graph: Graph,
-        plan: ExecutionPlan,
+        plan: StepPlan,
         allocations: Sequence[Allocation],
+        persistent: Sequence[Allocation] = (),
+        messages: Sequence[Message] = (),
         *,
         predicts: bool = False,
-    ) -> StepView:
-        numbers = statement_numbers(plan)
-        stays = _Stays(self._names, graph, allocations)
-        ops = {op.name: op for op in graph.ops}
-        kernels: set[str] = set()
+    ) -> None:
+        self._shared = shared
+        self._graph = graph
+        self._plan = plan
+        self._messages = messages
+        self._predicts = predicts
+        self._ops = {op.name: op for op in graph.ops}
+        self._numbers = statement_numbers(plan.steps)
+        self._workers = workers_of(plan)
+        self._stays = {
+            part.device: _Stays(
+                shared.names,
+                graph,
+                part.arena.own(allocations) if plan.threads else allocations,
+                f"A{number}_" if plan.threads else "",
+            )
+            for number, part in enumerate(plan.own)
+        }
+        self._places = _Places(graph, plan, persistent, self._stays)
+        self._turns = Turns(plan.at_once)
+        self._under_way = UnderWay()
+        self._kernels: set[str] = set()
+        self._computed: set[str] = set()
+
+    def lower(self, function: str, title: str) -> StepView:
+        """The view of the C function."""
+        plan = self._plan
         statements: list[StatementView] = []
-        computed: set[str] = set()
-        under_way = UnderWay()
-        for index, step in enumerate(plan):
-            if step.kind is StepKind.FREE:
-                continue
-            op = ops[step.node]
-            read, written = stays.touched(step, op, index)
-            waits = under_way.waits(read, written)
-            if step.kind is StepKind.COMPUTE:
-                comment, code = self._computed(op, graph, stays, index, kernels, computed)
-                if predicts:
-                    code = _given(op, graph, stays, index, code)
-            else:
-                code = self._transfer(step, op, graph, stays, index)
-                if self._overlap:
-                    (stay,) = read or written
-                    arrives = step.kind is StepKind.PAGE_IN
-                    under_way.begin(self._page_slot(op), stay, arrives=arrives)
-                comment = _transfer_comment(step, op, plan, index, numbers)
-            statements.append(StatementView(numbers[index], comment, code, waits))
+        behind: defaultdict[int | None, list[tuple[int, Message]]] = defaultdict(list)
+        for order, message in enumerate(self._messages, 1):
+            behind[message.behind].append((order, message))
+        for index, step in enumerate(plan.steps):
+            if plan.does(step):
+                statements.append(self._statement(step, index))
+            for order, message in behind[index]:
+                comment = f"message {order}: {_message_comment(message, plan.here)}"
+                statements.append(StatementView(self._numbers[index], comment, "", message=order))
+        parameters = "const void *x, void *output" if self._predicts else "void"
+        if plan.threads:
+            function, parameters = "take_turns", "uint32_t worker"
+            title += " on several devices"
+        elif plan.apart:
+            title = f"the part of {comment_text(plan.here)} in a training step on several devices"
+        stays = self._stays.values()
+        rows = [row for each in stays for row in each.memory_map(self._numbers)]
         return StepView(
             function=function,
-            parameters="const void *x, void *output" if predicts else "void",
+            parameters=parameters,
             title=title,
-            summary=_summary(plan, computed),
-            kernels=tuple(sorted(kernels)),
-            addresses=stays.addresses(),
-            memory_map=stays.memory_map(numbers),
-            statements=tuple(statements),
-            waits=under_way.end(),
-        )
-
-    def on_devices(self, graph: Graph, plan: WorkersPlan, memory: MemoryPlan) -> StepView:
-        """Lower a training step in which several devices and their links take part."""
-        workers = workers_of(plan)
-        stays = {
-            arena.device: _Stays(self._names, graph, arena.own(memory.training), f"A{number}_")
-            for number, arena in enumerate(plan.arenas)
-        }
-        places = _Places(memory, stays)
-        ops = {op.name: op for op in graph.ops}
-        kernels: set[str] = set()
-        computed: set[str] = set()
-        statements: list[StatementView] = []
-        turns = Turns(plan.parallel)
-        numbers = statement_numbers(plan.steps)
-        for index, step in enumerate(plan.steps):
-            if step.kind is DeviceStepKind.FREE:
-                continue
-            op, number = ops[step.node], numbers[index]
-            if step.kind is DeviceStepKind.COMPUTE:
-                worker = workers.index(step.device)
-                comment, code = self._computed(
-                    op, graph, stays[step.device], index, kernels, computed, "POET_ALONE"
-                )
-                comment += f", on {comment_text(step.device)}"
-                reads, writes = places.of_op(op, graph, step.device, index)
-            else:
-                worker = workers.index(_link(step))
-                buffer_bytes = plan.buffers.get((step.device, step.target or ""), 0)
-                comment, code = _copy(step, op, graph, stays, index, buffer_bytes)
-                reads, writes = places.of_copy(step, op, index, buffer_bytes)
-            waits: tuple[str, ...] = ()
-            if code:
-                waits = tuple(
-                    f"POET_TRY(poet_wait_for({turn.worker}u, {turn.number}u));"
-                    for turn in turns.take(Turn(worker, number), reads, writes)
-                )
-            statements.append(StatementView(number, comment, code, waits, worker))
-        rows = [row for each in stays.values() for row in each.memory_map(numbers)]
-        copies = sum(step.kind is DeviceStepKind.COPY for step in plan.steps)
-        runs = sum(step.kind is DeviceStepKind.COMPUTE for step in plan.steps)
-        return StepView(
-            function="take_turns",
-            parameters="uint32_t worker",
-            title="one training step on several devices",
-            summary=f"{runs + copies} steps: {runs} compute, "
-            f"{runs - len(computed)} of them again; {copies} copies",
-            kernels=tuple(sorted(kernels)),
-            addresses=tuple(define for each in stays.values() for define in each.addresses()),
+            summary=self._summary(),
+            kernels=tuple(sorted(self._kernels)),
+            addresses=tuple(define for each in stays for define in each.addresses()),
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
             statements=tuple(statements),
-            waits=(),
-            workers=len(workers),
+            waits=self._under_way.end(),
+            workers=len(self._workers) if plan.threads else 0,
+            stops=plan.apart,
         )
 
-    def of_partner(self, program: Program, plan: PartnerPlan, memory: MemoryPlan) -> StepView:
-        """Lower one partner's part of a training step, which stops for each of its messages."""
-        graph = program.training
-        stays = _Stays(self._names, graph, memory.training)
-        ops = {op.name: op for op in graph.ops}
-        numbers = statement_numbers(plan.steps)
-        kernels: set[str] = set()
-        computed: set[str] = set()
-        statements: list[StatementView] = []
-        messages: defaultdict[int | None, list[tuple[int, Message]]] = defaultdict(list)
-        for message_number, message in enumerate(plan.own_messages(program), 1):
-            messages[message.behind].append((message_number, message))
-        runs = 0
-        for index, step in enumerate(plan.steps):
-            if step.kind is DeviceStepKind.COMPUTE and step.device == plan.device:
-                op = ops[step.node]
-                comment, code = self._computed(op, graph, stays, index, kernels, computed)
-                statements.append(StatementView(numbers[index], comment, code))
-                runs += 1
-            for message_number, message in messages[index]:
-                comment = f"message {message_number}: {_message_comment(message, plan.device)}"
-                statements.append(
-                    StatementView(numbers[index], comment, "", message=message_number)
-                )
-        in_a_step = sum(len(each) for index, each in messages.items() if index is not None)
-        return StepView(
-            function="poet_train_step",
-            parameters="void",
-            title=f"the part of {comment_text(plan.device)} in a training step on several devices",
-            summary=f"{runs} of {numbers[-1]} steps, {runs - len(computed)} of them again; "
-            f"{in_a_step} messages",
-            kernels=tuple(sorted(kernels)),
-            addresses=stays.addresses(),
-            memory_map=stays.memory_map(numbers),
-            statements=tuple(statements),
-            waits=(),
-            stops=True,
-        )
+    def _statement(self, step: Step, index: int) -> StatementView:
+        """One step with all that it waits for: transfers under way, and other workers."""
+        op, number = self._ops[step.node], self._numbers[index]
+        waits: tuple[str, ...] = ()
+        if step.kind is StepKind.COPY:
+            worker = self._workers.index(_link(step))
+            comment, code = self._copy(step, op, index)
+        else:
+            worker = self._workers.index(step.device)
+            read, written = self._stays[step.device].touched(step, op, index)
+            waits = self._under_way.waits(read, written)
+            if step.kind is StepKind.COMPUTE:
+                comment, code = self._compute(step, op, index)
+            else:
+                comment, code = self._transfer(step, op, index)
+                if self._shared.overlap:
+                    (stay,) = read or written
+                    arrives = step.kind is StepKind.PAGE_IN
+                    self._under_way.begin(self._page_slot(op), stay, arrives=arrives)
+            if self._plan.threads:
+                comment += f", on {comment_text(step.device)}"
+        if self._plan.threads and code:
+            reads, writes = self._places.of(step, op, index)
+            turns = self._turns.take(Turn(worker, number), reads, writes)
+            waits += tuple(f"POET_TRY(poet_wait_for({t.worker}u, {t.number}u));" for t in turns)
+        return StatementView(number, comment, code, waits, worker)
 
-    def _computed(
-        self,
-        op: Op,
-        graph: Graph,
-        stays: _Stays,
-        index: int,
-        kernels: set[str],
-        computed: set[str],
-        attempt: str = "POET_TRY",
-    ) -> tuple[str, str]:
-        """An op's comment and its code; what it needs, and that it ran, is added to the sets."""
-        comment = _compute_comment(op, graph, stays, index)
+    def _compute(self, step: Step, op: Op, index: int) -> tuple[str, str]:
+        """An op's comment and its code."""
+        stays = self._stays[step.device]
+        comment = _compute_comment(op, self._graph, stays, index)
         if kind_of(op).view and stays.shares_address(op, index):
             code = ""
             comment += " (a view: nothing moves)"
         else:
-            kernel = kind_of(op).kernel(op, graph)
-            kernels.update(kernel.sources)
-            code = self._compute(op, kernel, graph, stays, index, attempt)
-        if op.name in computed:
+            kernel = kind_of(op).kernel(op, self._graph)
+            self._kernels.update(kernel.sources)
+            code = self._call(op, kernel, stays, index)
+        if op.name in self._computed:
             comment += " (again)"
-        computed.add(op.name)
+        self._computed.add(op.name)
+        if self._predicts:
+            code = _given(op, self._graph, stays, index, code)
         return comment, code
 
-    def _compute(
-        self, op: Op, kernel: Kernel, graph: Graph, stays: _Stays, index: int, attempt: str
-    ) -> str:
-        arguments = self._constants.arguments(
+    def _call(self, op: Op, kernel: Kernel, stays: _Stays, index: int) -> str:
+        attempt = "POET_ALONE" if self._plan.threads else "POET_TRY"
+        arguments = self._shared.constants.arguments(
             op, kernel, lambda tensor: stays.identifier(tensor, index)
         )
         if kernel.workspace_bytes:
@@ -712,11 +690,11 @@ class _StepLowering:
         )
         if not stores_gradient(op):
             return statement
-        gradient, parameter = graph.by_name[op.inputs[0]], op.updates[0]
+        gradient, parameter = self._graph.by_name[op.inputs[0]], op.updates[0]
         capture = call_statement(
             "poet_capture",
             [
-                self._slot_names[parameter, SlotPurpose.CAPTURE],
+                self._shared.slots[parameter, SlotPurpose.CAPTURE],
                 stays.identifier(gradient.name, index),
                 f"{gradient.size_bytes}u",
             ],
@@ -725,22 +703,52 @@ class _StepLowering:
         )
         return f"{capture}\n{' ' * _INDENT}{statement}"
 
-    def _transfer(self, step: Step, op: Op, graph: Graph, stays: _Stays, index: int) -> str:
+    def _transfer(self, step: Step, op: Op, index: int) -> tuple[str, str]:
+        """The comment and the code of a page-in or a page-out."""
         assert op.output is not None
-        tensor = graph.by_name[op.output]
-        return call_statement(
-            f"poet_{step.kind}_begin" if self._overlap else f"poet_{step.kind}",
+        tensor = self._graph.by_name[op.output]
+        code = call_statement(
+            f"poet_{step.kind}_begin" if self._shared.overlap else f"poet_{step.kind}",
             [
                 self._page_slot(op),
-                stays.identifier(tensor.name, index),
+                self._stays[step.device].identifier(tensor.name, index),
                 f"{tensor.size_bytes}u",
             ],
             fallible=True,
         )
+        return _transfer_comment(step, op, self._plan.steps, index, self._numbers), code
+
+    def _copy(self, step: Step, op: Op, index: int) -> tuple[str, str]:
+        """The comment and the code of a copy between two devices of the memory."""
+        assert op.output is not None
+        assert step.target is not None
+        ends = [self._stays[end] for end in (step.device, step.target)]
+        source, target = (end.identifier(op.output, index) for end in ends)
+        arguments = [target, source, f"{self._graph.by_name[op.output].size_bytes}u"]
+        buffer_bytes = self._places.buffer_bytes(step)
+        if buffer_bytes:
+            arguments += [end.workspace(op.name, index) for end in ends]
+            arguments.append(f"{buffer_bytes}u")
+        code = call_statement("poet_copy" if buffer_bytes else "memcpy", arguments, fallible=False)
+        comment = f"copy {comment_text(op.output)}, {source} -> {target}, "
+        return comment + comment_text(f"from {step.device} to {step.target}"), code
 
     def _page_slot(self, op: Op) -> str:
         assert op.output is not None
-        return self._slot_names[op.output, SlotPurpose.PAGE]
+        return self._shared.slots[op.output, SlotPurpose.PAGE]
+
+    def _summary(self) -> str:
+        plan = self._plan
+        counts = Counter(step.kind for step in plan.steps if plan.does(step))
+        runs = counts[StepKind.COMPUTE]
+        again = f"{runs - len(self._computed)} of them again"
+        if plan.apart:
+            in_a_step = sum(message.behind is not None for message in self._messages)
+            return f"{runs} of {self._numbers[-1]} steps, {again}; {in_a_step} messages"
+        moved = f"{counts[StepKind.COPY]} copies"
+        if not plan.threads:
+            moved = f"{counts[StepKind.PAGE_OUT]} page-outs, {counts[StepKind.PAGE_IN]} page-ins"
+        return f"{counts.total()} steps: {runs} compute, {again}; {moved}"
 
 
 class _Stays:
@@ -775,14 +783,14 @@ class _Stays:
 
     def identifier(self, tensor: str, index: int) -> str:
         """The macro of a tensor that is in RAM at a plan step."""
-        if self._graph.by_name[tensor].role.persistent:
+        if not self._graph.by_name[tensor].role.transient:
             return self._names.tensor(self._graph.by_name[tensor])
         return self._stay(tensor, False, index)[0]
 
     def shares_address(self, op: Op, index: int) -> bool:
-        """Whether an op's output lies where its first input is; never in a persistent one's."""
+        """True where an op's output lies at its first input's address, which is transient then."""
         assert op.output is not None
-        if self._graph.by_name[op.inputs[0]].role.persistent:
+        if not self._graph.by_name[op.inputs[0]].role.transient:
             return False
         stays = [self._stay(name, False, index) for name in (op.inputs[0], op.output)]
         return stays[0][1].offset == stays[1][1].offset
@@ -803,7 +811,7 @@ class _Stays:
         read = tuple(
             self._stay(name, False, index)[1]
             for name in names
-            if not self._graph.by_name[name].role.persistent
+            if self._graph.by_name[name].role.transient
         )
         return read, tuple(stay for _, stay in self._named if stay.lower == index)
 
@@ -852,32 +860,42 @@ class _Stays:
 class _Places:
     """Which bytes the statements of a step on several devices read and write."""
 
-    def __init__(self, memory: MemoryPlan, stays: Mapping[str, _Stays]) -> None:
-        self._persistent = {
-            a.owner: Span(a.offset, a.offset + a.size_bytes) for a in memory.persistent
-        }
+    def __init__(
+        self,
+        graph: Graph,
+        plan: StepPlan,
+        persistent: Sequence[Allocation],
+        stays: Mapping[str, _Stays],
+    ) -> None:
+        self._graph = graph
+        self._buffers = plan.buffers
+        self._persistent = {a.owner: Span(a.offset, a.offset + a.size_bytes) for a in persistent}
         self._stays = stays
 
-    def of_op(self, op: Op, graph: Graph, device: str, index: int) -> tuple[list[Span], list[Span]]:
-        """What an op reads and writes, which it computes on a device."""
-        reads = [self._tensor(name, device, index) for name in graph.reads(op)]
+    def buffer_bytes(self, copy: Step) -> int:
+        """Bytes of the buffer that a copy passes on both of its devices; 0 for none."""
+        return self._buffers.get((copy.device, copy.target or ""), 0)
+
+    def of(self, step: Step, op: Op, index: int) -> tuple[list[Span], list[Span]]:
+        """What a step reads and writes."""
+        if step.target is not None:
+            return self._of_copy(step, op, step.target, index)
+        reads = [self._tensor(name, step.device, index) for name in self._graph.reads(op)]
         written = [*op.updates, *([op.output] if op.output is not None else [])]
-        writes = [self._tensor(name, device, index) for name in written]
-        if kind_of(op).workspace_bytes(op, graph):
-            writes.append(self._stays[device].span(op.name, True, index))
+        writes = [self._tensor(name, step.device, index) for name in written]
+        if kind_of(op).workspace_bytes(op, self._graph):
+            writes.append(self._stays[step.device].span(op.name, True, index))
         return reads, writes
 
-    def of_copy(
-        self, step: DeviceStep, op: Op, index: int, buffer_bytes: int
+    def _of_copy(
+        self, copy: Step, op: Op, target: str, index: int
     ) -> tuple[list[Span], list[Span]]:
-        """What a copy reads and writes."""
         assert op.output is not None
-        assert step.target is not None
-        writes = [self._tensor(op.output, step.target, index)]
-        if buffer_bytes:
-            ends = (step.device, step.target)
+        writes = [self._tensor(op.output, target, index)]
+        if self.buffer_bytes(copy):
+            ends = (copy.device, target)
             writes += [self._stays[end].span(op.name, True, index) for end in ends]
-        return [self._tensor(op.output, step.device, index)], writes
+        return [self._tensor(op.output, copy.device, index)], writes
 
     def _tensor(self, name: str, device: str, index: int) -> Span:
         if name in self._persistent:
@@ -894,7 +912,7 @@ def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Alloca
                 yield replace(stay, owner=window.name, offset=offset, size_bytes=window.size_bytes)
 
 
-def statement_numbers(plan: Sequence[Step | DeviceStep]) -> list[int]:
+def statement_numbers(plan: Sequence[Step]) -> list[int]:
     """For every plan step the number of its statement; a free has that of the one before it."""
     numbers: list[int] = []
     number = 0
@@ -929,29 +947,6 @@ def call_statement(
     return wrap_call(function, arguments, _INDENT) + ";"
 
 
-def _copy(
-    step: DeviceStep,
-    op: Op,
-    graph: Graph,
-    stays: Mapping[str, _Stays],
-    index: int,
-    buffer_bytes: int,
-) -> tuple[str, str]:
-    """A copy's comment and its code."""
-    assert op.output is not None
-    assert step.target is not None
-    source, target = (stays[end].identifier(op.output, index) for end in (step.device, step.target))
-    size = f"{graph.by_name[op.output].size_bytes}u"
-    arguments = [target, source, size]
-    if buffer_bytes:
-        ends = (step.device, step.target)
-        arguments += [stays[end].workspace(op.name, index) for end in ends]
-        arguments.append(f"{buffer_bytes}u")
-    code = call_statement("poet_copy" if buffer_bytes else "memcpy", arguments, fallible=False)
-    comment = f"copy {comment_text(op.output)}, {source} -> {target}, "
-    return comment + comment_text(f"from {step.device} to {step.target}"), code
-
-
 def _compute_comment(op: Op, graph: Graph, stays: _Stays, index: int) -> str:
     def operand(name: str) -> str:
         return f"{stays.identifier(name, index)}{shape_text(graph.by_name[name].shape)}"
@@ -971,17 +966,7 @@ def _transfer_comment(
     again = [
         numbers[later]
         for later in range(index + 1, len(plan))
-        if plan[later] == Step(StepKind.PAGE_IN, step.node)
+        if plan[later] == step._replace(kind=StepKind.PAGE_IN)
     ]
     wanted = ", ".join(map(str, again))
     return f"page out {name}, wanted again at step {wanted}"
-
-
-def _summary(plan: ExecutionPlan, computed: set[str]) -> str:
-    counts = {kind: sum(step.kind is kind for step in plan) for kind in StepKind}
-    computes = counts[StepKind.COMPUTE]
-    return (
-        f"{len(plan) - counts[StepKind.FREE]} steps: {computes} compute, "
-        f"{computes - len(computed)} of them again; {counts[StepKind.PAGE_OUT]} page-outs, "
-        f"{counts[StepKind.PAGE_IN]} page-ins"
-    )

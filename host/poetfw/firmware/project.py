@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import jinja2
@@ -21,7 +22,14 @@ from poetfw.boards import Arithmetic, Board, Machine, with_used
 from poetfw.boards.environments import known_environments
 from poetfw.errors import OutputError, listed
 from poetfw.firmware.kernel_version import compiled_from
-from poetfw.firmware.library import GENERATED, HEADER, LIBRARY, InitialWeights, statuses
+from poetfw.firmware.library import (
+    CONSTANTS,
+    GENERATED,
+    HEADER,
+    LIBRARY,
+    ValuesInC,
+    statuses,
+)
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
     SYSTEM_SUFFIX,
@@ -92,7 +100,10 @@ class Project:
 
 
 def render_project(
-    view: ProjectView, board: Board, weights: Sequence[InitialWeights] = ()
+    view: ProjectView,
+    board: Board,
+    weights: Sequence[ValuesInC] = (),
+    constants: Sequence[ValuesInC] = (),
 ) -> Project:
     """Render the sources of a project: generated code, kernels, runtime, linker scripts.
 
@@ -100,6 +111,7 @@ def render_project(
         view: what the templates lay out.
         board: decides which hardware abstraction layers and PlatformIO environments go along.
         weights: the initial values that the program shall hold; none where it shall not.
+        constants: the values of all constants.
     """
     environment = template_environment()
     files: dict[str, bytes] = {}
@@ -117,6 +129,11 @@ def render_project(
         for file in sorted((firmware_templates_dir() / "workers").glob("*.[ch]")):
             files[f"{LIBRARY}/runtime/{file.name}"] = file.read_bytes()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
+    if constants:
+        text = environment.get_template("generated/constants.c.j2").render(
+            project=view, constants=constants
+        )
+        files[CONSTANTS] = text.encode()
     return Project({**copied_sources(board, view.kernels), **files})
 
 
@@ -132,7 +149,7 @@ def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
     for file in kernel_files(kernels, board.compute.arithmetic):
         files[f"{LIBRARY}/kernels/{file.name}"] = file.read_bytes()
     for folder in ("runtime", "storage", "port"):
-        for file in sorted((templates / folder).glob("*.[ch]")):
+        for file in sorted((templates / folder).glob("*.[chS]")):
             place = _OF_THE_APPLICATION.get(file.name, f"{LIBRARY}/{folder}")
             files[f"{place}/{file.name}"] = file.read_bytes()
     files[f"{LIBRARY}/hal/hal.h"] = (templates / "hal" / "hal.h").read_bytes()
@@ -151,7 +168,7 @@ def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
     return files
 
 
-def render_weights(title: str, plan_id: str, weights: Sequence[InitialWeights]) -> bytes:
+def render_weights(title: str, plan_id: str, weights: Sequence[ValuesInC]) -> bytes:
     """The source of a program's initial weights; without any, one that says that there are none."""
     project = {"title": title, "poetfw_version": __version__, "plan_id": plan_id}
     template = template_environment().get_template("generated/initial_weights.c.j2")
@@ -159,9 +176,14 @@ def render_weights(title: str, plan_id: str, weights: Sequence[InitialWeights]) 
 
 
 def template_environment() -> jinja2.Environment:
-    """What renders the templates of a project."""
+    """What renders the templates of a project: one for all, since compiling them takes a second."""
+    return _environment(firmware_templates_dir(), profiler_sketches_dir())
+
+
+@cache
+def _environment(*folders: Path) -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader([firmware_templates_dir(), profiler_sketches_dir()]),
+        loader=jinja2.FileSystemLoader(folders),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

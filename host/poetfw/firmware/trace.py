@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,11 +35,10 @@ from poetfw.firmware.project import (
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.storage_image import NUMPY_TYPES
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.memory import Allocation, MemoryPlan, WorkersPlan
+from poetfw.memory import MemoryPlan, StepPlan
 from poetfw.ops import Array
 from poetfw.resources import firmware_templates_dir
-from poetfw.schedule import ExecutionPlan, Step, StepKind
-from poetfw.schedule.devices.problem import DeviceStep
+from poetfw.schedule import StepKind
 
 _REQUEST = struct.Struct("<8s4I")
 _MAGIC = b"POETTRC1"
@@ -111,7 +110,7 @@ class TraceTable:
     statements: int
 
     @staticmethod
-    def of(graph: Graph, plan: ExecutionPlan | WorkersPlan, memory: MemoryPlan) -> TraceTable:
+    def of(graph: Graph, plan: StepPlan, memory: MemoryPlan) -> TraceTable:
         """The table of a training step with its plan and its addresses.
 
         Raises:
@@ -119,7 +118,11 @@ class TraceTable:
         """
         persistent = {stay.owner: stay.offset for stay in memory.persistent}
         ops = {op.name: op for op in graph.ops}
-        steps = _steps_of(plan)
+        steps = plan.steps
+        stays = {
+            part.device: part.arena.own(memory.training) if plan.threads else memory.training
+            for part in plan.own
+        }
         numbers = statement_numbers(steps)
         wanted: dict[Key, int] = {
             (1, tensor.name): persistent[tensor.name] for tensor in graph.persistent
@@ -131,10 +134,11 @@ class TraceTable:
             op, number = ops[step.node], numbers[index]
             there = {
                 stay.owner: stay.offset
-                for stay in _stays_beside(step, plan, memory)
+                for stay in stays[step.device]
                 if stay.lower <= index < stay.upper and not stay.workspace
             } | persistent
-            before = [*graph.reads(op), *op.updates]
+            constants = {tensor.name for tensor in graph.constants}
+            before = [*(name for name in graph.reads(op) if name not in constants), *op.updates]
             after = [*([op.output] if op.output is not None else []), *op.updates]
             wanted |= {(number, name): there[name] for name in before}
             wanted |= {(number + 1, name): there[name] for name in after}
@@ -189,20 +193,6 @@ class TraceRequest:
     def pack(self) -> bytes:
         """The first block of the trace area."""
         return _REQUEST.pack(_MAGIC, *self.steps, *self.statements).ljust(BLOCK_BYTES, b"\0")
-
-
-def _steps_of(plan: ExecutionPlan | WorkersPlan) -> Sequence[Step | DeviceStep]:
-    return plan.steps if isinstance(plan, WorkersPlan) else plan
-
-
-def _stays_beside(
-    step: Step | DeviceStep, plan: ExecutionPlan | WorkersPlan, memory: MemoryPlan
-) -> tuple[Allocation, ...]:
-    """The stays in the arena that a step works in: its device's own, where there are several."""
-    if isinstance(step, DeviceStep) and isinstance(plan, WorkersPlan):
-        arenas = {arena.device: arena for arena in plan.arenas}
-        return arenas[step.device].own(memory.training)
-    return memory.training
 
 
 def traced_project(folder: Path, table: TraceTable, board: Board, block: int) -> Project:

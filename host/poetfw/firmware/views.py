@@ -26,6 +26,25 @@ class ConstantsView:
 
 
 @dataclass(frozen=True, slots=True)
+class FlashView:
+    """A constant's array in flash.
+
+    Attributes:
+        name: the macro that stands for the tensor.
+        value: what it stands for: the array's address as the tensor's type.
+        comment: the tensor, for people.
+        array: the array's name.
+        words: how many elements it has.
+    """
+
+    name: str
+    value: str
+    comment: str
+    array: str
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
 class SlotView:
     """A place in storage that holds one tensor.
 
@@ -150,6 +169,7 @@ class ProjectView:
         target_comment: what a target is, for people.
         metric_comment: what the metric counts, for people.
         addresses: a macro for every persistent tensor.
+        flash: the constants' arrays.
         slots: the places in storage.
         persistents: the tensors that are loaded at boot.
         constants: the kernels' constants.
@@ -173,6 +193,7 @@ class ProjectView:
     target_comment: str
     metric_comment: str
     addresses: tuple[Define, ...]
+    flash: tuple[FlashView, ...]
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
     constants: tuple[ConstantsView, ...]

@@ -2,8 +2,9 @@
 """Tensors, ops and graphs: immutable values that every later stage reads.
 
 A graph is a list of ops in an order in which they can run. Every tensor has at most one producer
-op; a tensor without one is an input of the graph (role `INPUT` or `LABEL`) or persistent
-(`PARAMETER`, `STATE`): it lives in RAM for the whole run and ops may update it in place.
+op; a tensor without one is an input of the graph (role `INPUT` or `LABEL`), persistent
+(`PARAMETER`, `STATE`): it lives in RAM for the whole run and ops may update it in place, or a
+`CONSTANT`, which is read where it lies in flash.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Role(StrEnum):
     """Trained; persistent."""
     STATE = "state"
     """Optimizer state, running statistics, the loss: persistent, not trained."""
+    CONSTANT = "constant"
+    """A parameter or statistic that no op updates: read-only, in flash, never in RAM."""
     ACTIVATION = "activation"
     """A value of the forward pass."""
     GRADIENT = "gradient"
@@ -62,8 +65,13 @@ class Role(StrEnum):
 
     @property
     def persistent(self) -> bool:
-        """Whether tensors of this role live for the whole run."""
+        """True for tensors that live in RAM for the whole run."""
         return self in (Role.PARAMETER, Role.STATE)
+
+    @property
+    def transient(self) -> bool:
+        """True for tensors that ops of a step produce and free: the others have no such op."""
+        return not self.persistent and self is not Role.CONSTANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +253,13 @@ class Graph:
         return tuple(tensor for tensor in self.tensors if tensor.role in roles)
 
     @property
+    def constants(self) -> tuple[Tensor, ...]:
+        """The tensors in flash, in order."""
+        return self.with_role(Role.CONSTANT)
+
+    @property
     def persistent(self) -> tuple[Tensor, ...]:
-        """The tensors that live for the whole run, in order."""
+        """The tensors that live in RAM for the whole run, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.role.persistent)
 
     @cached_property

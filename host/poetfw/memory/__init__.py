@@ -2,15 +2,7 @@
 """Fixed addresses for every buffer."""
 
 from poetfw.memory.bounds import lower_bound
-from poetfw.memory.devices import DeviceArena, WorkersPlan, place_devices
-from poetfw.memory.partners import (
-    Message,
-    Partner,
-    PartnerPlan,
-    evaluator,
-    messages_of,
-    place_partners,
-)
+from poetfw.memory.parts import Placed, place_parts
 from poetfw.memory.placement import place
 from poetfw.memory.plan import (
     ALIGNMENT,
@@ -18,34 +10,32 @@ from poetfw.memory.plan import (
     MemoryPlan,
     padded,
     place_beside,
-    plan_memory,
     resident_bytes,
 )
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
+from poetfw.memory.step_plan import ONLY, DeviceArena, Message, Part, StepPlan, on_one
 from poetfw.memory.validator import validate_placement
 
 __all__ = [
     "ALIGNMENT",
+    "ONLY",
     "Allocation",
     "Buffer",
     "DeviceArena",
     "MemoryPlan",
     "Message",
-    "Partner",
-    "PartnerPlan",
+    "Part",
+    "Placed",
     "Placement",
     "PlacementInterrupted",
     "PlacementStatus",
-    "WorkersPlan",
-    "evaluator",
+    "StepPlan",
     "lower_bound",
-    "messages_of",
+    "on_one",
     "padded",
     "place",
     "place_beside",
-    "place_devices",
-    "place_partners",
-    "plan_memory",
+    "place_parts",
     "resident_bytes",
     "validate_placement",
 ]

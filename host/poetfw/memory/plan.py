@@ -109,43 +109,6 @@ def resident_bytes(persistent: Iterable[Tensor], block_bytes: int) -> int:
     return padded(block_bytes) + sum(padded(tensor.size_bytes) for tensor in persistent)
 
 
-def plan_memory(
-    persistent: Sequence[Tensor],
-    block_bytes: int,
-    training: tuple[Graph, ExecutionPlan],
-    evaluation: tuple[Graph, ExecutionPlan],
-    budget_bytes: int | None,
-    deadline: Deadline | None = None,
-) -> MemoryPlan:
-    """Give every buffer of both steps a fixed address.
-
-    Args:
-        persistent: the tensors that live for the whole run.
-        block_bytes: bytes of one storage block.
-        training: graph and plan of the training step.
-        evaluation: graph and plan of the evaluation step.
-        budget_bytes: what the arena may occupy, or None for no limit.
-        deadline: when to end the search for addresses; None for never.
-
-    Raises:
-        InfeasibleError: no placement within the budget was found.
-    """
-    resident, page_buffer = place_resident(persistent)
-    base = page_buffer + padded(block_bytes)
-    capacity = None if budget_bytes is None else budget_bytes - base
-    placed = [
-        place_step(graph, plan, base, capacity, deadline) for graph, plan in (training, evaluation)
-    ]
-    return MemoryPlan(
-        persistent=resident,
-        page_buffer_offset=page_buffer,
-        training=placed[0].stays,
-        evaluation=placed[1].stays,
-        arena_bytes=base + max(step.height_bytes for step in placed),
-        peak_bytes=base + max(step.peak_bytes for step in placed),
-    )
-
-
 def place_resident(persistent: Iterable[Tensor]) -> tuple[tuple[Allocation, ...], int]:
     """The persistent tensors from the arena's first byte on, and where they end."""
     resident = []

@@ -11,6 +11,10 @@ A model holds the inference form, `batch_norm`. In training it becomes three ops
 
 Every pair of per-channel values is one tensor [2, C]: affine (gamma, beta), running and batch
 statistics (mean, variance), gradient of affine. Images [N, C, H, W] and vectors [N, C] work alike.
+
+With the attribute `frozen` it is one op in training, too: it normalises with the running
+statistics, which stay as they are, as PyTorch does in evaluation mode. Its gradients are those of
+an affine map.
 """
 
 from __future__ import annotations
@@ -154,7 +158,7 @@ class _OverImage(OpKind):
 
 @register
 class BatchNorm(_OverImage):
-    """The inference form. Inputs x, affine, running; attributes `eps`, `momentum`.
+    """The inference form. Inputs x, affine, running; attributes `eps`, `momentum`, `frozen`.
 
     y = gamma · (x - mean) / sqrt(variance + eps) + beta, with the running statistics. Momentum
     is the weight of a new batch, as in PyTorch: running ← (1 - m) · running + m · batch.
@@ -171,6 +175,8 @@ class BatchNorm(_OverImage):
     def check(self, op: Op) -> None:
         super().check(op)
         expect_number(op, "momentum", 0, 1)
+        if "frozen" in op.attributes:
+            expect_integer(op, "frozen", 0, 1)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, affine, running = inputs
@@ -183,6 +189,9 @@ class BatchNorm(_OverImage):
         return _normalize_bound(x, running, affine, op.number("eps"))
 
     def training_form(self, op: Op, tape: Tape) -> None:
+        if op.attributes.get("frozen"):
+            super().training_form(op, tape)
+            return
         x, affine, running = op.inputs
         statistics = tape.emit("batch_norm_statistics", f"{op.name}.statistics", (x,))
         tape.emit(
@@ -199,6 +208,47 @@ class BatchNorm(_OverImage):
             {"eps": op.number("eps")},
             output=op.output,
         )
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        x, affine, running = op.inputs
+        eps = {"eps": op.number("eps")}
+        if tape.needs_gradient(affine):
+            name = f"{op.name}.backward_affine"
+            inputs = (x, running, output_gradient)
+            tape.add_gradient(affine, tape.emit("batch_norm_backward_affine", name, inputs, eps))
+        if tape.needs_gradient(x):
+            name = f"{op.name}.backward_input"
+            inputs = (output_gradient, affine, running)
+            tape.add_gradient(x, tape.emit("batch_norm_backward_frozen", name, inputs, eps))
+
+
+@register
+class BatchNormBackwardFrozen(_OverImage):
+    """Inputs dy, affine, running; attribute `eps`; dx = dy · gamma / sqrt(variance + eps)."""
+
+    name = "batch_norm_backward_frozen"
+    positive = (2,)
+    in_place = (0,)
+    function = "backward"
+    images = (0,)
+    pairs = (1, 2)
+    passes = 1
+
+    def named(self, extents: Shape) -> tuple[str, str]:
+        return "batch_norm_frozen", "poet_batch_norm_frozen_backward_f32"
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        dy, affine, running = inputs
+        scale, _ = _per_channel(affine, dy.ndim)
+        _, inverse = _centred(dy, running, op.number("eps"))
+        dx: Array = dy * (scale * inverse)
+        return dx
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # eps, its sum and the root count 2, the division and the product 1 each
+        return (gamma(4) * np.abs(self.compute(op, inputs, updates)) + SMALLEST_NORMAL,)
 
 
 def _normalize(x: Array, statistics: Array, affine: Array, eps: float) -> Array:

@@ -50,7 +50,7 @@ class Relu(_Activation):
 
 @register
 class ReluBackward(_Relu):
-    """Inputs y, dy; dx = dy where y > 0, else 0."""
+    """Inputs y, dy; dx = 0 where y <= 0, else dy."""
 
     name = "relu_backward"
     inputs_count = 2
@@ -58,7 +58,7 @@ class ReluBackward(_Relu):
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         y, dy = inputs
-        return np.where(y > 0, dy, 0)
+        return np.where(y <= 0, 0, dy)
 
 
 @register
@@ -84,4 +84,4 @@ class Relu6Backward(_Relu):
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         y, dy = inputs
-        return np.where((y > 0) & (y < 6), dy, 0)
+        return np.where((y <= 0) | (y >= 6), 0, dy)

@@ -2,7 +2,7 @@
 """What a build decides before anything is rendered: model, problem, budget, plan and addresses."""
 
 from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
-from poetfw.planning.build import Build, report_build, schedule_bytes
+from poetfw.planning.build import Build, Image, folders_of, report_build, schedule_bytes
 from poetfw.planning.choices import (
     choose_optimizer,
     derive_program,
@@ -11,15 +11,10 @@ from poetfw.planning.choices import (
     order_program,
 )
 from poetfw.planning.costing import costs_from, database_for
+from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
-from poetfw.planning.partners import (
-    PartnerSchedule,
-    boards_of_partners,
-    plan_partners,
-    require_room_on,
-)
 from poetfw.planning.plans import (
     Plan,
     RamNeeds,
@@ -31,43 +26,40 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.room import Room, use_room
+from poetfw.planning.several import boards_of, plan_on_devices
 from poetfw.planning.unbuilt import load_room, load_schedule_problem
 from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 from poetfw.planning.ways import Ways, modelled_as, solve_ways
-from poetfw.planning.workers import (
-    DevicesBuildSettings,
-    WorkersSchedule,
-    board_of_devices,
-    plan_on_devices,
-    require_room,
-)
-from poetfw.settings import BuildSettings
+from poetfw.settings import BuildSettings, DevicesSettings
 
 __all__ = [
     "Budget",
     "Build",
     "BuildSettings",
     "ChosenBy",
-    "DevicesBuildSettings",
-    "PartnerSchedule",
+    "Decision",
+    "DevicesSettings",
+    "Image",
     "Plan",
+    "Progress",
     "RamNeeds",
     "Room",
+    "Searching",
     "UpdatePlan",
     "Updates",
     "Ways",
-    "WorkersSchedule",
     "arena_budget",
-    "board_of_devices",
-    "boards_of_partners",
+    "boards_of",
     "calibration_batches",
     "choose_kernels",
     "choose_optimizer",
     "costs_from",
     "database_for",
+    "decide",
     "derive_program",
     "devices_problem",
+    "folders_of",
     "held_out_batches",
     "load_devices_problem",
     "load_model",
@@ -80,15 +72,12 @@ __all__ = [
     "place_plan",
     "plan_evaluation",
     "plan_on_devices",
-    "plan_partners",
     "plan_unscheduled",
     "plan_within",
     "ram_needs",
     "read_device",
     "report_build",
     "require_fed",
-    "require_room",
-    "require_room_on",
     "schedule_bytes",
     "schedule_problem",
     "solve_ways",

@@ -36,7 +36,7 @@ from poetfw.schedule import (
     tell_nobody,
 )
 from poetfw.settings import BuildSettings
-from poetfw.training import Program
+from poetfw.training import Program, constant_bytes
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 _PLACEMENT_ATTEMPTS = 5
@@ -57,6 +57,25 @@ def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None =
     lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan), ring)
     static = static_ram_bytes(render_project(lowering.view, board), board)
     return min(board.unreserved_bytes - static, _MOST_ARENA_BYTES)
+
+
+def require_flash(program: Program, boards: Iterable[Board]) -> None:
+    """Check that each board's flash has room for the constants: frozen weights and statistics.
+
+    Raises:
+        InfeasibleError: it has not; the message names the largest.
+    """
+    needed = constant_bytes(program)
+    for board in boards:
+        there = board.flash_bytes - board.reserved_flash_bytes
+        if needed > there:
+            largest = sorted(program.constants, key=lambda tensor: -tensor.size_bytes)[:3]
+            raise InfeasibleError(
+                f"weights that are not trained take {needed:,} bytes of flash, of which "
+                f"{board.label} has {there:,}; the largest are "
+                + ", ".join(f"{t.name!r:.60} ({t.size_bytes:,})" for t in largest),
+                "train a smaller network, or choose a board with more flash",
+            )
 
 
 def plan_within(
@@ -128,10 +147,10 @@ def place_within(
         part = work.part(work.left * ATTEMPT_SHARE)
         training = solve(limited, scheduler, known=known, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
-        memory = place_plan(program, training, evaluation, None, deadline)
-        excess = memory.arena_bytes - budget_bytes
+        plan = place_plan(program, training, evaluation, deadline)
+        excess = plan.memory.arena_bytes - budget_bytes
         if excess <= 0:
-            return Plan(training, evaluation, memory)
+            return plan
         available -= excess
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
@@ -205,8 +224,7 @@ def _ways_out(program: Program, resident: int, needed: int, budget_bytes: int) -
         advice.append("choose a smaller --batch, or a smaller --micro-batch of it")
     if state and resident - state < budget_bytes:
         advice.append(f"set --optimizer sgd --momentum 0: {state:,} bytes of optimizer state less")
-    if state:
-        advice.append("freeze layers with --freeze: they need no optimizer state")
+    advice.append("train fewer layers, as with --train last:1: the other weights lie in flash")
     return [*advice, "choose a smaller model or a board with more RAM (`poetfw boards`)"]
 
 

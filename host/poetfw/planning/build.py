@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,17 +14,36 @@ from poetfw.devices import step_bytes
 from poetfw.firmware import BLOCK_BYTES, Project, assign_slots, render_project
 from poetfw.importers import DataSet
 from poetfw.limits import Timing
-from poetfw.memory import DeviceArena, resident_bytes
+from poetfw.memory import ONLY, resident_bytes
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
-from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.planning.workers import WorkersSchedule
 from poetfw.report import BuildReport
 from poetfw.schedule import ScheduleSummary
-from poetfw.training import Program
+from poetfw.training import Program, constant_bytes
+
+
+@dataclass(frozen=True)
+class Image:
+    """The program of one memory.
+
+    Attributes:
+        board: the board that it is for.
+        plan: the plan, as this program sees it.
+        plan_id: names the plan.
+        budget_bytes: what the arena may occupy.
+        minimum_budget_bytes: the smallest budget for which a schedule is known.
+        project: the rendered project, with its stage files and storage image.
+    """
+
+    board: Board
+    plan: Plan
+    plan_id: str
+    budget_bytes: int
+    minimum_budget_bytes: int
+    project: Project = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -32,61 +51,79 @@ class Build:
     """Everything a build decided.
 
     Attributes:
-        board: the board.
         model: the model with its initial weights.
         data: what it is trained on.
         optimizer: what updates its parameters.
         program: its training and evaluation step.
         costs: what the training step's ops cost.
-        budget_bytes: what the arena may occupy.
-        minimum_budget_bytes: the smallest budget for which a schedule is known.
         checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
-        plan: the plan that the firmware follows, on one device, on several, or as one of several.
-        plan_id: names the plan.
-        project: the rendered project, with its stage files and storage image.
-        time_limited: whether the time limit ended a search: another run may decide otherwise.
+        plan: the plan that the firmware follows, as the program sees it that evaluates.
+        images: the program of each memory, by the memory's name.
+        beside: what several programs have together, which is beside their projects.
+        time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
         kernels_by: what decided by which kernel each op with several runs in the training step.
     """
 
-    board: Board
     model: Model
     data: DataSet
     optimizer: Optimizer
     program: Program
     costs: CostTable
-    budget_bytes: int
-    minimum_budget_bytes: int
     checkpoint_all: Plan
-    plan: Plan | WorkersSchedule | PartnerSchedule
-    plan_id: str
-    project: Project = field(repr=False)
+    plan: Plan
+    images: Mapping[str, Image]
+    beside: Project = field(repr=False)
     time_limited: bool
     timing: Timing
     kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
 
+    @property
+    def image(self) -> Image:
+        """The program that evaluates; the only one, where there is one memory."""
+        return self.images[self.plan.step.here]
 
-def report_build(build: Build, folder: Path) -> BuildReport:
-    """The report of a build in this folder, before it is compiled."""
+    @property
+    def project(self) -> Project:
+        """Everything that is written: each of several programs in a folder of its name."""
+        folders = folders_of(self.images, Path())
+        return self.beside.with_files(
+            {
+                (folders[name] / path).as_posix(): content
+                for name, image in self.images.items()
+                for path, content in image.project.files.items()
+            }
+        )
+
+
+def folders_of(memories: Iterable[str], folder: Path) -> dict[str, Path]:
+    """Where the project of each memory is, in the folder of a build: an only one's has no name."""
+    return {name: folder if name == ONLY else folder / name for name in memories}
+
+
+def report_build(build: Build, memory: str, folder: Path) -> BuildReport:
+    """The report of a memory's program in this folder, before it is compiled."""
     parts = build.program.trained_channels
+    image = build.images[memory]
     return BuildReport(
-        board=build.board.label,
+        board=image.board.label,
         model=build.model.name,
         batch=build.model.batch,
-        budget_bytes=build.budget_bytes,
-        minimum_budget_bytes=build.minimum_budget_bytes,
-        peak_bytes=build.plan.memory.peak_bytes,
+        budget_bytes=image.budget_bytes,
+        minimum_budget_bytes=image.minimum_budget_bytes,
+        peak_bytes=image.plan.memory.peak_bytes,
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
-        arena_bytes=build.plan.memory.arena_bytes,
+        arena_bytes=image.plan.memory.arena_bytes,
         flash_bytes=None,
+        frozen_bytes=constant_bytes(build.program),
         ram_bytes=None,
         schedule_bytes=None,
         elf=None,
         twin_elf=None,
         out_dir=str(folder),
-        arithmetic=build.board.compute.arithmetic,
-        threads=build.board.compute.threads,
-        plan_id=build.plan_id,
+        arithmetic=image.board.compute.arithmetic,
+        threads=image.board.compute.threads,
+        plan_id=image.plan_id,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),
         classifies=build.model.classes is not None,
@@ -106,16 +143,11 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         schedule=ScheduleSummary.of(build.plan.training).beside(
             resident_bytes(build.program.persistent, BLOCK_BYTES)
         ),
-        arenas=_arenas(build.plan),
+        parts=image.plan.step.own,
+        devices=len(image.plan.step.parts),
         time_limited=build.time_limited,
         timing=build.timing,
     )
-
-
-def _arenas(plan: Plan | WorkersSchedule | PartnerSchedule) -> tuple[DeviceArena, ...]:
-    if isinstance(plan, WorkersSchedule):
-        return plan.workers.arenas
-    return (plan.steps.arena,) if isinstance(plan, PartnerSchedule) else ()
 
 
 def schedule_bytes(build: Build) -> int:
@@ -124,7 +156,7 @@ def schedule_bytes(build: Build) -> int:
     Raises:
         ToolError: the compiler is missing or fails.
     """
-    board, plan = build.board, build.checkpoint_all
+    board, plan = build.image.board, build.checkpoint_all
     slots = assign_slots(build.program, plan.training.plan, board.erase_bytes)
     unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
-    return step_bytes(build.project, board) - step_bytes(unscheduled, board)
+    return step_bytes(build.image.project, board) - step_bytes(unscheduled, board)

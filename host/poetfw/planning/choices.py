@@ -219,7 +219,7 @@ def derive_program(
         options=model.loss_options,
         undecayed=matching_parameters(model.graph, settings.no_decay),
     )
-    return order_program(program, deadline)
+    return order_program(program, deadline).with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

@@ -4,22 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
 from poetfw.limits import Deadline
-from poetfw.memory import MemoryPlan, place_beside, plan_memory, resident_bytes
+from poetfw.memory import (
+    ONLY,
+    MemoryPlan,
+    StepPlan,
+    place_beside,
+    place_parts,
+    resident_bytes,
+)
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.kernels import choose_kernels
-from poetfw.planning.partners import PartnerSchedule
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.workers import WorkersSchedule
-from poetfw.schedule import ExecutionPlan, Schedule, minimum_budget, solve
+from poetfw.schedule import Schedule, minimum_budget, solve
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, make_prediction, make_program
 
@@ -33,15 +38,34 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Plan(Scheduled):
-    """One way to run a program: when each op runs, and where every buffer lies."""
+    """One way to run a program: when each op runs, and where every buffer lies.
+
+    Attributes:
+        evaluation: the schedule of the evaluation step; without steps where that is done elsewhere.
+        step: the training step with its parts, as the program of one memory sees it.
+        memories: where every buffer lies, by the name of each memory.
+    """
 
     evaluation: Schedule
-    memory: MemoryPlan
+    step: StepPlan
+    memories: Mapping[str, MemoryPlan]
 
     @property
-    def steps(self) -> ExecutionPlan:
-        """When each op of a training step runs."""
-        return self.training.plan
+    def memory(self) -> MemoryPlan:
+        """Where every buffer of the program lies that is looked at."""
+        return self.memories[self.step.here]
+
+    @property
+    def limit_bytes(self) -> int:
+        """Bytes that the program's arena may take: its devices' limits, and what lives for ever."""
+        arenas = [part.arena for part in self.step.own]
+        return min(a.offset for a in arenas) + sum(a.limit_bytes for a in arenas)
+
+    def of(self, memory: str) -> Plan:
+        """The same plan, as the program of a memory sees it."""
+        step = self.step.of(memory)
+        evaluation = self.evaluation if step.evaluates_here else replace(self.evaluation, plan=())
+        return replace(self, evaluation=evaluation, step=step)
 
 
 def plan_unscheduled(
@@ -51,8 +75,7 @@ def plan_unscheduled(
     table = costs(program.training, board)
     training = solve(schedule_problem(program.training, board, table, None), "checkpoint-all")
     evaluation = plan_evaluation(program, board, costs)
-    memory = place_plan(program, training, evaluation, None, deadline)
-    return Plan(training, evaluation, memory)
+    return place_plan(program, training, evaluation, deadline)
 
 
 def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
@@ -65,33 +88,34 @@ def place_plan(
     program: Program,
     training: Schedule,
     evaluation: Schedule,
-    budget_bytes: int | None,
     deadline: Deadline | None = None,
-) -> MemoryPlan:
-    """Addresses for both steps, within a budget if there is one."""
-    return plan_memory(
-        program.persistent,
+) -> Plan:
+    """The plan of an only device: addresses for both steps, in as much RAM as they take."""
+    placed = place_parts(
+        program,
+        training.plan,
+        evaluation.plan,
+        {ONLY: ONLY},
+        {ONLY: None},
         BLOCK_BYTES,
-        (program.training, training.plan),
-        (program.evaluation, evaluation.plan),
-        budget_bytes,
-        deadline,
+        deadline=deadline,
     )
+    return Plan(training, evaluation, *placed)
 
 
 def lower_plan(
     program: Program,
     board: Board,
-    plan: Plan | WorkersSchedule | PartnerSchedule,
+    plan: Plan,
     slots: Sequence[Slot],
     ring: Ring | None = None,
     slices: bool = False,
     watchdog_ms: int | None = None,
 ) -> Lowering:
     """The views of the project that follows a plan."""
-    steps = plan.steps, plan.evaluation.plan
-    evaluates = not isinstance(plan, PartnerSchedule) or plan.evaluates
+    evaluates = plan.step.evaluates_here
     prediction = plan_prediction(program, board, plan.memory) if evaluates else None
+    steps = plan.step, plan.evaluation.plan
     return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices, watchdog_ms)
 
 

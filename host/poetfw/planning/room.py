@@ -137,9 +137,8 @@ def use_room(
 
     def follow(schedule: Schedule) -> Plan | None:
         running = replace(program, training=room.graph_with(schedule.faster))
-        memory = place_plan(running, schedule, evaluation, None, work.deadline)
-        fits = memory.arena_bytes <= budget_bytes
-        return Plan(schedule, evaluation, memory) if fits else None
+        placed = place_plan(running, schedule, evaluation, work.deadline)
+        return placed if placed.memory.arena_bytes <= budget_bytes else None
 
     def search(known: ExecutionPlan) -> Plan:
         running = replace(program, training=room.graph_with(room.faster))

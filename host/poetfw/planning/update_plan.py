@@ -198,8 +198,8 @@ class Updates:
 
     @property
     def kept_bytes(self) -> int:
-        """What inference keeps in the arena for the whole run, with the page buffer."""
-        return resident_bytes(self._model.graph.persistent, BLOCK_BYTES)
+        """What the arena holds whatever is trained: running statistics and the page buffer."""
+        return resident_bytes(self._model.graph.with_role(Role.STATE), BLOCK_BYTES)
 
     def measure(self, selection: Selection, work: Work) -> Needs:
         """What training a selection takes, as a build without a budget would do it.

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from poetfw.costs import CostTable
-from poetfw.ir import Graph, Op
+from poetfw.ir import Graph, Op, Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory import padded
 from poetfw.ops import is_update, kind_of
@@ -131,7 +131,7 @@ class UpdateProgram:
         self.choices = tuple(choices)
         self._all = (1 << len(choices)) - 1
         self._items: dict[_Key, _Item] = {}
-        self._states: list[int] = []
+        self._kept: list[int] = []
         self._beside = 0
         positions = {op.name: float(at) for at, op in enumerate(whole.training.ops)}
         for bit, choice in enumerate((deadline or Deadline()).during(choices)):
@@ -141,9 +141,9 @@ class UpdateProgram:
             graph = program.training
             self._add(1 << bit, graph, costs(graph), positions)
             updates = [op for op in graph.ops if is_update(op)]
-            states = [name for op in updates for name in op.updates[1:]]
-            self._states.append(sum(padded(graph.by_name[name].size_bytes) for name in states))
-            self._beside = added_bytes(program) - self._states[-1]
+            kept = [name for op in updates for name in op.updates]
+            self._kept.append(sum(padded(graph.by_name[name].size_bytes) for name in kept))
+            self._beside = added_bytes(program) - self._kept[-1]
         self._rows = [{(self._all, 0): float(inference_bytes)}, *self._live_bytes()]
 
     def _add(
@@ -225,7 +225,7 @@ class UpdateProgram:
             milp.at_most([*some, *more], limit - terms.get(always, 0.0))
 
         if math.isfinite(limits.size_bytes):
-            states = [(chosen[bit], float(size)) for bit, size in enumerate(self._states)]
+            states = [(chosen[bit], float(size)) for bit, size in enumerate(self._kept)]
             for row in self._rows:
                 require(row, states, limits.size_bytes - self._beside)
         if math.isfinite(limits.energy_j):
@@ -250,7 +250,7 @@ class UpdateProgram:
                 if (some & mask or some == self._all) and not unless & mask
             )
 
-        peak = max(map(total, self._rows)) + sum(self._states[bit] for bit in taken) + self._beside
+        peak = max(map(total, self._rows)) + sum(self._kept[bit] for bit in taken) + self._beside
         items = self._items.values()
         energy_j = sum(
             item.energy_j for item in items if item.choices & mask or item.choices == self._all
@@ -304,9 +304,9 @@ class _Stay:
 
 
 def added_bytes(program: Program) -> int:
-    """Bytes of all that lives for the whole run and that inference would not keep."""
-    kept = {name for op in program.evaluation.ops for name in op.inputs}
-    tensors = (tensor for tensor in program.persistent if tensor.name not in kept)
+    """Bytes of all that lives in RAM for the whole run, but for running statistics."""
+    read = {name for op in program.evaluation.ops for name in op.inputs}
+    tensors = (t for t in program.persistent if t.role is not Role.STATE or t.name not in read)
     return sum(padded(tensor.size_bytes) for tensor in tensors)
 
 

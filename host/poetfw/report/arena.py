@@ -244,7 +244,7 @@ def _training_stays(
     origins: dict[int, Origin] = {}
     page_outs: defaultdict[str, list[int]] = defaultdict(list)
     computed: set[str] = set()
-    for index, (kind, node) in enumerate(plan):
+    for index, (kind, node, *_) in enumerate(plan):
         if kind is StepKind.COMPUTE:
             origins[index] = Origin.RECOMPUTED if node in computed else Origin.COMPUTED
             computed.add(node)

@@ -93,7 +93,7 @@ class Timeline:
         begun: dict[str, int] = {}
         marks = []
         numbers = statement_numbers(plan)
-        for number, (kind, node) in zip(numbers, plan, strict=True):
+        for number, (kind, node, *_) in zip(numbers, plan, strict=True):
             if kind is StepKind.FREE:
                 marks.append(("in RAM", rows[node], begun.pop(node), number))
                 continue

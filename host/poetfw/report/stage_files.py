@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,22 +15,27 @@ from pydantic import TypeAdapter
 
 from poetfw.boards import Arithmetic
 from poetfw.costs import CostTable
-from poetfw.errors import ModelError, OutputError, PlanError
+from poetfw.errors import DataError, ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
 from poetfw.ir import Graph
-from poetfw.memory import DeviceArena, MemoryPlan, PartnerPlan, WorkersPlan
+from poetfw.memory import MemoryPlan, Part, StepPlan
 from poetfw.models import StateEntry
-from poetfw.ops import check_shapes, kind_of
+from poetfw.ops import Array, check_shapes, kind_of
 from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
-from poetfw.schedule.devices.problem import DeviceStep, DeviceStepKind
 from poetfw.training import Program
+from poetfw.weight_files import read_weights, safetensors_bytes
 
 SCHEMA_VERSION = 1
+PLAN = "plan.json"
+_SCHEMA_VERSIONS = {PLAN: 2}
 STATE_DICT = "state_dict.json"
+CONSTANTS = "constants.safetensors"
+"""The values of the tensors that nothing updates, as the firmware holds them in flash."""
 
 _MALFORMED = (
     OSError,
+    DataError,
     ModelError,
     PlanError,
     ValueError,
@@ -48,28 +53,30 @@ def stage_files(
     program: Program,
     costs: CostTable,
     training: ScheduleSummary,
-    plan: ExecutionPlan | WorkersPlan | PartnerPlan,
+    plan: StepPlan,
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
     names: Mapping[str, str],
     arithmetic: Arithmetic,
+    weights: Mapping[str, Array],
     state_dict: Sequence[StateEntry] = (),
     kernels_by: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
 
-    Only models that have names of their author's have `state_dict.json`. By the name of a graph,
+    Only models that have names of their author's have `state_dict.json`, and only programs that
+    have constants `constants.safetensors`, with their values of `weights`. By the name of a graph,
     `kernels_by` says what decided which function its ops call; the shape did for all others.
     """
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
         "costs.json": costs.to_json(),
         "schedule.json": asdict(ScheduleSummary.of(training)),
-        "plan.json": {
+        PLAN: {
             "arithmetic": arithmetic,
             **_training_json(plan, program.training, kernels_by.get(program.training.name, {})),
-            "evaluation": _plan_json(
+            "evaluation": _steps_json(
                 evaluation, program.evaluation, kernels_by.get(program.evaluation.name, {})
             ),
         },
@@ -79,10 +86,13 @@ def stage_files(
     }
     if state_dict:
         documents[STATE_DICT] = {"entries": [asdict(entry) for entry in state_dict]}
-    return {
-        name: json_bytes({"schema_version": SCHEMA_VERSION, **document})
+    files = {
+        name: json_bytes({"schema_version": _SCHEMA_VERSIONS.get(name, SCHEMA_VERSION), **document})
         for name, document in documents.items()
     }
+    if program.constants:
+        files[CONSTANTS] = safetensors_bytes({t.name: weights[t.name] for t in program.constants})
+    return files
 
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
@@ -90,8 +100,8 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _plan_json(
-    plan: ExecutionPlan | Sequence[DeviceStep], graph: Graph, kernels_by: Mapping[str, str]
+def _steps_json(
+    plan: Sequence[Step], graph: Graph, kernels_by: Mapping[str, str]
 ) -> list[dict[str, str]]:
     """Each step, and where it computes, the kernel's function and what decided for that."""
     computed = {
@@ -102,75 +112,42 @@ def _plan_json(
         for op in graph.ops
     }
     return [
-        {"step": step.kind, "node": step.node}
+        {"step": step.kind, "node": step.node, "device": step.device}
+        | ({} if step.target is None else {"target": step.target})
         | (computed[step.node] if step.kind == StepKind.COMPUTE else {})
         for step in plan
     ]
 
 
 def _training_json(
-    plan: ExecutionPlan | WorkersPlan | PartnerPlan,
-    graph: Graph,
-    kernels_by: Mapping[str, str] = MappingProxyType({}),
+    plan: StepPlan, graph: Graph, kernels_by: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    if isinstance(plan, tuple):
-        return {"training": _plan_json(plan, graph, kernels_by)}
-    steps = [
-        {**said, "device": step.device} | ({} if step.target is None else {"target": step.target})
-        for said, step in zip(_plan_json(plan.steps, graph, kernels_by), plan.steps, strict=True)
-    ]
-    if isinstance(plan, PartnerPlan):
-        return {
-            "training": steps,
-            "device": plan.device,
-            "devices": list(plan.devices),
-            "evaluates": plan.evaluates,
-            "arenas": [asdict(plan.arena)],
-        }
     return {
-        "training": steps,
-        "parallel": plan.parallel,
-        "arenas": [asdict(arena) for arena in plan.arenas],
+        "memory": plan.here,
+        "evaluates": plan.evaluates,
+        "at_once": plan.at_once,
+        "parts": [asdict(part) for part in plan.parts],
         "buffers": [
             {"source": source, "target": target, "size_bytes": size}
             for (source, target), size in plan.buffers.items()
         ],
+        "training": _steps_json(plan.steps, graph, kernels_by),
     }
 
 
-def _training_of(document: Mapping[str, Any]) -> ExecutionPlan | WorkersPlan | PartnerPlan:
+def _training_of(document: Mapping[str, Any]) -> StepPlan:
     """The plan of a training step in `plan.json`."""
-    if "arenas" not in document:
-        return tuple(Step(StepKind(step["step"]), step["node"]) for step in document["training"])
-    arenas = TypeAdapter(tuple[DeviceArena, ...]).validate_python(document["arenas"])
-    steps = tuple(
-        DeviceStep(DeviceStepKind(step["step"]), step["node"], step["device"], step.get("target"))
-        for step in document["training"]
-    )
-    if "device" in document:
-        (arena,) = arenas
-        names = TypeAdapter(tuple[str, ...]).validate_python(document["devices"])
-        part = PartnerPlan(steps, document["device"], names, document["evaluates"], arena)
-        _require_known({*_devices(steps), part.device, part.evaluates}, names)
-        return part
-    plan = WorkersPlan(
-        steps=steps,
-        arenas=arenas,
-        parallel=document["parallel"],
+    return StepPlan(
+        steps=tuple(
+            Step(StepKind(step["step"]), step["node"], step["device"], step.get("target"))
+            for step in document["training"]
+        ),
+        parts=TypeAdapter(tuple[Part, ...]).validate_python(document["parts"]),
+        here=document["memory"],
+        evaluates=document["evaluates"],
+        at_once=document["at_once"],
         buffers={(b["source"], b["target"]): b["size_bytes"] for b in document["buffers"]},
     )
-    _require_known(_devices(steps), [arena.device for arena in arenas])
-    return plan
-
-
-def _devices(steps: Sequence[DeviceStep]) -> set[str]:
-    return {step.device for step in steps}
-
-
-def _require_known(devices: Collection[str], arenas: Collection[str]) -> None:
-    unknown = set(devices) - set(arenas)
-    if unknown:
-        raise PlanError(f"plan.json has no arena of {', '.join(map(repr, sorted(unknown)))}")
 
 
 @dataclass(frozen=True)
@@ -178,10 +155,11 @@ class Stages:
     """What a run needs of a built project."""
 
     program: Program
-    training: ExecutionPlan | WorkersPlan | PartnerPlan
+    training: StepPlan
     memory: MemoryPlan
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
 
 def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
@@ -198,33 +176,31 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         program = Program.from_json(_document(folder, "graph.json"))
         for graph in (program.training, program.evaluation):
             check_shapes(graph)
-        plan = _training_of(_document(folder, "plan.json"))
+        plan = _training_of(_document(folder, PLAN))
         slots = slots_of(program, plan, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
         entries = _state_dict(folder, program)
+        constants = _constants(folder, program)
     except _MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
-    return Stages(program, plan, memory, slots, entries)
+    return Stages(program, plan, memory, slots, entries, constants)
 
 
-def slots_of(
-    program: Program, plan: ExecutionPlan | WorkersPlan | PartnerPlan, erase_bytes: int | None
-) -> tuple[Slot, ...]:
+def slots_of(program: Program, plan: StepPlan, erase_bytes: int | None) -> tuple[Slot, ...]:
     """The slots of a program that follows a plan; see `assign_slots`."""
-    if isinstance(plan, PartnerPlan):
-        return assign_slots(program, (), erase_bytes, plan.held(program), plan.updated(program))
-    return assign_slots(program, () if isinstance(plan, WorkersPlan) else plan, erase_bytes)
+    return assign_slots(program, plan.steps, erase_bytes, plan.held(program), plan.updated(program))
 
 
 def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:
     if not (folder / STATE_DICT).exists():
         return ()
-    elements = {tensor.name: tensor.elements for tensor in program.persistent}
+    tensors = (*program.persistent, *program.constants)
+    elements = {tensor.name: tensor.elements for tensor in tensors}
     entries = []
     for each in _document(folder, STATE_DICT)["entries"]:
         entry = StateEntry(**{**each, "shape": tuple(each["shape"])})
@@ -235,6 +211,21 @@ def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:
     return tuple(entries)
 
 
+def _constants(folder: Path, program: Program) -> Mapping[str, Array]:
+    if not program.constants:
+        return {}
+    values = read_weights(folder / CONSTANTS, [tensor.name for tensor in program.constants])
+    if any(values[tensor.name].shape != tensor.shape for tensor in program.constants):
+        raise ModelError(f"{CONSTANTS} has other shapes than graph.json")
+    if program.with_values(values) != program:
+        raise ModelError(f"{CONSTANTS} holds other values than the firmware")
+    return values
+
+
 def _document(folder: Path, name: str) -> dict[str, Any]:
     document: dict[str, Any] = parse_json(read_bytes(folder / name))
+    version = _SCHEMA_VERSIONS.get(name, SCHEMA_VERSION)
+    if document["schema_version"] != version:
+        said = document["schema_version"]
+        raise ModelError(f"{name} has schema_version {said!r:.20}: expected {version}")
     return document

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from poetfw.boards import Arithmetic
 from poetfw.errors import OutputError
 from poetfw.limits import Timing
-from poetfw.memory import DeviceArena
+from poetfw.memory import Part
 from poetfw.reading import first_flaw, read_bytes
 from poetfw.schedule import ScheduleSummary
 
@@ -41,6 +41,8 @@ class BuildReport:
         checkpoint_all_peak_bytes: the same, if everything were kept.
         arena_bytes: bytes of the arena.
         flash_bytes: code and constants of the board's ELF; None before it is compiled.
+        frozen_bytes: those of them that weights and statistics take which training leaves as they
+            are.
         ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
         schedule_bytes: code and constants that the schedule adds to the training step that keeps
             everything; None before it is compiled.
@@ -58,7 +60,8 @@ class BuildReport:
         schedule: the schedule's figures.
         kernels_by: how many of the training step's ops that several kernels run were given one by
             what: "measured", "modelled" or "shape".
-        arenas: each device's part of the arena, where a training step runs on several devices.
+        parts: the devices of this program, each with its part of the arena.
+        devices: how many devices a training step runs on, those of other programs included.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
     """
@@ -79,6 +82,7 @@ class BuildReport:
     checkpoint_all_peak_bytes: int
     arena_bytes: int
     flash_bytes: int | None
+    frozen_bytes: int
     ram_bytes: int | None
     schedule_bytes: int | None
     elf: str | None
@@ -95,9 +99,10 @@ class BuildReport:
     schedule: ScheduleSummary
     time_limited: bool
     timing: Timing
-    arenas: tuple[DeviceArena, ...] = ()
+    parts: tuple[Part, ...]
+    devices: PositiveInt
     kernels_by: dict[str, int] = field(default_factory=dict)
-    schema_version: int = 1
+    schema_version: Literal[2] = 2
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
@@ -202,8 +207,9 @@ class Verification:
             a run of the same model that recomputes and pages nothing.
         bit_identical_to_traced: whether the run that the ops were recorded in, which is compiled
             from the sources in the project's folder, had the same losses, weights and optimizer
-            state.
+            state; None where several programs trained together, which are not traced.
         ops: every op of the last step on what the device gave it; and those of `examined_steps`.
+            None where several programs trained together.
         examined_steps: None where losses, gradients and weights agree with the reference. Else
             every step was compared with the reference from the device's own state, and these are
             the ones that did not agree, so that all their ops were checked too.
@@ -215,27 +221,9 @@ class Verification:
     max_rel_error_gradients: float | None
     max_rel_error_weights: float
     bit_identical_to_unscheduled: bool
-    bit_identical_to_traced: bool
-    ops: OpChecks
+    bit_identical_to_traced: bool | None
+    ops: OpChecks | None
     examined_steps: tuple[int, ...] | None
-
-
-@dataclass(frozen=True)
-class PartnersVerification:
-    """How a run of several programs compares with that of one. For errors see `Verification`.
-
-    Attributes:
-        ok: whether weights, optimizer state and losses have the bits of a run of one program, on
-            one device that recomputes nothing.
-        max_rel_error_loss: losses of all steps, against the NumPy reference in float64.
-        max_rel_error_gradients: gradients and momenta, against the same; None where there are none.
-        max_rel_error_weights: parameters and running statistics, against the same.
-    """
-
-    ok: bool
-    max_rel_error_loss: float
-    max_rel_error_gradients: float | None
-    max_rel_error_weights: float
 
 
 @dataclass(frozen=True)
@@ -301,7 +289,7 @@ class PartnersReport:
     message_bytes: int
     planned_step_s: float
     devices: dict[str, PartnerRun]
-    verify: PartnersVerification | None
+    verify: Verification | None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""

@@ -13,12 +13,17 @@ from poetfw.report.drawing import (
     render,
     short,
 )
-from poetfw.schedule.devices import DevicesPlan, DevicesProblem, DeviceStepKind, Span, timeline
+from poetfw.schedule import ExecutionPlan, StepKind
+from poetfw.schedule.devices import (
+    DevicesProblem,
+    Span,
+    timeline,
+)
 
 _COLOURS = {"computed": GREEN, "computed again": ORANGE, "copied": SKY, "paged": PURPLE}
 
 
-def draw_timeline(problem: DevicesProblem, plan: DevicesPlan, kind: str) -> bytes:
+def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> bytes:
     """A plan for several devices as one picture, the bytes of an `svg` or `png` file.
 
     Raises:
@@ -63,7 +68,7 @@ def lanes_of(spans: tuple[Span, ...]) -> dict[str, list[tuple[str, Span]]]:
             links.setdefault(pair, []).append(("copied", span))
             continue
         what = "paged"
-        if step.kind is DeviceStepKind.COMPUTE:
+        if step.kind is StepKind.COMPUTE:
             what = "computed again" if step.node in computed else "computed"
             computed.add(step.node)
         devices.setdefault(step.device, []).append((what, span))

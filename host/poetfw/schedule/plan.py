@@ -46,7 +46,7 @@ def productions(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[Producti
     position = {node.name: i for i, node in enumerate(problem.nodes)}
     computed: set[str] = set()
     made: list[Production] = []
-    for kind, name in plan:
+    for kind, name, *_ in plan:
         if kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
             first = kind is StepKind.COMPUTE and name not in computed
             made.append((position[name], kind, first))

@@ -128,16 +128,40 @@ class StepKind(StrEnum):
     """What a plan step does."""
 
     COMPUTE = "compute"
+    COPY = "copy"
     PAGE_IN = "page_in"
     PAGE_OUT = "page_out"
     FREE = "free"
 
 
 class Step(NamedTuple):
-    """One step of an execution plan, naming the node whose op runs or whose tensor moves."""
+    """One step of an execution plan: the node whose op runs or whose tensor moves, and where.
+
+    A step equals only a step: to compare one with a bare tuple is a `TypeError`, since a tuple of
+    the kind and the node alone would never be equal.
+
+    Attributes:
+        kind: computes, moves or frees.
+        node: the node's name.
+        device: where it happens; the source of a copy; "" where there is only one device.
+        target: the target of a copy, else None.
+    """
 
     kind: StepKind
     node: str
+    device: str = ""
+    target: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Step):
+            raise TypeError(f"a plan step is compared with {other!r}, which is not a Step")
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
 
 
 ExecutionPlan = tuple[Step, ...]

@@ -92,7 +92,11 @@ class _Replay:
             self.refuse("there is no such node")
         match step.kind:
             case StepKind.COMPUTE:
-                takes_over = following == (StepKind.FREE, node.in_place)
+                takes_over = (
+                    following is not None
+                    and following.kind is StepKind.FREE
+                    and following.node == node.in_place
+                )
                 during = self.compute(node, node.in_place if takes_over else None)
             case StepKind.PAGE_IN:
                 during = self.page_in(node)
@@ -100,6 +104,8 @@ class _Replay:
                 during = self.page_out(node)
             case StepKind.FREE:
                 during = self.free(node)
+            case StepKind.COPY:
+                self.refuse("there is one device only: nothing is copied")
         if during > self.problem.ram_bytes:
             needed, budget = during + self.problem.resident_bytes, self.problem.budget_bytes
             self.refuse(f"it needs {needed:,} bytes of a budget of {budget:,}")

@@ -4,7 +4,14 @@
 from poetfw.optimizers import Sgd
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.prediction import make_prediction
-from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, make_program
+from poetfw.training.program import (
+    CLASSIFYING,
+    DEFAULT_LOSS,
+    LOSSES,
+    Program,
+    constant_bytes,
+    make_program,
+)
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
@@ -18,6 +25,7 @@ __all__ = [
     "Reference",
     "Selection",
     "Sgd",
+    "constant_bytes",
     "hoist_views",
     "in_place_input",
     "input_channels",

@@ -45,7 +45,9 @@ def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Gra
     evaluation, batch = program.evaluation, program.batch
     used = {name for op in ops for name in op.inputs}
     tensors: dict[str, Tensor] = {
-        tensor.name: tensor for tensor in evaluation.persistent if tensor.name in used
+        tensor.name: tensor
+        for tensor in (*evaluation.persistent, *evaluation.constants)
+        if tensor.name in used
     }
     windows = {tensor.name: tensor for tensor in evaluation.windows}
     kept: list[Op] = []

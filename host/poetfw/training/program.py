@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +11,13 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from poetfw.errors import ModelError
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import (
     KINDS,
+    Array,
     LossKind,
     UpdateKind,
     fused_name,
@@ -53,16 +57,38 @@ class Program:
         loss: the persistent tensor that a training step leaves the batch's mean loss in.
         metric: the persistent tensor that an evaluation step leaves the batch's metric in: the
             number of correct answers, or the mean loss.
+        fingerprint: a digest of the constants' values, which the firmware holds: a storage image
+            goes with these only. Empty without constants.
     """
 
     training: Graph
     evaluation: Graph
     loss: Tensor
     metric: Tensor
+    fingerprint: str = ""
+
+    @cached_property
+    def constants(self) -> tuple[Tensor, ...]:
+        """Every tensor that the firmware holds in flash, once, in a fixed order."""
+        both = (*self.training.constants, *self.evaluation.constants)
+        return tuple({tensor.name: tensor for tensor in both}.values())
+
+    def with_values(self, values: Mapping[str, Array]) -> Program:
+        """The program with the fingerprint of its constants' values.
+
+        Args:
+            values: f32 values by tensor name, of the constants at least.
+        """
+        if not self.constants:
+            return self
+        digest = hashlib.sha256()
+        for tensor in self.constants:
+            digest.update(np.ascontiguousarray(values[tensor.name], "<f4").tobytes())
+        return replace(self, fingerprint=digest.hexdigest()[:16])
 
     @cached_property
     def persistent(self) -> tuple[Tensor, ...]:
-        """Every tensor that lives for the whole run, once, in a fixed order."""
+        """Every tensor that lives in RAM for the whole run, once, in a fixed order."""
         both = (*self.training.persistent, *self.evaluation.persistent)
         return tuple({tensor.name: tensor for tensor in both}.values())
 
@@ -118,6 +144,7 @@ class Program:
             "evaluation": self.evaluation.to_json(),
             "loss": self.loss.name,
             "metric": self.metric.name,
+            **({"fingerprint": self.fingerprint} if self.fingerprint else {}),
         }
 
     @staticmethod
@@ -135,9 +162,15 @@ class Program:
                 evaluation,
                 training.by_name[document["loss"]],
                 evaluation.by_name[document["metric"]],
+                document.get("fingerprint", ""),
             )
         except (KeyError, TypeError) as error:
             raise ModelError(f"the program's JSON is malformed: {error!r}") from error
+
+
+def constant_bytes(program: Program) -> int:
+    """Bytes of flash that the constants take."""
+    return sum(tensor.size_bytes for tensor in program.constants)
 
 
 def make_program(
@@ -164,7 +197,8 @@ def make_program(
     are not clipped.
 
     A frozen parameter has no gradient and no optimizer state; what only its gradient would read is
-    not kept, and below the lowest trained parameter nothing is propagated back.
+    not kept, and below the lowest trained parameter nothing is propagated back. What no op of
+    either step updates has the role `CONSTANT`.
 
     Args:
         model: inference graph with one `INPUT` tensor.
@@ -218,11 +252,27 @@ def make_program(
     for op in model.ops:
         kind_of(op).evaluation_form(op, evaluation)
     evaluation.emit_loss(LOSSES[loss], model.output, metric, classifies=loss in CLASSIFYING)
+    train = training.graph(loss_tensor.name, "training")
+    evaluate = evaluation.graph(metric.name, "evaluation")
+    updated = {name for graph in (train, evaluate) for op in graph.ops for name in op.updates}
     return Program(
-        training=training.graph(loss_tensor.name, "training"),
-        evaluation=evaluation.graph(metric.name, "evaluation"),
+        training=_with_constants(train, updated),
+        evaluation=_with_constants(evaluate, updated),
         loss=loss_tensor,
         metric=metric,
+    )
+
+
+def _with_constants(graph: Graph, updated: Collection[str]) -> Graph:
+    """The graph, where what is persistent and not among the updated tensors is constant."""
+    return replace(
+        graph,
+        tensors=tuple(
+            replace(tensor, role=Role.CONSTANT)
+            if tensor.role.persistent and tensor.name not in updated
+            else tensor
+            for tensor in graph.tensors
+        ),
     )
 
 

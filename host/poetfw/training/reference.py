@@ -18,7 +18,8 @@ class Reference:
     """Runs a program's ops one after the other, each by its operator's reference.
 
     Attributes:
-        persistent: the persistent tensors' values, by name; updated by every training step.
+        persistent: the values of persistent tensors and constants, by name; a training step
+            updates those of the former.
         gradients: the parameters' gradients in the last training step, by parameter.
     """
 
@@ -29,7 +30,8 @@ class Reference:
 
         Args:
             program: what to run.
-            weights: initial values by tensor name; persistent tensors without one start at zero.
+            weights: initial values by tensor name, of all constants; persistent tensors without one
+                start at zero.
             dtype: the precision to calculate in.
         """
         self._program = program
@@ -37,7 +39,7 @@ class Reference:
         self.persistent: dict[str, Array] = {
             tensor.name: np.array(weights.get(tensor.name, np.zeros(tensor.shape)), dtype)
             for tensor in program.persistent
-        }
+        } | {tensor.name: np.array(weights[tensor.name], dtype) for tensor in program.constants}
         self.gradients: dict[str, Array] = {}
 
     def step(self, x: Array, y: Array) -> float:

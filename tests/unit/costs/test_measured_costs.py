@@ -392,18 +392,20 @@ def test_a_kernels_version_is_that_of_all_it_is_compiled_from(
         (tmp_path / folder).mkdir()
     (tmp_path / "kernels/a.c").write_text('#include "a.h"\n#include "board.h"\n')
     (tmp_path / "kernels/a.h").write_text('  #  include "math.h"\n#include <stdint.h>\n')
+    (tmp_path / "kernels/a_asm.S").write_text("")
     (tmp_path / "kernels/b.c").write_text("")
     (tmp_path / "runtime/math.h").write_text("")
     (tmp_path / "runtime/math.c").write_text("")
     monkeypatch.setattr("poetfw.firmware.kernel_version.firmware_templates_dir", lambda: tmp_path)
     found = set()
-    for changed in ("", "kernels/a.c", "kernels/a.h", "runtime/math.h", "runtime/math.c"):
+    texts = ("kernels/a.c", "kernels/a.h", "kernels/a_asm.S", "runtime/math.h", "runtime/math.c")
+    for changed in ("", *texts):
         if changed:
             path = tmp_path / changed
             path.write_text(path.read_text() + "/* changed */")
         kernel_version.cache_clear()
         found.add(kernel_version("a"))
-    assert len(found) == 5
+    assert len(found) == 6
     (tmp_path / "kernels/b.c").write_text("/* changed */")
     kernel_version.cache_clear()
     assert kernel_version("a") in found

@@ -35,7 +35,7 @@ def archive(folder: Path, *flags: str, compiler: str = "gcc", ar: str = "ar") ->
     """The library of an export, compiled as strictly as poetfw compiles it."""
     library = folder / "objects" / "library.a"
     library.parent.mkdir()
-    sources = [str(path.resolve()) for path in sorted((folder / "src").rglob("*.c"))]
+    sources = [str(path.resolve()) for path in sorted((folder / "src").rglob("*.[cS]"))]
     command = [compiler, *STRICT, *flags, f"-I{(folder / 'src').resolve()}", "-c"]
     for source in sources:  # one at a time, as ccache keeps them
         subprocess.run([*command, source], cwd=library.parent, check=True, timeout=120)

@@ -15,6 +15,7 @@ from emulator.firmware_tools import SAMPLE, TEMPLATES
 from poetfw.boards import Board, list_boards, load_board
 from poetfw.firmware import hal_families
 from poetfw.resources import platformio_ini
+from strict import STRICT
 
 pytestmark = pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
 
@@ -30,6 +31,7 @@ def flags(board: Board) -> list[str]:
     target = toolchain.prefix.removesuffix("-")
     return [
         *ini["poetfw"]["compile"].split(),
+        *STRICT,
         *([f"--target={target}"] if target else []),
         *toolchain.machine_flags,
         *([] if toolchain.hosted else ["-ffreestanding"]),

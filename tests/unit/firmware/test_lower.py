@@ -68,8 +68,8 @@ class Lowered(NamedTuple):
 def lowered(graph: Graph) -> Lowered:
     program = make_program(graph, "mse", Sgd())
     plan = plan_unscheduled(program, BOARD, analytic_costs)
-    steps = plan.training.plan, plan.evaluation.plan
-    lowering = lower(program, BOARD, *steps, plan.memory, assign_slots(program, steps[0]))
+    steps = plan.step, plan.evaluation.plan
+    lowering = lower(program, BOARD, *steps, plan.memory, assign_slots(program, plan.step.steps))
     return Lowered(program, plan, lowering.view.training)
 
 

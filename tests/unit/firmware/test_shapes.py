@@ -56,8 +56,8 @@ def macros(text: str) -> dict[str, int]:
 def shapes_of(graph: Graph) -> dict[str, int]:
     program = make_program(graph, "mse", Sgd())
     plan = plan_unscheduled(program, BOARD, analytic_costs)
-    steps = plan.training.plan, plan.evaluation.plan
-    view = lower(program, BOARD, *steps, plan.memory, assign_slots(program, steps[0])).view
+    steps = plan.step, plan.evaluation.plan
+    view = lower(program, BOARD, *steps, plan.memory, assign_slots(program, plan.step.steps)).view
     return macros(render_project(view, BOARD).files[SHAPES].decode())
 
 

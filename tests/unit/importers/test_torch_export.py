@@ -86,7 +86,11 @@ def infer(model: Model, x):
 
 
 @pytest.mark.parametrize("make", [residual_net, plain_net])
-@pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
+@pytest.mark.parametrize(
+    "dynamo",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["torchscript", "dynamo"],
+)
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "training"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
 def test_an_exported_network_gives_what_pytorch_gives(

@@ -377,7 +377,6 @@ AGREEING = dict(zip(ONNX, (20, 33, 26, 36), strict=True))
 @pytest.mark.parametrize(
     ("layer", "reason"),
     [
-        (lambda: nn.BatchNorm2d(1).eval(), r"in evaluation mode, .* export net\.train\(\)"),
         (lambda: nn.BatchNorm2d(1, track_running_stats=False), "keeps no running statistics"),
         (lambda: nn.MaxPool2d(2, dilation=2), r"its dilation is \[2, 2\]"),
         (lambda: nn.ConstantPad2d(1, 3.0), "pads with 3; poetfw pads with 0"),

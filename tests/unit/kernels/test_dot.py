@@ -20,6 +20,7 @@ from poetfw.ops import Array
 
 TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
 SOURCE = str(TEMPLATES / "kernels" / "dot_fused.c")
+ON_CORE = (SOURCE, str(TEMPLATES / "kernels" / "dot_fused_asm.S"))
 FLAGS = ("-O2", "-std=c11", "-ffp-contract=off", f"-I{TEMPLATES / 'runtime'}")
 CORE = ("-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft")
 CODE, DATA, STACK, RETURN = 0x10000, 0x20000000, 0x20100000, 0x1FFF0
@@ -111,7 +112,8 @@ def on_core(tmp_path_factory: pytest.TempPathFactory) -> Dot:
     elf, binary = folder / "dot.elf", folder / "dot.bin"
     link = ("-nostartfiles", f"-Wl,-Ttext={CODE:#x},-e,poet_dot_f32", "-lc", "-lgcc")
     flags = (*FLAGS, "-Wall", "-Wextra", "-Wconversion", "-Werror")
-    subprocess.run(["arm-none-eabi-gcc", *CORE, *flags, SOURCE, *link, "-o", str(elf)], check=True)
+    command = ["arm-none-eabi-gcc", *CORE, *flags, *ON_CORE, *link, "-o", str(elf)]
+    subprocess.run(command, check=True)
     subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(binary)], check=True)
     said = subprocess.run(
         ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
@@ -245,5 +247,5 @@ def test_the_linker_keeps_what_the_assembly_calls(tmp_path: Path) -> None:
     )
     include = f"-I{TEMPLATES / 'kernels'}"
     link = ("-flto", "-nostartfiles", "-Wl,-e,main", "-o", str(tmp_path / "main.elf"))
-    command = ["arm-none-eabi-gcc", *CORE, *FLAGS, include, str(main), SOURCE, *link]
+    command = ["arm-none-eabi-gcc", *CORE, *FLAGS, include, str(main), *ON_CORE, *link]
     subprocess.run(command, check=True)

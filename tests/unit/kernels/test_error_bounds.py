@@ -193,6 +193,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "batch_norm_backward_input": lambda d: Case(
         [d(*X), d.statistics(X[1]), d(2, X[1]), d(2, X[1]), d(*X)], EPS
     ),
+    "batch_norm_backward_frozen": lambda d: Case([d(*X), d(2, X[1]), d.statistics(X[1])], EPS),
     "batch_norm_normalize": lambda d: Case([d(*X), d.statistics(X[1]), d(2, X[1])], EPS),
     "batch_norm_statistics": lambda d: Case([d(*X) + np.float32(2 * d.scale)]),
     "batch_norm_update_running": lambda d: Case(

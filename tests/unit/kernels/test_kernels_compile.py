@@ -27,13 +27,14 @@ SOFT_FLOAT = ["-mcpu=cortex-m0plus", "-mthumb"]
         ["gcc", "-O3"],
         ["arm-none-eabi-gcc", *HARD_FLOAT],
         ["arm-none-eabi-gcc", *SOFT_FLOAT],
+        ["arm-none-eabi-gcc", *HARD_FLOAT, "-DPOET_NO_UNROLL"],
     ],
-    ids=["native", "native-O3", "cortex-m4", "cortex-m0plus"],
+    ids=["native", "native-O3", "cortex-m4", "cortex-m0plus", "without-unrolling"],
 )
 def test_kernels_compile_without_warnings(compiler: list[str], tmp_path: Path) -> None:
     if shutil.which(compiler[0]) is None:
         pytest.skip(f"{compiler[0]} is not installed")
-    sources = sorted((TEMPLATES / "kernels").glob("*.c"))
+    sources = sorted((TEMPLATES / "kernels").glob("*.[cS]"))
     assert sources
     flags = ["-ffreestanding", "-ffp-contract=off", "-fno-math-errno"]
     includes = [f"-I{TEMPLATES / 'kernels'}", f"-I{TEMPLATES / 'runtime'}"]
@@ -42,6 +43,26 @@ def test_kernels_compile_without_warnings(compiler: list[str], tmp_path: Path) -
         cwd=tmp_path,
         check=True,
     )
+
+
+def test_only_one_header_knows_a_pragma_that_older_compilers_do_not() -> None:
+    """GCC 7 of PlatformIO's stock platforms warns of `GCC unroll`, clang of any but its own."""
+    told = re.compile(r"GCC unroll|clang loop|pragma unroll")
+    folders = (TEMPLATES, TEMPLATES.parent / "profiler_sketches")
+    sources = [path for folder in folders for path in folder.rglob("*.[ch]*")]
+    assert {path.name for path in sources if told.search(path.read_text())} == {"unroll.h"}
+
+
+def test_names_of_assembly_are_the_linkers() -> None:
+    """A header renames them, but for what macros put together."""
+    files = [*TEMPLATES.rglob("*_asm.[Sh]"), TEMPLATES / "runtime/assembly.h"]
+    macros = [name for path in files for name in re.findall(r"\.macro (\w+)", path.read_text())]
+    assert "function" in macros
+    assert [name for name in macros if name.startswith("poet")] == []
+    c = [
+        path for path in TEMPLATES.rglob("*.[ch]") if re.search("^__asm__", path.read_text(), re.M)
+    ]
+    assert c == [], "functions in assembly at file scope of C, which LTO does not see"
 
 
 def test_no_two_structs_have_one_name() -> None:

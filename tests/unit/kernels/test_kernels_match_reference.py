@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from budgets import examples
 from poetfw.ir import Attribute, Op
 from poetfw.ops import KINDS, Array
 from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.walk import contiguous_steps
 
-few = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+few = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 Run = Callable[..., Any]
 seeds = st.integers(0, 2**32 - 1)
 small = st.integers(1, 5)
@@ -215,6 +214,7 @@ def test_batch_norm(run_kernel: Run, shape: tuple[int, ...], seed: int, eps: flo
     for kind, inputs, more in (
         ("batch_norm", [x, affine, statistics], {"momentum": 0.1}),
         ("batch_norm_normalize", [x, statistics, affine], {}),
+        ("batch_norm_backward_frozen", [dy, affine, statistics], {}),
     ):
         ran = run_kernel(kind, inputs, {**attributes, **more})
         assert_close(ran.output, ran.expected_output)

@@ -30,7 +30,7 @@ def linked(folder: Path, core: list[str], classes: Sequence[str] = CLASSES) -> d
     compiler = ["arm-none-eabi-gcc", *core, "-std=c11", "-O2", "-ffreestanding", "-nostdlib"]
     compiler += ["-ffunction-sections", "-fdata-sections", "-ffp-contract=off", "-fno-math-errno"]
     kernels = TEMPLATES / "kernels"
-    sources = [*kernels.glob("conv2d*.c"), *map(kernels.joinpath, ("update.c", "dot.c"))]
+    sources = [*kernels.glob("conv2d*.[cS]"), *map(kernels.joinpath, ("update.c", "dot.c"))]
     includes = [f"-I{kernels}", f"-I{TEMPLATES / 'runtime'}"]
     subprocess.run([*compiler, *includes, "-c", *map(str, sources)], cwd=folder, check=True)
     left_out = ["-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.memory import plan_memory
+from poetfw.memory import ONLY, place_parts
 from poetfw.memory.plan import Allocation, MemoryPlan, resident_bytes
 from poetfw.models import build_model
 from poetfw.planning import BuildSettings, load_schedule_problem, plan_evaluation
-from poetfw.schedule import Schedule, simulate, solve
+from poetfw.schedule import ExecutionPlan, Schedule, simulate, solve
 from poetfw.training import Program, in_place_input, make_program
 
 SETTINGS = BuildSettings(board="nrf52840", model="digits-cnn", batch=2)
@@ -32,9 +33,18 @@ def schedule() -> Schedule:
 
 
 @pytest.fixture(scope="module")
-def memory(program: Program, schedule: Schedule) -> MemoryPlan:
-    step = (program.training, schedule.plan)
-    return plan_memory(program.persistent, BLOCK_BYTES, step, step, None)
+def evaluation(program: Program) -> ExecutionPlan:
+    return plan_evaluation(program, load_board("nrf52840"), analytic_costs).plan
+
+
+def placed(program: Program, training: ExecutionPlan, evaluation: ExecutionPlan) -> MemoryPlan:
+    steps = training, evaluation
+    return place_parts(program, *steps, {ONLY: ONLY}, {ONLY: None}, BLOCK_BYTES).memories[ONLY]
+
+
+@pytest.fixture(scope="module")
+def memory(program: Program, schedule: Schedule, evaluation: ExecutionPlan) -> MemoryPlan:
+    return placed(program, schedule.plan, evaluation)
 
 
 def test_peak_is_the_simulators(program: Program, schedule: Schedule, memory: MemoryPlan) -> None:
@@ -68,16 +78,11 @@ def test_what_is_never_free_lies_at_the_bottom(program: Program, memory: MemoryP
 
 
 def test_the_arena_holds_either_step(
-    program: Program, schedule: Schedule, memory: MemoryPlan
+    program: Program, schedule: Schedule, evaluation: ExecutionPlan, memory: MemoryPlan
 ) -> None:
-    training = (program.training, schedule.plan)
-    small = (
-        program.evaluation,
-        plan_evaluation(program, load_board("nrf52840"), analytic_costs).plan,
-    )
-    for steps in ((training, small), (small, training)):
-        both = plan_memory(program.persistent, BLOCK_BYTES, *steps, None)
-        assert (both.arena_bytes, both.peak_bytes) == (memory.arena_bytes, memory.peak_bytes)
+    swapped = replace(program, training=program.evaluation, evaluation=program.training)
+    other = placed(swapped, evaluation, schedule.plan)
+    assert (other.arena_bytes, other.peak_bytes) == (memory.arena_bytes, memory.peak_bytes)
 
 
 def test_batch_norm_and_relu_share_their_buffer(memory: MemoryPlan) -> None:
@@ -87,7 +92,6 @@ def test_batch_norm_and_relu_share_their_buffer(memory: MemoryPlan) -> None:
 
 
 def test_sharing_lowers_the_peak() -> None:
-    from dataclasses import replace
 
     problem = load_schedule_problem(SETTINGS)
     apart = replace(problem, nodes=tuple(replace(node, in_place=None) for node in problem.nodes))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
+from budgets import examples
 from poetfw.cli.main import cli
 from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Op, Tensor
@@ -42,7 +43,7 @@ def theirs(loss: Any, x: Any, labels: Any, **settings: Any) -> tuple[float, Any]
     return value.item(), leaf.grad.numpy()
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@examples(150, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 7),
     st.integers(2, 9),

@@ -103,7 +103,7 @@ def test_steps_are_those_of_the_generated_code() -> None:
 def test_bytes_over_the_steps_are_the_simulators(build: Any) -> None:
     built = build()
     program, plan = built.program, built.plan.training.plan
-    problem = schedule_problem(program.training, built.board, built.costs, None)
+    problem = schedule_problem(program.training, built.image.board, built.costs, None)
     during = [
         size
         for size, step in zip(simulate(problem, plan).during_bytes, plan, strict=True)
@@ -271,7 +271,7 @@ def test_pictures_are_the_same_bytes_whatever_settings_matplotlib_has() -> None:
     built = paged()
     training, memory = built.plan.training, built.plan.memory
     with rc_context({"font.size": 30, "axes.grid": True, "savefig.dpi": 30}):
-        pictures = draw_pictures(built.program, training, memory, 48_000, built.board)
+        pictures = draw_pictures(built.program, training, memory, 48_000, built.image.board)
     assert sorted(pictures) == ["memory.png", "memory.svg", "schedule.png", "schedule.svg"]
     assert all(pictures[name] == built.project.files[name] for name in pictures)
     assert b"Matplotlib v" not in pictures["memory.svg"]

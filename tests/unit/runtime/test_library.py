@@ -28,6 +28,8 @@ from unit.runtime.conftest import BLOCK_DEVICE
 
 OK = 0
 ORDER, SAMPLE_SIZE, ARGUMENT, WRONG_PLAN, FAILED, NO_SLOT = -128, -129, -4, -2, -3, -5
+BUSY, NOT_FINITE, DIVERGED, NO_SAMPLES, NO_COMMIT = -135, -137, -138, -139, -15
+NO_IMAGE, NO_PARTITION, FOREIGN, TOO_SMALL = -1, -7, -8, -10
 TRAINING, SEED, STEPS = 10, 7, 5
 HOOK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -100,7 +102,7 @@ def overlapping(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _compile(out: Path, *flags: str) -> Path:
     names = {
-        "storage": ("commits", "crc32", "pages", "slots", "storage"),
+        "storage": ("commits", "crc32", "format", "pages", "slots", "storage"),
         "runtime": ("data", "poet_math", "poetfw", "stages"),
     }
     return compile_c(
@@ -348,6 +350,137 @@ def test_what_was_loaded_is_used_without_the_storage(net: Net) -> None:
     assert output == wanted
 
 
+def _device(net: Net) -> ctypes.Array[ctypes.c_uint8]:
+    return (ctypes.c_uint8 * (256 * 512)).in_dll(net.library, "test_device")
+
+
+def _erase(net: Net, value: int = 0) -> None:
+    ctypes.memset(_device(net), value, 256 * 512)
+
+
+def _format(net: Net, seed: int = 1, sets: int = 2) -> int:
+    return net.format(ctypes.c_uint32(seed), ctypes.c_uint32(sets))
+
+
+@pytest.mark.parametrize("board", ["library", "overlapping"])
+@pytest.mark.parametrize("blank", [0x00, 0xFF])
+def test_a_device_formats_a_blank_card_and_trains_on_its_own_samples(
+    request: pytest.FixtureRequest, board: str, blank: int, tmp_path: Path
+) -> None:
+    net = _reset(request.getfixturevalue(board), tmp_path)
+    _erase(net, blank)
+    assert (net.open(), _format(net), net.load()) == (NO_PARTITION, OK, NO_COMMIT)
+    assert (net.reset(), net.train()) == (OK, NO_SAMPLES)
+    assert (net.train_on(*_batch(0)), net.train_on(*_batch(1)), net.save()) == (OK, OK, OK)
+    trained = net.weight
+    assert (net.reset(), net.weight, net.open(), net.load()) == (OK, 0.5, OK, OK)
+    assert (net.weight, net.metrics.step) == (trained, 2)
+
+
+def test_steps_before_the_card_is_opened_are_saved(net: Net) -> None:
+    """On a card with commits of its own, of which the last one is not written over."""
+    assert (net.open(), net.load(), net.train(), net.save()) == (OK, OK, OK, OK)
+    last, written = net.metrics.set, net.metrics.written_blocks
+    assert (net.reset(), net.train_on(*_batch(0)), net.train_on(*_batch(1))) == (OK, OK, OK)
+    trained = net.weight
+    assert (net.open(), net.metrics.step, net.save()) == (OK, 2, OK)
+    assert net.metrics.set != last
+    assert net.metrics.written_blocks > written
+    assert (net.reset(), net.open(), net.load()) == (OK, OK, OK)
+    assert (net.weight, net.metrics.step) == (trained, 2)
+
+
+def test_formatting_again_leaves_nothing_of_before(net: Net) -> None:
+    """Nor does any cut in its middle: then it is done once more."""
+    _erase(net)
+    assert (_format(net), net.reset(), net.train_on(*_batch(0))) == (OK, OK, OK)
+    assert net.save() == OK
+    before = bytes(_device(net))
+    power = ctypes.c_uint32.in_dll(net.library, "test_blocks_until_power_fails")
+    outcomes = []
+    for writes in range(10):
+        _insert_card(net.library, before)
+        power.value = writes
+        formatted = _format(net)
+        power.value = 2**32 - 1
+        if formatted == OK:
+            break
+        after = Net(net.library)
+        outcomes.append(after.open())
+        if outcomes[-1] == OK:  # nothing was written
+            assert bytes(_device(net)) == before
+        assert (_format(after), after.load()) == (OK, NO_COMMIT)
+        assert (after.reset(), after.train_on(*_batch(0)), after.save()) == (OK, OK, OK)
+        assert (after.load(), after.metrics.step) == (OK, 1)
+    assert outcomes == [
+        OK,
+        *[NO_IMAGE] * 3,
+    ]  # two writes make it one, table and record come between
+    assert (net.open(), net.load()) == (OK, NO_COMMIT)
+
+
+def test_formatting_is_refused_where_it_would_destroy_or_has_no_room(net: Net) -> None:
+    _erase(net)
+    device = _device(net)
+    device[510], device[511], device[446 + 4] = 0x55, 0xAA, 0x0C
+    assert _format(net) == FOREIGN
+    device[446 + 4] = 0
+    device[3:11] = b"MSDOS5.0"
+    assert _format(net) == FOREIGN
+    ctypes.memset(device, 0, 512)
+    assert [_format(net, sets=sets) for sets in (0, 1)] == [ARGUMENT] * 2
+    assert _format(net, sets=2**32 - 1) == _format(net, sets=2**29) == TOO_SMALL
+    assert not any(device)
+    room = (256 - 8 - 16) // 8
+    assert (_format(net, sets=room + 1), _format(net, sets=room)) == (TOO_SMALL, OK)
+    for _ in range(room + 1):
+        assert (net.reset(), net.save()) == (OK, OK)
+
+
+def test_an_image_of_the_hosts_may_have_no_training_samples(net: Net) -> None:
+    _insert_card(net.library, sample_image(training=0, evaluation=0))
+    assert (net.open(), net.load(), net.train()) == (OK, OK, NO_SAMPLES)
+    assert (net.train_on(*_batch(0)), net.save(), net.metrics.step) == (OK, OK, 1)
+    _insert_card(net.library, sample_image(training=3))
+    assert net.open() == NO_IMAGE
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
+def test_samples_that_are_not_finite_change_nothing(net: Net, bad: float) -> None:
+    assert (net.open(), net.load(), net.train()) == (OK, OK, OK)
+    before = bytes((ctypes.c_uint8 * 4096).in_dll(net.library, "poet_arena"))
+    for part in (0, 1):
+        batch = _batch(0)
+        batch[part].flat[-1] = bad
+        assert net.train_on(*batch) == NOT_FINITE
+    x = _batch(0)[0][0].copy()
+    x[7] = bad
+    assert net.predict(x, np.zeros(1, np.float32)) == NOT_FINITE
+    assert bytes((ctypes.c_uint8 * 4096).in_dll(net.library, "poet_arena")) == before
+    assert (net.train(), net.metrics.step) == (OK, 2)
+
+
+def test_a_training_that_diverges_says_so_and_is_not_saved(net: Net) -> None:
+    assert (net.open(), net.load(), net.train(), net.save()) == (OK, OK, OK, OK)
+    trained = net.weight
+    x, y = _batch(0)
+    assert net.train_on(x, np.full_like(y, 3e38)) == DIVERGED  # its square is infinite
+    assert [net.save(), net.train(), net.predict(x[0], np.zeros(1, np.float32))] == [ORDER] * 3
+    assert (net.load(), net.weight, net.metrics.step) == (OK, trained, 1)
+
+
+def test_a_weight_that_is_not_finite_is_not_saved_over_one_that_is(net: Net) -> None:
+    """An update may overflow though the loss before it did not."""
+    assert (net.open(), net.load(), net.train(), net.save(), net.train()) == (OK,) * 5
+    device, trained = bytes(_device(net)), net.metrics.step
+    arena = (ctypes.c_uint8 * 4096).in_dll(net.library, "poet_arena")
+    arena[512:516] = np.float32(np.inf).tobytes()
+    assert net.save() == DIVERGED
+    assert bytes(_device(net)) == device
+    assert (net.load(), net.metrics.step) == (OK, trained - 1)
+    assert np.isfinite(net.weight)
+
+
 def test_what_cannot_be_opened_or_loaded_is_not(net: Net) -> None:
     assert (net.open(), net.load()) == (OK, OK)
     _insert_card(net.library, sample_image(plan_id=1))
@@ -366,14 +499,17 @@ def test_between_ops_somebody_else_has_a_turn(net: Net) -> None:
     turns: list[list[int]] = []
 
     def take(argument: int | None) -> None:
-        calls = (net.open, net.load, net.reset, net.save, net.train)
+        calls = (net.open, net.load, net.reset, net.save, net.train, busy)
         turns.append([argument or 0, *(call() for call in calls)])
 
+    def busy() -> int:
+        return int(net.library.poetfw_busy())
+
     hook = HOOK(take)
-    assert (net.open(), net.load()) == (OK, OK)
+    assert (net.open(), net.load(), busy()) == (OK, OK, OK)
     net.library.poetfw_between_ops(hook, ctypes.c_void_p(42))
-    assert net.train() == OK
-    assert turns == [[42, *[ORDER] * 5]]  # it may not call the library
+    assert (net.train(), busy()) == (OK, OK)
+    assert turns == [[42, *[BUSY] * 6]]
     assert net.predict(_batch(0)[0][0].copy(), np.zeros(1, np.float32)) == OK
     assert len(turns) == 2
     net.library.poetfw_between_ops(None, None)

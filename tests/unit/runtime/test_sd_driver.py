@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sd_card import (
     ADDRESS_ERROR,
@@ -22,6 +22,7 @@ from sd_card import (
     csd_register,
 )
 
+from budgets import examples
 from emulator.firmware_tools import SAMPLE, TEMPLATES, compile_c
 
 OK, NO_CARD, VOLTAGE, NOT_READY, COMMAND, TIMEOUT, READ, WRITE, RANGE, SIZE, BUS, CRC, BUSY = (
@@ -409,7 +410,7 @@ def test_a_shorted_line_is_an_error(sdhc: Driver, count: int) -> None:
     assert sdhc.write(1, pattern(1, count)) == BUSY
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     count=st.integers(1, 3),

@@ -16,6 +16,7 @@ from unicorn import arm_const
 
 TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
 SOURCE = str(TEMPLATES / "runtime" / "soft_float.c")
+ON_CORE = (SOURCE, str(TEMPLATES / "runtime" / "soft_float_asm.S"))
 CORE = ("-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft")
 FLAGS = ("-O2", "-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 CODE, RETURN, STACK = 0x10000, 0x1FFF0, 0x20010000
@@ -81,7 +82,7 @@ def linked(folder: Path, text: str, *flags: str) -> tuple[Path, dict[str, tuple[
     main, elf = folder / "main.c", folder / "main.elf"
     main.write_text(text)
     link = ("-nostartfiles", f"-Wl,-Ttext={CODE:#x},-e,main", "-o", str(elf))
-    command = ["arm-none-eabi-gcc", *CORE, *FLAGS, *flags, str(main), SOURCE, *link]
+    command = ["arm-none-eabi-gcc", *CORE, *FLAGS, *flags, str(main), *ON_CORE, *link]
     subprocess.run(command, check=True)
     said = subprocess.run(
         ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from budgets import examples
 from emulator.firmware_tools import (
     BLOCK,
     PARTITION_BLOCK,
@@ -89,7 +90,7 @@ def _refresh_crc(content: bytearray) -> None:
 
 
 @given(st.binary(max_size=2000), st.integers(0, 2000))
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_crc_is_zlibs_in_one_piece_and_in_two(library: Path, data: bytes, cut: int) -> None:
     crc32 = ctypes.CDLL(str(library)).poet_crc32
     crc32.restype = ctypes.c_uint32
@@ -455,7 +456,7 @@ def test_sample_order_is_a_permutation_and_the_hosts(
 
 
 @given(st.integers(1, 2**32 - 1), st.data())
-@settings(deadline=None, max_examples=100)
+@examples(100)
 def test_sample_order_of_any_size_is_the_hosts(
     library: Path, samples: int, data: st.DataObject
 ) -> None:

@@ -14,20 +14,20 @@ from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.limits import Work
 from poetfw.schedule import (
     BoundCovers,
+    ExecutionPlan,
     Node,
     ScheduleProblem,
     SolveOptions,
     Status,
+    Step,
+    StepKind,
     Storage,
     Transfer,
 )
 from poetfw.schedule.devices import (
     Device,
     DevicesInterrupted,
-    DevicesPlan,
     DevicesProblem,
-    DeviceStep,
-    DeviceStepKind,
     Link,
     Minimise,
     ceiling,
@@ -73,14 +73,14 @@ def two(slow_bytes: int = 100, fast_bytes: int = 100, buffer_bytes: int = 0) -> 
     )
 
 
-def plan(text: str) -> DevicesPlan:
+def plan(text: str) -> ExecutionPlan:
     """A plan from words such as `compute:a@slow` and `copy:a@slow>fast`."""
     steps = []
     for word in text.split():
         kind, _, rest = word.partition(":")
         name, _, where = rest.partition("@")
         device, _, target = where.partition(">")
-        steps.append(DeviceStep(DeviceStepKind(kind), name, device, target or None))
+        steps.append(Step(StepKind(kind), name, device, target or None))
     return tuple(steps)
 
 

@@ -10,13 +10,10 @@ import pytest
 
 from poetfw.errors import ProblemError
 from poetfw.limits import Work
-from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer
+from poetfw.schedule import ExecutionPlan, Node, ScheduleProblem, Step, StepKind, Storage, Transfer
 from poetfw.schedule.devices import (
     Device,
-    DevicesPlan,
     DevicesProblem,
-    DeviceStep,
-    DeviceStepKind,
     Link,
     Minimise,
     simulate_devices,
@@ -42,14 +39,14 @@ def two(nodes: tuple[Node, ...], ram_bytes: int = 100, parallel: bool = True) ->
     )
 
 
-def plan(text: str) -> DevicesPlan:
+def plan(text: str) -> ExecutionPlan:
     """A plan from words such as `compute:a@left` and `copy:a@left>right`."""
     steps = []
     for word in text.split():
         kind, _, rest = word.partition(":")
         name, _, where = rest.partition("@")
         device, _, target = where.partition(">")
-        steps.append(DeviceStep(DeviceStepKind(kind), name, device, target or None))
+        steps.append(Step(StepKind(kind), name, device, target or None))
     return tuple(steps)
 
 
@@ -156,7 +153,7 @@ def test_what_has_no_room_is_copied_away_or_computed_again() -> None:
         assert made is not None
         whole = named(kitchen.graph, ("left", "right"), complete(kitchen.graph, made))
         simulate_devices(two(nodes, 20, parallel=False), whole)
-        done = [step for step in whole if step.kind is not DeviceStepKind.FREE]
+        done = [step for step in whole if step.kind is not StepKind.FREE]
         return [f"{step.kind}:{step.node}" for step in done]
 
     computed = [f"compute:{name}" for name in "abc"]

@@ -13,6 +13,7 @@ from poetfw.schedule import (
     ExecutionPlan,
     Node,
     ScheduleProblem,
+    Step,
     StepKind,
     Storage,
     Transfer,
@@ -101,7 +102,7 @@ def test_on_a_ladder_on_demand_takes_the_least_memory_there_is() -> None:
 def test_proactive_swapping_in_begins_that_many_ops_ahead(look_ahead: int) -> None:
     plan = swap_proactive(ladder(9), look_ahead)
     for i in range(9 - look_ahead - 1):
-        paged = any(step == (StepKind.PAGE_IN, f"f{i}") for step in plan)
+        paged = any(step == Step(StepKind.PAGE_IN, f"f{i}") for step in plan)
         assert paged
         assert ops_ahead(plan, f"f{i}", f"b{i}") == look_ahead
 
@@ -151,7 +152,7 @@ def test_what_may_not_be_paged_stays() -> None:
     problem = ladder(5)
     nodes = (replace(problem.nodes[0], page=False), *problem.nodes[1:])
     plan = swap_on_demand(replace(problem, nodes=nodes))
-    assert not any(step == (StepKind.PAGE_OUT, "f0") for step in plan)
+    assert not any(step == Step(StepKind.PAGE_OUT, "f0") for step in plan)
     assert simulate(replace(problem, nodes=nodes), plan).recomputes == 0
 
 

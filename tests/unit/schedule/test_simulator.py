@@ -7,7 +7,7 @@ import pytest
 from schedule_problems import STORAGE, chain, plan
 
 from poetfw.errors import PlanError
-from poetfw.schedule import Node, ScheduleProblem, simulate
+from poetfw.schedule import Node, ScheduleProblem, Step, StepKind, simulate
 
 KEEP = "a b c /b d /a /c e /d"
 PAGE = "a -a b /a c /b +a d /a /c e /d"
@@ -159,3 +159,22 @@ def test_what_is_freed_later_is_not_written_over() -> None:
 
 def test_paged_bytes_are_whole_blocks() -> None:
     assert [STORAGE.paged_bytes(n) for n in (0, 1, 64, 65)] == [0, 64, 64, 128]
+
+
+@pytest.mark.parametrize("other", [(StepKind.FREE, "a"), (StepKind.FREE, "a", "", None), "a", None])
+def test_a_step_that_is_compared_with_anything_else_is_refused(other: object) -> None:
+    step = Step(StepKind.FREE, "a")
+    assert step == Step(StepKind.FREE, "a")
+    assert step != Step(StepKind.FREE, "a", "m4")
+    assert len({step, Step(StepKind.FREE, "a")}) == 1
+    for compare in (step.__eq__, step.__ne__):
+        with pytest.raises(TypeError, match="which is not a Step"):
+            compare(other)
+    with pytest.raises(TypeError, match="which is not a Step"):
+        [other].index(step)
+
+
+def test_a_plan_for_one_device_copies_nothing() -> None:
+    copy = Step(StepKind.COPY, "a", "", "m4")
+    with pytest.raises(PlanError, match=r"step 1 \(copy of 'a'\): there is one device only"):
+        simulate(chain(), (Step(StepKind.COMPUTE, "a"), copy))

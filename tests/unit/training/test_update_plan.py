@@ -21,6 +21,7 @@ from poetfw.cli.main import cli
 from poetfw.costs import analytic_costs
 from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.importers import load_data
+from poetfw.ir import Role
 from poetfw.limits import Deadline, Work
 from poetfw.memory import padded
 from poetfw.models import build_model
@@ -73,8 +74,8 @@ def actual(updates: Updates, choices: Sequence[Choice]) -> Needs:
     graph = program.training
     problem = schedule_problem(graph, BOARD, analytic_costs(graph, BOARD), None)
     schedule = solve(problem, "checkpoint-all")
-    weights = {tensor.name for tensor in updates._model.graph.persistent}
-    beside = sum(padded(t.size_bytes) for t in program.persistent if t.name not in weights)
+    statistics = {tensor.name for tensor in updates._model.graph.with_role(Role.STATE)}
+    beside = sum(padded(t.size_bytes) for t in program.persistent if t.name not in statistics)
     peak = max(schedule.peak_bytes, peak_bytes(program.evaluation))
     return Needs(peak + beside, schedule.energy_j)
 
@@ -190,7 +191,8 @@ def test_what_was_planned_is_what_a_build_takes(share: float, tmp_path: Path) ->
 def test_what_only_the_estimate_thinks_too_large_is_trained() -> None:
     """The lowest gradient need not be stored, which the estimate does not know."""
     _, plan = planned("mlp", Budget(bytes_share=0.5), batch=32)
-    assert plan.selection == select(build_model("mlp", 32, 0).graph, ("last:2",))
+    graph = build_model("mlp", 32, 0).graph
+    assert plan.selection == select(graph, ("last:2", "hidden1.bias"))
     assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes < plan.estimate.size_bytes
 
 

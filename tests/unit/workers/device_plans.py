@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,20 +13,20 @@ from typing import NamedTuple
 from poetfw.boards import Board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Lowering, assign_slots, lower
-from poetfw.memory import MemoryPlan, WorkersPlan, place_devices
+from poetfw.memory import ONLY, MemoryPlan, StepPlan, place_parts
 from poetfw.planning import (
     BuildSettings,
-    board_of_devices,
+    DevicesSettings,
+    boards_of,
     derive_program,
     devices_problem,
     load_model,
     plan_evaluation,
     read_device,
 )
+from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.devices import (
-    DevicesPlan,
     DevicesProblem,
-    DeviceStepKind,
     simulate_devices,
 )
 from poetfw.schedule.devices.plan import Made, complete, named
@@ -47,8 +48,8 @@ class Case(NamedTuple):
 def case_of(model: str, devices: int = 2) -> Case:
     """A built-in model in batches of 4; further devices are like the second one."""
     files = [read_device(path) for path in PAIR]
-    board = board_of_devices(files, PAIR)
-    settings = BuildSettings(board=board.label, model=model, batch=4)
+    settings = BuildSettings("", model=model, batch=4, devices=DevicesSettings(PAIR))
+    board = boards_of(settings)[ONLY]
     program = derive_program(settings, load_model(settings))
     problem = devices_problem(program.training, files)
     more = [replace(problem.devices[1], name=f"linux-{n}") for n in range(2, devices)]
@@ -60,7 +61,7 @@ def case_of(model: str, devices: int = 2) -> Case:
     return Case(board, program, replace(problem, devices=all_devices, links=tuple(links)))
 
 
-def any_plan(problem: DevicesProblem, seed: int) -> DevicesPlan:
+def any_plan(problem: DevicesProblem, seed: int) -> ExecutionPlan:
     """A legal plan: each node anywhere, what it reads copied there or computed again."""
     rng = random.Random(seed)
     graph = Indexed.of(problem.devices[0].problem)
@@ -77,16 +78,16 @@ def any_plan(problem: DevicesProblem, seed: int) -> DevicesPlan:
         if again:
             for u in graph.inputs[i]:
                 bring(u, d, stage)
-            made.append(Made(stage, i, DeviceStepKind.COMPUTE, d))
+            made.append(Made(stage, i, StepKind.COMPUTE, d))
         else:
-            made.append(Made(stage, i, DeviceStepKind.COPY, source, d))
+            made.append(Made(stage, i, StepKind.COPY, source, d))
         held.add((d, i))
 
     for i in range(len(nodes)):
         d = rng.choice(devices)
         for u in graph.inputs[i]:
             bring(u, d, i)
-        made.append(Made(i, i, DeviceStepKind.COMPUTE, d))
+        made.append(Made(i, i, StepKind.COMPUTE, d))
         held.add((d, i))
     names = tuple(device.name for device in problem.devices)
     plan = named(graph, names, complete(graph, made))
@@ -97,25 +98,40 @@ def any_plan(problem: DevicesProblem, seed: int) -> DevicesPlan:
 class Placed(NamedTuple):
     """A plan and where all of it lies."""
 
-    workers: WorkersPlan
+    step: StepPlan
     memory: MemoryPlan
     lowering: Lowering
 
 
-def placed(case: Case, plan: DevicesPlan, parallel: bool = True) -> Placed:
-    """Place a plan's buffers, and lower it."""
-    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
-    limits = {device.name: device.problem.ram_bytes for device in case.problem.devices}
-    buffers = {(link.source, link.target): link.buffer_bytes for link in case.problem.links}
-    memory, arenas = place_devices(
-        case.program.persistent,
+def placed_parts(
+    case: Case,
+    plan: ExecutionPlan,
+    limits: Mapping[str, int] | None = None,
+    buffers: Mapping[tuple[str, str], int] | None = None,
+    at_once: bool = True,
+) -> tuple[StepPlan, MemoryPlan]:
+    """Place a plan's buffers in one memory; of the problem, what is not given."""
+    problem = case.problem
+    names = [device.name for device in problem.devices]
+    placed = place_parts(
+        case.program,
+        plan,
+        plan_evaluation(case.program, case.board, analytic_costs).plan,
+        dict.fromkeys(names, ONLY),
+        limits or {device.name: device.problem.ram_bytes for device in problem.devices},
         BLOCK_BYTES,
-        (case.program.training, plan),
-        (case.program.evaluation, evaluation.plan),
-        limits,
-        buffers,
+        buffers={(link.source, link.target): link.buffer_bytes for link in problem.links}
+        if buffers is None
+        else buffers,
+        at_once=at_once,
     )
-    workers = WorkersPlan(plan, arenas, parallel, buffers)
+    return placed.step, placed.memories[ONLY]
+
+
+def placed(case: Case, plan: ExecutionPlan, parallel: bool = True) -> Placed:
+    """Place a plan's buffers, and lower it."""
+    step, memory = placed_parts(case, plan, at_once=parallel)
+    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
     slots = assign_slots(case.program, ())
-    lowering = lower(case.program, case.board, workers, evaluation.plan, memory, slots)
-    return Placed(workers, memory, lowering)
+    lowering = lower(case.program, case.board, step, evaluation.plan, memory, slots)
+    return Placed(step, memory, lowering)

@@ -17,16 +17,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poetfw.costs import analytic_costs
-from poetfw.firmware import BLOCK_BYTES, statement_numbers
+from poetfw.firmware import statement_numbers
 from poetfw.firmware.views import StatementView
-from poetfw.memory import Allocation, place_devices
+from poetfw.memory import Allocation
 from poetfw.ops import kind_of
-from poetfw.planning import plan_evaluation
-from poetfw.schedule.devices import DeviceStep, DeviceStepKind
+from poetfw.schedule import Step, StepKind
 from poetfw.schedule.devices.plan import Made, complete, named
 from poetfw.schedule.indexed import Indexed
-from unit.workers.device_plans import Case, Placed, any_plan, case_of, placed
+from unit.workers.device_plans import Case, Placed, any_plan, case_of, placed, placed_parts
 
 _WAIT = re.compile(r"POET_TRY\(poet_wait_for\((\d+)u, (\d+)u\)\);")
 
@@ -44,7 +42,7 @@ class Machine:
     def __init__(self, case: Case, plan: Placed) -> None:
         self.graph = case.program.training
         self.ops = {op.name: op for op in self.graph.ops}
-        self.memory, self.workers = plan.memory, plan.workers
+        self.memory, self.step = plan.memory, plan.step
         self.marks = {tensor.name: n for n, tensor in enumerate(self.graph.tensors, 1)}
         for op in self.graph.ops:
             if kind_of(op).view and op.output is not None:  # of the same bytes by another name
@@ -53,7 +51,7 @@ class Machine:
         self.updates = dict.fromkeys((t.name for t in self.graph.persistent), 0)
 
     def place(self, name: str, device: str, index: int, workspace: bool = False) -> Allocation:
-        (arena,) = (arena for arena in self.workers.arenas if arena.device == device)
+        (arena,) = (part.arena for part in self.step.parts if part.device == device)
         (stay,) = (
             stay
             for stay in self.memory.training
@@ -75,15 +73,15 @@ class Machine:
     def _slice(stay: Allocation) -> slice:
         return slice(stay.offset, stay.offset + stay.size_bytes)
 
-    def run(self, index: int, step: DeviceStep) -> tuple[bool, tuple[int, ...]]:
+    def run(self, index: int, step: Step) -> tuple[bool, tuple[int, ...]]:
         """Whether it found what it reads, and how often the parameters it touches were updated."""
         op = self.ops[step.node]
-        if step.kind is DeviceStepKind.COPY:
+        if step.kind is StepKind.COPY:
             assert op.output is not None
             assert step.target is not None
             for end in (step.device, step.target):
                 buffer = self.place(op.name, end, index, workspace=True)
-                assert buffer.size_bytes >= self.workers.buffers[step.device, step.target] > 0
+                assert buffer.size_bytes >= self.step.buffers[step.device, step.target] > 0
                 self.write(buffer, -1)
             found = self.holds(op.output, step.device, index)
             self.write(self.place(op.output, step.target, index), self.marks[op.output])
@@ -136,11 +134,11 @@ def drawn(statements: Sequence[StatementView], rng: random.Random) -> list[int]:
 
 
 def found_all(case: Case, plan: Placed, statements: Sequence[StatementView], seed: int) -> bool:
-    numbers = statement_numbers(plan.workers.steps)
+    numbers = statement_numbers(plan.step.steps)
     steps = {
         number: (index, step)
-        for index, (number, step) in enumerate(zip(numbers, plan.workers.steps, strict=True))
-        if step.kind is not DeviceStepKind.FREE
+        for index, (number, step) in enumerate(zip(numbers, plan.step.steps, strict=True))
+        if step.kind is not StepKind.FREE
     }
     in_order = [statement.number for statement in statements if statement.code]
     machine = Machine(case, plan)
@@ -154,19 +152,13 @@ def found_all(case: Case, plan: Placed, statements: Sequence[StatementView], see
 def test_evaluation_takes_the_arena_with_the_largest_limit(case: Case) -> None:
     """Also where training computes nothing there."""
     nodes = case.problem.devices[0].problem.nodes
-    one = tuple(Made(n, n, DeviceStepKind.COMPUTE, 0) for n in range(len(nodes)))
+    one = tuple(Made(n, n, StepKind.COMPUTE, 0) for n in range(len(nodes)))
     graph = Indexed.of(case.problem.devices[0].problem)
     names = tuple(device.name for device in case.problem.devices)
     plan = named(graph, names, complete(graph, one))
-    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
-    memory, arenas = place_devices(
-        case.program.persistent,
-        BLOCK_BYTES,
-        (case.program.training, plan),
-        (case.program.evaluation, evaluation.plan),
-        {name: 10**6 * (n + 1) for n, name in enumerate(names)},
-        {},
-    )
+    limits = {name: 10**6 * (n + 1) for n, name in enumerate(names)}
+    step, memory = placed_parts(case, plan, limits, {})
+    arenas = [part.arena for part in step.parts]
     ends = [stay.offset + stay.size_bytes for stay in memory.evaluation]
     assert [arena.device for arena in arenas] == list(names)
     assert min(stay.offset for stay in memory.evaluation) == arenas[-1].offset
@@ -198,7 +190,7 @@ def test_in_turn_there_is_one_order(case: Case) -> None:
 
 def test_arenas_are_apart_and_within_their_limits(case: Case) -> None:
     plan = placed(case, any_plan(case.problem, 2))
-    arenas = sorted(plan.workers.arenas, key=lambda arena: arena.offset)
+    arenas = sorted((part.arena for part in plan.step.parts), key=lambda arena: arena.offset)
     resident = plan.memory.persistent[-1]
     assert arenas[0].offset >= resident.offset + resident.size_bytes
     for arena, after in itertools.pairwise(arenas):

@@ -17,14 +17,14 @@ from poetfw.cli.run import _step_time
 from poetfw.costs import analytic_costs
 from poetfw.devices import run_firmware
 from poetfw.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
-from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Work
-from poetfw.memory import place_devices
+from poetfw.memory import DeviceArena, Part
 from poetfw.planning import plan_evaluation, plan_on_devices
 from poetfw.report import RunReport
 from poetfw.report.stage_files import _training_json, _training_of
+from poetfw.schedule import StepKind
 from poetfw.schedule.devices import DevicesProblem
-from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed
+from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed, placed_parts
 
 PAIR_TEXT = ",".join(map(str, PAIR))
 
@@ -175,53 +175,54 @@ def test_addresses_beyond_a_limit_are_refused(case: Case) -> None:
     links = tuple(replace(link, buffer_bytes=12) for link in case.problem.links)
     problem = replace(case.problem, links=links)
     plan = any_plan(problem, 1)
-    memory = place_devices(
-        case.program.persistent,
-        BLOCK_BYTES,
-        (case.program.training, plan),
-        (case.program.evaluation, plan_evaluation(case.program, case.board, analytic_costs).plan),
-        {device.name: device.problem.ram_bytes for device in problem.devices},
-        {(link.source, link.target): 12 for link in links},
-    )
-    largest = max(arena.size_bytes for arena in memory[1])
+    buffers = {(link.source, link.target): 12 for link in links}
+    step, _ = placed_parts(case, plan, buffers=buffers)
+    largest = max(part.arena.size_bytes for part in step.parts)
     with pytest.raises((InfeasibleError, PlanError)) as found:
         decide(case, limited(problem, largest - 4), plan=plan)
     assert f"{largest - 4:,}" in found.value.message
 
 
 def test_an_evaluation_that_fits_nowhere_is_said(case: Case) -> None:
-    evaluation = plan_evaluation(case.program, case.board, analytic_costs)
+    limits = {"linux-big": 500, "linux-small": 400}
     with pytest.raises(InfeasibleError, match="evaluation step fits on no device"):
-        place_devices(
-            case.program.persistent,
-            BLOCK_BYTES,
-            (case.program.training, any_plan(case.problem, 1)),
-            (case.program.evaluation, evaluation.plan),
-            {"linux-big": 500, "linux-small": 400},
-            {},
-        )
+        placed_parts(case, any_plan(case.problem, 1), limits)
 
 
 @pytest.mark.slow
 def test_a_search_keeps_to_its_limits(case: Case) -> None:
     """So that addresses fit where it pays: the plan is searched again with less."""
     found = decide(case, limited(case.problem, 4_000))
-    assert all(a.size_bytes <= a.limit_bytes == 4_000 for a in found.workers.arenas)
-    assert found.limit_bytes == min(a.offset for a in found.workers.arenas) + 8_000
+    arenas = [part.arena for part in found.step.parts]
+    assert all(a.size_bytes <= a.limit_bytes == 4_000 for a in arenas)
+    assert found.limit_bytes == min(a.offset for a in arenas) + 8_000
     assert found.training.peak_bytes <= 8_000
 
 
 def test_plans_are_read_as_they_were_written(case: Case) -> None:
-    written = placed(case, any_plan(case.problem, 1)).workers
+    written = placed(case, any_plan(case.problem, 1)).step
     document = json.loads(json.dumps(_training_json(written, case.program.training)))
     assert _training_of(document) == written
     for broken in (
-        {"arenas": document["arenas"][:1]},
-        {"arenas": [{**document["arenas"][0], "offset": "x"}]},
+        {"parts": document["parts"][:1]},
+        {"parts": [{**document["parts"][0], "arena": {"offset": "x"}}]},
+        {"training": [*document["training"], {**document["training"][0], "step": "page_out"}]},
         {"training": [{"step": "fly", "node": "x", "device": "linux-big"}]},
     ):
         with pytest.raises((PlanError, ValueError)):
             _training_of({**document, **broken})
+
+
+def test_a_plan_that_no_program_runs_is_refused(case: Case) -> None:
+    plan = placed(case, any_plan(case.problem, 1)).step
+    page = plan.steps[0]._replace(kind=StepKind.PAGE_OUT)
+    with pytest.raises(PlanError, match="a plan for several devices pages"):
+        replace(plan, steps=(*plan.steps, page))
+    other = Part("other", DeviceArena("other", 0, 0, 0))
+    with pytest.raises(PlanError, match="devices share a memory in a plan for several memories"):
+        replace(plan, parts=(*plan.parts, other))
+    with pytest.raises(PlanError, match="the plan has no arena of 'linux-huge'"):
+        replace(plan, steps=(*plan.steps, page._replace(device="linux-huge")))
 
 
 def test_the_console_counts_arenas_in_their_order(tmp_path: Path) -> None:

@@ -24,22 +24,21 @@ from poetfw.limits import Work
 from poetfw.memory import Message
 from poetfw.ops import kind_of
 from poetfw.planning import (
-    PartnerSchedule,
-    boards_of_partners,
+    Plan,
     lower_plan,
     plan_evaluation,
-    plan_partners,
+    plan_on_devices,
     read_device,
-    require_room_on,
 )
+from poetfw.planning.several import boards_apart, require_room
 from poetfw.report import slots_of
 from poetfw.report.stage_files import _training_json, _training_of
-from poetfw.schedule.devices import DevicesPlan, DeviceStepKind
+from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.devices.plan import Made, complete, named
 from poetfw.schedule.indexed import Indexed
 from unit.workers.device_plans import PAIR, Case, any_plan, case_of
 
-Parts = Mapping[str, tuple[PartnerSchedule, ProjectView]]
+Parts = Mapping[str, tuple[Plan, ProjectView]]
 
 
 @pytest.fixture(
@@ -49,17 +48,22 @@ def case(request: pytest.FixtureRequest) -> Case:
     return case_of(*request.param)
 
 
-def plans_of(case: Case, plan: DevicesPlan) -> Mapping[str, PartnerSchedule]:
+def whole_of(case: Case, plan: ExecutionPlan) -> Plan:
     evaluation = plan_evaluation(case.program, case.board, analytic_costs)
-    return plan_partners(
-        case.program, evaluation, case.problem, plan, Work(1), lambda phase, cost, bound: None
+    return plan_on_devices(
+        case.program, evaluation, case.problem, plan, Work(1), lambda *_: None, apart=True
     )
 
 
-def parts_of(case: Case, plan: DevicesPlan) -> Parts:
+def plans_of(case: Case, plan: ExecutionPlan) -> Mapping[str, Plan]:
+    whole = whole_of(case, plan)
+    return {name: whole.of(name) for name in whole.memories}
+
+
+def parts_of(case: Case, plan: ExecutionPlan) -> Parts:
     parts = {}
     for name, each in plans_of(case, plan).items():
-        slots = slots_of(case.program, each.steps, None)
+        slots = slots_of(case.program, each.step, None)
         parts[name] = each, lower_plan(case.program, case.board, each, slots).view
     return parts
 
@@ -86,12 +90,12 @@ class Team:
         self.program, self.graph = case.program, case.program.training
         self.ops = {op.name: op for op in self.graph.ops}
         self.marks, self.parts, self.carries = Marks(case), parts, carries
-        self.steps = next(iter(parts.values()))[0].steps.steps
+        self.steps = next(iter(parts.values()))[0].step.steps
         numbers = statement_numbers(self.steps)
         self.index_of = {
             number: index
             for index, (number, step) in enumerate(zip(numbers, self.steps, strict=True))
-            if step.kind is not DeviceStepKind.FREE
+            if step.kind is not StepKind.FREE
         }
         self.memory = {}
         for name, (each, _) in parts.items():
@@ -115,7 +119,7 @@ class Team:
         """By each computing step's index, how often what it touches was updated before."""
         seen = {}
         for index, step in enumerate(self.steps):
-            if step.kind is not DeviceStepKind.COMPUTE:
+            if step.kind is not StepKind.COMPUTE:
                 continue
             op = self.ops[step.node]
             touched = {*self.graph.reads(op), *op.updates}
@@ -140,7 +144,7 @@ class Team:
     def stop_for(self, device: str, number: int) -> bool:
         """Whether a partner can go on behind a message, which it sends, or gets if it is there."""
         each, view = self.parts[device]
-        message = each.steps.own_messages(self.program)[number - 1]
+        message = each.step.own_messages(self.program)[number - 1]
         assert view.messages is not None
         there = view.messages[number - 1]
         bytes_ = self.memory[device][there.offset : there.offset + there.size_bytes]
@@ -178,13 +182,13 @@ class Team:
         """What follows the last step: then the one that evaluates has all that it needs."""
         for arrives in (False, True):
             for name, (each, view) in self.parts.items():
-                messages = each.steps.own_messages(self.program)
+                messages = each.step.own_messages(self.program)
                 for number, (message, there) in enumerate(
                     zip(messages, view.messages or (), strict=True), 1
                 ):
                     if message.behind is None and there.arrives is arrives:
                         assert self.stop_for(name, number)
-        (evaluator,) = (name for name, (each, _) in self.parts.items() if each.evaluates)
+        (evaluator,) = (name for name, (each, _) in self.parts.items() if each.step.evaluates_here)
         for tensor in self.program.evaluation.persistent:
             if tensor.name != self.program.metric.name:
                 offset = self.parts[evaluator][0].memory.offset_of(tensor.name, None)
@@ -213,7 +217,7 @@ def test_in_any_order_each_finds_what_it_reads(case: Case, seed: int) -> None:
 def test_each_message_is_needed(case: Case) -> None:
     """The check itself: without any one of them, something is missed."""
     parts = parts_of(case, any_plan(case.problem, 0))
-    messages = next(iter(parts.values()))[0].steps.messages(case.program)
+    messages = next(iter(parts.values()))[0].step.messages(case.program)
     persistent = {tensor.name for tensor in case.program.persistent}
     assert {message.tensor in persistent for message in messages} == {False, True}
     for left_out in messages:
@@ -228,22 +232,22 @@ def test_a_partner_has_what_it_touches_and_no_more(case: Case) -> None:
     captured: list[str] = []
     for name, (each, view) in parts.items():
         touched = {case.program.loss.name, case.program.metric.name}
-        for step in each.steps.steps:
-            if step.kind is DeviceStepKind.COMPUTE and step.device == name:
+        for step in each.step.steps:
+            if step.kind is StepKind.COMPUTE and step.device == name:
                 op = ops[step.node]
                 touched |= {n for n in (*op.inputs, *op.updates) if n in evaluated}
                 touched |= set(op.updates)
         held = {stay.owner for stay in each.memory.persistent}
         assert touched <= held
-        assert (held >= evaluated) is each.evaluates or evaluated <= touched
-        slots = slots_of(case.program, each.steps, None)
+        assert (held >= evaluated) is each.step.evaluates_here or evaluated <= touched
+        slots = slots_of(case.program, each.step, None)
         assert {s.tensor for s in slots if s.purpose is SlotPurpose.PERSISTENT} == held
         assert [define.name for define in view.addresses] == [
             slot.name.removeprefix("SLOT_") for slot in view.slots if slot.name.startswith("SLOT_")
         ]
         captured += [s.tensor for s in slots if s.purpose is SlotPurpose.CAPTURE]
         for stay in each.memory.training:
-            arena = each.steps.arena
+            arena = each.step.own[0].arena
             assert arena.offset <= stay.offset
             assert stay.offset + stay.size_bytes <= arena.offset + arena.size_bytes
     assert sorted(captured) == sorted(case.program.parameter_gradients)
@@ -251,12 +255,12 @@ def test_a_partner_has_what_it_touches_and_no_more(case: Case) -> None:
 
 def test_a_device_that_computes_nothing_has_a_program_all_the_same(case: Case) -> None:
     nodes = case.problem.devices[0].problem.nodes
-    one = tuple(Made(n, n, DeviceStepKind.COMPUTE, 1) for n in range(len(nodes)))
+    one = tuple(Made(n, n, StepKind.COMPUTE, 1) for n in range(len(nodes)))
     graph = Indexed.of(case.problem.devices[0].problem)
     names = tuple(device.name for device in case.problem.devices)
     parts = parts_of(case, named(graph, names, complete(graph, one)))
     idle, view = parts[names[0]]
-    assert idle.evaluates  # of equal limits the first
+    assert idle.step.evaluates_here  # of equal limits the first
     assert view.training.statements == ()
     assert all(message.arrives for message in view.messages or ())
     assert trained(case, parts, 1) == []
@@ -274,17 +278,17 @@ def test_programs_that_belong_together_say_which_they_are(case: Case) -> None:
 
 def test_parts_are_read_as_they_were_written(case: Case) -> None:
     for each in plans_of(case, any_plan(case.problem, 1)).values():
-        document = _training_json(each.steps, case.program.training)
-        assert _training_of(document) == each.steps
-        for broken in ({"evaluates": "nobody"}, {"device": "nobody"}, {"devices": ["linux-big"]}):
-            with pytest.raises(PlanError, match="has no arena of"):
+        document = _training_json(each.step, case.program.training)
+        assert _training_of(document) == each.step
+        for broken in ({"evaluates": "nobody"}, {"memory": "nobody"}, {"parts": []}):
+            with pytest.raises(PlanError, match=r"the plan has no (arena of|memory)"):
                 _training_of({**document, **broken})
 
 
 def boards(**of: str) -> Mapping[str, Board]:
     file = read_device(PAIR[0])
     files = [file.model_copy(update={"name": name, "board": of[name] or None}) for name in of]
-    return boards_of_partners(files, [PAIR[0]] * len(files))
+    return boards_apart(files, [PAIR[0]] * len(files))
 
 
 def test_boards_of_partners() -> None:
@@ -299,14 +303,14 @@ def test_boards_of_partners() -> None:
     with pytest.raises(ConfigError, match="the name 'run' cannot be a program's"):
         boards(one="linux", run="linux")
     with pytest.raises(ConfigError, match="another device has it"):
-        boards_of_partners([read_device(PAIR[0])] * 2, [PAIR[0]] * 2)
+        boards_apart([read_device(PAIR[0])] * 2, [PAIR[0]] * 2)
 
 
 def test_what_does_not_fit_a_board_is_said(case: Case) -> None:
-    plans = plans_of(case, any_plan(case.problem, 1))
-    names = list(plans)
+    whole = whole_of(case, any_plan(case.problem, 1))
+    names = list(whole.memories)
     enough = {name: load_board("linux") for name in names}
-    require_room_on(enough, plans)
+    require_room(enough, whole)
     short = replace(load_board("nrf52840"), ram_bytes=12_000)
     with pytest.raises(InfeasibleError, match=f"device {names[1]!r} takes .* has "):
-        require_room_on({**enough, names[1]: short}, plans)
+        require_room({**enough, names[1]: short}, whole)

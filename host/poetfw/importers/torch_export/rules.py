@@ -199,11 +199,6 @@ def _batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> str:
-    if not training:
-        raise UnsupportedError(
-            "it is in evaluation mode, in which it normalises with statistics that do not move: "
-            "export net.train(), or train it with other frameworks"
-        )
     net, x = call.net, call.tensor(input)
     shape = net.shape(x)
     batch, channels, *rest = shape
@@ -218,7 +213,8 @@ def _batch_norm(
         call.pair(weight, bias, channels),
         call.pair(running_mean, running_var, channels),
     )
-    y = net.builder.op("batch_norm", call.name, inputs, {"eps": eps, "momentum": momentum})
+    attributes = {"eps": eps, "momentum": momentum} | ({} if training else {"frozen": 1})
+    y = net.builder.op("batch_norm", call.name, inputs, attributes)
     return net.reshape(call.name, y, shape)
 
 

@@ -10,16 +10,13 @@ from poetfw.limits import Work
 from poetfw.schedule.devices.plan import Made, complete, in_order, named
 from poetfw.schedule.devices.problem import (
     Device,
-    DevicesPlan,
     DevicesProblem,
-    DeviceStep,
-    DeviceStepKind,
     Minimise,
 )
 from poetfw.schedule.devices.program import formulate_devices
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, SolverOptions, solve_program
-from poetfw.schedule.problem import ExecutionPlan
+from poetfw.schedule.problem import ExecutionPlan, StepKind
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.solve import solve
 
@@ -53,7 +50,7 @@ def single_plan(
     scheduler: str,
     options: SolveOptions | None = None,
     work: Work | None = None,
-) -> DevicesPlan:
+) -> ExecutionPlan:
     """A plan that leaves every device but one alone.
 
     Raises:
@@ -63,9 +60,9 @@ def single_plan(
     return on_device(device.name, answer.plan)
 
 
-def on_device(name: str, plan: ExecutionPlan) -> DevicesPlan:
+def on_device(name: str, plan: ExecutionPlan) -> ExecutionPlan:
     """A plan for one device as one for several."""
-    return tuple(DeviceStep(DeviceStepKind(step.kind.value), step.node, name) for step in plan)
+    return tuple(step._replace(device=name) for step in plan)
 
 
 @dataclass(frozen=True)
@@ -148,12 +145,12 @@ def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
                     for a in range(len(problem.devices))
                     if (a, i) in runs and values[runs[a, i]] > 0.5
                 )
-                made.append(Made(i if d == first else i + 1, i, DeviceStepKind.COMPUTE, d))
+                made.append(Made(i if d == first else i + 1, i, StepKind.COMPUTE, d))
         for (a, b, i), column in copies.items():
             if values[column] > 0.5:
                 readers = [k for k in graph.consumers[i] if values[runs.get((b, k), column)] > 0.5]
                 stage = min(readers, default=i) if late else i
-                made.append(Made(stage, i, DeviceStepKind.COPY, a, b))
+                made.append(Made(stage, i, StepKind.COPY, a, b))
         plans.append(complete(graph, in_order(made)))
     return Ceiling(bound, tuple(plans))
 
@@ -186,25 +183,25 @@ def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
                 if (d, u) not in there:
                     more, source = min(ways, default=(math.inf, d))
                     cost += more
-                    copies.append(Made(i, u, DeviceStepKind.COPY, source, d))
+                    copies.append(Made(i, u, StepKind.COPY, source, d))
             if cost < math.inf and (best is None or cost < best[0]):
                 best = (cost, d, copies)
         if best is None:
             return []
         _, d, copies = best
-        made += [*copies, Made(i, i, DeviceStepKind.COMPUTE, d)]
+        made += [*copies, Made(i, i, StepKind.COMPUTE, d)]
         there |= {(d, i), *((d, copy.node) for copy in copies)}
     return complete(graph, in_order(made))
 
 
-def greedy_plan(problem: DevicesProblem, minimise: Minimise) -> DevicesPlan:
+def greedy_plan(problem: DevicesProblem, minimise: Minimise) -> ExecutionPlan:
     """What `greedy` makes, by names."""
     graph = Indexed.of(problem.devices[0].problem)
     names = tuple(device.name for device in problem.devices)
     return named(graph, names, greedy(problem, minimise))
 
 
-def xengine_plan(problem: DevicesProblem, minimise: Minimise, work: Work) -> DevicesPlan | None:
+def xengine_plan(problem: DevicesProblem, minimise: Minimise, work: Work) -> ExecutionPlan | None:
     """What XEngine's program has for its best plan, or None without one.
 
     It counts no copy in the stage that makes it, so the simulator may refuse the plan.

@@ -18,13 +18,13 @@ from poetfw.schedule.devices.baselines import (
 )
 from poetfw.schedule.devices.problem import (
     Device,
-    DevicesPlan,
     DevicesProblem,
     DevicesSchedule,
     Minimise,
 )
 from poetfw.schedule.devices.simulator import simulate_devices
 from poetfw.schedule.devices.solve import WHOLE_NODES, solve_devices
+from poetfw.schedule.problem import ExecutionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def compare_devices(
     def work() -> Work:
         return Work(work_limit, deadline)
 
-    def cost(plan: DevicesPlan | None, on: DevicesProblem = in_turn) -> float:
+    def cost(plan: ExecutionPlan | None, on: DevicesProblem = in_turn) -> float:
         if plan is None:
             raise InfeasibleError("no plan was found")
         figures = simulate_devices(on, plan)

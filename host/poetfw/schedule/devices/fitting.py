@@ -19,8 +19,12 @@ from enum import Enum
 
 from poetfw.limits import Work
 from poetfw.schedule.devices.plan import Made
-from poetfw.schedule.devices.problem import DevicesProblem, DeviceStepKind, Minimise
+from poetfw.schedule.devices.problem import (
+    DevicesProblem,
+    Minimise,
+)
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import StepKind
 
 _LOOKS_PER_UNIT = 500_000  # nodes looked at, in a unit of work
 _STEP_WORK = 20  # such looks that each step takes, with its replay
@@ -244,7 +248,7 @@ class _Meal:
         if dies:
             room -= graph.size[i]
         self.make_room(d, room)
-        self.made.append(Made(stage, i, DeviceStepKind.COMPUTE, d))
+        self.made.append(Made(stage, i, StepKind.COMPUTE, d))
         for u in graph.inputs[i]:
             self.unpin(d, u)
         if taken is not None and dies:
@@ -297,7 +301,7 @@ class _Meal:
         if buffer:
             self.make_room(source, buffer)
         self.unpin(source, u)
-        self.made.append(Made(self.recipe.order[self.now], u, DeviceStepKind.COPY, source, target))
+        self.made.append(Made(self.recipe.order[self.now], u, StepKind.COPY, source, target))
         self.held[target][u] = None
         self.free[target] -= self.kitchen.graph.size[u]
 

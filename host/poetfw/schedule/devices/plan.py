@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from poetfw.schedule.devices.problem import DevicesPlan, DeviceStep, DeviceStepKind
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
 
 _ORDER = {
     kind: number
     for number, kind in enumerate(
         (
-            DeviceStepKind.COMPUTE,
-            DeviceStepKind.PAGE_IN,
-            DeviceStepKind.COPY,
-            DeviceStepKind.PAGE_OUT,
+            StepKind.COMPUTE,
+            StepKind.PAGE_IN,
+            StepKind.COPY,
+            StepKind.PAGE_OUT,
         )
     )
 }
@@ -35,7 +35,7 @@ class Made(NamedTuple):
 
     stage: int
     node: int
-    kind: DeviceStepKind
+    kind: StepKind
     device: int
     target: int | None = None
 
@@ -65,10 +65,10 @@ def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
         used = (d, i) in wanted
 
         def free(u: int, d: int = d, stage: int = stage) -> Made:
-            return Made(stage, u, DeviceStepKind.FREE, d)
+            return Made(stage, u, StepKind.FREE, d)
 
         match kind:
-            case DeviceStepKind.COMPUTE:
+            case StepKind.COMPUTE:
                 if not (used or i == stage):
                     continue
                 wanted.discard((d, i))
@@ -80,7 +80,7 @@ def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
                     reverse.append(free(i))
                 if taken is not None:
                     reverse.append(free(taken))  # right after the op, which takes it over
-            case DeviceStepKind.COPY:
+            case StepKind.COPY:
                 assert target is not None
                 if (target, i) not in wanted:
                     continue
@@ -88,12 +88,12 @@ def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
                 if not used:
                     reverse.append(free(i))
                 wanted.add((d, i))
-            case DeviceStepKind.PAGE_IN:
+            case StepKind.PAGE_IN:
                 if not used:
                     continue
                 wanted.discard((d, i))
                 paged.add((d, i))
-            case DeviceStepKind.PAGE_OUT:
+            case StepKind.PAGE_OUT:
                 if (d, i) not in paged:
                     continue
                 paged.discard((d, i))
@@ -104,7 +104,7 @@ def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
     return reverse[::-1]
 
 
-def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> DevicesPlan:
+def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> ExecutionPlan:
     """The plan by names.
 
     Args:
@@ -114,7 +114,7 @@ def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> Devi
     """
     nodes = graph.problem.nodes
     return tuple(
-        DeviceStep(
+        Step(
             step.kind,
             nodes[step.node].name,
             names[step.device],
@@ -124,7 +124,7 @@ def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> Devi
     )
 
 
-def in_stages(graph: Indexed, names: tuple[str, ...], plan: DevicesPlan) -> list[Made] | None:
+def in_stages(graph: Indexed, names: tuple[str, ...], plan: ExecutionPlan) -> list[Made] | None:
     """A plan put into stages, which may make it illegal; None if it has another first order.
 
     Args:
@@ -138,16 +138,14 @@ def in_stages(graph: Indexed, names: tuple[str, ...], plan: DevicesPlan) -> list
     made: list[Made] = []
     for kind, name, device, target in plan:
         i, d = position[name], number[device]
-        if kind is DeviceStepKind.FREE:
+        if kind is StepKind.FREE:
             continue
-        first = kind is DeviceStepKind.COMPUTE and i == stage
-        if kind is DeviceStepKind.COMPUTE and i > stage:
+        first = kind is StepKind.COMPUTE and i == stage
+        if kind is StepKind.COMPUTE and i > stage:
             return None
         # What moves a tensor right after its first computation is of the same stage.
         last = (
-            i == stage - 1
-            and kind in (DeviceStepKind.COPY, DeviceStepKind.PAGE_OUT)
-            and made[-1].stage < stage
+            i == stage - 1 and kind in (StepKind.COPY, StepKind.PAGE_OUT) and made[-1].stage < stage
         )
         at = stage - 1 if last else stage
         made.append(Made(at, i, kind, d, None if target is None else number[target]))

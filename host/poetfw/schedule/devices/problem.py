@@ -8,12 +8,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from poetfw.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.option_values import LARGEST_BYTES, LARGEST_COST
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import BoundCovers, ScheduleProblem, Status, Storage
+from poetfw.schedule.problem import (
+    BoundCovers,
+    ExecutionPlan,
+    ScheduleProblem,
+    Status,
+    Storage,
+)
 from poetfw.schedule.validation import validate
 from poetfw.transfer import Transfer
 
@@ -121,32 +126,6 @@ class DevicesProblem:
         )
 
 
-class DeviceStepKind(StrEnum):
-    """What a step of a plan for several devices does."""
-
-    COMPUTE = "compute"
-    COPY = "copy"
-    PAGE_IN = "page_in"
-    PAGE_OUT = "page_out"
-    FREE = "free"
-
-
-class DeviceStep(NamedTuple):
-    """One step: the node whose op runs or whose tensor moves, and where.
-
-    `device` is where it happens, of a copy the source; `target` is None but for a copy.
-    """
-
-    kind: DeviceStepKind
-    node: str
-    device: str
-    target: str | None = None
-
-
-DevicesPlan = tuple[DeviceStep, ...]
-"""The linear list of steps that one training step consists of."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesFigures:
     """What a plan comes to, by the simulator.
@@ -212,7 +191,7 @@ class DevicesSchedule(DevicesFigures):
     bound_covers: BoundCovers
     ceiling: float
     gap: float
-    plan: DevicesPlan
+    plan: ExecutionPlan
     tensor_bytes: dict[str, int]
     at_once: AtOnce | None = None
 

@@ -11,14 +11,12 @@ from pydantic import BaseModel, ConfigDict, FailFast, Strict
 
 from poetfw.schedule.devices.problem import (
     Device,
-    DevicesPlan,
     DevicesProblem,
     DevicesSchedule,
-    DeviceStep,
-    DeviceStepKind,
     Link,
     validate_devices,
 )
+from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
 from poetfw.schedule.problem_json import (
     StrictTable,
     TransferTable,
@@ -151,11 +149,11 @@ def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
 class DevicesAnswer(NamedTuple):
     """What is read of an answer: its plan, and of which graph it is, see `require_same_graph`."""
 
-    plan: DevicesPlan
+    plan: ExecutionPlan
     tensor_bytes: dict[str, int] | None = None
 
 
-def devices_plan_from_json(text: str | bytes, source: str = "the answer") -> DevicesPlan:
+def devices_plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPlan:
     """The plan of an answer, see `devices_answer_from_json`."""
     return devices_answer_from_json(text, source).plan
 
@@ -168,7 +166,6 @@ def devices_answer_from_json(text: str | bytes, source: str = "the answer") -> D
     """
     answer = read_table(_Answer, text, source)
     steps = tuple(
-        DeviceStep(DeviceStepKind(step.step), step.node, step.device, step.target)
-        for step in answer.plan
+        Step(StepKind(step.step), step.node, step.device, step.target) for step in answer.plan
     )
     return DevicesAnswer(steps, answer.tensor_bytes)

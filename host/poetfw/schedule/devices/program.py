@@ -45,10 +45,15 @@ from numpy.typing import NDArray
 from poetfw.limits import Deadline
 from poetfw.schedule.compact import Memory, recomputed_near
 from poetfw.schedule.devices.plan import Made
-from poetfw.schedule.devices.problem import DevicesProblem, DeviceStepKind, Link, Minimise
+from poetfw.schedule.devices.problem import (
+    DevicesProblem,
+    Link,
+    Minimise,
+)
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.problem import StepKind
 
 _Key = tuple[int, int, int]
 """(device, stage, node)."""
@@ -95,7 +100,7 @@ class DevicesProgram:
                     if (d, stage, i) not in self.stay:
                         return None
                     values[self.stay[d, stage, i]] = 1.0
-            if step.kind is DeviceStepKind.FREE:
+            if step.kind is StepKind.FREE:
                 live.discard((step.device, step.node))
                 continue
             if step not in self.made:
@@ -195,7 +200,7 @@ class _Builder:
             self.equal(firsts, 1)
         self.now = -1
         for made, column in self.out.made.items():
-            if made.kind is DeviceStepKind.PAGE_IN:
+            if made.kind is StepKind.PAGE_IN:
                 self.at_most([(column, 1.0), *self.outs(made)], 0)
         if self.problem.deadline_s is not None:
             unit = self.problem.deadline_s or 1.0
@@ -221,7 +226,7 @@ class _Builder:
             for d in self.devices:
                 node = self.graphs[d].problem.nodes[i]
                 if node.name not in self.problem.devices[d].lacks:
-                    made = Made(t, i, DeviceStepKind.COMPUTE, d)
+                    made = Made(t, i, StepKind.COMPUTE, d)
                     first = self.least[i] if i == t else 0.0
                     self.column(made, node.energy_j - first, node.time_s)
         for i in range(t + 1):
@@ -236,19 +241,19 @@ class _Builder:
             for (a, b), link in self.links.items():
                 time_s = link.transfer.time_s(size)
                 cost = self.problem.cost(self.minimise, link.transfer.cost_j(size), time_s)
-                self.column(Made(t, i, DeviceStepKind.COPY, a, b), cost, time_s)
+                self.column(Made(t, i, StepKind.COPY, a, b), cost, time_s)
             for d in self.devices:
                 storage = self.graphs[d].problem.storage
                 if storage is None or not self.graphs[d].pageable[i]:
                     continue
                 self.column(
-                    Made(t, i, DeviceStepKind.PAGE_OUT, d),
+                    Made(t, i, StepKind.PAGE_OUT, d),
                     storage.page_out_energy_j(size),
                     storage.page_out_time_s(size),
                 )
                 if i < t:
                     self.column(
-                        Made(t, i, DeviceStepKind.PAGE_IN, d),
+                        Made(t, i, StepKind.PAGE_IN, d),
                         storage.page_in_energy_j(size),
                         storage.page_in_time_s(size),
                     )
@@ -279,10 +284,10 @@ class _Builder:
         if kind in ("copy", "send"):
             for a, b in self.links:
                 if d == (b if kind == "copy" else a):
-                    made = Made(t, i, DeviceStepKind.COPY, a, b)
+                    made = Made(t, i, StepKind.COPY, a, b)
                     if made in self.out.made:
                         yield self.out.made[made]
-        elif (made := Made(t, i, DeviceStepKind(kind), d)) in self.out.made:
+        elif (made := Made(t, i, StepKind(kind), d)) in self.out.made:
             yield self.out.made[made]
 
     def terms(self, coefficient: float, d: int, t: int, i: int, *kinds: str) -> list[Term]:
@@ -306,8 +311,7 @@ class _Builder:
         return [
             (self.out.made[out], -1.0)
             for s in range(page_in.node, page_in.stage)
-            if (out := Made(s, page_in.node, DeviceStepKind.PAGE_OUT, page_in.device))
-            in self.out.made
+            if (out := Made(s, page_in.node, StepKind.PAGE_OUT, page_in.device)) in self.out.made
         ]
 
     # Rows -------------------------------------------------------------------------------------
@@ -426,7 +430,7 @@ class _Builder:
         """What each copy of tensor k from or to d takes beside it."""
         unit_bytes = self.memories[d].unit_bytes
         for (a, b), link in self.links.items():
-            made = Made(t, k, DeviceStepKind.COPY, a, b)
+            made = Made(t, k, StepKind.COPY, a, b)
             if d in (a, b) and made in self.out.made and self.buffer_bytes(link):
                 yield self.out.made[made], link.buffer_bytes / unit_bytes
 

@@ -29,16 +29,13 @@ from poetfw.errors import PlanError, listed
 from poetfw.schedule.devices.problem import (
     Device,
     DevicesFigures,
-    DevicesPlan,
     DevicesProblem,
-    DeviceStep,
-    DeviceStepKind,
 )
-from poetfw.schedule.problem import Node, Storage
+from poetfw.schedule.problem import ExecutionPlan, Node, Step, StepKind, Storage
 from poetfw.schedule.simulator import TIME_TOLERANCE
 
 
-def simulate_devices(problem: DevicesProblem, plan: DevicesPlan) -> DevicesFigures:
+def simulate_devices(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures:
     """Replay a plan; every step waits for the one before.
 
     Where `problem.parallel`, each waits for what it needs only.
@@ -59,12 +56,12 @@ class Span:
         begin_s, end_s: seconds from the beginning of the training step.
     """
 
-    step: DeviceStep
+    step: Step
     begin_s: float
     end_s: float
 
 
-def timeline(problem: DevicesProblem, plan: DevicesPlan) -> tuple[Span, ...]:
+def timeline(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[Span, ...]:
     """When each step but those that free happens, in the plan's order.
 
     Raises:
@@ -75,7 +72,7 @@ def timeline(problem: DevicesProblem, plan: DevicesPlan) -> tuple[Span, ...]:
     return tuple(replay.spans)
 
 
-def _replayed(problem: DevicesProblem, plan: DevicesPlan) -> _Replay:
+def _replayed(problem: DevicesProblem, plan: ExecutionPlan) -> _Replay:
     replay = _Replay(problem)
     for number, step in enumerate(plan):
         replay.run(number, step, plan[number + 1] if number + 1 < len(plan) else None)
@@ -162,9 +159,9 @@ class _Replay:
         self.needs: dict[str, int] = {}
         self.beside: dict[str, int] = {}
         self.number = 0
-        self.step = DeviceStep(DeviceStepKind.COMPUTE, "", "")
+        self.step = Step(StepKind.COMPUTE, "", "")
 
-    def run(self, number: int, step: DeviceStep, following: DeviceStep | None) -> None:
+    def run(self, number: int, step: Step, following: Step | None) -> None:
         """Execute one step, or refuse it."""
         self.number, self.step = number, step
         self.needs, self.beside = {}, {}
@@ -174,15 +171,16 @@ class _Replay:
         node = memory.nodes.get(step.node)
         if node is None:
             self.refuse("there is no such node")
-        if (step.target is not None) is not (step.kind is DeviceStepKind.COPY):
+        if (step.target is not None) is not (step.kind is StepKind.COPY):
             self.refuse("a copy has a target device, and nothing else has")
         match step.kind:
-            case DeviceStepKind.COMPUTE:
-                freed = DeviceStep(DeviceStepKind.FREE, node.in_place or "", step.device)
-                self.compute(memory, node, node.in_place if following == freed else None)
-            case DeviceStepKind.COPY:
+            case StepKind.COMPUTE:
+                freed = Step(StepKind.FREE, node.in_place or "", step.device)
+                takes_over = following is not None and following == freed
+                self.compute(memory, node, node.in_place if takes_over else None)
+            case StepKind.COPY:
                 self.copy(memory, node, step.target or "")
-            case DeviceStepKind.PAGE_IN:
+            case StepKind.PAGE_IN:
                 if node.name not in memory.aux:
                     self.refuse("there is no copy of it in AUX")
                 storage = self.storage(memory)
@@ -194,7 +192,7 @@ class _Replay:
                 )
                 self.arrive(memory, node, end_s)
                 self.counts["page_ins"] += 1
-            case DeviceStepKind.PAGE_OUT:
+            case StepKind.PAGE_OUT:
                 storage = self.storage(memory)
                 if not node.page:
                     self.refuse("its tensor may not be paged")
@@ -208,7 +206,7 @@ class _Replay:
                 self.clock.read[here] = max(self.clock.read[here], end_s)
                 memory.aux.add(node.name)
                 self.counts["page_outs"] += 1
-            case DeviceStepKind.FREE:
+            case StepKind.FREE:
                 self.require(memory, node.name)
                 memory.ram.remove(node.name)
                 if self.taken_over == node.name:

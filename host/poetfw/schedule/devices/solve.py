@@ -21,10 +21,8 @@ from poetfw.schedule.devices.problem import (
     AtOnce,
     Device,
     DevicesFigures,
-    DevicesPlan,
     DevicesProblem,
     DevicesSchedule,
-    DeviceStepKind,
     Minimise,
     validate_devices,
 )
@@ -35,10 +33,12 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.problem import (
     BoundCovers,
+    ExecutionPlan,
     PlanFigures,
     Schedule,
     ScheduleProblem,
     Status,
+    StepKind,
 )
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import simulate
@@ -170,7 +170,7 @@ def _of_one(
     )
 
 
-def accepts(problem: DevicesProblem, plan: DevicesPlan) -> DevicesFigures | None:
+def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | None:
     """What a plan comes to, or None if the simulator refuses it."""
     try:
         return simulate_devices(problem, plan)
@@ -190,7 +190,7 @@ class _Search:
         self.at_once: AtOnce | None = None
         self.graph = Indexed.of(problem.devices[0].problem)
         self.names = tuple(device.name for device in problem.devices)
-        self.plan: DevicesPlan | None = None
+        self.plan: ExecutionPlan | None = None
         self.figures: DevicesFigures | None = None
         self.scheduler = ""
         self.cost = self.told = math.inf
@@ -256,7 +256,7 @@ class _Search:
         if not self.is_proven() and self.recipe is not None:
             self.fit(work, [self.recipe])
 
-    def take(self, phase: str, plan: DevicesPlan, figures: DevicesFigures | None = None) -> None:
+    def take(self, phase: str, plan: ExecutionPlan, figures: DevicesFigures | None = None) -> None:
         """Know a plan if it is better and the simulator accepts it, or did with these figures."""
         figures = figures or accepts(self.problem, plan)
         if figures is None:
@@ -296,9 +296,7 @@ class _Search:
             yield self.kitchen.recipe([d] * self.graph.n)
         for steps in starts:
             first = {
-                step.node: step.device
-                for step in reversed(steps)
-                if step.kind is DeviceStepKind.COMPUTE
+                step.node: step.device for step in reversed(steps) if step.kind is StepKind.COMPUTE
             }
             if first:
                 yield self.kitchen.recipe([first[i] for i in range(self.graph.n)])
@@ -366,7 +364,7 @@ class _Search:
         if solution.bound > self.bound:
             self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
 
-    def named(self, steps: list[Made]) -> DevicesPlan:
+    def named(self, steps: list[Made]) -> ExecutionPlan:
         """These steps by the names of nodes and devices."""
         return named(self.graph, self.names, steps)
 
@@ -395,7 +393,7 @@ class _Search:
             self.problem,
             self.minimise,
             _WINDOW,
-            [step for step in best or () if step.kind is DeviceStepKind.COMPUTE],
+            [step for step in best or () if step.kind is StepKind.COMPUTE],
             elastic=not legal,
             deadline=work.deadline,
         )
@@ -441,7 +439,7 @@ class _Search:
             self.take_values("program", whole, values)
         return solution.objective
 
-    def is_in_stages(self, plan: DevicesPlan) -> bool:
+    def is_in_stages(self, plan: ExecutionPlan) -> bool:
         """Whether a plan is as good when it is put into stages."""
         steps = in_stages(self.graph, self.names, plan)
         figures = None if steps is None else accepts(self.problem, self.named(steps))

@@ -18,8 +18,9 @@
  * - Sizes are in bytes. Features and outputs are float, one sample after the other, in the order of the
  *   model's axes (images: channel, row, column).
  * - The tensors are in one arena of POETFW_ARENA_BYTES, and there is one of each library: contexts do not
- *   share the work, and a library may not be entered again, by an interrupt or another thread, before it
- *   has returned. Two libraries in one program, each with a name of its own, know nothing of each other.
+ *   share the work. A call that comes before another has returned, from an interrupt, another thread or the function
+ *   between ops, does nothing and returns POETFW_ERROR_BUSY. On a core without atomic exchange of bytes (Cortex-M0+) two
+ *   threads have to keep each other out. Two libraries in one program, each with a name of its own, know nothing of each other.
  */
 #ifndef POETFW_H
 #define POETFW_H
@@ -86,6 +87,11 @@ enum poetfw_status {
     POETFW_ERROR_NO_STORAGE = -132, /* the application gave the library no storage */
     POETFW_ERROR_RING = -133, /* training since the last commit draws from the sample whose turn it is to go */
     POETFW_ERROR_ID = -134, /* the ring has no such sample, or it has its label */
+    POETFW_ERROR_BUSY = -135, /* another call of the library has not returned yet */
+    POETFW_ERROR_IN_STEP = -136, /* a training step is begun: end it, or open the storage to give it up */
+    POETFW_ERROR_NOT_FINITE = -137, /* a feature or a target is infinite or not a number */
+    POETFW_ERROR_DIVERGED = -138, /* the loss or a weight is infinite or not a number: load the last commit, or reset */
+    POETFW_ERROR_NO_SAMPLES = -139, /* the storage has no samples to train on, and the ring has none with a label */
 };
 
 /* What a library knows between two calls. The application makes one and leaves its fields alone. */
@@ -115,13 +121,24 @@ struct poetfw_metrics {
 /* --- Begin and end --- */
 
 /* Opens the storage and looks at the image on it. Not needed where the weights come from
- * poetfw_reset and POETFW_PAGES is 0. Nothing need be set in the context before. What was loaded into a context
- * stays usable without the storage if this fails.
+ * poetfw_reset and POETFW_PAGES is 0. Nothing need be set in the context before. What was loaded into a context, and
+ * trained since, stays as it is, whether this fails or not: poetfw_save commits it to the storage that was opened, where the last
+ * whole commit is not.
  *
  * POETFW_ERROR_IMAGE, _NO_PARTITION, _FOREIGN, _PARTITION_*: it holds no image that can be used.
  * POETFW_ERROR_PLAN: the image is another plan's. POETFW_ERROR_MIXED: the ring has samples of another image, which
  * this one was not written over wholly. Statuses of the storage, too. */
 int poetfw_open(struct poetfw *context);
+
+/* Makes the storage one for a device that begins by itself, and opens it: with an image of this plan that has no samples, and
+ * no commit before poetfw_save. All that an image on it held is gone. `seed` is that of the samples' order; cards of one
+ * plan that get different ones are never taken for parts of each other. `sets` commits are kept, 2 or more: with more of them each
+ * wears less. After a cut in its middle the storage holds no image, and is formatted again.
+ *
+ * POETFW_ERROR_FOREIGN: its first block is the partition table or the boot sector of somebody else, and nothing is written; who
+ * means it writes zeros there before. POETFW_ERROR_PARTITION_END: the storage is too small. POETFW_ERROR_ARGUMENT: fewer than 2
+ * sets. POETFW_ERROR_LOST: the storage does not keep what is written. Else as poetfw_open. */
+int poetfw_format(struct poetfw *context, uint32_t seed, uint32_t sets);
 
 /* Loads parameters, optimizer state, running statistics and the number of steps as the last whole commit has
  * them: as poetfw wrote them, or as poetfw_save did last, wherever the power went. Training goes on from there
@@ -133,15 +150,15 @@ int poetfw_open(struct poetfw *context);
 int poetfw_load(struct poetfw *context);
 
 /* Begins anew: the initial weights that the program holds, and zeros elsewhere. Nothing is written to a storage.
- * A context that poetfw_open has not had has to be zero: struct poetfw net = {0}.
+ * A context that neither poetfw_open nor poetfw_format has had has to be zero: struct poetfw net = {0}.
  *
  * POETFW_ERROR_WEIGHTS: it holds none (see `poetfw build --weights-in-flash`). */
 int poetfw_reset(struct poetfw *context);
 
 /* Commits what poetfw_load reads: all of it or, if anything goes wrong, the commit before stays.
  *
- * POETFW_ERROR_ORDER: not opened, or nothing is loaded. POETFW_ERROR_LOST: the storage does not keep it. Else
- * statuses of the storage. */
+ * POETFW_ERROR_ORDER: not opened, or nothing is loaded. POETFW_ERROR_DIVERGED: a weight is not finite; load or reset.
+ * POETFW_ERROR_LOST: the storage does not keep it. Else statuses of the storage. */
 int poetfw_save(struct poetfw *context);
 
 /* Whether the card asks for a commit now: after so many steps, and at the end. */
@@ -152,9 +169,10 @@ int poetfw_save_is_due(const struct poetfw *context);
 /* Trains one step on the next batch of the storage's samples; each epoch has an order of its own. A sample that cannot
  * be read as it was written is skipped: the next one in that order is in its place, and poetfw_damaged names it.
  *
- * POETFW_ERROR_ORDER: not opened, or nothing is loaded. POETFW_ERROR_MIXED: a sample is of another image.
- * POETFW_ERROR_DATA: more than 16 samples are damaged, or more than one of eight. Else statuses of the storage; after these the
- * tensors are half updated, and must be loaded or reset. */
+ * POETFW_ERROR_ORDER: not opened, or nothing is loaded. POETFW_ERROR_NO_SAMPLES: there are none; nothing is trained then.
+ * POETFW_ERROR_DIVERGED: the loss is not finite. POETFW_ERROR_MIXED: a sample is of another image.
+ * POETFW_ERROR_DATA: more than 16 samples are damaged, or more than one of eight. Else statuses of the storage. After these four
+ * the tensors are half updated, or no numbers any more, and must be loaded or reset. */
 int poetfw_train(struct poetfw *context);
 
 /* Trains one step on POETFW_BATCH samples: features [POETFW_BATCH][POETFW_X_BYTES / 4], and targets
@@ -162,8 +180,8 @@ int poetfw_train(struct poetfw *context);
  * where POETFW_PAGES is not 0 only.
  *
  * POETFW_ERROR_SAMPLE: x_bytes or y_bytes are not those of a batch. POETFW_ERROR_LABEL: a target is not in
- * [0, POETFW_CLASSES). POETFW_ERROR_ORDER: nothing is loaded, or the plan pages and the storage is not
- * opened. Nothing is trained then. Else as poetfw_train. */
+ * [0, POETFW_CLASSES). POETFW_ERROR_NOT_FINITE: a feature or a target is infinite or not a number. POETFW_ERROR_ORDER: nothing is
+ * loaded, or the plan pages and the storage is not opened. Nothing is trained then. Else as poetfw_train. */
 int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
                     uint32_t y_bytes);
 
@@ -180,9 +198,13 @@ enum poetfw_samples {
  * POETFW_ERROR_ARGUMENT: there are not so many. POETFW_ERROR_ORDER: not opened. */
 int poetfw_damaged(const struct poetfw *context, uint32_t samples, uint32_t index, uint32_t *number);
 
+/* POETFW_OK where a call would be let in now; POETFW_ERROR_BUSY while another has not returned, and POETFW_ERROR_IN_STEP while a
+ * step is begun and not ended. For an interrupt or another thread that would rather not ask in vain. */
+int poetfw_busy(void);
+
 /* Has `call` called with `argument` after every op of all that trains, evaluates and predicts, so that a watchdog,
- * a main loop or a task of a real-time system has its turn; NULL for nothing. It may not call the
- * library. No slice between two calls is longer than the longest op. */
+ * a main loop or a task of a real-time system has its turn; NULL for nothing. Calls of the library that it makes return
+ * POETFW_ERROR_BUSY. No slice between two calls is longer than the longest op. */
 void poetfw_between_ops(void (*call)(void *argument), void *argument);
 
 /* --- Use --- */
@@ -190,7 +212,8 @@ void poetfw_between_ops(void (*call)(void *argument), void *argument);
 /* What the network says of one sample: features [POETFW_X_BYTES / 4] in, [POETFW_OUTPUT_BYTES / 4] out.
  * No label, no storage; beside the parameters it uses the arena's bytes that training uses too.
  *
- * POETFW_ERROR_SAMPLE: a size is not that of the plan. POETFW_ERROR_ORDER: nothing is loaded. */
+ * POETFW_ERROR_SAMPLE: a size is not that of the plan. POETFW_ERROR_NOT_FINITE: a feature is infinite or not a number.
+ * POETFW_ERROR_ORDER: nothing is loaded. */
 int poetfw_predict(struct poetfw *context, const float *x, uint32_t x_bytes, float *output,
                    uint32_t output_bytes);
 

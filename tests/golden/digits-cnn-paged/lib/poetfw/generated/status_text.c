@@ -55,6 +55,16 @@ const char *poetfw_status_text(int status)
         return "training since the last commit draws from the sample whose turn it is to go";
     case POETFW_ERROR_ID:
         return "the ring has no such sample, or it has its label";
+    case POETFW_ERROR_BUSY:
+        return "another call of the library has not returned yet";
+    case POETFW_ERROR_IN_STEP:
+        return "a training step is begun: end it, or open the storage to give it up";
+    case POETFW_ERROR_NOT_FINITE:
+        return "a feature or a target is infinite or not a number";
+    case POETFW_ERROR_DIVERGED:
+        return "the loss or a weight is infinite or not a number: load the last commit, or reset";
+    case POETFW_ERROR_NO_SAMPLES:
+        return "the storage has no samples to train on, and the ring has none with a label";
     default:
         return "a status of the storage or of a board's driver";
     }

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a training step as a list of parts: a device, and its arena in a memory.
+
+A memory is a program. Devices of one memory are threads of that program and share its persistent
+tensors; devices of two memories share nothing. Each memory holds the persistent tensors that its
+own ops read or update. Tensors go from one memory to another in messages: a plan's copies, and what
+an update leaves. A message follows a plan step, so that all programs keep the plan's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from poetfw.errors import PlanError
+from poetfw.ir import Graph, Op
+from poetfw.memory.plan import Allocation
+from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.training import Program
+
+ONLY = ""
+"""Name of an only device, and of an only memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArena:
+    """A device's part of the arena.
+
+    Attributes:
+        device: its name.
+        offset: its first byte, from that of the whole arena.
+        size_bytes: bytes that the plan takes of it.
+        limit_bytes: bytes that the device has for tensors.
+    """
+
+    device: str
+    offset: int
+    size_bytes: int
+    limit_bytes: int
+
+    def own(self, allocations: Iterable[Allocation]) -> tuple[Allocation, ...]:
+        """Those of some allocations that are in it."""
+        end = self.offset + self.size_bytes
+        return tuple(a for a in allocations if self.offset <= a.offset < end)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A device of a plan.
+
+    Attributes:
+        memory: the memory that it works in.
+        arena: its part of that memory's arena.
+    """
+
+    memory: str
+    arena: DeviceArena
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        return self.arena.device
+
+
+class Message(NamedTuple):
+    """A tensor that goes from one memory to another.
+
+    Attributes:
+        tensor: its name.
+        source: the memory that has it.
+        target: the one that it goes to.
+        behind: the step of the plan that it follows; None for the end of the last training step.
+    """
+
+    tensor: str
+    source: str
+    target: str
+    behind: int | None
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A training step on one device or on several.
+
+    Attributes:
+        steps: in their order, which the simulator has accepted; of all devices.
+        parts: one for each device.
+        here: the memory whose program is looked at.
+        evaluates: the device that evaluates held-out samples.
+        at_once: True where a step waits for what it needs only, not for all that come before it.
+        buffers: bytes of the buffer that a copy passes on its source and on its target, by both;
+            of a link without buffer nothing.
+
+    Raises:
+        PlanError: a step is on a device without a part; or nobody has run such a plan: devices
+            page beside each other, or share a memory beside other memories.
+    """
+
+    steps: ExecutionPlan
+    parts: tuple[Part, ...]
+    here: str = ONLY
+    evaluates: str = ONLY
+    at_once: bool = False
+    buffers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        named = {step.device for step in self.steps} | {self.evaluates}
+        named |= {step.target for step in self.steps if step.target is not None}
+        unknown = named - {part.device for part in self.parts}
+        if unknown:
+            raise PlanError(f"the plan has no arena of {', '.join(map(repr, sorted(unknown)))}")
+        if self.here not in self.memories:
+            raise PlanError(f"the plan has no memory {self.here!r}")
+        pages = (StepKind.PAGE_IN, StepKind.PAGE_OUT)
+        if len(self.parts) > 1 and any(step.kind in pages for step in self.steps):
+            raise PlanError(
+                "a plan for several devices pages, which programs of several devices cannot",
+                "leave the storage of the devices out",
+            )
+        if len(self.parts) > len(self.memories) > 1:
+            raise PlanError(
+                "devices share a memory in a plan for several memories: no program does both",
+                "give each device a memory of its own, or one to all",
+            )
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """The names of the memories, each of which has a program."""
+        return tuple(dict.fromkeys(part.memory for part in self.parts))
+
+    @property
+    def own(self) -> tuple[Part, ...]:
+        """The parts of the program that is looked at."""
+        return tuple(part for part in self.parts if part.memory == self.here)
+
+    @property
+    def threads(self) -> bool:
+        """True where the program that is looked at has a thread for each of several devices."""
+        return len(self.own) > 1
+
+    @property
+    def apart(self) -> bool:
+        """True where there are several programs, which exchange messages."""
+        return len(self.memories) > 1
+
+    @property
+    def evaluates_here(self) -> bool:
+        """True where the program that is looked at evaluates held-out samples."""
+        return any(part.device == self.evaluates for part in self.own)
+
+    def of(self, memory: str) -> StepPlan:
+        """The same plan, as the program of another memory sees it."""
+        return replace(self, here=memory)
+
+    def does(self, step: Step) -> bool:
+        """True for a step that is a statement of the program that is looked at."""
+        devices = [part.device for part in self.own]
+        ends = [step.device] if step.target is None else [step.device, step.target]
+        return step.kind is not StepKind.FREE and all(end in devices for end in ends)
+
+    def held(self, program: Program) -> tuple[str, ...]:
+        """The persistent tensors of the memory, in the program's order: all of an only memory."""
+        held = {program.loss.name, program.metric.name, *self._touched(program.training, self.here)}
+        if self.evaluates_here:
+            held |= {tensor.name for tensor in program.evaluation.persistent}
+        return tuple(t.name for t in program.persistent if not self.apart or t.name in held)
+
+    def updated(self, program: Program) -> tuple[str, ...]:
+        """The persistent tensors that ops of the memory update, in the program's order."""
+        written = {
+            name for op in self._computed(program.training, self.here) for name in op.updates
+        }
+        return tuple(t.name for t in program.persistent if t.name in written)
+
+    def messages(self, program: Program) -> tuple[Message, ...]:
+        """All messages of a training step, and those behind the last one, in their order.
+
+        What a step updates goes at once to each memory whose ops touch it. The one that evaluates
+        gets behind the last training step what it needs beside that.
+        """
+        ops = {op.name: op for op in program.training.ops}
+        memory_of = {part.device: part.memory for part in self.parts}
+        touched = {name: self._touched(program.training, name) for name in self.memories}
+        messages: list[Message] = []
+        last_written: dict[str, str] = {}
+        for index, step in enumerate(self.steps):
+            op, source = ops[step.node], memory_of[step.device]
+            if step.kind is StepKind.COMPUTE:
+                for name in op.updates:
+                    last_written[name] = source
+                    messages += [
+                        Message(name, source, memory, index)
+                        for memory in self.memories
+                        if memory != source and name in touched[memory]
+                    ]
+            elif step.target is not None and memory_of[step.target] != source:
+                assert op.output is not None
+                messages.append(Message(op.output, source, memory_of[step.target], index))
+        evaluator = memory_of[self.evaluates]
+        messages += [
+            Message(tensor.name, last_written[tensor.name], evaluator, None)
+            for tensor in program.evaluation.persistent
+            if tensor.name not in touched[evaluator]
+            and last_written.get(tensor.name, evaluator) != evaluator
+        ]
+        return tuple(messages)
+
+    def own_messages(self, program: Program) -> tuple[Message, ...]:
+        """The messages that the memory sends or gets; its program counts them from 1."""
+        return tuple(m for m in self.messages(program) if self.here in (m.source, m.target))
+
+    def _computed(self, graph: Graph, memory: str) -> tuple[Op, ...]:
+        devices = {part.device for part in self.parts if part.memory == memory}
+        own = {s.node for s in self.steps if s.kind is StepKind.COMPUTE and s.device in devices}
+        return tuple(op for op in graph.ops if op.name in own)
+
+    def _touched(self, graph: Graph, memory: str) -> frozenset[str]:
+        """The persistent tensors that a memory's ops read or update."""
+        return frozenset(
+            name
+            for op in self._computed(graph, memory)
+            for name in (*graph.reads(op), *op.updates)
+            if graph.by_name[name].role.persistent
+        )
+
+
+def on_one(steps: Sequence[Step]) -> StepPlan:
+    """The plan of a step on an only device, where addresses are given beside it."""
+    return StepPlan(tuple(steps), (Part(ONLY, DeviceArena(ONLY, 0, 0, 0)),))

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training step runs on, and its plan: on one device, or on several.
+
+This is the only place where the two differ: one device has a search for recomputing and paging, for
+kernels and for its budget; several have one for who computes what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from poetfw.boards import Board
+from poetfw.costs import CostProvider, CostTable, analytic_costs
+from poetfw.firmware import Ring
+from poetfw.limits import Deadline, Work
+from poetfw.loading import loading
+from poetfw.memory import ONLY
+from poetfw.models import Model
+from poetfw.planning.budget import arena_budget, plan_within, require_flash
+from poetfw.planning.choices import derive_program, make_ring
+from poetfw.planning.devices import devices_problem, read_device
+from poetfw.planning.kernels import ChosenBy, choose_kernels
+from poetfw.planning.plans import Plan, plan_unscheduled
+from poetfw.planning.room import use_room
+from poetfw.planning.several import costs_of, plan_on_devices, require_room
+from poetfw.planning.watchdog import require_fed, watchdog_time_ms
+from poetfw.schedule import Tell, tell_nobody
+from poetfw.schedule.devices import DevicesProblem, require_same_graph
+from poetfw.schedule.devices.solve import Tell as TellOfDevices
+from poetfw.settings import BuildSettings, DevicesSettings
+from poetfw.training import Program
+
+_RENDERING = 2.5
+"""What follows the search takes about so many times as long as what comes before it: most of that
+is to load Python packages, and most of this to load matplotlib and to draw."""
+
+Progress = Callable[[str], None]
+"""Called with what begins now."""
+
+
+@dataclass(frozen=True)
+class Searching:
+    """Where and for how long a search goes on, and who is told.
+
+    Attributes:
+        deadline: when to end.
+        progress: called with what begins.
+        costs: says what every op costs on a board.
+        tell: is told how the search for a schedule of one device goes on.
+        tell_of_devices: is told of a search for a plan of several devices.
+    """
+
+    deadline: Deadline
+    progress: Progress
+    costs: CostProvider = analytic_costs
+    tell: Tell = tell_nobody
+    tell_of_devices: TellOfDevices = lambda phase, cost, bound: None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A program and its plan.
+
+    Attributes:
+        program: the training and the evaluation step.
+        plan: the plan that firmware follows, as the program sees it that evaluates.
+        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
+        costs: what the training step's ops cost.
+        budgets: what each memory's arena may occupy, and the smallest budget that there could be.
+        problem: of several devices, what the plan solves; None for one.
+        kernels_by: by each graph's name, what decided of ops that have several kernels.
+        ring: the samples that the device keeps, None for none.
+        watchdog_ms: see `watchdog_time_ms`.
+    """
+
+    program: Program
+    plan: Plan
+    checkpoint_all: Plan
+    costs: CostTable
+    budgets: Mapping[str, tuple[int, int]]
+    problem: DevicesProblem | None = None
+    kernels_by: Mapping[str, Mapping[str, ChosenBy]] = field(default_factory=dict)
+    ring: Ring | None = None
+    watchdog_ms: int | None = None
+
+
+def decide(
+    settings: BuildSettings, boards: Mapping[str, Board], model: Model, searching: Searching
+) -> Decision:
+    """Decide what a model's training step runs on these boards, and when.
+
+    Raises:
+        PoetfwError: no plan exists within the budget and the deadline.
+    """
+    if settings.devices is None:
+        return _decide_on_board(settings, boards[ONLY], model, searching)
+    return _decide_on_devices(settings, settings.devices, boards, model, searching)
+
+
+def _decide_on_board(
+    settings: BuildSettings, board: Board, model: Model, searching: Searching
+) -> Decision:
+    deadline, costs, progress = searching.deadline, searching.costs, searching.progress
+    watchdog_ms = watchdog_time_ms(settings, board)
+    program = derive_program(settings, model, deadline)
+    require_flash(program, [board])
+    chosen = choose_kernels(program, board, costs)
+    program = chosen.program
+    ring = make_ring(settings, model.batch)
+    unlimited = plan_unscheduled(program, board, costs, deadline)
+    deadline.reserve(_RENDERING)
+    budget = settings.ram_bytes
+    if budget is None:
+        progress("asking the compiler for the size of static data")
+        with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
+            budget = arena_budget(program, board, unlimited, ring)
+    progress("solving for the schedule")
+    work = Work(settings.work_limit, deadline)
+    plan, minimum = plan_within(
+        program, board, costs, budget, settings, unlimited.evaluation, work, searching.tell
+    )
+    chosen, plan = use_room(chosen, plan, board, costs, budget, settings, work, searching.tell)
+    if chosen.program != program:
+        program = chosen.program
+        unlimited = plan_unscheduled(program, board, costs, deadline)
+    if watchdog_ms is not None:
+        require_fed(watchdog_ms, program, board, costs, plan)
+    return Decision(
+        program=program,
+        plan=plan,
+        checkpoint_all=unlimited,
+        costs=costs(program.training, board),
+        budgets={ONLY: (budget, minimum)},
+        kernels_by=chosen.by,
+        ring=ring,
+        watchdog_ms=watchdog_ms,
+    )
+
+
+def _decide_on_devices(
+    settings: BuildSettings,
+    devices: DevicesSettings,
+    boards: Mapping[str, Board],
+    model: Model,
+    searching: Searching,
+) -> Decision:
+    deadline = searching.deadline
+    program = derive_program(settings, model, deadline)
+    require_flash(program, boards.values())
+    files = [read_device(path) for path in devices.files]
+    problem = replace(
+        devices_problem(program.training, files, devices.ram_fractions),
+        parallel=devices.parallel,
+        deadline_s=settings.deadline_s,
+    )
+    unlimited = plan_unscheduled(program, next(iter(boards.values())), analytic_costs, deadline)
+    deadline.reserve(_RENDERING)
+    searching.progress("solving for the plan")
+    followed = None
+    if devices.followed is not None:
+        require_same_graph(problem, devices.followed.tensor_bytes)
+        followed = devices.followed.plan
+    plan = plan_on_devices(
+        program,
+        unlimited.evaluation,
+        problem,
+        followed,
+        Work(settings.work_limit, deadline),
+        searching.tell_of_devices,
+        apart=devices.apart,
+    )
+    require_room(boards, plan)
+    limits = {name: plan.of(name).limit_bytes for name in boards}
+    return Decision(
+        program=program,
+        plan=plan,
+        checkpoint_all=unlimited,
+        costs=costs_of(problem, plan.training.plan),
+        budgets={name: (limits[name], plan.memories[name].arena_bytes) for name in boards},
+        problem=problem,
+    )

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A build for several devices: their boards, the plan that they follow, within which limits.
+
+Devices share the memory of one board, or each has a program on a board of its own ("apart").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from poetfw.boards import Board, family_threads, load_board
+from poetfw.costs import CostTable, OpCost
+from poetfw.errors import BoardError, ConfigError, InfeasibleError, listed
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.limits import RAISE_TIME_LIMIT, Work
+from poetfw.memory import ONLY, place_parts
+from poetfw.planning.devices import DeviceFile, read_device
+from poetfw.planning.plans import Plan
+from poetfw.schedule import ExecutionPlan, Schedule, Status, StepKind
+from poetfw.schedule.devices import (
+    DevicesFigures,
+    DevicesProblem,
+    Minimise,
+    simulate_devices,
+    solve_devices,
+    validate_devices,
+)
+from poetfw.schedule.devices.solve import Tell
+from poetfw.settings import BuildSettings
+from poetfw.training import Program
+
+_ATTEMPTS = 5
+_ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
+
+_RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
+"""No names for a program's folder: a project has folders of these names itself, or may have."""
+
+
+def boards_of(settings: BuildSettings) -> Mapping[str, Board]:
+    """By the name of each memory, the board whose programs run in it.
+
+    Raises:
+        BoardError: a board is unknown or has no firmware; or a device's file is malformed, or names
+            no board that could run its program.
+        ConfigError: the devices' boards do not go together.
+    """
+    devices = settings.devices
+    if devices is None:
+        board = load_board(settings.board).with_threads(settings.threads)
+        board.require_firmware()
+        return {ONLY: board}
+    files = [read_device(path) for path in devices.files]
+    if devices.apart:
+        return boards_apart(files, devices.files)
+    return {ONLY: _shared_board(files, devices.files)}
+
+
+def _named_boards(files: Sequence[DeviceFile], paths: Sequence[Path]) -> list[str]:
+    """The board that each device's file names.
+
+    Raises:
+        BoardError: a file names none.
+        ConfigError: there are fewer than two devices.
+    """
+    if len(files) < 2:
+        raise ConfigError("--devices of a build takes two device files or more")
+    names = []
+    for path, file in zip(paths, files, strict=True):
+        if file.board is None:
+            raise BoardError(
+                f"{path}: board is missing: it says whose programs run on the device",
+                'add board = "NAME" to it (`poetfw boards` lists what is known)',
+            )
+        names.append(file.board)
+    return names
+
+
+def _shared_board(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Board:
+    """The board that devices are parts of, with one thread for each device's kernels.
+
+    Raises:
+        BoardError: a file names no board, or one without threads.
+        ConfigError: there are fewer than two devices, or of different boards.
+    """
+    names = list(dict.fromkeys(_named_boards(files, paths)))
+    if len(names) > 1:
+        raise ConfigError(
+            f"the devices are of different boards: {', '.join(names)}",
+            "name devices whose files have the same board: they share its memory",
+            "or give each a program of its own: --apart",
+        )
+    board = load_board(names[0])
+    board.require_firmware()
+    if not family_threads(board.hal):
+        raise BoardError(
+            f"board {board.name!r} runs one thread only: devices of it cannot work together",
+            "use a board whose programs have an operating system",
+        )
+    return replace(board, compute=replace(board.compute, threads=1))
+
+
+def boards_apart(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Mapping[str, Board]:
+    """Each device's board, by the device's name, with one thread for its kernels.
+
+    Raises:
+        BoardError: a file names no board, or one that has no firmware.
+        ConfigError: there are fewer than two devices, two of one name, one of a reserved name, or
+            their boards do not train to the same bits.
+    """
+    names = _named_boards(files, paths)
+    boards: dict[str, Board] = {}
+    for path, file, named in zip(paths, files, names, strict=True):
+        if file.name in boards or file.name in _RESERVED:
+            taken = "another device has it" if file.name in boards else "poetfw takes it itself"
+            raise ConfigError(
+                f"{path}: the name {file.name!r} cannot be a program's: {taken}",
+                "give the device another name",
+            )
+        board = load_board(named)
+        board.require_firmware()
+        boards[file.name] = replace(board, compute=replace(board.compute, threads=1))
+    classes = {board.compute.arithmetic for board in boards.values()}
+    if len(classes) > 1:
+        said = [f"{name!r} ({b.name}): {b.compute.arithmetic}" for name, b in boards.items()]
+        raise ConfigError(
+            f"the devices round sums of products in different ways: {listed(said)}",
+            "name devices whose boards have the same arithmetic (`poetfw boards`): only those "
+            "train to the same bits",
+        )
+    return boards
+
+
+def plan_on_devices(
+    program: Program,
+    evaluation: Schedule,
+    problem: DevicesProblem,
+    plan: ExecutionPlan | None,
+    work: Work,
+    tell: Tell,
+    *,
+    apart: bool = False,
+) -> Plan:
+    """The best plan within each device's limit whose buffers could be placed there.
+
+    Args:
+        program: what is trained.
+        evaluation: the schedule of the evaluation step.
+        problem: the devices.
+        plan: what to follow instead of a search's answer; None for a search.
+        work: what the search may do, all attempts together.
+        tell: is told how the search goes on.
+        apart: True where each device has a memory of its own.
+
+    Raises:
+        InfeasibleError: no plan is known, or its buffers found no place within the limits.
+        PlanError: the plan to follow is not one of these devices, or illegal.
+    """
+    validate_devices(problem)
+    limits = {device.name: device.problem.ram_bytes for device in problem.devices}
+    buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
+    limited = problem
+    for _ in range(_ATTEMPTS):
+        if plan is None:
+            part = work.part(work.left * _ATTEMPT_SHARE)
+            answer = solve_devices(limited, Minimise.TIME, work=part, tell=tell)
+            training = _schedule(answer, answer.plan, answer.scheduler, answer.status)
+        else:
+            figures = simulate_devices(problem, plan)
+            training = _schedule(figures, plan, "replayed", Status.FEASIBLE)
+        placed = place_parts(
+            program,
+            training.plan,
+            evaluation.plan,
+            {name: name if apart else ONLY for name in limits},
+            limits,
+            BLOCK_BYTES,
+            buffers=buffers,
+            at_once=problem.parallel,
+            deadline=work.deadline,
+        )
+        arenas = [part.arena for part in placed.step.parts]
+        excess = {arena.device: arena.size_bytes - arena.limit_bytes for arena in arenas}
+        if max(excess.values()) <= 0:
+            return Plan(training, evaluation, *placed)
+        if plan is not None:
+            break
+        limited = _tightened(limited, excess)
+    over = " and ".join(
+        f"{arena.device!r} {arena.size_bytes:,} of {arena.limit_bytes:,}"
+        for arena in arenas
+        if arena.size_bytes > arena.limit_bytes
+    )
+    raise InfeasibleError(
+        f"no plan was found whose buffers could be placed within the devices' limits: the last one "
+        f"takes {over} bytes",
+        *([RAISE_TIME_LIMIT] if work.deadline.decided else []),
+        "give the devices more RAM, or choose a smaller --batch",
+    )
+
+
+def require_room(boards: Mapping[str, Board], plan: Plan) -> None:
+    """Check that the arena of each memory, with what lives for the whole run, fits its board.
+
+    Raises:
+        InfeasibleError: one does not.
+    """
+    for name, board in boards.items():
+        available = board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes
+        needed = plan.memories[name].arena_bytes
+        if needed <= available:
+            continue
+        if not plan.step.apart:
+            raise InfeasibleError(
+                f"the devices' arenas and what they share take {needed:,} bytes, and board "
+                f"{board.name!r} has {available:,}",
+                "choose a smaller --batch",
+            )
+        (part,) = plan.step.of(name).own
+        raise InfeasibleError(
+            f"device {name!r} takes {needed:,} bytes, {part.arena.offset:,} of them for what lives "
+            f"for the whole run, and board {board.name!r} has {available:,}",
+            "lower ram_bytes in its file, or its --ram-fraction: then less is put there",
+            "or choose a smaller --batch",
+        )
+
+
+def _tightened(problem: DevicesProblem, excess: Mapping[str, int]) -> DevicesProblem:
+    """The problem with so much less RAM on each device as placement took too much there."""
+    return replace(
+        problem,
+        devices=tuple(
+            replace(
+                device,
+                problem=replace(
+                    device.problem,
+                    ram_bytes=device.problem.ram_bytes - max(0, excess[device.name]),
+                ),
+            )
+            for device in problem.devices
+        ),
+    )
+
+
+def _schedule(
+    figures: DevicesFigures, plan: ExecutionPlan, scheduler: str, status: Status
+) -> Schedule:
+    """The figures as a build reports them; the bound, which is of time, is the search's to tell."""
+    return Schedule(
+        plan=plan,
+        energy_j=figures.energy_j,
+        compute_energy_j=figures.energy_j,
+        paging_energy_j=0.0,
+        time_s=figures.time_s,
+        peak_bytes=sum(figures.peak_bytes.values()),
+        recomputes=figures.recomputes,
+        page_ins=figures.page_ins,
+        page_outs=figures.page_outs,
+        scheduler=scheduler,
+        status=status,
+        overhead=None,
+        bound_j=None,
+        bound_covers=None,
+        gap=None,
+        overhead_gap=None,
+    )
+
+
+def costs_of(problem: DevicesProblem, plan: ExecutionPlan) -> CostTable:
+    """What each op takes where a plan computes it first."""
+    nodes = {
+        device.name: {node.name: node for node in device.problem.nodes}
+        for device in problem.devices
+    }
+    ops: dict[str, OpCost] = {}
+    for step in plan:
+        if step.kind is StepKind.COMPUTE and step.node not in ops:
+            node = nodes[step.device][step.node]
+            ops[step.node] = OpCost(node.time_s, node.energy_j)
+    return CostTable(", ".join(nodes), ops)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that are not trained lie in flash: what is built, run, verified and written of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poetfw.models import build_model
+from poetfw.weight_files import read_weights
+from system.commands import needs_twin, poetfw, succeed
+
+SETTINGS = ("--board", "nrf52840", "--model", "digits-cnn", "--train", "last:1", "--batch", "8")
+MODEL = build_model("digits-cnn", 8, 0)
+FROZEN = [name for name in MODEL.weights if "running" not in name and "logits" not in name]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    report = succeed("build", *SETTINGS, "--ram", "64K", cwd=folder)
+    assert report["frozen_bytes"] == sum(MODEL.weights[name].nbytes for name in FROZEN)
+    assert report["flash_bytes"] > report["frozen_bytes"]
+    return folder
+
+
+@needs_twin
+def test_a_run_verifies_and_leaves_frozen_weights_as_they_were(built: Path) -> None:
+    run = succeed("run", "--steps", "3", "--verify", cwd=built)
+    assert run["verify"]["ok"]
+    file = built / "trained.safetensors"
+    succeed("export-weights", "--as", "safetensors", "-o", str(file), cwd=built)
+    trained = read_weights(file, list(MODEL.weights))
+    for name in FROZEN:
+        assert np.array_equal(trained[name], MODEL.weights[name]), name
+    assert not np.array_equal(trained["logits.weight"], MODEL.weights["logits.weight"])
+
+
+@needs_twin
+def test_other_frozen_weights_than_the_firmware_s_are_refused(built: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(built, tmp_path / "copy")
+    file = folder / "build/nrf52840/constants.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    result = poetfw("run", "--steps", "1", cwd=folder)
+    assert result.code == 1
+    assert "constants.safetensors holds other values than the firmware" in result.stderr
+
+
+def test_weights_that_the_flash_cannot_hold_are_named(tmp_path: Path) -> None:
+    result = poetfw("build", "--board", "nrf52840", "--model", "resnet18", "--batch", "1",
+                    "--train", "last:1", cwd=tmp_path)  # fmt: skip
+    assert result.code == 5
+    assert "bytes of flash, of which nrf52840 has 1,048,576; the largest are" in result.stderr
+    assert not list(tmp_path.iterdir())

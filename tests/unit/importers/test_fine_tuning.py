@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pretrained networks whose backbone is in evaluation mode, frozen or not, against PyTorch."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poetfw.importers.torch_export import import_torch
+from poetfw.training import Reference, Sgd, make_program
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+BATCH, STEPS = 4, 10
+
+
+class Pretrained(nn.Module):
+    """A backbone of convolutions and batch norms, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            *(nn.Conv2d(1, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU()),
+            *(nn.Conv2d(6, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU()),
+            *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.BatchNorm1d(8, affine=False)),
+        )
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def pretrained(*, frozen: bool) -> Pretrained:
+    torch.manual_seed(0)
+    net = Pretrained()
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2.0)
+            if module.affine:
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.normal_(module.bias)
+    net.train()
+    net.body.eval()
+    net.body.requires_grad_(not frozen)
+    return net
+
+
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "trained"])
+def test_a_backbone_in_evaluation_mode_trains_as_in_pytorch(frozen: bool, tmp_path: Path) -> None:
+    net = pretrained(frozen=frozen)
+    path = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(net, (torch.zeros(2, 1, 9, 9),)), path)
+    model = import_torch(path, BATCH)
+    program = make_program(
+        model.graph, model.loss, Sgd(learning_rate=0.1, momentum=0.9), model.frozen
+    )
+    ours = Reference(program, model.weights)
+    theirs = copy.deepcopy(net).double()
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
+    random = np.random.default_rng(1)
+    for _ in range(STEPS):
+        x = random.normal(size=(BATCH, 1, 9, 9)).astype(np.float32)
+        y = random.integers(0, 5, BATCH)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(theirs(torch.tensor(x, dtype=torch.float64)), torch.tensor(y))
+        loss.backward()
+        optimizer.step()
+        assert ours.step(x, y.astype(np.int32)) == pytest.approx(loss.item(), rel=1e-6)
+    before, after = net.state_dict(), theirs.state_dict()
+    for entry in model.state_dict:
+        value = entry.of(ours.persistent[entry.tensor])
+        np.testing.assert_allclose(value, after[entry.name].numpy(), rtol=1e-5, atol=1e-7)
+        if frozen and not entry.name.startswith("head"):
+            assert np.array_equal(value, before[entry.name].numpy())
+    constants = {tensor.name for tensor in program.constants}
+    statistics = [name for name in constants if "running" in name]
+    assert len(statistics) == 3
+    assert (constants >= set(model.frozen)) is True
+    kinds = {op.kind for op in program.training.ops}
+    assert ("batch_norm_backward_frozen" in kinds) is not frozen
+    assert "batch_norm_statistics" not in kinds
+
+
+def test_values_of_constants_are_part_of_a_program_s_identity() -> None:
+    from poetfw.models import build_model
+
+    model = build_model("mlp", 2, 0)
+    program = make_program(model.graph, model.loss, Sgd(), ["hidden1.weight"])
+    first = program.with_values(model.weights)
+    changed = {name: np.array(value) for name, value in model.weights.items()}
+    changed["hidden1.weight"][0, 0] += 1
+    assert first.fingerprint
+    assert first.with_values(changed).fingerprint != first.fingerprint
+    changed["logits.weight"][0, 0] += 1
+    changed["hidden1.weight"][0, 0] = model.weights["hidden1.weight"][0, 0]
+    assert first.with_values(changed) == first
+    assert type(program).from_json(first.to_json()) == first
