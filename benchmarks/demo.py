@@ -1,33 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's memory before and after: what order, sharing and a schedule save, step by step.
-
-Run it with
-
-    python benchmarks/demo.py [--pictures FOLDER]
-
-It prints the table of docs/memory.md and draws the pictures of docs/img.
-"""
+"""The demo's memory before and after: what order, sharing and a schedule save, step by step."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ordering import buffers_of
 
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import place, resident_bytes
 from poetfw.memory.ordering import OrderingProblem, from_graph, order_ops
-from poetfw.pipeline import plan_build
-from poetfw.planning import Build, BuildSettings
+from poetfw.planning import Build
 from poetfw.report.arena import Arena, arena_picture
 from poetfw.report.drawing import render
 from poetfw.training import Program, make_program
-
-FROM_PROJECT = ("schedule.png", "memory.png")
-"""Pictures that every build writes to its project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +73,3 @@ def _place(name: str, program: Program, problem: OrderingProblem, order: Sequenc
     placement = place(buffers_of(problem, order))
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     return Stage(name, resident + placement.height_bytes, resident + placement.lower_bound_bytes)
-
-
-def main() -> None:
-    """Print the stages; draw the pictures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw those of docs/img")
-    options = parser.parse_args()
-    build = plan_build(BuildSettings(board="nrf52840"), lambda _: None)
-    stages = stages_of(build)
-    print(f"digits-cnn, batch 32, nrf52840, budget {build.image.budget_bytes:,} bytes\n")
-    print("| | arena bytes | over the peak | of the first |")
-    print("|---|--:|--:|--:|")
-    for stage in stages:
-        over, share = (
-            stage.arena_bytes - stage.peak_bytes,
-            stage.arena_bytes / stages[0].arena_bytes,
-        )
-        print(f"| {stage.name} | {stage.arena_bytes:,} | {over:,} | {share:.1%} |")
-    if options.pictures is not None:
-        options.pictures.mkdir(parents=True, exist_ok=True)
-        (options.pictures / "before-after.png").write_bytes(before_and_after(build))
-        for name in FROM_PROJECT:
-            (options.pictures / name).write_bytes(build.project.files[name])
-
-
-if __name__ == "__main__":
-    main()

@@ -29,7 +29,8 @@ def run(networks: Sequence[str], doors: Sequence[str]) -> list[dict[str, object]
     print(
         f"Losses of {STEPS} steps at batch {BATCH}, from the same weights, batches and dropout as "
         f"PyTorch's.\nagrees: within {TOLERANCE:g}. warned: another network than the exported one, "
-        "which the build says.\nRAM: the least of an nRF52840, stack included. op: the largest "
+        "which the build says.\nno dropout: the exporter left it out, which nothing in the file "
+        "says.\nRAM: the least of an nRF52840, stack included. op: the largest "
         "error of an op of the firmware\non its own inputs, as a part of its bound.\n"
     )
     head = f"{'':27}{'ops':>5}{'parameters':>12}{'RAM':>12}{'op':>6}  "

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.devices import build_environments, check_twins, choose_environment, elf_size
+from poetfw.devices import build_environments, choose_environment, elf_size
 from poetfw.errors import ToolError
 from poetfw.firmware import (
     IMAGE,
@@ -112,8 +112,6 @@ def plan_build(
     boards = boards_of(settings)
     first = next(iter(boards.values()))
     settings = _without_others(settings).on(first)
-    for board in boards.values():
-        check_twins(board)
     model = load_model(settings)
     data = load_data(settings.data, model, settings.features)
     searching = Searching(deadline, progress, costs, tell, tell_of_devices)

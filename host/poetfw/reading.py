@@ -60,6 +60,7 @@ _EXPECTED = {
     "mapping": "an object was expected",
     "missing": "it is missing",
     "model": "an object was expected",
+    "multiple_of": "a multiple of {multiple_of} was expected",
     "none_required": "nothing was expected",
     "string": "a text was expected",
     "string_pattern_mismatch": "a text of the pattern {pattern} was expected",

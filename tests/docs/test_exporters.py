@@ -14,14 +14,15 @@ import onnx
 import pytest
 
 from docs.pages import read
+from poetfw.errors import ModelError
 from poetfw.importers.onnx import import_onnx
-from poetfw.models import build_model
+from poetfw.models import Model, build_model
 from system.commands import poetfw, succeed
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
 pytest.importorskip("onnxscript", reason="needs onnxscript (the extra `torch`)")
 
-FATES = ("folded", "kept", "left out")
+FATES = ("folded", "refused", "kept", "left out")
 ROWS = re.findall(
     r"^\| (none|`[^`]+`) \| (.+) \| (.+) \| (.+) \|$", read("docs/your-model.md"), re.M
 )
@@ -47,14 +48,20 @@ def save(net: Any, path: Path, arguments: str) -> Path:
 
 def fates(path: Path) -> tuple[str, str, str]:
     """Of the two batch norms and dropout, read off the order of nodes in the file."""
-    kinds = [node.op_type for node in onnx.load(path).graph.node]
-    layers = [kind for kind in kinds if kind in ("Conv", "Gemm", "BatchNormalization")]
-    behind_conv, behind_linear = (layers[layers.index(kind) + 1] for kind in ("Conv", "Gemm"))
-    return (
-        "kept" if behind_conv == "BatchNormalization" else "folded",
-        "kept" if behind_linear == "BatchNormalization" else "folded",
-        "kept" if "Dropout" in kinds else "left out",
-    )
+    nodes = onnx.load(path).graph.node
+    layers = [node for node in nodes if node.op_type in ("Conv", "Gemm", "BatchNormalization")]
+    kinds = [node.op_type for node in layers]
+    behind_conv, behind_linear = (layers[kinds.index(kind) + 1] for kind in ("Conv", "Gemm"))
+    dropped = any(node.op_type == "Dropout" for node in nodes)
+    return (of_norm(behind_conv), of_norm(behind_linear), "kept" if dropped else "left out")
+
+
+def of_norm(node: onnx.NodeProto) -> str:
+    """What became of a batch norm, by the node behind the layer that it was behind."""
+    if node.op_type != "BatchNormalization":
+        return "folded"
+    modes = [attribute.i for attribute in node.attribute if attribute.name == "training_mode"]
+    return "kept" if modes == [1] else "refused"
 
 
 def test_the_page_tells_of_both_exporters():
@@ -69,28 +76,34 @@ def test_the_page_tells_of_both_exporters():
     ],
 )
 def test_an_exporter_does_what_the_page_says(tmp_path: Path, arguments: str):
+    *norms, dropout = TABLE[arguments]
     path = export(tmp_path / "net.onnx", arguments, training=True)
     assert fates(path) == TABLE[arguments]
-    kinds = [op.kind for op in import_onnx(path, 4).graph.ops]
-    assert ("dropout" in kinds) == (TABLE[arguments][2] == "kept")
+    if "refused" in norms:
+        with pytest.raises(ModelError, match="it is in evaluation mode"):
+            import_onnx(path, 4)
+    else:
+        folded = norms.count("folded")
+        model = import_onnx(path, 4)
+        kinds = {"batch_norm": 2 - folded, "conv2d": 1, "dropout": int(dropout == "kept")}
+        assert model.layers == {"linear": 2} | {k: n for k, n in kinds.items() if n or k[0] == "b"}
+        assert_said_folded(model, folded)
+
+        path = export(tmp_path / "net.onnx", arguments, training=True, drop=0.0, bias=False)
+        assert_said_folded(import_onnx(path, 4), folded)
 
     path = export(tmp_path / "net.onnx", arguments, training=False)
     last = arguments == [*TABLE][-1]
-    assert fates(path) == (*TABLE[arguments][:2], "kept" if last else "left out")
+    if "PRESERVE" in arguments:
+        norms = ["refused", "refused"]
+    assert fates(path) == (*norms, "kept" if last else "left out")
 
-    path = export(tmp_path / "net.onnx", arguments, training=True, drop=0.0)
-    model = import_onnx(path, 4)
-    folded = TABLE[arguments][:2].count("folded")
-    assert model.layers == {"batch_norm": 2 - folded, "conv2d": 1, "linear": 2}
-    layers = {0: [], 1: ["into 1 layer,"], 2: ["into 2 layers,"]}[folded]
-    assert [part for w in model.warnings for part in re.findall(r"into \d layers?,", w)] == layers
 
-    path = export(tmp_path / "net.onnx", arguments, training=True, drop=0.0, bias=False)
-    said = "".join(import_onnx(path, 4).warnings)
-    assert ("has folded batch norm into" in said) == (folded > 0)
-    assert ("the model has no dropout" in said) == (
-        "dynamo=False" in arguments and TABLE[arguments][2] == "left out"
-    )
+def assert_said_folded(model: Model, layers: int) -> None:
+    """The only warning is of the layers that batch norm is folded into, and of biases of zeros."""
+    counts = [n for w in model.warnings for n in re.findall(r"into (\d) layers?,", w)]
+    assert counts == ([str(layers)] if layers else [])
+    assert all("into" in w or "biases that are zero" in w for w in model.warnings)
 
 
 def test_a_build_shows_layers_and_warns(tmp_path: Path):
@@ -119,15 +132,12 @@ def plain_net() -> Any:
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
 
 
-def test_convolutions_without_batch_norm_are_warned_of_where_pytorch_wrote_them(tmp_path: Path):
-    path = save(plain_net(), tmp_path / "net.onnx", "dynamo=False, training=TrainingMode.TRAINING")
-    convolutions, dropout = import_onnx(path, 4).warnings
-    assert "has convolutions, but no batch norm. If the network has some" in convolutions
-    assert "has no dropout. If the network has some" in dropout
-    proto = onnx.load(path)
-    proto.producer_name = "somebody"
-    onnx.save(proto, path)
-    assert import_onnx(path, 4).warnings == ()
+@pytest.mark.parametrize(
+    "arguments",
+    ["none", "optimize=False", "dynamo=False", "dynamo=False, training=TrainingMode.TRAINING"],
+)
+def test_what_a_network_does_not_have_is_not_warned_of(tmp_path: Path, arguments: str):
+    assert import_onnx(save(plain_net(), tmp_path / "net.onnx", arguments), 4).warnings == ()
 
 
 def test_a_network_without_convolutions_is_not_warned_of(tmp_path: Path):

@@ -35,7 +35,7 @@ from system.commands import needs_twin, poetfw, succeed
 
 HARMLESS = {
     r"make (\S+)": rf"make -n -C {REPOSITORY} \1",
-    r"(python benchmarks/(?:op_costs|step|sparse_updates|overlap)\.py)": r"\1 --help",
+    r"(python benchmarks/(?:op_costs|step|sparse_updates|overlap|figures)\.py)": r"\1 --help",
     r"(python benchmarks/\w+\.py) (?:--record|--json FILE|ec0e13a .*)": r"\1 --help",
     r"(poetfw \w+) .*--(?:port|host) .*": r"\1 --help",
     r"(poetfw profile) .*": r"\1 --help",

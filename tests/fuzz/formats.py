@@ -173,7 +173,7 @@ def _image_network(random: Random) -> onnx.ModelProto:
                 shape[0] = filters
             case 3:
                 parts = [numbers.random(shape[0]).astype(np.float32) for _ in range(4)]
-                node("BatchNormalization", *map(constant, parts), epsilon=1e-5, momentum=0.9)
+                node("BatchNormalization", *map(constant, parts), training_mode=1)
             case 4 if shape[1] > 1:
                 kind = random.choice(("MaxPool", "AveragePool"))
                 node(kind, kernel_shape=[2, 2], strides=[1, 1], pads=[0, 0, 0, 0])
@@ -209,7 +209,7 @@ def _image_network(random: Random) -> onnx.ModelProto:
         [helper.make_tensor_value_info(last, TensorProto.FLOAT, ["n", 3])],
         weights,
     )
-    opset = helper.make_opsetid("", random.choice((13, 17)))
+    opset = helper.make_opsetid("", random.choice((14, 17)))
     return helper.make_model(graph, opset_imports=[opset], ir_version=8)
 
 

@@ -75,7 +75,7 @@ CASES = (
         "board's RAM is negative",
         BUILD,
         1,
-        ("mine.toml: memory.ram_bytes.value:", "greater than 0", "not -4"),
+        ("mine.toml: memory.ram_bytes.value:", "a number above 0 was expected", "not -4"),
         board_file(
             'value = 1_073_741_824, source = "chosen: the arena',
             'value = -4, source = "chosen: the arena',

@@ -145,7 +145,10 @@ def test_an_onnx_file_gets_its_trained_weights(tmp_path: Path) -> None:
         [
             helper.make_node("MatMul", ["x", "w"], ["a"]),
             helper.make_node(
-                "BatchNormalization", ["a", "scale", "shift", "mean", "variance"], ["y"]
+                "BatchNormalization",
+                ["a", "scale", "shift", "mean", "variance"],
+                ["y"],
+                training_mode=1,
             ),
         ],
         "g",

@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -35,7 +36,7 @@ from poetfw.boards.environments import known_environments
 from poetfw.boards.hal import families, family_bytes, family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
 from poetfw.errors import BoardError, listed
-from poetfw.reading import read_bytes
+from poetfw.reading import expected, read_bytes
 from poetfw.resources import boards_dir, cores_dir, user_boards_dir
 from poetfw.transfer import Beside, Transfer
 
@@ -55,8 +56,15 @@ _JoulesPerByte = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Cycles = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 _Joules = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)]
 
+
 # These end up in file names, linker arguments and C string literals.
-_Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+def _identifier(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
+        raise ValueError("must be 1 to 40 lower-case letters, digits, - and _")
+    return name
+
+
+_Identifier = Annotated[str, AfterValidator(_identifier)]
 _Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -73,8 +81,18 @@ def _known_environment(name: str) -> str:
     return name
 
 
-_Family = Annotated[_Identifier, AfterValidator(_known_family)]
-_Environment = Annotated[_Identifier, AfterValidator(_known_environment)]
+def _known_core(name: str) -> str:
+    known = [path.stem for path in sorted(cores_dir().glob("*.toml"))]
+    if name not in known:
+        raise ValueError(
+            f"must be a core whose prices poetfw has, one of {', '.join(known)}, or left out"
+        )
+    return name
+
+
+_Family = Annotated[str, AfterValidator(_known_family)]
+_Environment = Annotated[str, AfterValidator(_known_environment)]
+_Core = Annotated[str, AfterValidator(_known_core)]
 
 _Value = TypeVar("_Value")
 
@@ -103,16 +121,19 @@ class _Memory(_Table):
     @model_validator(mode="after")
     def _leaves_room(self) -> _Memory:
         taken = self.reserved_ram_bytes.value + self.stack_bytes.value
+        flaws = []
         if taken >= self.ram_bytes.value:
-            raise ValueError(
+            flaws.append(
                 f"reserved_ram_bytes and stack_bytes together ({taken}) leave nothing of "
                 f"ram_bytes ({self.ram_bytes.value})"
             )
         if self.reserved_flash >= self.flash_bytes.value:
-            raise ValueError(
+            flaws.append(
                 f"reserved_flash_bytes ({self.reserved_flash}) leave nothing of "
                 f"flash_bytes ({self.flash_bytes.value})"
             )
+        if flaws:
+            raise ValueError("; ".join(flaws))
         return self
 
     @property
@@ -125,7 +146,7 @@ class _Compute(_Table):
     ram_bandwidth_bytes_per_s: _Figure[_PerSecond]
     exact: bool = True
     arithmetic: Literal["separate", "fma"] = "separate"
-    prices: _Identifier | None = None
+    prices: _Core | None = None
     threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
@@ -254,83 +275,6 @@ class _BoardFile(_Table):
     other_storage: list[_OtherStorage] = []
     twin: list[_Twin] = []
 
-    @model_validator(mode="after")
-    def _firmware_is_whole(self) -> _BoardFile:
-        if self.twin and self.firmware is None:
-            raise ValueError("a board with a twin needs a firmware table")
-        if (self.firmware is None) != (self.toolchain is None):
-            raise ValueError("the tables firmware and toolchain need each other")
-        for twins in (self.twin, *(storage.twin for storage in self.other_storage)):
-            if len({twin.name for twin in twins}) != len(twins):
-                raise ValueError("two twins have the same name")
-        return self
-
-    @model_validator(mode="after")
-    def _storages_are_told_apart(self) -> _BoardFile:
-        if self.other_storage and (self.storage is None or self.firmware is None):
-            raise ValueError("the table other_storage needs the tables storage and firmware")
-        if len(set(self.kinds)) != len(self.kinds):
-            raise ValueError("two storages are of the same kind")
-        return self
-
-    @model_validator(mode="after")
-    def _sums_can_be_inexact(self) -> _BoardFile:
-        if not self.compute.exact and (
-            self.toolchain is None or self.toolchain.float_abi != "soft"
-        ):
-            raise ValueError(
-                "compute.exact must be true: sums in integers are for cores without a "
-                "floating-point unit"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _products_can_be_fused(self) -> _BoardFile:
-        if self.compute.arithmetic == "fma" and (
-            self.toolchain is None or not self.toolchain.made().fast_fma
-        ):
-            raise ValueError(
-                'compute.arithmetic must be "separate": the core multiplies and adds in one '
-                "instruction slowly, or not at all"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _threads_have_a_system(self) -> _BoardFile:
-        if self.compute.threads > 1 and (
-            self.toolchain is None or not self.toolchain.made().hosted
-        ):
-            raise ValueError("compute.threads must be 1: there is no operating system for more")
-        return self
-
-    @model_validator(mode="after")
-    def _firmware_overlaps(self) -> _BoardFile:
-        for kind in self.kinds:
-            storage = self.storage_of(kind)
-            if self.firmware is None or storage is None or not storage.overlap:
-                continue
-            for family in self.hal_families(kind):
-                if family_transfers(family) == 0:
-                    raise ValueError(
-                        f"storage.overlap must be false: firmware of the HAL family {family!r} "
-                        "waits for every transfer"
-                    )
-        return self
-
-    @model_validator(mode="after")
-    def _machines_have_the_memory(self) -> _BoardFile:
-        needed = {name: getattr(self.memory, name).value for name in ("ram_bytes", "flash_bytes")}
-        for kind in self.kinds:
-            for family in self.hal_families(kind):
-                for name, size in needed.items():
-                    most = family_bytes(family, name)
-                    if most is not None and size > most:
-                        raise ValueError(
-                            f"memory.{name} must be at most {most}, which the machine of the HAL "
-                            f"family {family!r} has, not {size}: name another twin, or none"
-                        )
-        return self
-
     @property
     def kinds(self) -> list[str | None]:
         """Those of its storages, the one to take first; None where it has none."""
@@ -368,6 +312,137 @@ class _BoardFile(_Table):
         return list(dict.fromkeys([firmware.hal, *named]))
 
 
+def _firmware_is_whole(file: _BoardFile) -> Iterator[str]:
+    if file.twin and file.firmware is None:
+        yield "a board with a twin needs a firmware table"
+    if (file.firmware is None) != (file.toolchain is None):
+        yield "the tables firmware and toolchain need each other"
+    for twins in (file.twin, *(storage.twin for storage in file.other_storage)):
+        if len({twin.name for twin in twins}) != len(twins):
+            yield "two twins have the same name"
+
+
+def _storages_are_told_apart(file: _BoardFile) -> Iterator[str]:
+    if file.other_storage and (file.storage is None or file.firmware is None):
+        yield "the table other_storage needs the tables storage and firmware"
+    if len(set(file.kinds)) != len(file.kinds):
+        yield "two storages are of the same kind"
+
+
+def _prices_are_of_these_sums(file: _BoardFile) -> Iterator[str]:
+    name = file.compute.prices
+    if name is not None and (exact := _core_file(name).exact) != file.compute.exact:
+        yield (
+            f"compute.prices must be left out, and measured with `poetfw profile`: those of "
+            f"{name!r} were counted with exact = {str(exact).lower()}, and the board has other sums"
+        )
+
+
+def _sums_fit_the_core(file: _BoardFile) -> Iterator[str]:
+    compute = file.compute
+    made = None if file.toolchain is None else file.toolchain.made()
+    if not compute.exact and (made is None or not made.soft_float):
+        yield (
+            "compute.exact must be true: sums in integers are for cores without a "
+            "floating-point unit"
+        )
+    if compute.arithmetic == "fma" and (made is None or not made.fast_fma):
+        yield (
+            'compute.arithmetic must be "separate": the core multiplies and adds in one '
+            "instruction slowly, or not at all"
+        )
+    if compute.threads > 1 and (made is None or not made.hosted):
+        yield "compute.threads must be 1: there is no operating system for more"
+
+
+def _firmware_overlaps(file: _BoardFile) -> Iterator[str]:
+    for kind in file.kinds:
+        storage = file.storage_of(kind)
+        if file.firmware is None or storage is None or not storage.overlap:
+            continue
+        for family in file.hal_families(kind):
+            if family_transfers(family) == 0:
+                yield (
+                    f"storage.overlap must be false: firmware of the HAL family {family!r} "
+                    "waits for every transfer"
+                )
+
+
+def _machines_have_the_memory(file: _BoardFile) -> Iterator[str]:
+    needed = {name: getattr(file.memory, name).value for name in ("ram_bytes", "flash_bytes")}
+    for kind in file.kinds:
+        for family in file.hal_families(kind):
+            for name, size in needed.items():
+                most = family_bytes(family, name)
+                if most is not None and size > most:
+                    yield (
+                        f"memory.{name} must be at most {most}, which the machine of the HAL "
+                        f"family {family!r} has, not {size}: name another twin, or none"
+                    )
+
+
+_BUILT = frozenset({"firmware", "toolchain", "twin", "storage", "other_storage"})
+_CHECKS: tuple[tuple[frozenset[str], Callable[[_BoardFile], Iterator[str]]], ...] = (
+    (_BUILT, _firmware_is_whole),
+    (_BUILT, _storages_are_told_apart),
+    (frozenset({"compute"}), _prices_are_of_these_sums),
+    (frozenset({"compute", "toolchain"}), _sums_fit_the_core),
+    (_BUILT, _firmware_overlaps),
+    (_BUILT | {"memory"}, _machines_have_the_memory),
+)
+"""What tables must have in common: those that a check reads, and the check."""
+
+
+MachineCheck = Callable[[Machine], object]
+"""Checks that an emulator has a machine; raises BoardError where it has not."""
+
+
+def _checked(
+    document: dict[str, Any], check_machine: MachineCheck | None
+) -> tuple[_BoardFile, list[str]]:
+    """A board file as far as its tables are sound, and all that is wrong with it.
+
+    What tables have in common is checked of those that are sound by themselves, too, so that
+    nothing is left for a second message.
+    """
+    sound, flaws = set(_BoardFile.model_fields), []
+    try:
+        file = _BoardFile.model_validate(document)
+    except ValidationError as error:
+        flaws = list(_complaints(error))
+        sound -= {str(detail["loc"][0]) for detail in error.errors(include_url=False)}
+        kinds: dict[str, Any] = {name: _BoardFile.model_fields[name].annotation for name in sound}
+        file = _BoardFile.model_construct(
+            **{
+                name: TypeAdapter(kinds[name]).validate_python(value)
+                for name, value in document.items()
+                if name in sound
+            }
+        )
+    for needs, check in _CHECKS:
+        if needs <= sound:
+            flaws += [f"the file: {flaw}" for flaw in dict.fromkeys(check(file))]
+    if check_machine is not None:
+        flaws += dict.fromkeys(_flaws_of_machines(file, sound, check_machine))
+    return file, flaws
+
+
+def _flaws_of_machines(
+    file: _BoardFile, sound: set[str], check_machine: MachineCheck
+) -> Iterator[str]:
+    others = file.other_storage if "other_storage" in sound else []
+    lists = {"twin": file.twin if "twin" in sound else []}
+    lists |= {f"other_storage.{i}.twin": other.twin for i, other in enumerate(others)}
+    for place, tables in lists.items():
+        for number, twin in enumerate(_twins(tables, "")):
+            for machine in (twin.machine, twin.reference):
+                try:
+                    check_machine(machine)
+                except BoardError as error:
+                    advice = f" ({error.try_next[0]})" if error.try_next else ""
+                    yield f"{place}.{number}: {error.message}{advice}"
+
+
 def list_boards(refused: Callable[[BoardError], None] | None = None) -> tuple[Board, ...]:
     """Every board that is known by name, sorted: those that poetfw ships, and the user's own.
 
@@ -388,25 +463,35 @@ def list_boards(refused: Callable[[BoardError], None] | None = None) -> tuple[Bo
     return tuple(boards)
 
 
-def load_board(name_or_path: str | Path, storage: str | None = None) -> Board:
+def load_board(
+    name_or_path: str | Path,
+    storage: str | None = None,
+    check_machine: MachineCheck | None = None,
+) -> Board:
     """A board by name, or from the path of a user's own TOML file.
 
     A string that ends in `.toml` or holds a path separator is a path. A colon and a kind of storage
     behind either choose among the storages that the board has: `nrf52840:qspi`.
 
+    Args:
+        name_or_path: which board.
+        storage: which of its storages; None for the first.
+        check_machine: says what of the twins' machines their emulators do not have, in the same
+            error; None where nothing is to run.
+
     Raises:
         BoardError: there is no such board or storage, there are two, or its file is malformed.
     """
     if isinstance(name_or_path, Path):
-        return _read(name_or_path, storage)
+        return _read(name_or_path, storage, check_machine)
     match = re.fullmatch(r"(.+):([a-z0-9][a-z0-9_-]*)", name_or_path)
     text, kind = (match[1], match[2]) if match else (name_or_path, storage)
     if text.endswith(".toml") or "/" in text or "\\" in text:
-        return _read(Path(text), kind)
-    return _named(text, kind)
+        return _read(Path(text), kind, check_machine)
+    return _named(text, kind, check_machine)
 
 
-def _named(name: str, kind: str | None = None) -> Board:
+def _named(name: str, kind: str | None = None, check_machine: MachineCheck | None = None) -> Board:
     shipped, own = _shipped(), _own()
     if name in shipped and name in own:
         raise BoardError(
@@ -415,14 +500,14 @@ def _named(name: str, kind: str | None = None) -> Board:
             f"or move it elsewhere, and give its path: --board path/to/{name}.toml",
         )
     if name in shipped:
-        return _read(shipped[name], kind)
+        return _read(shipped[name], kind, check_machine)
     if name not in own:
         raise BoardError(
             f"no board is called {name!r}",
             "use one of: " + ", ".join(sorted({*shipped, *own})),
             f"or give the path of a board's TOML file, or put it into {user_boards_dir()}",
         )
-    board = _read(own[name], kind)
+    board = _read(own[name], kind, check_machine)
     if board.name != name:
         taken = board.name in shipped or board.name in own
         raise BoardError(
@@ -442,7 +527,7 @@ def _own() -> dict[str, Path]:
     return {path.stem: path for path in sorted(user_boards_dir().glob("*.toml"))}
 
 
-def _read(path: Path, kind: str | None = None) -> Board:
+def _read(path: Path, kind: str | None = None, check_machine: MachineCheck | None = None) -> Board:
     try:
         if not path.is_file():
             raise BoardError(
@@ -459,13 +544,13 @@ def _read(path: Path, kind: str | None = None) -> Board:
         raise BoardError(f"{path}: not a TOML file: {error}") from error
     except OSError as error:
         raise BoardError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return _board(_BoardFile.model_validate(document), path, kind)
-    except ValidationError as error:
+    file, flaws = _checked(document, check_machine)
+    if flaws:
         raise BoardError(
-            f"{path}: " + listed(list(_complaints(error)), "; "),
+            f"{path}: " + listed(flaws, "; "),
             f"compare it with a board that ships with poetfw: {boards_dir() / 'nrf52840.toml'}",
-        ) from error
+        )
+    return _board(file, kind, path)
 
 
 def _complaints(error: ValidationError) -> Iterator[str]:
@@ -481,12 +566,11 @@ def _complaints(error: ValidationError) -> Iterator[str]:
         elif detail["type"] == "model_type":
             yield f'{place} must be a table such as {{ value = 1, source = "data sheet" }}'
         else:
-            message = detail["msg"].removeprefix("Value error, ")
             found = "" if isinstance(detail["input"], dict) else f", not {detail['input']!r:.60}"
-            yield f"{place}: {message[:1].lower()}{message[1:]}{found}"
+            yield f"{place}: {expected(detail)}{found}"
 
 
-def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
+def _board(file: _BoardFile, kind: str | None, path: Path) -> Board:
     kind = kind or file.kinds[0]
     if kind not in file.kinds:
         raise BoardError(
@@ -505,7 +589,7 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
         reserved_ram_bytes=file.memory.reserved_ram_bytes.value,
         stack_bytes=file.memory.stack_bytes.value,
         firmware=_firmware(file, kind),
-        compute=_compute(file.compute, path),
+        compute=_compute(file.compute),
         power=_power(file),
         storage=None if storage is None else _storage(storage),
         twins=() if firmware is None else _twins(file.twins_with(kind), firmware.hal),
@@ -516,33 +600,21 @@ def _board(file: _BoardFile, path: Path, kind: str | None) -> Board:
     )
 
 
-def _compute(table: _Compute, path: Path) -> Compute:
+def _compute(table: _Compute) -> Compute:
     values = _values(table)
     name = values.pop("prices")
-    prices = {} if name is None else _prices(name, path, exact=table.exact)
+    operators = {} if name is None else _core_file(name).operators
+    prices = {kind: Price(**dict(price)) for kind, price in operators.items()}
     values["arithmetic"] = (
         Arithmetic(table.arithmetic) if values.pop("exact") else Arithmetic.INTEGERS
     )
     return Compute(**values, prices=prices)
 
 
-def _prices(core: str, path: Path, *, exact: bool) -> dict[str, Price]:
-    """What operators take on the core that the board file at `path` names."""
-    known = {found.stem: found for found in sorted(cores_dir().glob("*.toml"))}
-    if core not in known:
-        raise BoardError(
-            f"{path}: compute.prices: poetfw has no prices of a core {core!r}",
-            "use one of: " + ", ".join(known),
-            "or leave the key out",
-        )
-    file = _CoreFile.model_validate(tomllib.loads(known[core].read_text(encoding="utf-8")))
-    if file.exact != exact:
-        raise BoardError(
-            f"{path}: compute.prices: those of {core!r} were counted with "
-            f"exact = {str(file.exact).lower()}, and the board's file has other sums",
-            "leave the key out, and measure with `poetfw profile`",
-        )
-    return {kind: Price(**dict(price)) for kind, price in file.operators.items()}
+def _core_file(core: str) -> _CoreFile:
+    """What operators take on a core that is known."""
+    text = (cores_dir() / f"{core}.toml").read_text(encoding="utf-8")
+    return _CoreFile.model_validate(tomllib.loads(text))
 
 
 def _power(file: _BoardFile) -> Power:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -60,23 +60,29 @@ def make_toolchain(
         ValueError: a text is not allowed, or the core is missing.
     """
     known = _allowed()
-    entry = known[_one_of("compiler", compiler, known)]
+    entry = known.get(compiler)
+    if entry is None:
+        raise ValueError(_choice("compiler", compiler, known))
+    given = [("core", "-mcpu=", core, entry.get("cores", ()))]
+    given += [("flags", "", flag, entry["flags"]) for flag in flags]
+    given += [
+        ("float_abi", "-mfloat-abi=", float_abi, entry.get("float_abis", ())),
+        ("fpu", "-mfpu=", fpu, entry.get("fpus", ())),
+    ]
+    flaws = [
+        _choice(key, text, allowed)
+        for key, _, text, allowed in given
+        if text is not None and text not in allowed
+    ]
     if core is None and "cores" in entry:
-        raise ValueError(f"core is missing: it must be one of {', '.join(entry['cores'])}")
+        flaws.append(f"core is missing: it must be one of {', '.join(entry['cores'])}")
     if float_abi in ("softfp", "hard") and fpu is None:
-        raise ValueError(f"fpu is missing, which float_abi {float_abi!r} needs")
-    machine_flags = []
-    if core is not None:
-        machine_flags.append("-mcpu=" + _one_of("core", core, entry.get("cores", ())))
-    machine_flags += [_one_of("flags", flag, entry["flags"]) for flag in flags]
-    if float_abi is not None:
-        abis = entry.get("float_abis", ())
-        machine_flags.append("-mfloat-abi=" + _one_of("float_abi", float_abi, abis))
-    if fpu is not None:
-        machine_flags.append("-mfpu=" + _one_of("fpu", fpu, entry.get("fpus", ())))
+        flaws.append(f"fpu is missing, which float_abi {float_abi!r} needs")
+    if flaws:
+        raise ValueError("; ".join(flaws))
     return Toolchain(
         compiler,
-        tuple(machine_flags),
+        tuple(option + text for _, option, text, _ in given if text is not None),
         entry["hosted"],
         entry["packages"],
         entry.get("shared_hal"),
@@ -84,12 +90,10 @@ def make_toolchain(
     )
 
 
-def _one_of(key: str, text: str, allowed: Sequence[str] | MappingProxyType[str, Any]) -> str:
-    for known in allowed:
-        if text == known:
-            return known
-    choice = f"must be one of {', '.join(allowed)}" if allowed else "is nothing this compiler takes"
-    raise ValueError(f"{key} {choice}, not {text!r:.60}")
+def _choice(key: str, text: str, allowed: Iterable[str]) -> str:
+    choice = ", ".join(allowed)
+    must = f"must be one of {choice}" if choice else "is nothing this compiler takes"
+    return f"{key} {must}, not {text!r:.60}"
 
 
 @cache

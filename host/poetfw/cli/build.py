@@ -40,6 +40,7 @@ from poetfw.limits import Deadline
 from poetfw.settings import BuildSettings, DevicesSettings
 
 if TYPE_CHECKING:
+    from poetfw.planning import MoreRam
     from poetfw.report import BuildReport
 
 
@@ -181,7 +182,13 @@ def build(
     from poetfw.devices import choose_environment
     from poetfw.firmware import check_output_folder
     from poetfw.pipeline import compile_build, plan_build, write_build
-    from poetfw.planning import boards_of, costs_from, database_for, folders_of
+    from poetfw.planning import (
+        boards_of,
+        costs_from,
+        database_for,
+        folders_of,
+        saved_by_more_ram,
+    )
 
     end = command_deadline(time_limit)
     if (board is None) is (devices is None):
@@ -219,14 +226,17 @@ def build(
         reports = write_build(planned, folder)
         if not generate_only:
             reports = compile_build(planned, reports, folder, toolchain, progress)
+        more = None
+        if devices is None and not as_json:
+            more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
     for warning in planned.model.warnings:
         output.warn(warning)
     if as_json:
         output.print_json(_document(reports, folder))
     else:
-        run = [] if board is None else ["--board", board]
+        run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
-        _print(reports, folder, end, run)
+        _print(reports, folder, end, run, more)
 
 
 def _document(reports: Mapping[str, BuildReport], folder: Path) -> dict[str, Any]:
@@ -268,6 +278,7 @@ _LAYER_NAMES = {
     "conv2d": ("convolution", "convolutions"),
     "batch_norm": ("batch norm", "batch norms"),
     "linear": ("linear", "linear"),
+    "dropout": ("dropout", "dropouts"),
 }
 """What people call one and several layers of a kind; other kinds go by their own names."""
 
@@ -285,6 +296,12 @@ def _layers(report: BuildReport) -> str:
     return f"{text}; frozen: {', '.join(report.frozen[:4])}{more}"
 
 
+def _saved(more: MoreRam, energy_j: float) -> str:
+    """The advice of a build that fits badly: `1,024 B more: 11.5 mJ a step instead of 62.8`."""
+    energies = f"{more.energy_j * 1e3:.3g} mJ a step instead of {energy_j * 1e3:.3g}"
+    return f"{output.size(more.size_bytes)} more: {energies}"
+
+
 def _trained(report: BuildReport) -> str:
     text = f"{report.trained_weights:,} of {report.weights:,} weights"
     parts = [f"{part} of {name}" for name, part in report.trained_in_part.items()]
@@ -293,7 +310,11 @@ def _trained(report: BuildReport) -> str:
 
 
 def _print(
-    reports: Mapping[str, BuildReport], folder: Path, end: Deadline, run: Sequence[str]
+    reports: Mapping[str, BuildReport],
+    folder: Path,
+    end: Deadline,
+    run: Sequence[str],
+    more: MoreRam | None,
 ) -> None:
     """Print what a build came to: the model, each program with its devices, and the plan."""
     first, *others = reports.values()
@@ -313,6 +334,7 @@ def _print(
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
         *(output.proven_rows(schedule) if first.devices == 1 else []),
+        *([] if more is None else [("with more RAM", _saved(more, schedule.energy_j))]),
         ("costs", first.costs),
         *output.kernels_rows(first.kernels_by),
         *([(f"energy per step ({basis})", energy)] if first.devices == 1 else []),
@@ -334,8 +356,9 @@ def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
     rows += [
         ("budget", output.size(report.budget_bytes)),
         ("peak", output.size(report.peak_bytes)),
-        ("arena", output.size(report.arena_bytes)),
     ]
+    if report.live_bytes < report.peak_bytes:
+        rows.append(("… live at once", output.size(report.live_bytes)))
     if report.devices > 1:
         arenas = [part.arena for part in report.parts]
         rows += [

@@ -126,7 +126,7 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
             f"{model.parameter_count:,}",
             f"{model.macs:,}",
             output.size(needs.peak_bytes) if needs else "-",
-            output.size(_least(needs)) if needs else "-",
+            _budgets(needs) if needs else "-",
             ", ".join(_fitting(needs, boards)) if needs else "none",
         )
         for model, needs in known
@@ -149,9 +149,15 @@ def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dic
     }
 
 
-def _least(needs: RamNeeds) -> int:
-    """On the board by whose defaults training takes least."""
-    return min(size for size in needs.smallest_bytes.values() if size is not None)
+def _budgets(needs: RamNeeds) -> str:
+    """The smallest budget on most boards; that on others, by whose defaults it is another one."""
+    boards: dict[int, list[str]] = {}
+    for board, size in needs.smallest_bytes.items():
+        if size is not None:
+            boards.setdefault(size, []).append(board)
+    most, *others = sorted(boards, key=lambda size: (-len(boards[size]), size))
+    named = [f"{output.size(size)} on {', '.join(boards[size])}" for size in others]
+    return "; ".join([output.size(most), *named])
 
 
 def _fitting(needs: RamNeeds, boards: Sequence[Board]) -> list[str]:

@@ -3,7 +3,7 @@
 
 from poetfw.devices.console import Event
 from poetfw.devices.elf import ElfSize, elf_machine, elf_size
-from poetfw.devices.emulators import check_twins, emulator_of
+from poetfw.devices.emulators import emulator_of
 from poetfw.devices.platformio import (
     build_environments,
     choose_environment,
@@ -22,7 +22,6 @@ __all__ = [
     "RunLog",
     "Slices",
     "build_environments",
-    "check_twins",
     "choose_environment",
     "compiler_name",
     "elf_machine",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from poetfw.errors import ModelError, cut, listed
+from poetfw.errors import ModelError, cut
 from poetfw.models import TooManyOpsError
 
 
@@ -29,6 +29,9 @@ class Refusal:
     kind: str
     reason: str
 
+
+NAMED = 20
+"""Number of refused nodes that a message names."""
 
 _Result = TypeVar("_Result")
 
@@ -53,14 +56,22 @@ def attempt(rule: Callable[[], _Result]) -> _Result | str:
 def refuse(refusals: Sequence[Refusal], known: Sequence[str]) -> None:
     """Raise ModelError that counts all of the nodes and names the first, unless there are none.
 
+    A reason is said once, behind all nodes that it holds for.
+
     Args:
         refusals: the nodes.
         known: the operators that poetfw reads, for advice.
     """
     if refusals:
-        reasons = [f"{cut(repr(r.name), 120)} ({cut(r.kind, 200)}): {r.reason}" for r in refusals]
+        places: dict[str, list[str]] = {}
+        for each in refusals[:NAMED]:
+            place = f"{cut(repr(each.name), 120)} ({cut(each.kind, 200)})"
+            places.setdefault(cut(each.reason, 300), []).append(place)
+        reasons = [f"{', '.join(named)}: {reason}" for reason, named in places.items()]
+        if len(refusals) > NAMED:
+            reasons.append(f"… and {len(refusals) - NAMED:,} more")
         count = "1 node" if len(refusals) == 1 else f"{len(refusals):,} nodes"
         raise ModelError(
-            f"poetfw cannot train {count} of the model: {listed(reasons, '; ')}",
+            f"poetfw cannot train {count} of the model: {'; '.join(reasons)}",
             "poetfw trains networks of " + ", ".join(sorted(known)),
         )

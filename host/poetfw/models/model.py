@@ -150,12 +150,16 @@ class Model:
 
     @property
     def layers(self) -> dict[str, int]:
-        """How many ops have parameters, by kind.
+        """Number of ops that have parameters, and of dropouts, by kind.
 
         Beside convolutions, batch norms are counted even where there are none: they may be missing.
         """
         trained = {tensor.name for tensor in self.graph.with_role(Role.PARAMETER)}
-        kinds = [op.kind for op in self.graph.ops if not trained.isdisjoint(op.inputs)]
+        kinds = [
+            op.kind
+            for op in self.graph.ops
+            if op.kind == "dropout" or not trained.isdisjoint(op.inputs)
+        ]
         shown = sorted(set(kinds) | ({"batch_norm"} if "conv2d" in kinds else set()))
         return {kind: kinds.count(kind) for kind in shown}
 

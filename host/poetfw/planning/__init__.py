@@ -15,6 +15,7 @@ from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
+from poetfw.planning.more_ram import MoreRam, saved_by_more_ram
 from poetfw.planning.plans import (
     Plan,
     RamNeeds,
@@ -41,6 +42,7 @@ __all__ = [
     "Decision",
     "DevicesSettings",
     "Image",
+    "MoreRam",
     "Plan",
     "Progress",
     "RamNeeds",
@@ -78,6 +80,7 @@ __all__ = [
     "read_device",
     "report_build",
     "require_fed",
+    "saved_by_more_ram",
     "schedule_bytes",
     "schedule_problem",
     "solve_ways",

@@ -205,7 +205,7 @@ def check_budget(
         why = f"{least}. {at_once}, beside the {never_free}"
     raise InfeasibleError(
         f"the budget of {budget_bytes:,} bytes is too small: {why}",
-        *_ways_out(program, resident, needed, budget_bytes),
+        *_ways_out(program, board, resident, needed, budget_bytes),
         minimum_budget_bytes=resident + needed,
     )
 
@@ -216,9 +216,13 @@ def _state_bytes(program: Program) -> int:
     return sum(tensor.size_bytes for tensor in program.persistent if tensor.name in names)
 
 
-def _ways_out(program: Program, resident: int, needed: int, budget_bytes: int) -> list[str]:
+def _ways_out(
+    program: Program, board: Board, resident: int, needed: int, budget_bytes: int
+) -> list[str]:
     """What may help where a budget is too small; nothing that cannot."""
-    advice = [f"raise the budget to {resident + needed:,} bytes, if the board has them"]
+    advice = []
+    if resident + needed <= board.unreserved_bytes:
+        advice.append(f"raise the budget to {resident + needed:,} bytes, if the board has them")
     state, batch = _state_bytes(program), program.input.shape[0]
     if resident <= budget_bytes and batch > 1:
         advice.append("choose a smaller --batch, or a smaller --micro-batch of it")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from poetfw.boards import Board, family_threads, load_board
 from poetfw.costs import CostTable, OpCost
+from poetfw.devices import emulator_of
 from poetfw.errors import BoardError, ConfigError, InfeasibleError, listed
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import RAISE_TIME_LIMIT, Work
@@ -48,7 +49,7 @@ def boards_of(settings: BuildSettings) -> Mapping[str, Board]:
     """
     devices = settings.devices
     if devices is None:
-        board = load_board(settings.board).with_threads(settings.threads)
+        board = load_board(settings.board, check_machine=emulator_of).with_threads(settings.threads)
         board.require_firmware()
         return {ONLY: board}
     files = [read_device(path) for path in devices.files]
@@ -91,7 +92,7 @@ def _shared_board(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Board:
             "name devices whose files have the same board: they share its memory",
             "or give each a program of its own: --apart",
         )
-    board = load_board(names[0])
+    board = load_board(names[0], check_machine=emulator_of)
     board.require_firmware()
     if not family_threads(board.hal):
         raise BoardError(
@@ -118,7 +119,7 @@ def boards_apart(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Mapping[
                 f"{path}: the name {file.name!r} cannot be a program's: {taken}",
                 "give the device another name",
             )
-        board = load_board(named)
+        board = load_board(named, check_machine=emulator_of)
         board.require_firmware()
         boards[file.name] = replace(board, compute=replace(board.compute, threads=1))
     classes = {board.compute.arithmetic for board in boards.values()}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from poetfw.boards import load_board
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.devices import check_twins
+from poetfw.devices import emulator_of
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Deadline
 from poetfw.memory import resident_bytes
@@ -32,8 +32,7 @@ def load_room(
     Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
     the model's warnings.
     """
-    board = load_board(settings.board)
-    check_twins(board)
+    board = load_board(settings.board, check_machine=emulator_of)
     settings = settings.on(board)
     model = load_model(settings)
     for warning in model.warnings:

@@ -15,7 +15,6 @@ from poetfw.boards import Board, load_board
 from poetfw.costs import NO_METER, Case, Measurement, Setup, own_case_of, reads_storage
 from poetfw.devices import (
     build_environments,
-    check_twins,
     choose_environment,
     compiler_name,
     emulator_of,
@@ -177,9 +176,8 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         PoetfwError: the settings, board or model are not usable.
         ToolError: a compiler or an emulator is missing or fails.
     """
-    board = load_board(settings.build.board)
+    board = load_board(settings.build.board, check_machine=emulator_of)
     board.require_firmware()
-    check_twins(board)
     build = settings.build.on(board)
     model = load_model(build)
     program = derive_program(build, model)

@@ -28,7 +28,7 @@ class BuildReport:
         board: name of the board.
         model: name of the model.
         batch: samples in a batch.
-        layers: how many layers with parameters the model has, by kind of op.
+        layers: number of the model's layers with parameters, and of dropouts, by kind of op.
         frozen: names of the parameters that are not trained.
         optimizer: what updates the others, and its settings, in words.
         weights: numbers that the model's parameters have together.
@@ -37,9 +37,9 @@ class BuildReport:
         warnings: what may make the model another network than its author means.
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
-        peak_bytes: most bytes live at any step.
-        checkpoint_all_peak_bytes: the same, if everything were kept.
-        arena_bytes: bytes of the arena.
+        peak_bytes: bytes of the arena, every buffer at its address: the high-water mark of a run.
+        live_bytes: most bytes live at any step; what the peak has more is fragmentation.
+        checkpoint_all_peak_bytes: most bytes live at any step, if everything were kept.
         flash_bytes: code and constants of the board's ELF; None before it is compiled.
         frozen_bytes: those of them that weights and statistics take which training leaves as they
             are.
@@ -79,8 +79,8 @@ class BuildReport:
     budget_bytes: int
     minimum_budget_bytes: int
     peak_bytes: int
+    live_bytes: int
     checkpoint_all_peak_bytes: int
-    arena_bytes: int
     flash_bytes: int | None
     frozen_bytes: int
     ram_bytes: int | None

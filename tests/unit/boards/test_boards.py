@@ -9,6 +9,7 @@ import pytest
 
 from poetfw.boards import Arithmetic, Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
+from poetfw.devices import emulator_of
 from poetfw.errors import BoardError, DataError
 from poetfw.planning import BuildSettings
 from poetfw.resources import boards_dir, firmware_templates_dir
@@ -133,7 +134,7 @@ def test_threads_need_an_operating_system(tmp_path: Path):
     path = tmp_path / "board.toml"
     for board, threads, message in (
         (LINUX, "4", None),
-        (LINUX, "65", "compute.threads: input should be less than or equal to 64"),
+        (LINUX, "65", "compute.threads: 64 or less was expected"),
         (NRF52840, "1", None),
         (NRF52840, "2", "compute.threads must be 1: there is no operating system for more"),
     ):
@@ -162,7 +163,7 @@ def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
     assert load_board("linux").require_firmware().dcdc_inductor is False
     path = tmp_path / "bad.toml"
     path.write_text(NRF52840.read_text().replace("dcdc_inductor = true", "dcdc_inductor = 1"))
-    with pytest.raises(BoardError, match="dcdc_inductor: input should be a valid boolean"):
+    with pytest.raises(BoardError, match="dcdc_inductor: true or false was expected"):
         load_board(path)
 
 
@@ -256,7 +257,7 @@ machine = "nrf52840"
         ('kind = "qspi"', 'kind = "sd-spi"', "two storages are of the same kind"),
         ('hal = "nrf52840_qspi"', 'hal = "stm32f405"', "overlap must be false.*'stm32f405'"),
         ("[[other_storage.twin]]", TWO_OF_ONE_NAME, "two twins have the same name"),
-        ('kind = "qspi"', 'kind = "q:spi"', "other_storage.0.kind: string should match"),
+        ('kind = "qspi"', 'kind = "q:spi"', "other_storage.0.kind: must be 1 to 40 lower-case"),
         ('platformio_env = "nrf52840-qspi"', "", "other_storage.0.platformio_env is missing"),
         ('value = 4_096, source = "MX25R, M', 'value = 100, source = "M', "erase_bytes.value"),
     ],
@@ -442,7 +443,7 @@ def test_no_text_of_a_board_reaches_a_compiler_unless_allowed(
         (SOFT.replace("soft", "hard"), "toolchain: fpu is missing, which float_abi 'hard' needs"),
         (SOFT + 'linker = "ld"\n', "toolchain.linker is not a key"),
         (SOFT.replace('["-mthumb"]', '"-mthumb"'), "toolchain.flags: .*list"),
-        (SOFT.replace('["-mthumb"]', "[1]"), "toolchain.flags.0: .*string"),
+        (SOFT.replace('["-mthumb"]', "[1]"), "toolchain.flags.0: a text was expected"),
         ('compiler = "gcc"\ncore = "cortex-m4"\n', "core is nothing this compiler takes, not 'cor"),
         ('compiler = "gcc"\nfpu = "neon"\n', "fpu is nothing this compiler takes, not 'neon'"),
     ],
@@ -600,9 +601,21 @@ def test_no_such_board(name: str):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("value = 262_144", "value = -1", "memory.ram_bytes.value: .*greater than 0, not -1"),
-        ("value = 262_144", "value = 0", "memory.ram_bytes.value: .*greater than 0, not 0"),
-        ("value = 262_144", "value = 1e5", "memory.ram_bytes.value: .*valid integer"),
+        (
+            "value = 262_144",
+            "value = -1",
+            "memory.ram_bytes.value: a number above 0 was expected, not -1",
+        ),
+        (
+            "value = 262_144",
+            "value = 0",
+            "memory.ram_bytes.value: a number above 0 was expected, not 0",
+        ),
+        (
+            "value = 262_144",
+            "value = 1e5",
+            "memory.ram_bytes.value: an integer was expected, not 100000.0",
+        ),
         ("value = 262_144", 'value = "256K"', "memory.ram_bytes.value: .*not '256K'"),
         ("value = 262_144", "value = true", "memory.ram_bytes.value"),
         ("value = 262_144", "value = 99999999999999999", "memory.ram_bytes.value"),
@@ -616,7 +629,7 @@ def test_no_such_board(name: str):
         ("value = 3.185e6", "value = nan", "compute.macs_per_s.value: .*finite"),
         ("value = 3.185e6", "value = inf", "compute.macs_per_s.value: .*finite"),
         ("value = 3.185e6", "value = 1e30", "compute.macs_per_s.value"),
-        ("value = 18.9e-3", "value = 0.0", "power.active_w.value: .*greater than 0"),
+        ("value = 18.9e-3", "value = 0.0", "power.active_w.value: a number above 0 was expected"),
         ("value = 18.9e-3", "value = 1e9", "power.active_w.value"),
         ("value = 0.515e-3", "value = -0.1", "storage.page_in.latency_s.value"),
         ("value = 512,", "value = 500,", "storage.block_bytes.value"),
@@ -644,9 +657,9 @@ def test_no_such_board(name: str):
         (
             'prices = "cortex-m4f"',
             'prices = "m9"',
-            "compute.prices: poetfw has no prices of a core 'm9'",
+            "compute.prices: must be a core whose prices poetfw has, one of .*, not 'm9'",
         ),
-        ('prices = "cortex-m4f"', 'prices = "../nrf52840"', "compute.prices: string should match"),
+        ('prices = "cortex-m4f"', 'prices = "../nrf52840"', "compute.prices: must be a core whose"),
         ("[compute]", "[compute]\nexact = 0", "compute.exact: .*not 0"),
         ("[compute]", "[compute]\nexact = false", "the file: compute.exact must be true: sums in"),
         ('kind = "sd-spi"', 'kind = "a tape"', "storage.kind: .*not 'a tape'"),
@@ -760,3 +773,54 @@ def test_what_nobody_can_train_with_is_refused(tmp_path: Path, line: str):
     path.write_text(NRF52840.read_text().replace("[toolchain]", f"[training]\n{line}\n[toolchain]"))
     with pytest.raises(BoardError, match="training." + line.split()[0]):
         load_board(path)
+
+
+def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
+    """In its keys, its toolchain, between its tables, and of what its twins run on."""
+    text = (boards_dir() / "nrf52840.toml").read_text()
+    for old, new in {
+        'name = "nrf52840"': 'name = "nRF5340"',
+        "clock_hz =": "clock_mhz =",
+        'prices = "cortex-m4f"': 'prices = "cortex-m33"',
+        'platformio_env = "nrf52840"': 'platformio_env = "nrf5340dk"',
+        'core = "cortex-m4"': 'core = "cortex-m35"',
+        'fpu = "fpv4-sp-d16"': 'fpu = "none"',
+        'machine = "nrf52840-qspi"': 'machine = "nrf5340"',
+        'kind = "qspi"': 'kind = "sd-spi"',
+    }.items():
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path = tmp_path / "nrf5340.toml"
+    path.write_text(text)
+    with pytest.raises(BoardError) as caught:
+        load_board(path, check_machine=emulator_of)
+    for flaw in (
+        "name: must be 1 to 40 lower-case letters, digits, - and _, not 'nRF5340'",
+        "cpu.clock_hz is missing",
+        "cpu.clock_mhz is not a key of a board file",
+        "compute.prices: must be a core whose prices poetfw has",
+        "firmware.platformio_env: must be an environment of platformio.ini",
+        "toolchain: core must be one of",
+        "fpu must be one of fpv4-sp-d16, fpv5-sp-d16, fpv5-d16, not 'none'",
+        "other_storage.0.twin.0: the emulator 'unicorn' has no machine 'nrf5340'",
+    ):
+        assert flaw in caught.value.message
+    path.write_text(text.replace('core = "cortex-m35"', 'core = "cortex-m4"'))
+    with pytest.raises(BoardError, match=r"compute\.prices: .*toolchain: fpu must be"):
+        load_board(path)
+
+
+def test_what_tables_have_in_common_is_said_with_what_is_wrong_in_others(tmp_path: Path) -> None:
+    text = (boards_dir() / "nrf52840.toml").read_text()
+    text = text.replace("clock_hz =", "clock_mhz =").replace('kind = "qspi"', 'kind = "sd-spi"')
+    text = text.replace("value = 262_144", "value = 1_073_741_824")
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(BoardError) as caught:
+        load_board(path)
+    for flaw in (
+        "cpu.clock_hz is missing",
+        "the file: two storages are of the same kind",
+        "the file: memory.ram_bytes must be at most 4194304",
+    ):
+        assert flaw in caught.value.message

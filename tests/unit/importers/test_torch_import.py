@@ -272,8 +272,8 @@ def test_all_nodes_are_named_with_their_author_s_line(tmp_path: Path) -> None:
         import_torch(pt2.write(tmp_path / "net.pt2", members), 2)
     assert caught.value.message.endswith(
         "poetfw cannot train 3 nodes of the model: "
-        "'a' (aten.sign.default, net.py:7: 'y = torch.sign(x)'): poetfw has no such operator; "
-        "'b' (aten.bad\n.default): poetfw has no such operator; "
+        "'a' (aten.sign.default, net.py:7: 'y = torch.sign(x)'), 'b' (aten.bad\n.default): "
+        "poetfw has no such operator; "
         "'y' (aten.celu.default, net.py:7: 'F.celu(y, [2])'): its argument 'alpha' is not "
         "understood: an integer was expected"
     )

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from poetfw.boards import list_boards, load_board
+from poetfw.cli.listing import models
 from poetfw.costs import analytic_costs
 from poetfw.errors import InfeasibleError
 from poetfw.limits import Deadline, Work
 from poetfw.models import build_model
+from poetfw.pipeline import plan_build
 from poetfw.planning import (
     BuildSettings,
     derive_program,
@@ -19,6 +21,7 @@ from poetfw.planning import (
     plan_unscheduled,
     plan_within,
     ram_needs,
+    report_build,
 )
 
 
@@ -51,3 +54,24 @@ def test_each_board_is_named_and_one_without_storage_is_not_guessed():
     assert list(needs.smallest_bytes) == [board.name for board in boards]
     without = [name for name, size in needs.smallest_bytes.items() if size is None]
     assert without == ["bare"]
+
+
+def test_the_table_names_boards_on_which_the_smallest_budget_is_another(capsys) -> None:
+    """By its defaults the MKR1000 keeps no momentum."""
+    models.main(["mlp"], standalone_mode=False)
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("│ mlp"))
+    needs = ram_needs(build_model("mlp", 32), [load_board("nrf52840"), load_board("mkr1000")])
+    sizes = [f"{size:,} B" for size in needs.smallest_bytes.values()]
+    assert f"{sizes[0]}; {sizes[1]} on mkr1000" in row
+
+
+def test_a_build_s_peak_is_the_highest_byte_of_its_arena_gaps_included(tmp_path) -> None:
+    build = plan_build(
+        BuildSettings("linux", "mlp", batch=4, ram_bytes=200_000, scheduler="checkpoint-all"),
+        lambda _: None,
+    )
+    memory = build.plan.memory
+    gap = replace(memory, arena_bytes=memory.arena_bytes + 1024)
+    report = report_build(replace(build, plan=replace(build.plan, memory=gap)), tmp_path)
+    assert report.peak_bytes == memory.arena_bytes + 1024
+    assert report.live_bytes == memory.peak_bytes

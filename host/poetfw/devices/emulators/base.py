@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from poetfw.boards import Board, Machine
+from poetfw.boards import Machine
 from poetfw.devices.process import TimedOut, started
 from poetfw.errors import BoardError, ToolError
 
@@ -112,17 +112,6 @@ def emulator_of(machine: Machine) -> Emulator:
     emulator = EMULATORS[machine.emulator]
     emulator.check(machine)
     return emulator
-
-
-def check_twins(board: Board) -> None:
-    """Check that what a board's file says of its twins means something to their emulators.
-
-    Raises:
-        BoardError: it does not.
-    """
-    for twin in board.twins:
-        emulator_of(twin.machine)
-        emulator_of(twin.reference)
 
 
 def check_listed(program: str, option: str, name: str) -> None:

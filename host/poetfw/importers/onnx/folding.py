@@ -9,14 +9,18 @@ import onnx
 
 _REWRITES = "pkg.onnxscript.rewriter.rule_name"
 """The key under which PyTorch's exporter (torch.export) lists what it did to a node."""
-_CALCULATED = re.compile(r"onnx::Conv(Transpose)?_\d+")
-"""What its older exporter (TorchScript) calls weights that it has calculated itself."""
+_CALCULATED = re.compile(r"(onnx::Conv(Transpose)?_)?\d+")
+"""Names that its older exporter (TorchScript) gives to weights that it has calculated itself.
+
+Older versions of it used numbers alone.
+"""
 
 
 def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
-    """What is to be said of a file from PyTorch whose batch norm is, or may be, folded away.
+    """Warnings of what a file from PyTorch shows that its exporter has changed.
 
     Folded batch norm no longer normalises: what is trained is another network than was exported.
+    Dropout that the older exporter left out of a network in evaluation mode leaves no trace.
     """
     nodes = model.graph.node
     if model.producer_name != "pytorch":
@@ -25,22 +29,14 @@ def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
     warnings = []
     if folded:
         count = "1 layer" if folded == 1 else f"{folded} layers"
-        warnings.append(f"PyTorch's exporter has folded batch norm into {count}, {_REMEDY}")
+        warnings.append(
+            f"PyTorch's exporter has folded batch norm into {count}, where it is not trained and "
+            f"normalises nothing: this is another network than the exported one. {_EXPORT}"
+        )
     if any("RemoveOptionalBias" in _rules(node) for node in nodes):
         warnings.append(
             "PyTorch's exporter has left out biases that are zero, which are then not trained: "
             f"this is another network than the exported one. {_EXPORT}"
-        )
-    kinds = {node.op_type for node in nodes}
-    if not folded and "Conv" in kinds and "BatchNormalization" not in kinds:
-        warnings.append(
-            "the model has convolutions, but no batch norm. If the network has some, PyTorch's "
-            f"exporter has folded it into the convolutions, {_REMEDY}"
-        )
-    if "Dropout" not in kinds and not any(map(_is_of_torch_export, nodes)):
-        warnings.append(
-            "the model has no dropout. If the network has some, PyTorch's exporter has left it "
-            f"out: this is another network than the exported one. {_EXPORT}"
         )
     return tuple(warnings)
 
@@ -49,15 +45,6 @@ _EXPORT = (
     "Export it with dynamo=False, training=torch.onnx.TrainingMode.TRAINING (see "
     "docs/your-model.md)"
 )
-_REMEDY = (
-    "where it is not trained and normalises nothing: this is another network than the exported "
-    f"one. {_EXPORT}"
-)
-
-
-def _is_of_torch_export(node: onnx.NodeProto) -> bool:
-    """Whether the newer exporter wrote it, which keeps dropout."""
-    return any(entry.key.startswith("pkg.torch") for entry in node.metadata_props)
 
 
 def _rules(node: onnx.NodeProto) -> str:

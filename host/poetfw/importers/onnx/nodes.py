@@ -176,6 +176,7 @@ def _bias(name: str, values: Values, length: int) -> str:
 
 def _batch_norm(node: Node, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
+    _expect_batch_statistics(node, values)
     x = values.tensor(node.inputs[0])
     mean, variance = (values.floats(name) for name in node.inputs[3:5])
     if not values.dims(node.inputs[1]) == values.dims(node.inputs[2]) == mean.shape or (
@@ -196,6 +197,26 @@ def _batch_norm(node: Node, values: Values) -> str:
     eps = _decimal(node.attributes.get("epsilon", 1e-5))
     y = values.builder.op("batch_norm", node.name, inputs, {"eps": eps, "momentum": momentum})
     return values.net.reshape(node.name, y, shape)
+
+
+def _expect_batch_statistics(node: Node, values: Values) -> None:
+    """Check that a batch norm normalises with its batch's statistics, as poetfw trains it.
+
+    Operator set 14 brought an attribute for that; before, training form was to have more outputs.
+
+    Raises:
+        UnsupportedError: it normalises with statistics that do not move.
+    """
+    if values.opset < 14:
+        trains, sign = any(node.outputs[1:]), "it has one output"
+    else:
+        trains, sign = bool(node.attributes.get("training_mode", 0)), "its training_mode is 0"
+    if not trains:
+        raise UnsupportedError(
+            f"it is in evaluation mode ({sign}) and normalises with statistics that do not move, "
+            "which poetfw does not train: export the network in training mode, from PyTorch with "
+            "dynamo=False, training=torch.onnx.TrainingMode.TRAINING (docs/your-model.md)"
+        )
 
 
 def _decimal(value: float) -> float:

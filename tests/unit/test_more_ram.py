@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a build that fits badly says of more RAM."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from poetfw.limits import Deadline
+from poetfw.pipeline import plan_build
+from poetfw.planning import BuildSettings, saved_by_more_ram
+from system.commands import poetfw
+
+MLP = BuildSettings("nrf52840", "mlp", batch=8, ram_bytes=58_000, work_limit=0.3)
+
+
+def test_more_ram_saves_at_least_half_of_the_overhead() -> None:
+    build = plan_build(MLP, lambda _: None)
+    least_j = build.checkpoint_all.training.energy_j
+    assert build.plan.training.energy_j > 1.1 * least_j
+    more = saved_by_more_ram(build, MLP, Deadline())
+    assert more is not None
+    assert more.energy_j <= (build.plan.training.energy_j + least_j) / 2
+    larger = BuildSettings(
+        "nrf52840", "mlp", batch=8, ram_bytes=MLP.ram_bytes + more.size_bytes, work_limit=0.3
+    )
+    again = plan_build(larger, lambda _: None)
+    assert again.plan.training.energy_j <= more.energy_j * (1 + 1e-9)
+
+
+def test_a_build_that_fits_says_nothing_of_more_ram() -> None:
+    settings = BuildSettings(
+        "nrf52840", "mlp", batch=8, ram_bytes=200_000, scheduler="checkpoint-all"
+    )
+    assert saved_by_more_ram(plan_build(settings, lambda _: None), settings, Deadline()) is None
+
+
+def test_the_table_of_a_build_says_what_more_ram_would_save(tmp_path: Path) -> None:
+    options = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--ram", "58000")
+    shown = poetfw("build", *options, "--work-limit", "0.3", "--generate-only", cwd=tmp_path).stdout
+    (row,) = re.findall(r"│ with more RAM +│ (.+?) +│", shown)
+    assert re.fullmatch(r"[\d,]+ B more: [\d.]+ mJ a step instead of [\d.]+", row)
