@@ -221,6 +221,13 @@ class Work:
         """Work that does not count here, with the same deadline."""
         return Work(units, self.deadline)
 
+    def metered(self, units: float) -> Deadline:
+        """The deadline, for a step that goes through items by `Deadline.during`.
+
+        Each item counts so much of this work, and the step ends where none is left.
+        """
+        return _Metered(self, units)
+
     @contextmanager
     def phase(self, name: str) -> Iterator[Work]:
         """Log what is spent in this block."""
@@ -229,3 +236,18 @@ class Work:
             yield self
         finally:
             self.deadline.note(name, left - self.left, self.deadline.elapsed_s - began_s)
+
+
+class _Metered(Deadline):
+    """See `Work.metered`."""
+
+    def __init__(self, work: Work, units: float) -> None:
+        super().__init__()
+        self._work, self._units = work, units
+
+    def during(self, items: Iterable[_T]) -> Iterator[_T]:
+        for item in self._work.deadline.during(items):
+            if self._work.left <= 0:
+                raise OutOfTime
+            self._work.spend(self._units)
+            yield item

@@ -234,11 +234,13 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
         status += f"{within} among {covers}"
     elif schedule.bound_j is not None and schedule.bound_j >= schedule.energy_j:
         status += f": no worse than any of {covers}"
+        if schedule.gap is None:
+            status += "; not proven among all orders"
     rows = [("status", status)]
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))
     if schedule.gap is None:
-        return [*rows, ("gap", "unknown")]
+        return [*rows, ("gap", "not known: this plan is none of those that a bound covers")]
     share = f"at most {schedule.gap:.4%} of the energy"
     if schedule.overhead_gap is not None:
         share += f", {schedule.overhead_gap:.2%} of the overhead"

@@ -229,6 +229,12 @@ class Incumbent:
         with work.phase(name):
             yield work
 
+    def tell(self, news: str) -> None:
+        """Tell something that has no figure of its own, in the place of a phase's name."""
+        phase, self._phase = self._phase, news
+        self._report()
+        self._phase = phase
+
     def offer(self, plan: ExecutionPlan | None) -> None:
         """Take this plan instead, if the simulator accepts it and it takes less energy."""
         self._update(self.found.or_better(self.problem, plan, self._deadline))

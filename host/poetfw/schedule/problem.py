@@ -245,9 +245,10 @@ class ScheduleSummary(PlanFigures):
         bound_j: none of the plans that `bound_covers` names takes less energy; None where nothing
             was proven. A plan that is not one of them may lie below it.
         bound_covers: of which plans the bound holds; None where nothing was proven.
-        gap: (energy_j - bound_j) / energy_j, at least 0; None where nothing was proven.
+        gap: (energy_j - bound_j) / energy_j: how much better any of the plans that the bound covers
+            can be. None where nothing was proven, or none can be and this plan is not one of them.
         overhead_gap: the same difference as a share of what is spent beyond keeping everything;
-            None where nothing was proven, or keeping everything takes no energy.
+            None where `gap` is, or keeping everything takes no energy.
     """
 
     # It is part of a file that a build writes and a run reads.

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline, Work
+from poetfw.errors import PlanError, UnsuitableError
+from poetfw.limits import Deadline, OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.baselines.registry import BASELINES
+from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.blocks import Blocks, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
 from poetfw.schedule.compact import WINDOW, Compact, formulate
@@ -27,9 +27,11 @@ from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.linear import Relaxed
 from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
+from poetfw.schedule.on_demand import search_on_demand
 from poetfw.schedule.orders import in_better_order, search_orders
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.sequences import search_sequences
 from poetfw.schedule.strengthen import hold, strengthen, strengthen_blocks
 from poetfw.schedule.transfers import plan_transfers
 
@@ -46,8 +48,13 @@ _TIMES = 2.0  # as much as the search before took: it has a smaller program, and
 _OTHER_SHARE = 0.1  # of it, in another order: nothing that is proven of that stays
 _STALLED_SHARE = 1.5e-5  # of the objective's offset: integer programs that gain less are ended
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
+_SMALL = 1_000  # recomputations that a program could choose from: then it is solved at once
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _ORDER_SHARE = 0.1  # of the work
+_PUBLISHED_SHARE = 0.2  # of the work, for each order
+_WALK_WORK = 1e-5  # units for each node, for an item that a published method goes through
+_ON_DEMAND_SHARE = 0.1  # of the work, for each order
+_SEQUENCES_SHARE = 0.3  # of the work at most, else the overhead
 _LOOK_SHARE = 0.25  # of the work nearby, for each order
 _USED_SHARE = 0.6  # of it, for what the relaxation of each order uses
 _MOVES_SHARE = 0.05  # of the work left
@@ -113,6 +120,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
 def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """See `search_compact`. At leisure it ends early, where the plans nearby are not in time."""
     _try_published(best, work)
+    _run_on_demand(best, options, work)
     problem = best.problem
     graph = Indexed.of(problem)
     ordered = problem
@@ -122,6 +130,8 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
         if ordered != problem:
             with best.in_order(ordered):
                 _try_published(best, work)
+                _run_on_demand(best, options, work)
+    _improve_start(best, options, work)
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
@@ -192,19 +202,65 @@ def _choose_order(
 
 
 def _try_published(best: Incumbent, work: Work) -> None:
-    with best.phase("published methods", work):
+    with best.phase("published methods", work.part(work.left * _PUBLISHED_SHARE)) as part:
         best.offer(furthest_use(Indexed.of(best.problem)))
-        for plan in _published_plans(best.problem, work):
+        for plan in _published_plans(best, part):
             best.offer(plan)
 
 
-def _published_plans(problem: ScheduleProblem, work: Work) -> Iterator[ExecutionPlan]:
-    """What the published methods find."""
-    for baseline in work.deadline.during(BASELINES.values()):
+def _published_plans(best: Incumbent, work: Work) -> Iterator[ExecutionPlan]:
+    """What the published methods find, one after the other while there is work.
+
+    One that makes an illegal plan is named and left out.
+    """
+    for name, baseline in BASELINES.items():
+        if not work.is_left():
+            return
         try:
-            yield baseline.plan(problem, work.deadline)
+            yield published_plan(best.problem, baseline, work)
         except UnsuitableError:
             continue
+        except PlanError as error:
+            best.tell(f"published methods: {name} is left out, its plan is illegal: {error}")
+        except OutOfTime:
+            if work.deadline.has_passed():
+                raise
+
+
+def published_plan(problem: ScheduleProblem, baseline: Baseline, work: Work) -> ExecutionPlan:
+    """The plan of a published method.
+
+    Args:
+        problem: what to schedule.
+        baseline: the method.
+        work: what it may do. Each item that it goes through counts as a walk through the nodes.
+
+    Raises:
+        UnsuitableError: the method has none.
+        PlanError: it makes an illegal one.
+        OutOfTime: the deadline has passed, or no work is left.
+    """
+    units = len(problem.nodes) * _WALK_WORK
+    work.spend(units)
+    return baseline.plan(problem, work.metered(units))
+
+
+def _run_on_demand(best: Incumbent, options: SolveOptions, work: Work) -> None:
+    if _choices(Indexed.of(best.problem)) > _SMALL and _is_dear(best, options):
+        with best.phase("on demand", work.part(work.left * _ON_DEMAND_SHARE)) as part:
+            search_on_demand(best, part)
+
+
+def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
+    """Move the events of the best plan, the longer the more it takes beyond keeping everything."""
+    problem, found = best.problem, best.found
+    if problem.deadline_s is not None or found.plan is None or not _is_dear(best, options):
+        return
+    if _choices(Indexed.of(problem)) > _SMALL:
+        once_j = math.fsum(node.energy_j for node in problem.nodes)
+        share = min(_SEQUENCES_SHARE, (found.energy_j - once_j) / found.energy_j)
+        with best.phase("moves", work.part(work.left * share)) as part:
+            search_sequences(best, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +401,14 @@ def _first_backward(problem: ScheduleProblem) -> int:
     return next((t for t, node in enumerate(problem.nodes) if node.backward), 0)
 
 
+def _choices(graph: Indexed) -> int:
+    """Recomputations that a program could choose from."""
+    return sum(last - i for i, last in enumerate(graph.last_recompute))
+
+
 def _is_large(graph: Indexed) -> bool:
     """Whether the unrestricted program is more than a computer holds."""
-    return sum(last - i for i, last in enumerate(graph.last_recompute)) > _LARGE
+    return _choices(graph) > _LARGE
 
 
 def _search_everything(best: Incumbent, options: SolveOptions, work: Work) -> None:

@@ -31,6 +31,7 @@ from poetfw.schedule.problem import (
 )
 from poetfw.schedule.search import (
     SolveOptions,
+    published_plan,
     search_algorithm_1,
     search_checkpoint_all,
     search_compact,
@@ -85,7 +86,7 @@ def _published(baseline: Baseline) -> Scheduler:
 
     def search(best: Incumbent, options: SolveOptions, work: Work) -> None:
         with best.phase("published methods", work):
-            best.offer(baseline.plan(best.problem, work.deadline))
+            best.offer(published_plan(best.problem, baseline, work))
 
     return Scheduler(baseline.description, search)
 
@@ -197,10 +198,12 @@ def _schedule(
     else:
         covers = BoundCovers.OWN_STAGES
     overhead = simulation.energy_j / once_j - 1 if once_j else None
-    gap = max(0.0, found.gap)
-    proven = gap <= options.gap + _GAP_TOLERANCE and (
-        covers is BoundCovers.ALL or _is_in_stages(problem, plan, simulation.energy_j)
-    )
+    gap: float | None = max(0.0, found.gap)
+    proven = found.gap <= options.gap + _GAP_TOLERANCE
+    if proven and covers is not BoundCovers.ALL:
+        proven = _is_in_stages(problem, plan, simulation.energy_j)
+        if not proven and found.gap <= _GAP_TOLERANCE:
+            gap = None  # better than all that the bound covers, which says nothing of its own kind
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,

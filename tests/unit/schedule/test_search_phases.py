@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.limits import Work
-from poetfw.schedule import ScheduleProblem, search, solve
+from poetfw.errors import InfeasibleError
+from poetfw.limits import Deadline, Work
+from poetfw.schedule import ExecutionPlan, ScheduleProblem, search, simulate, solve
+from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.search import SolveOptions
@@ -73,3 +75,28 @@ def test_only_proofs_end_where_they_gain_too_little(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(search, "strengthen_blocks", lambda *_: (-math.inf, ()))
     solve(PROBLEM, work=Work(UNITS))
     assert shares[True] == 0 < shares[False] < 1e-4
+
+
+def test_a_published_method_with_an_illegal_plan_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def illegal(problem: ScheduleProblem, _: Deadline) -> ExecutionPlan:
+        simulate(problem, ())
+        return ()
+
+    methods = {"broken": Baseline("makes no plan", illegal), "greedy": BASELINES["greedy"]}
+    monkeypatch.setattr(search, "BASELINES", methods)
+    told: list[str] = []
+    answer = solve(PROBLEM, work=Work(0.1), tell=lambda progress: told.append(progress.phase))
+    simulate(PROBLEM, answer.plan)
+    assert any("broken is left out" in phase and "never computes" in phase for phase in told)
+
+
+def test_published_methods_spend_work_and_end_with_it() -> None:
+    """Each method alone has a plan in a little work, and not in hardly any."""
+    for name in ("dtr", "chen-greedy", "swap-reduced"):
+        work = Work(1.0)
+        solve(PROBLEM, name, work=work)
+        assert 0 < 1.0 - work.left < 0.5, name
+        with pytest.raises(InfeasibleError):
+            solve(PROBLEM, name, work=Work(1e-6))

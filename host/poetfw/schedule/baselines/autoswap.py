@@ -49,7 +49,9 @@ Score = Callable[[Gap, list[int]], float]
 def _take(offloading: Offloading, score: Score, deadline: Deadline) -> frozenset[int] | None:
     """Take tensors that wait at the peak, by priority, until the rest fits."""
     paged: set[int] = set()
-    while not offloading.fits(paged):
+    for _ in deadline.during(itertools.count()):
+        if offloading.fits(paged):
+            break
         live = offloading.live_bytes(paged)
         peak = live.index(max(live))
         waiting = [
@@ -57,7 +59,7 @@ def _take(offloading: Offloading, score: Score, deadline: Deadline) -> frozenset
         ]
         if not waiting:
             return None
-        paged.add(max(deadline.during(waiting), key=lambda gap: score(gap, live)).tensor)
+        paged.add(max(waiting, key=lambda gap: score(gap, live)).tensor)
     return frozenset(paged)
 
 

@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans as sequences of events, each of which brings a tensor into RAM, and moves between them.
+
+An *event* computes a node or pages its tensor in. All else of a plan follows from its events: a
+reader reads the last event of its input before it, and a tensor is freed after the last reader of
+its event. So taking an event out makes the one before stay longer, and putting one in between two
+readers frees the tensor between them. Two kinds of moves suffice: take out what there is RAM enough
+to keep, and, where RAM overflows, drop a tensor that waits there and have it again for its next
+reader.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.limits import Work
+from poetfw.schedule.compact import Costs
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.plan import plan_of, productions
+from poetfw.schedule.problem import ExecutionPlan, StepKind
+
+if TYPE_CHECKING:
+    from poetfw.schedule.found import Incumbent
+
+_EVENT_WORK = 6e-7  # units for each event of a sequence that is worked out
+_VISIT_WORK = 1.5e-6  # units for each tensor that is considered to be dropped
+_LONGEST = 8  # events per node, in a sequence
+_CHAIN = 400  # events that bring one tensor back, at most
+_PASSES = 2  # through all events, to thin a trace
+_DROPS = 60  # to make a shaken trace fit
+_TAKE_OUT = 0.7  # of the moves, which else put in
+_WARMTH = 0.02  # of the overhead
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Workload:
+    """A problem in the form that sequences are worked out from.
+
+    Event i computes node i and event n + i pages its tensor in.
+
+    Args:
+        graph: the problem.
+    """
+
+    def __init__(self, graph: Indexed) -> None:
+        nodes, costs = graph.problem.nodes, Costs.energy(graph)
+        position = {node.name: i for i, node in enumerate(nodes)}
+        self.graph = graph
+        self.n = graph.n
+        self.compute_j = [float(x) for x in costs.compute]
+        pageable = graph.pageable
+        self.page_in_j = [
+            float(x) if may else math.inf for x, may in zip(costs.page_in, pageable, strict=True)
+        ]
+        self.page_out_j = [
+            float(x) if may else math.inf for x, may in zip(costs.page_out, pageable, strict=True)
+        ]
+        self.recomputable = [node.recompute and node.output_bytes > 0 for node in nodes]
+        self.closes = [position.get(node.recompute_before or "", self.n) for node in nodes]
+        self.until: list[int] = []
+        for i in range(self.n):
+            own = self.closes[i] if self.recomputable[i] else -1
+            self.until.append(min([own, *(self.until[u] for u in graph.inputs[i])]))
+        self.size: Integers = np.array(graph.size, dtype=np.int64)
+        self.workspace: Integers = np.array(graph.workspace, dtype=np.int64)
+        self.in_place: Integers = np.array(
+            [-1 if i is None else i for i in graph.in_place], dtype=np.int64
+        )
+        self.read_counts: Integers = np.array([len(x) for x in graph.inputs], dtype=np.int64)
+        self.read_starts: Integers = np.cumsum(self.read_counts) - self.read_counts
+        self.reads: Integers = np.array([u for x in graph.inputs for u in x], dtype=np.int64)
+        self.event_j: Floats = np.array([*self.compute_j, *self.page_in_j])
+        self.out_j: Floats = np.array(self.page_out_j)
+        self.ram_bytes = graph.problem.ram_bytes
+
+    def plan(self, events: Sequence[int]) -> ExecutionPlan:
+        """The plan that consists of these events and what they call for."""
+        computed: set[int] = set()
+        made = []
+        for event in events:
+            i = event % self.n
+            kind = StepKind.COMPUTE if event < self.n else StepKind.PAGE_IN
+            made.append((i, kind, event == i and i not in computed))
+            computed.add(i)
+        return plan_of(self.graph, made)
+
+    def events(self, plan: ExecutionPlan) -> list[int]:
+        """The events of a plan."""
+        return [
+            i if kind is StepKind.COMPUTE else self.n + i
+            for i, kind, _ in productions(self.graph.problem, plan)
+        ]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Events, and when what they bring is read.
+
+    Attributes:
+        workload: the problem.
+        events: the events.
+        nodes: per event, the node whose tensor it brings.
+        first: per event, whether it is its node's first.
+        readers: positions of the events that read a tensor, ascending: one entry per input.
+        sources: the positions of the events that they read from.
+        last: per event, where it is read last; its own position if nowhere.
+        during_bytes: per event, the bytes live while it runs.
+        energy_j: what all events take, and the page-outs that they call for.
+    """
+
+    workload: Workload
+    events: Integers
+    nodes: Integers
+    first: NDArray[np.bool_]
+    readers: Integers
+    sources: Integers
+    last: Integers
+    during_bytes: Integers
+    energy_j: float
+
+    @staticmethod
+    def of(workload: Workload, events: Sequence[int] | Integers, work: Work) -> Trace:
+        """Work out a sequence.
+
+        Every input must have an event before its readers.
+        """
+        made: Integers = np.asarray(events, dtype=np.int64)
+        length = len(made)
+        work.spend(length * _EVENT_WORK)
+        n = workload.n
+        paged = made >= n
+        nodes = np.where(paged, made - n, made)
+        places = np.arange(length)
+        counts = np.where(paged, 0, workload.read_counts[nodes])
+        readers = np.repeat(places, counts)
+        offsets = np.arange(len(readers)) - np.repeat(np.cumsum(counts) - counts, counts)
+        inputs = workload.reads[np.repeat(workload.read_starts[nodes], counts) + offsets]
+        order = np.argsort(nodes, kind="stable")
+        keys = nodes[order] * length + order
+        sources = order[np.searchsorted(keys, inputs * length + readers) - 1]
+        last = places.copy()
+        last[sources] = readers  # ascending, so the last one stays
+        first = np.zeros(length, dtype=np.bool_)
+        first[order] = np.diff(nodes[order], prepend=-1) != 0
+        size = workload.size[nodes]
+        freed = np.bincount(last, weights=size, minlength=length).astype(np.int64)
+        during = np.cumsum(size) - (np.cumsum(freed) - freed)
+        during += np.where(paged, 0, workload.workspace[nodes])
+        taken = (workload.in_place[nodes[readers]] == inputs) & (last[sources] == readers)
+        during[readers[taken]] -= size[sources[taken]]
+        energy_j = float(workload.event_j[made].sum())
+        if paged.any():
+            energy_j += float(workload.out_j[np.unique(nodes[paged])].sum())
+        return Trace(workload, made, nodes, first, readers, sources, last, during, energy_j)
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes live at once."""
+        return int(self.during_bytes.max(initial=0))
+
+    @property
+    def fits(self) -> bool:
+        """Whether it fits in RAM."""
+        return self.peak_bytes <= self.workload.ram_bytes
+
+    @cached_property
+    def again(self) -> list[int]:
+        """Positions of the events whose tensor was in RAM before."""
+        return [int(k) for k in np.flatnonzero(~self.first)]
+
+    @cached_property
+    def places(self) -> dict[int, list[int]]:
+        """Per node, the positions of its events."""
+        places: dict[int, list[int]] = {}
+        for position, node in enumerate(self.nodes.tolist()):
+            places.setdefault(node, []).append(position)
+        return places
+
+    @cached_property
+    def _reads(self) -> tuple[list[int], list[int], list[int]]:
+        """Per event, how many read it; where its own sources begin in the list of all; all."""
+        length = len(self.events)
+        begins = np.searchsorted(self.readers, np.arange(length + 1))
+        counts = np.bincount(self.sources, minlength=length)
+        return counts.tolist(), begins.tolist(), self.sources.tolist()
+
+    def unneeded(self, positions: Sequence[int]) -> set[int]:
+        """These events, and those that nothing reads without them, but for first ones."""
+        counts, begins, sources = self._reads
+        counts, gone, stack = list(counts), set(positions), list(positions)
+        while stack:
+            position = stack.pop()
+            for source in sources[begins[position] : begins[position + 1]]:
+                counts[source] -= 1
+                if not counts[source] and not self.first[source] and source not in gone:
+                    gone.add(source)
+                    stack.append(source)
+        return gone
+
+    def without(self, positions: Sequence[int], work: Work) -> Trace:
+        """Without these events and what is not needed then."""
+        kept = np.ones(len(self.events), dtype=np.bool_)
+        kept[list(self.unneeded(positions))] = False
+        return Trace.of(self.workload, self.events[kept], work)
+
+    def pruned(self, work: Work) -> Trace:
+        """Without the events that nothing reads, but for first ones."""
+        unread = np.bincount(self.sources, minlength=len(self.events)) == 0
+        positions = np.flatnonzero(unread & ~self.first).tolist()
+        return self.without(positions, work) if positions else self
+
+
+class Moves:
+    """Moves from trace to trace, with numbers drawn from a seed.
+
+    Args:
+        workload: the problem.
+        work: what may be done.
+        seed: of the draws.
+    """
+
+    def __init__(self, workload: Workload, work: Work, seed: int = 0) -> None:
+        self.workload = workload
+        self.work = work
+        self.rng = random.Random(seed)
+
+    def thinned(self, known: Trace) -> Trace:
+        """Without each event that there is RAM enough to do without; the dearest go first."""
+        known = known.pruned(self.work)
+        for _ in range(_PASSES):
+            improved = False
+            joules = self.workload.event_j[known.events].tolist()
+            order = sorted((-joules[k] * (0.5 + self.rng.random()), k) for k in known.again)
+            positions = np.arange(len(known.events))
+            for _, position in order:
+                if not self.work.is_left():
+                    return known
+                place = int(np.searchsorted(positions, position))
+                if place == len(positions) or positions[place] != position:
+                    continue  # gone with another one
+                gone = known.unneeded([place])
+                if not self._may_stay(known, place, gone):
+                    continue
+                kept = np.ones(len(positions), dtype=np.bool_)
+                kept[list(gone)] = False
+                other = Trace.of(self.workload, known.events[kept], self.work)
+                if other.fits and other.energy_j < known.energy_j:
+                    known, positions, improved = other, positions[kept], True
+            if not improved:
+                break
+        return known
+
+    def _may_stay(self, known: Trace, place: int, gone: set[int]) -> bool:
+        """Whether there may be RAM for the tensor of an event from its last reader on until then.
+
+        Before the first event that goes with it, no more is gained than what these events read.
+        """
+        workload, node = self.workload, int(known.nodes[place])
+        at = known.places[node]
+        begin, end = int(known.last[at[bisect_left(at, place) - 1]]) + 1, min(gone)
+        if begin >= end:
+            return True
+        inputs = workload.graph.inputs
+        read = {u for k in gone if known.events[k] < workload.n for u in inputs[known.nodes[k]]}
+        gained = sum(workload.graph.size[u] for u in read)
+        busiest: int = known.during_bytes[begin:end].max()
+        return bool(busiest + workload.graph.size[node] - gained <= workload.ram_bytes)
+
+    def dropped(self, known: Trace, place: int, exponent: float, noise: float) -> Trace | None:
+        """With a tensor that waits while an event runs freed, and had again for its next reader.
+
+        The one with the least joules for its bytes: joules / bytes ** exponent, times a random
+        factor.
+
+        Args:
+            known: a trace.
+            place: the position of the event.
+            exponent: how much bytes count.
+            noise: the standard deviation of the factor's logarithm.
+
+        Returns:
+            None if nothing waits that can be had again.
+        """
+        over = (known.sources < place) & (known.readers > place)
+        next_reader = np.full(place, -1)
+        next_reader[known.sources[over][::-1]] = known.readers[over][::-1]
+        next_reader[known.sources[known.readers == place]] = -1
+        best: tuple[float, list[int], int] | None = None
+        for source in np.flatnonzero(next_reader >= 0).tolist():
+            node, reader = int(known.nodes[source]), int(next_reader[source])
+            weight = self.workload.graph.size[node] ** exponent
+            if noise:
+                weight *= math.exp(noise * self.rng.gauss(0.0, 1.0))
+            at_most = best[0] * weight if best else math.inf
+            again = self._again(known, node, reader, at_most)
+            if again is not None and again[0] < at_most:
+                best = again[0] / weight, again[1], reader
+        if best is None:
+            return None
+        _, chain, reader = best
+        events = np.concatenate((known.events[:reader], chain, known.events[reader:]))
+        return Trace.of(self.workload, events, self.work)
+
+    def _again(
+        self, known: Trace, node: int, reader: int, at_most: float
+    ) -> tuple[float, list[int]] | None:
+        """The joules and events that bring a tensor back right before a reader; None if dearer."""
+        workload, places, last = self.workload, known.places, known.last
+        n, inputs = workload.n, workload.graph.inputs
+        paged = len(places[node]) > 1 and any(known.events[k] >= n for k in places[node])
+        page_j = workload.page_in_j[node] + (0.0 if paged else workload.page_out_j[node])
+        limit_j = min(at_most, page_j)
+        chain: list[int] = []
+        joules, seen, stack = 0.0, {node}, [node]
+        while stack:
+            i = stack.pop()
+            if i < 0:
+                chain.append(~i)
+                continue
+            self.work.spend(_VISIT_WORK)
+            joules += workload.compute_j[i]
+            closes = workload.closes[i]
+            if (
+                joules >= limit_j
+                or not workload.recomputable[i]
+                or (closes < n and places[closes][0] < reader)
+                or len(seen) > _CHAIN
+            ):
+                return (page_j, [n + node]) if page_j < at_most else None
+            stack.append(~i)
+            for u in inputs[i]:
+                if u not in seen:
+                    at = places[u]
+                    if last[at[bisect_left(at, reader) - 1]] < reader:
+                        seen.add(u)
+                        stack.append(u)
+        return joules, chain
+
+    def fitted(self, known: Trace, exponent: float, noise: float, drops: int) -> Trace | None:
+        """With tensors dropped until it fits in RAM; None if that does not get there."""
+        longest = _LONGEST * self.workload.n
+        for _ in range(drops):
+            if known.fits:
+                return known
+            if not self.work.is_left() or len(known.events) > longest:
+                return None
+            over = known.during_bytes > self.workload.ram_bytes
+            place = int(known.during_bytes.argmax() if self.rng.random() < 0.5 else over.argmax())
+            other = self.dropped(known, place, exponent, noise)
+            if other is None:
+                return None
+            known = other
+        return known if known.fits else None
+
+    def shaken(self, known: Trace) -> Trace | None:
+        """With some events taken out though RAM does not allow it, or with needless ones put in."""
+        draw = self.rng.random
+        length = len(known.events)
+        if draw() < _TAKE_OUT:
+            width = 5 + int(draw() * max(2, length // 4))
+            begin = int(draw() * length)
+            share = 1.0 if draw() < 0.5 else 0.3
+            within = [k for k in known.again if begin <= k < begin + width]
+            taken = [k for k in within if draw() < share]
+            return known.without(taken, self.work) if taken else None
+        other = known
+        for _ in range(1 + int(draw() * 4)):
+            dropped = self.dropped(other, int(draw() * len(other.events)), draw(), 1.5)
+            other = dropped or other
+        return other
+
+    def improved(self, known: Trace) -> Iterator[Trace]:
+        """Better and better traces that fit, as long as there is work.
+
+        A shaken trace is made to fit and thinned. The search goes on from it if it is better, or
+        worse by no more than a random amount that is less and less (simulated annealing).
+        """
+        once_j = math.fsum(self.workload.compute_j)
+        units = self.work.left
+        current = best = known
+        while self.work.is_left():
+            self.work.spend(_EVENT_WORK * len(current.events))
+            shaken = self.shaken(current)
+            if shaken is None:
+                continue
+            noise = 0.3 if self.rng.random() < 0.5 else 1.0
+            fitted = self.fitted(shaken, 0.3 + self.rng.random(), noise, _DROPS)
+            if fitted is None:
+                continue
+            other = self.thinned(fitted)
+            warmth_j = _WARMTH * (best.energy_j - once_j) * max(0.0, self.work.left / units)
+            if other.energy_j <= current.energy_j + warmth_j * self.rng.expovariate(1.0):
+                current = other
+            if other.energy_j < best.energy_j:
+                best = other
+                yield best
+
+
+def search_sequences(best: Incumbent, work: Work) -> None:
+    """Offer plans that moves of events lead to from the best one.
+
+    Args:
+        best: what is known: a plan among it.
+        work: what may be done.
+    """
+    assert best.found.plan is not None
+    workload = Workload(Indexed.of(best.problem))
+    moves = Moves(workload, work)
+    known = Trace.of(workload, workload.events(best.found.plan), work)
+    for trace in moves.improved(moves.thinned(known)):
+        best.offer(workload.plan(trace.events.tolist()))
