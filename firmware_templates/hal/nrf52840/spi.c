@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPIM0 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25), whose interrupt has a low number: vectors up to
- * that one take flash. Not SPIM3: its erratum 198 corrupts transmitted data when the processor uses the same RAM. */
+/* SPIM0 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25). Not SPIM3: its erratum 198 corrupts transmitted
+ * data when the processor uses the same RAM. */
 #include "for_size.h"
 
 #include "spi.h"
@@ -36,7 +36,7 @@
 #define SPIM_INTERRUPT 3u
 #define STRAYS_MAXIMUM 1000u
 
-void poet_spi_interrupt(void);
+void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void);
 
 static int under_way;
 static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
@@ -107,7 +107,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 }
 
 /* The event is what calls this, until it is cleared and that has reached the peripheral: hence the read. */
-void poet_spi_interrupt(void)
+void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void)
 {
     const int ended = poet_read(SPIM_EVENTS_END) != 0u;
     poet_write(SPIM_EVENTS_END, 0u);
@@ -120,5 +120,3 @@ void poet_spi_interrupt(void)
         switch_off();
     }
 }
-
-POET_VECTORS static poet_vector VECTORS[SPIM_INTERRUPT + 1u] = {[SPIM_INTERRUPT] = poet_spi_interrupt};

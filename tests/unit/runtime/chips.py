@@ -70,7 +70,7 @@ class Processor:
         warns_at: in which it warns of that.
     """
 
-    handler: ClassVar[str] = "poet_spi_interrupt"
+    handler: ClassVar[str]
     names: ClassVar[Mapping[int, str]] = {
         0xE000E010: "SYST.CSR",
         0xE000E014: "SYST.RVR",
