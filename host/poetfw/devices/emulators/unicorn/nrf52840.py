@@ -47,7 +47,8 @@ _BUILD_CODE_F = 5
 CRYSTAL_STARTED, FLASH_READY = "CLOCK.EVENTS_HFCLKSTARTED", "NVMC.READY"
 TEXT_SENT, TEXT_STOPPED = "UARTE.EVENTS_ENDTX", "UARTE.EVENTS_TXSTOPPED"
 _RECEIVED, _EXCHANGED = "UARTE.EVENTS_RXDRDY", "SPIM.EVENTS_END"
-_AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED)
+SPI_STOPPED = "SPIM.EVENTS_STOPPED"
+_AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED, SPI_STOPPED)
 _FEED = "WDT.RR[0]"
 RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
 _KEPT = (*RESET_PINS, "POWER.RESETREAS")
@@ -91,6 +92,7 @@ ADDRESSES = {
     "NVMC.ICACHECNF": 0x4001E540,
     "SPIM.TASKS_START": 0x40003010,
     "SPIM.TASKS_STOP": 0x40003014,
+    SPI_STOPPED: 0x40003104,
     _EXCHANGED: 0x40003118,
     "SPIM.INTENSET": 0x40003304,
     "SPIM.ENABLE": 0x40003500,
@@ -205,7 +207,9 @@ class Nrf52840(Chip):
         if name in RESET_PINS:
             self._require(self._is_idle(FLASH_READY), f"{name} is read while flash is busy")
         if name in _AWAITED and self._values[name]:
-            return int(self._comes(name))
+            come = self._comes(name)
+            self._under_way &= not (come and name == SPI_STOPPED)
+            return int(come)
         return self._values[name]
 
     def _write(self, name: str, value: int) -> None:
@@ -240,7 +244,9 @@ class Nrf52840(Chip):
         elif name == "SPIM.TASKS_START":
             self._exchange()
         elif name == "SPIM.TASKS_STOP":
-            self._under_way = False
+            self._happens(SPI_STOPPED)
+        elif name == "SPIM.ENABLE" and not value:
+            self._require(not self._under_way, "the SPIM is switched off while its DMA runs")
         elif name == _EXCHANGED and self.stuck:
             self._values[name] = before
         elif block in ("P0", "P1"):
