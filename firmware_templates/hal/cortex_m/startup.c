@@ -4,7 +4,6 @@
 
 #include "console.h"
 #include "hal.h"
-#include "poet.h"
 #include "registers.h"
 
 #define VTOR REGISTER(0xe000ed08u)
