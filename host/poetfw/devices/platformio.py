@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from poetfw.boards import Board, Toolchain
-from poetfw.boards.environments import known_environments
+from poetfw.boards.environments import known_environments, read_environments
 from poetfw.devices.process import run_tool
 from poetfw.devices.uploaders import require_uploader
 from poetfw.errors import ToolError
@@ -23,22 +21,15 @@ from poetfw.temporary import temporary_folder
 BUILD_TIMEOUT_S = 600.0
 _VERSION_TIMEOUT_S = 20.0
 
-_SCONS = """\
-import os
-import sys
-
-try:
-    import SCons.Script
-except ModuleNotFoundError:
-    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "local"))
-    import SCons.Script
-
-if __name__ == "__main__":
-    SCons.Script.main()
-"""
-
 _REGISTRY = "api.registry.platformio.org"
 _REGISTRY_TIMEOUT_S = 3.0
+_UNREACHABLE = ("HTTPClientError", "InternetConnectionError")
+_ENVIRONMENT = {
+    "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
+    "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",
+    "PLATFORMIO_NO_ANSI": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 
 
 def require_compiler(toolchain: Toolchain) -> None:
@@ -104,21 +95,18 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     """Build environments of a project; returns the ELF of each.
 
     Args:
-        folder: the project; PlatformIO's packages and objects stay inside it.
+        folder: the project; objects stay inside it, as do packages of the system's compilers.
         environments: names from its platformio.ini.
 
     Raises:
         ToolError: PlatformIO or the compiler fails; the error holds what they said.
     """
-    core = folder.resolve() / ".pio" / "core"
-    _provide_scons(core)
-    command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]
-    for name in environments:
-        command += ["-e", name]
-    command += ["-j", str(os.cpu_count() or 1)]
-    with temporary_folder() as temporary:  # a killed gcc leaves its files
-        environment = {**_environment(core), "TMPDIR": str(temporary)}
-        run_tool(command, folder, BUILD_TIMEOUT_S, environment)
+    stock = [name for name in environments if is_stock(name)]
+    system = [name for name in environments if name not in stock]
+    for names in filter(None, (system, stock)):
+        with temporary_folder() as temporary:  # a killed gcc leaves its files
+            jobs = "-j", str(os.cpu_count() or 1)
+            _run(folder, names, *jobs, TMPDIR=str(temporary))
     elfs = {name: folder / ".pio" / "build" / name / "firmware.elf" for name in environments}
     for name, elf in elfs.items():
         if not elf.is_file():
@@ -139,65 +127,42 @@ def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
             they said.
     """
     require_uploader(folder / "platformio.ini", environment)
-    core = folder.resolve() / ".pio" / "core"
-    _provide_scons(core)
+    target = "-t", "upload"
+    _run(folder, [environment], *target, *([] if port is None else [f"--upload-port={port}"]))
+
+
+def is_stock(environment: str) -> bool:
+    """True for an environment of one of PlatformIO's own platforms, which brings its compiler."""
+    environments = read_environments()
+    section = f"env:{environment}"
+    while "platform" not in environments[section]:
+        section = environments[section]["extends"]
+    return not environments[section]["platform"].startswith("symlink://")
+
+
+def _run(folder: Path, environments: Sequence[str], *options: str, **variables: str) -> None:
+    """Have PlatformIO do something in environments that are all stock, or all not."""
     command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]
-    command += ["-e", environment, "-t", "upload"]
-    if port is not None:
-        command.append(f"--upload-port={port}")
-    run_tool(command, folder, BUILD_TIMEOUT_S, _environment(core))
-
-
-def _environment(core: Path) -> dict[str, str]:
-    return {
-        "PLATFORMIO_CORE_DIR": str(core),
-        "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
-        "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",
-        "PLATFORMIO_NO_ANSI": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-def _provide_scons(core: Path) -> None:
-    """Give PlatformIO the SCons that pip installed, so that it need not ask its registry for one.
-
-    A copy goes along for a PlatformIO whose Python has none: where poetfw is not installed.
-    PlatformIO accepts a package folder whose `.piopm` names it, its owner and a version that
-    satisfies its own requirement.
-    """
-    from platformio.dependencies import get_core_dependencies
-
-    version = get_core_dependencies()["tool-scons"].lstrip("~^=")
-    folder = core / "packages" / "tool-scons"
-    marker = folder / ".piopm"
-    package = {
-        "type": "tool",
-        "name": "tool-scons",
-        "version": version,
-        "spec": {
-            "owner": "platformio",
-            "id": None,
-            "name": "tool-scons",
-            "requirements": None,
-            "uri": None,
-        },
-    }
-    text = json.dumps(package)
-    if marker.is_file() and marker.read_text() == text:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scons.py").write_text(_SCONS)
-    spec = find_spec("SCons")
-    assert spec is not None
-    assert spec.origin is not None
-    shutil.copytree(
-        Path(spec.origin).parent,
-        folder / "local/SCons",
-        ignore=lambda _, names: [name for name in names if "." in name and name[-3:] != ".py"],
-        dirs_exist_ok=True,
-    )
-    (folder / "package.json").write_text(
-        json.dumps({"name": "tool-scons", "version": version, "system": "*"})
-    )
-    (folder / ".piokeep").touch()
-    marker.write_text(text)
+    for name in environments:
+        command += ["-e", name]
+    stock = is_stock(environments[0])
+    # Stock platforms are large, and the user's; ours downloads nothing, and is this project's.
+    core = {} if stock else {"PLATFORMIO_CORE_DIR": str(folder.resolve() / ".pio" / "core")}
+    try:
+        run_tool(
+            [*command, *options],
+            folder,
+            BUILD_TIMEOUT_S,
+            {**_ENVIRONMENT, **core, **variables},
+        )
+    except ToolError as error:
+        if stock and any(line.startswith(_UNREACHABLE) for line in error.said):
+            names = " ".join(f"-e {name}" for name in environments)
+            raise ToolError(
+                f"PlatformIO's packages for {', '.join(environments)} are not installed, and its "
+                "registry cannot be reached",
+                f"with an internet connection: pio pkg install -d {folder} {names}",
+                "or build with the system's compiler: --toolchain system",
+                said=error.said,
+            ) from error
+        raise
