@@ -52,7 +52,8 @@ class SystemgccPlatform(PlatformBase):
     def configure_default_packages(self, options, targets):
         """Find SCons, which PlatformIO asks for next: the user's, or else the project's."""
         if find_scons(ToolPackageManager()) is None:
-            provide_scons(Path(self.own_packages))
+            if find_scons(ToolPackageManager(self.own_packages)) is None:
+                provide_scons(Path(self.own_packages))
             if find_scons(ToolPackageManager(self.own_packages)) is None:
                 fetch_scons()
             else:
@@ -107,10 +108,6 @@ def provide_scons(packages):
     folder = packages / SCONS
     names = {"owner": OWNER, "id": None, "name": SCONS, "requirements": None, "uri": None}
     package = {"type": "tool", "name": SCONS, "version": version, "spec": names}
-    text = json.dumps(package)
-    marker = folder / ".piopm"
-    if marker.is_file() and marker.read_text() == text:
-        return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "scons.py").write_text(START)
     shutil.copytree(
@@ -122,4 +119,4 @@ def provide_scons(packages):
     manifest = {"name": SCONS, "version": version, "system": "*"}
     (folder / "package.json").write_text(json.dumps(manifest))
     (folder / ".piokeep").touch()
-    marker.write_text(text)
+    (folder / ".piopm").write_text(json.dumps(package))
