@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import shutil
 import socket
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poetfw.boards import Board, Toolchain
-from poetfw.boards.environments import known_environments, read_environments
+from poetfw.boards.environments import known_environments
 from poetfw.devices.process import run_tool
 from poetfw.devices.uploaders import require_uploader
 from poetfw.errors import ToolError
@@ -134,7 +135,7 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     Raises:
         ToolError: PlatformIO or the compiler fails; the error holds what they said.
     """
-    stock = [name for name in environments if is_stock(name)]
+    stock = [name for name in environments if is_stock(folder, name)]
     system = [name for name in environments if name not in stock]
     for names in filter(None, (system, stock)):
         with temporary_folder() as temporary:  # a killed gcc leaves its files
@@ -166,9 +167,10 @@ def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
     )
 
 
-def is_stock(environment: str) -> bool:
-    """True for an environment of one of PlatformIO's own platforms, which brings its compiler."""
-    environments = read_environments()
+def is_stock(folder: Path, environment: str) -> bool:
+    """True for a project's environment of a platform of PlatformIO's, which brings a compiler."""
+    environments = configparser.RawConfigParser()
+    environments.read_string((folder / "platformio.ini").read_text())
     section = f"env:{environment}"
     while "platform" not in environments[section]:
         section = environments[section]["extends"]
@@ -185,7 +187,7 @@ def _run(
     """Have PlatformIO do something in environments that are all stock, or all not."""
     selected = [word for name in environments for word in ("-e", name)]
     command = [sys.executable, "-m", "platformio", *action, "-d", ".", *selected, *options]
-    stock = is_stock(environments[0])
+    stock = is_stock(folder, environments[0])
     # Stock platforms are large, and the user's; ours downloads nothing, and is this project's.
     own = {"PLATFORMIO_CORE_DIR": str(folder.resolve() / ".pio" / "core"), "PATH": _search_path()}
     try:

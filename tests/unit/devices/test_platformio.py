@@ -14,6 +14,7 @@ from poetfw.devices import build_environments, choose_environment, platformio
 from poetfw.devices.platformio import compiler_name, require_compiler
 from poetfw.devices.process import run_tool
 from poetfw.errors import ToolError
+from poetfw.resources import platformio_ini
 
 BOARD = load_board("nrf52840")
 COMPILER = "arm-none-eabi-gcc"
@@ -96,6 +97,7 @@ def test_stock_environments_have_the_users_packages_and_others_the_projects(
     pio: Pio, tmp_path: Path
 ) -> None:
     choose_environment(BOARD, "stock")
+    (tmp_path / "platformio.ini").write_bytes(platformio_ini().read_bytes())
     elfs = build_environments(tmp_path, ["nrf52840", "nrf52840-twin"])
     assert list(elfs) == ["nrf52840", "nrf52840-twin"]
     (_, twin, board), variables = pio.commands, pio.variables
