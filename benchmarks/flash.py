@@ -37,8 +37,10 @@ def parts(elf: Path) -> Counter[str]:
         check=True,
     ).stdout
     found = Counter({REST: elf_size(elf).flash_bytes})
+    seen = set()  # names of a default handler have one address
     for fields in (line.split(maxsplit=4) for line in listing.splitlines()):
-        if len(fields) >= 4 and fields[2] in "tTrRdDwWV":
+        if len(fields) >= 4 and fields[2] in "tTrRdDwWV" and fields[0] not in seen:
+            seen.add(fields[0])
             source = fields[4] if len(fields) == 5 else ""
             part = next((name for folder, name in PARTS if f"/{folder}" in source), ASSEMBLY)
             found[part] += int(fields[1], 16)

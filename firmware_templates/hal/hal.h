@@ -10,8 +10,12 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The application. Ends by poet_hal_exit. */
-_Noreturn void poet_run(void);
+__attribute__((noreturn)) void poet_run(void);
 
 /* What a tick is: "cycles", "instructions" or "ns". */
 extern const char poet_hal_tick_unit[];
@@ -83,6 +87,10 @@ struct poet_stack {
 struct poet_stack poet_hal_stack(void);
 
 /* Ends the program with an exit code; a board that cannot exit sleeps for ever. */
-_Noreturn void poet_hal_exit(int code);
+__attribute__((noreturn)) void poet_hal_exit(int code);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

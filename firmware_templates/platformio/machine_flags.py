@@ -1,7 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PlatformIO pre-script: the processor's flags, which stock platforms do not all pass."""
+"""PlatformIO pre-script: what the board's processor asks of compiler and linker.
+
+Stock platforms do not all pass the processor's flags. A program of a bare-metal board has no C++
+runtime: it does not unwind, and as it never ends, its static objects are never destroyed.
+"""
 
 Import("env")  # noqa: F821 (SCons puts it there)
 
-FLAGS = env.GetProjectConfig().get("toolchain", "machine_flags").split()  # noqa: F821
-env.Append(ASFLAGS=FLAGS, CCFLAGS=[*FLAGS, "-ffreestanding"], LINKFLAGS=[*FLAGS, "-nostdlib"])  # noqa: F821
+TOOLCHAIN = dict(env.GetProjectConfig().items("toolchain"))  # noqa: F821
+FLAGS = TOOLCHAIN["machine_flags"].split()
+BARE_METAL = TOOLCHAIN["hosted"] == "no"
+CXX_FLAGS = [
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fno-use-cxa-atexit",
+]
+
+env.Append(ASFLAGS=FLAGS, CCFLAGS=FLAGS, LINKFLAGS=FLAGS)  # noqa: F821
+if BARE_METAL:
+    env.Append(  # noqa: F821
+        CCFLAGS=["-ffreestanding"], CXXFLAGS=CXX_FLAGS, LINKFLAGS=["-nostdlib"], LIBS=["gcc"]
+    )

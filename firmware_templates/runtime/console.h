@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 void poet_print(const char *text);
 
 /* Unsigned decimal. */
@@ -18,5 +22,9 @@ void poet_print_signed(int32_t value);
 
 /* The CRC-32 of all that was printed since the last call. */
 uint32_t poet_print_crc(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -184,7 +184,7 @@ static int load(struct poetfw *net)
  * steps took together. */
 static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 {
-    struct poetfw_task task;
+    struct poetfw_task task = {0};
     struct said said = {0u, 0u, 0u};
     *at = "image";
     poet_feed();

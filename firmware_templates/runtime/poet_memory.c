@@ -37,6 +37,23 @@ void *memcpy(void *restrict target, const void *restrict source, size_t bytes)
     return target;
 }
 
+/* Each byte is read before it is written over: from the end that the others move away from. */
+void *memmove(void *target, const void *source, size_t bytes)
+{
+    uint8_t *to = target;
+    const uint8_t *from = source;
+    if ((uintptr_t)to < (uintptr_t)from) {
+        for (size_t i = 0u; i < bytes; i++) {
+            to[i] = from[i];
+        }
+    } else {
+        for (size_t i = bytes; i > 0u; i--) {
+            to[i - 1u] = from[i - 1u];
+        }
+    }
+    return target;
+}
+
 void *memset(void *target, int value, size_t bytes)
 {
     uint8_t *to = target;

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from poetfw.devices.platformio import _environment
 from system.commands import needs_twin, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]
@@ -102,7 +101,7 @@ def test_upload_makes_a_sketch_the_bootloader_and_spares_it(
     project = folder / build["out_dir"]
     environment = {
         **os.environ,
-        **_environment(project.resolve() / ".pio/core"),
+        "PLATFORMIO_CORE_DIR": str(project.resolve() / ".pio/core"),
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
     }

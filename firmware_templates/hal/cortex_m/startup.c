@@ -4,9 +4,9 @@
 
 #include "console.h"
 #include "hal.h"
-#include "poet.h"
 #include "registers.h"
 
+#define VTOR REGISTER(0xe000ed08u)
 #define CPACR REGISTER(0xe000ed88u)
 #define CPACR_FPU (0xfu << 20)
 #define CFSR REGISTER(0xe000ed28u)
@@ -24,45 +24,35 @@ extern uint32_t poet_data_upper[];
 extern uint32_t poet_bss_lower[];
 extern uint32_t poet_bss_upper[];
 
+extern void (*const poet_constructors_lower[])(void);
+extern void (*const poet_constructors_upper[])(void);
+
 void poet_reset(void);
 void poet_fault_entry(void);
 void poet_fault(const uint32_t *frame);
 
-/* A family that uses the SysTick timer defines this. */
-void poet_systick(void);
-__attribute__((weak, alias("poet_fault_entry"))) void poet_systick(void);
+/* Handlers that nobody defines are a fault: those of the core, under the names of CMSIS, and the family's. */
+#define POET_INTERRUPT(name) __attribute__((weak, alias("poet_fault_entry"))) void name(void);
+#define POET_NO_INTERRUPT
+#include "exceptions.h"
+#include "interrupts.h"
+#undef POET_INTERRUPT
+#undef POET_NO_INTERRUPT
 
-struct vectors {
-    uint8_t *initial_stack;
-    void (*handlers[15])(void);
-};
-
-/* The processor's own exceptions. The linker script puts behind them what a family has in .vectors.interrupts,
- * the vectors of its peripherals' interrupts. */
-__attribute__((section(".vectors"), used)) static const struct vectors VECTORS = {
-    .initial_stack = poet_stack_upper,
-    .handlers =
-        {
-            poet_reset,
-            poet_fault_entry, /* NMI */
-            poet_fault_entry, /* HardFault; the next three escalate to it while not enabled */
-            poet_fault_entry, /* MemManage */
-            poet_fault_entry, /* BusFault */
-            poet_fault_entry, /* UsageFault */
-            0,
-            0,
-            0,
-            0,
-            poet_fault_entry, /* SVCall */
-            poet_fault_entry, /* DebugMonitor */
-            0,
-            poet_fault_entry, /* PendSV */
-            poet_systick,
-        },
+/* The first is no handler but where the stack begins. */
+#define POET_INTERRUPT(name) name,
+#define POET_NO_INTERRUPT 0,
+__attribute__((section(".vectors"), used)) static void (*const VECTORS[])(void) = {
+    (void (*)(void))poet_stack_upper,
+    poet_reset,
+#include "exceptions.h"
+#include "interrupts.h"
 };
 
 void poet_reset(void)
 {
+    /* A bootloader may have left its own, or an alias of its memory at 0. Cores without VTOR ignore the write. */
+    VTOR = (uint32_t)VECTORS;
 #ifdef __ARM_FP
     CPACR |= CPACR_FPU;
     __asm__ volatile("dsb\n\tisb" ::: "memory");
@@ -73,6 +63,9 @@ void poet_reset(void)
     }
     for (uint32_t *word = poet_bss_lower; word < poet_bss_upper; word++) {
         *word = 0u;
+    }
+    for (void (*const *construct)(void) = poet_constructors_lower; construct < poet_constructors_upper; construct++) {
+        (*construct)();
     }
     poet_run();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SysTick as a clock of the core's cycles (ARMv6-M Architecture Reference Manual, B3.3). It counts down in 24
- * bits, and interrupts when it gets to 0, from where it begins anew: a family defines poet_systick to call
+ * bits, and interrupts when it gets to 0, from where it begins anew: a family defines SysTick_Handler to call
  * poet_systick_wrapped. */
 #ifndef POET_SYSTICK_H
 #define POET_SYSTICK_H

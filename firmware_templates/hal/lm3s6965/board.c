@@ -86,7 +86,7 @@ uint64_t poet_hal_ticks(void)
     return poet_systick_cycles(&clock) * INSTRUCTIONS_PER_CYCLE;
 }
 
-void poet_systick(void)
+void SysTick_Handler(void)
 {
     poet_systick_wrapped(&clock);
 }

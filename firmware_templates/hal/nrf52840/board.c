@@ -100,7 +100,7 @@ static struct {
     uint32_t next;
 } received;
 
-void poet_systick(void);
+void SysTick_Handler(void);
 
 /* UICR's own protection stays in force: access is open only where both let it be. */
 static void allow_debugging(void)
@@ -285,7 +285,7 @@ uint64_t poet_hal_ticks(void)
     return elapsed;
 }
 
-void poet_systick(void)
+void SysTick_Handler(void)
 {
     (void)poet_hal_ticks();
 }

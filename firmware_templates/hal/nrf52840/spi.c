@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPIM0 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25), whose interrupt has a low number: vectors up to
- * that one take flash. Not SPIM3: its erratum 198 corrupts transmitted data when the processor uses the same RAM. */
+/* SPIM0 with EasyDMA (nRF52840 Product Specification 1.7, section 6.25). Not SPIM3: its erratum 198 corrupts transmitted
+ * data when the processor uses the same RAM. */
 #include "for_size.h"
 
 #include "spi.h"
@@ -8,11 +8,13 @@
 #include "gpio.h"
 #include "hal_pins.h"
 #include "nvic.h"
+#include "wait.h"
 
 #include <stddef.h>
 
 #define SPIM_TASKS_START 0x40003010u
 #define SPIM_TASKS_STOP 0x40003014u
+#define SPIM_EVENTS_STOPPED 0x40003104u
 #define SPIM_EVENTS_END 0x40003118u
 #define SPIM_INTENSET 0x40003304u
 #define SPIM_INTENSET_END (1u << 6)
@@ -36,17 +38,26 @@
 #define SPIM_INTERRUPT 3u
 #define STRAYS_MAXIMUM 1000u
 
-void poet_spi_interrupt(void);
+void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void);
 
 static int under_way;
 static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
+
+int poet_hal_spi_ok(void)
+{
+    return poet_read(SPIM_ENABLE) == SPIM_ENABLE_ENABLED;
+}
 
 /* Neither does DMA write to RAM afterwards, nor does an interrupt come. */
 static void switch_off(void)
 {
     poet_interrupt_disable(SPIM_INTERRUPT);
     under_way = 0;
-    poet_write(SPIM_TASKS_STOP, 1u);
+    if (poet_hal_spi_ok()) {
+        poet_write(SPIM_EVENTS_STOPPED, 0u);
+        poet_write(SPIM_TASKS_STOP, 1u);
+        (void)poet_wait(SPIM_EVENTS_STOPPED, POET_POLLS);
+    }
     poet_write(SPIM_ENABLE, SPIM_ENABLE_DISABLED);
 }
 
@@ -85,11 +96,6 @@ void poet_hal_spi_select(int selected)
     poet_gpio_write(POET_PIN_SD_SELECT, !selected);
 }
 
-int poet_hal_spi_ok(void)
-{
-    return poet_read(SPIM_ENABLE) == SPIM_ENABLE_ENABLED;
-}
-
 int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
     if (!poet_hal_spi_ok()) {
@@ -107,7 +113,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 }
 
 /* The event is what calls this, until it is cleared and that has reached the peripheral: hence the read. */
-void poet_spi_interrupt(void)
+void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void)
 {
     const int ended = poet_read(SPIM_EVENTS_END) != 0u;
     poet_write(SPIM_EVENTS_END, 0u);
@@ -120,5 +126,3 @@ void poet_spi_interrupt(void)
         switch_off();
     }
 }
-
-POET_VECTORS static poet_vector VECTORS[SPIM_INTERRUPT + 1u] = {[SPIM_INTERRUPT] = poet_spi_interrupt};

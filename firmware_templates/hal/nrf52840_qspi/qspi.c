@@ -45,7 +45,7 @@
 #define QSPI_INTERRUPT 41u
 #define STRAYS_MAXIMUM 1000u
 
-void poet_qspi_interrupt(void);
+void QSPI_IRQHandler(void);
 
 static volatile int under_way;
 static uint32_t strays; /* interrupts that nothing caused, since something began */
@@ -150,7 +150,7 @@ uint32_t poet_qspi_answer(void)
 }
 
 /* The event is what calls this, until it is cleared and that has reached the peripheral: hence the second read. */
-void poet_qspi_interrupt(void)
+void QSPI_IRQHandler(void)
 {
     const int ended = poet_read(QSPI_EVENTS_READY) != 0u;
     poet_write(QSPI_EVENTS_READY, 0u);
@@ -168,10 +168,8 @@ int poet_qspi_poll(void)
 {
     const uint32_t primask = poet_interrupts_off();
     if (poet_read(QSPI_EVENTS_READY) != 0u) {
-        poet_qspi_interrupt();
+        QSPI_IRQHandler();
     }
     poet_interrupts_restore(primask);
     return poet_read(QSPI_ENABLE) == QSPI_ENABLE_ENABLED;
 }
-
-POET_VECTORS static poet_vector VECTORS[QSPI_INTERRUPT + 1u] = {[QSPI_INTERRUPT] = poet_qspi_interrupt};

@@ -96,9 +96,9 @@ uint64_t poet_hal_ticks(void)
     return poet_systick_cycles(&clock);
 }
 
-void poet_systick(void);
+void SysTick_Handler(void);
 
-void poet_systick(void)
+void SysTick_Handler(void)
 {
     poet_systick_wrapped(&clock);
 }

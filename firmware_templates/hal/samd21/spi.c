@@ -22,7 +22,7 @@
  * overflow. */
 enum channel { RECEIVER, SENDER, CHANNELS };
 
-void poet_spi_interrupt(void);
+void DMAC_Handler(void);
 
 static struct poet_dmac_descriptor descriptors[CHANNELS];
 static struct poet_dmac_descriptor under_way[CHANNELS]; /* the controller's own notes */
@@ -105,7 +105,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     return 0;
 }
 
-void poet_spi_interrupt(void)
+void DMAC_Handler(void)
 {
     const uint32_t flags = poet_dmac_take_flags(RECEIVER) | (poet_dmac_take_flags(SENDER) & POET_DMAC_ERROR);
     if (is_under_way && flags != 0u) {
@@ -118,5 +118,3 @@ void poet_spi_interrupt(void)
         switch_off();
     }
 }
-
-POET_VECTORS static poet_vector VECTORS[POET_DMAC_INTERRUPT + 1u] = {[POET_DMAC_INTERRUPT] = poet_spi_interrupt};

@@ -35,14 +35,14 @@ class Sources:
             ToolError: the board's compiler is missing.
         """
         toolchain = board.toolchain
-        require_compiler(toolchain)
+        compiler = require_compiler(toolchain)
         with temporary_folder() as folder:
             for path, content in project.files.items():
                 if path.endswith((".c", ".h")):
                     (folder / path).parent.mkdir(parents=True, exist_ok=True)
                     (folder / path).write_bytes(content)
             includes = [f"-I{p}" for p in sorted({str(Path(p).parent) for p in project.files})]
-            yield Sources(folder, (toolchain.compiler, *toolchain.machine_flags, *includes))
+            yield Sources(folder, (compiler, *toolchain.machine_flags, *includes))
 
     def compiled_size(self, path: str, *flags: str) -> ElfSize:
         """What the object of one source occupies.

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
+import configparser
 import os
 import shutil
 import socket
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from poetfw.boards import Board, Toolchain
@@ -17,42 +16,52 @@ from poetfw.boards.environments import known_environments
 from poetfw.devices.process import run_tool
 from poetfw.devices.uploaders import require_uploader
 from poetfw.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags, select_environments
 from poetfw.temporary import temporary_folder
 
 BUILD_TIMEOUT_S = 600.0
 _VERSION_TIMEOUT_S = 20.0
 
-_SCONS = """\
-import os
-import sys
-
-try:
-    import SCons.Script
-except ModuleNotFoundError:
-    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "local"))
-    import SCons.Script
-
-if __name__ == "__main__":
-    SCons.Script.main()
-"""
-
 _REGISTRY = "api.registry.platformio.org"
 _REGISTRY_TIMEOUT_S = 3.0
+_UNREACHABLE = ("HTTPClientError", "InternetConnectionError")
+_BUILD = "run", "--disable-auto-clean"
+_VARIABLES = {
+    "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
+    "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",
+    "PLATFORMIO_NO_ANSI": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 
 
-def require_compiler(toolchain: Toolchain) -> None:
-    """Check that a compiler is installed.
+def find_compiler(toolchain: Toolchain) -> str | None:
+    """Path of a compiler: on PATH, or among the packages of the user's PlatformIO."""
+    return shutil.which(toolchain.compiler, path=_search_path())
+
+
+def require_compiler(toolchain: Toolchain) -> str:
+    """Path of a compiler.
 
     Raises:
-        ToolError: it is not; the message holds the line that installs it.
+        ToolError: it is not installed; the message holds the line that installs it.
     """
-    if shutil.which(toolchain.compiler) is None:
+    compiler = find_compiler(toolchain)
+    if compiler is None:
         raise ToolError(
             f"the compiler {toolchain.compiler} is not installed",
             f"on Debian or Ubuntu: sudo apt-get install {toolchain.packages}",
-            "or do without it: --ram SIZE, with --toolchain stock or --generate-only",
+            *(["or have PlatformIO bring one: --toolchain stock"] * (not toolchain.hosted)),
+            "or do without it: --ram SIZE --generate-only",
         )
+    return compiler
+
+
+def _search_path() -> str:
+    """PATH, and behind it the compilers of stock platforms that PlatformIO installed before."""
+    core = os.environ.get("PLATFORMIO_CORE_DIR") or Path.home() / ".platformio"
+    packages = Path(os.environ.get("PLATFORMIO_PACKAGES_DIR") or Path(core, "packages"))
+    stock = sorted(map(str, packages.glob("toolchain-*/bin")))
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), *stock])
 
 
 def choose_environment(board: Board, toolchain: str = "auto") -> str:
@@ -62,22 +71,39 @@ def choose_environment(board: Board, toolchain: str = "auto") -> str:
         board: the board.
         toolchain: "system" for the compiler installed on this computer, "stock" for the board's
             stock PlatformIO platform, which brings its own, "auto" for the first of the two that
-            is there.
+            is there. A stock platform that is chosen is installed.
 
     Raises:
         ToolError: the compiler is not installed, and the stock platform cannot be had either.
     """
     system = board.platformio_env + SYSTEM_SUFFIX
-    compiler = board.toolchain.compiler
     if system not in known_environments():
         require_compiler(board.toolchain)
         return board.platformio_env
+    on_path = shutil.which(board.toolchain.compiler) is not None
+    found = find_compiler(board.toolchain) is not None
     if toolchain == "stock" or (
-        toolchain == "auto" and shutil.which(compiler) is None and _registry_answers()
+        toolchain == "auto" and not on_path and (found or _registry_answers())
     ):
+        if not found:
+            _install(board)
         return board.platformio_env
     require_compiler(board.toolchain)
     return system
+
+
+def _install(board: Board) -> None:
+    """Have PlatformIO install the stock platform of a board, with its compiler."""
+    names = (board.platformio_env,)
+    ini = select_environments(names, names, board.toolchain, board.console_baud)
+    with temporary_folder() as folder:
+        (folder / "platformio.ini").write_bytes(ini)
+        _run(folder, names, ("pkg", "install"))
+    if find_compiler(board.toolchain) is None:
+        raise ToolError(
+            f"PlatformIO's platform for {board.name} brings no {board.toolchain.compiler}",
+            f"on Debian or Ubuntu: sudo apt-get install {board.toolchain.packages}",
+        )
 
 
 def _registry_answers() -> bool:
@@ -95,8 +121,7 @@ def compiler_name(toolchain: Toolchain) -> str:
     Raises:
         ToolError: it is not installed, or fails.
     """
-    require_compiler(toolchain)
-    said = run_tool([toolchain.compiler, "--version"], Path(), _VERSION_TIMEOUT_S)
+    said = run_tool([require_compiler(toolchain), "--version"], Path(), _VERSION_TIMEOUT_S)
     return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *code_flags()])
 
 
@@ -104,21 +129,18 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     """Build environments of a project; returns the ELF of each.
 
     Args:
-        folder: the project; PlatformIO's packages and objects stay inside it.
+        folder: the project; objects stay inside it, as do packages of the system's compilers.
         environments: names from its platformio.ini.
 
     Raises:
         ToolError: PlatformIO or the compiler fails; the error holds what they said.
     """
-    core = folder.resolve() / ".pio" / "core"
-    _provide_scons(core)
-    command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]
-    for name in environments:
-        command += ["-e", name]
-    command += ["-j", str(os.cpu_count() or 1)]
-    with temporary_folder() as temporary:  # a killed gcc leaves its files
-        environment = {**_environment(core), "TMPDIR": str(temporary)}
-        run_tool(command, folder, BUILD_TIMEOUT_S, environment)
+    stock = [name for name in environments if is_stock(folder, name)]
+    system = [name for name in environments if name not in stock]
+    for names in filter(None, (system, stock)):
+        with temporary_folder() as temporary:  # a killed gcc leaves its files
+            jobs = "-j", str(os.cpu_count() or 1)
+            _run(folder, names, _BUILD, *jobs, TMPDIR=str(temporary))
     elfs = {name: folder / ".pio" / "build" / name / "firmware.elf" for name in environments}
     for name, elf in elfs.items():
         if not elf.is_file():
@@ -139,65 +161,46 @@ def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
             they said.
     """
     require_uploader(folder / "platformio.ini", environment)
-    core = folder.resolve() / ".pio" / "core"
-    _provide_scons(core)
-    command = [sys.executable, "-m", "platformio", "run", "--disable-auto-clean", "-d", "."]
-    command += ["-e", environment, "-t", "upload"]
-    if port is not None:
-        command.append(f"--upload-port={port}")
-    run_tool(command, folder, BUILD_TIMEOUT_S, _environment(core))
-
-
-def _environment(core: Path) -> dict[str, str]:
-    return {
-        "PLATFORMIO_CORE_DIR": str(core),
-        "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
-        "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",
-        "PLATFORMIO_NO_ANSI": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-def _provide_scons(core: Path) -> None:
-    """Give PlatformIO the SCons that pip installed, so that it need not ask its registry for one.
-
-    A copy goes along for a PlatformIO whose Python has none: where poetfw is not installed.
-    PlatformIO accepts a package folder whose `.piopm` names it, its owner and a version that
-    satisfies its own requirement.
-    """
-    from platformio.dependencies import get_core_dependencies
-
-    version = get_core_dependencies()["tool-scons"].lstrip("~^=")
-    folder = core / "packages" / "tool-scons"
-    marker = folder / ".piopm"
-    package = {
-        "type": "tool",
-        "name": "tool-scons",
-        "version": version,
-        "spec": {
-            "owner": "platformio",
-            "id": None,
-            "name": "tool-scons",
-            "requirements": None,
-            "uri": None,
-        },
-    }
-    text = json.dumps(package)
-    if marker.is_file() and marker.read_text() == text:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scons.py").write_text(_SCONS)
-    spec = find_spec("SCons")
-    assert spec is not None
-    assert spec.origin is not None
-    shutil.copytree(
-        Path(spec.origin).parent,
-        folder / "local/SCons",
-        ignore=lambda _, names: [name for name in names if "." in name and name[-3:] != ".py"],
-        dirs_exist_ok=True,
+    target = "-t", "upload"
+    _run(
+        folder, [environment], _BUILD, *target, *([] if port is None else [f"--upload-port={port}"])
     )
-    (folder / "package.json").write_text(
-        json.dumps({"name": "tool-scons", "version": version, "system": "*"})
-    )
-    (folder / ".piokeep").touch()
-    marker.write_text(text)
+
+
+def is_stock(folder: Path, environment: str) -> bool:
+    """True for a project's environment of a platform of PlatformIO's, which brings a compiler."""
+    environments = configparser.RawConfigParser()
+    environments.read_string((folder / "platformio.ini").read_text())
+    section = f"env:{environment}"
+    while "platform" not in environments[section]:
+        section = environments[section]["extends"]
+    return not environments[section]["platform"].startswith("symlink://")
+
+
+def _run(
+    folder: Path,
+    environments: Sequence[str],
+    action: tuple[str, ...],
+    *options: str,
+    **variables: str,
+) -> None:
+    """Have PlatformIO do something in environments that are all stock, or all not."""
+    selected = [word for name in environments for word in ("-e", name)]
+    command = [sys.executable, "-m", "platformio", *action, "-d", ".", *selected, *options]
+    stock = is_stock(folder, environments[0])
+    # Stock platforms are large, and the user's; ours downloads nothing, and is this project's.
+    own = {"PLATFORMIO_CORE_DIR": str(folder.resolve() / ".pio" / "core"), "PATH": _search_path()}
+    try:
+        variables = {**_VARIABLES, **({} if stock else own), **variables}
+        run_tool(command, folder, BUILD_TIMEOUT_S, variables)
+    except ToolError as error:
+        if stock and any(line.startswith(_UNREACHABLE) for line in error.said):
+            raise ToolError(
+                f"PlatformIO's packages for {', '.join(environments)} are not installed, and its "
+                "registry cannot be reached",
+                f"with an internet connection: pio pkg install {' '.join(selected)}, in the "
+                "project's folder",
+                "or build with the compiler installed on this computer: --toolchain system",
+                said=error.said,
+            ) from None
+        raise

@@ -62,6 +62,7 @@ def select_environments(
         *(line for line in texts["toolchain"] if line.startswith(";")),
         "[toolchain]",
         f"prefix = {toolchain.prefix}".rstrip(),
+        f"packages = {toolchain.packages}",
         f"machine_flags = {' '.join(toolchain.machine_flags)}".rstrip(),
         f"hosted = {'yes' if toolchain.hosted else 'no'}",
     ]

@@ -51,5 +51,5 @@ def test_a_board_is_built_by_its_stock_platform_and_by_the_systems_compiler(name
         assert setting(environment, key) == setting(system, key)
     folder = firmware_templates_dir() / "platformio/systemgcc"
     for offline in (system, *of_the_machines(load_board(name))):
-        assert setting(offline, "platform") == "symlink://./platforms/systemgcc"
+        assert setting(offline, "platform") == "symlink://${PROJECT_DIR}/platforms/systemgcc"
         assert (folder / "boards" / f"{setting(offline, 'board')}.json").is_file()

@@ -70,7 +70,7 @@ class Processor:
         warns_at: in which it warns of that.
     """
 
-    handler: ClassVar[str] = "poet_spi_interrupt"
+    handler: ClassVar[str]
     names: ClassVar[Mapping[int, str]] = {
         0xE000E010: "SYST.CSR",
         0xE000E014: "SYST.RVR",
@@ -116,8 +116,9 @@ class Processor:
         self.warns_at: int | None = None
         self._names = {**names, **self.names}
         self._library: ctypes.CDLL | None = None
-        self._interrupt: tuple[int, Callable[[], bool]] = 0, lambda: False
-        self._enabled = self._handling = False
+        self._lines: dict[int, Callable[[], bool]] = {}
+        self._enabled: int | None = None
+        self._handling = False
         self._polls_left = 0
         self._happen: Callable[[], None] = lambda: None
         self._exchanged_bytes = 0
@@ -228,10 +229,10 @@ class Processor:
         self.reset = True
 
     def _enable(self, word: int, on: bool, value: int) -> None:
-        interrupt, _ = self._interrupt
-        if 32 * word + value.bit_length() - 1 != interrupt or value.bit_count() != 1:
+        interrupt = 32 * word + value.bit_length() - 1
+        if interrupt not in self._lines or value.bit_count() != 1:
             raise MachineError("no interrupt that there is")
-        self._enabled = on
+        self._enabled = interrupt if on else None
 
     # What the chip does ------------------------------------------------------------------------
 
@@ -240,13 +241,13 @@ class Processor:
         if self._handling:
             return
         self.reads_in_thread += 1
-        _, line = self._interrupt
         for _ in range(_LONGEST_STORM):
             if self._polls_left > 0:
                 self._polls_left -= 1
                 if self._polls_left == 0:
                     self._happen()
-            if not (self._enabled and (line() or self.storm) and self._library is not None):
+            line = self._lines[self._enabled] if self._enabled is not None else None
+            if line is None or self._library is None or not (line() or self.storm):
                 return
             self._handling = True
             self._library[self.handler]()
@@ -254,8 +255,8 @@ class Processor:
         raise MachineError("interrupts for ever")
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
-        """Connect the one interrupt that there is."""
-        self._interrupt = interrupt, line
+        """Connect an interrupt; the drivers enable one, whose handler is `handler`."""
+        self._lines[interrupt] = line
 
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
         """Let an exchange on SPI end."""

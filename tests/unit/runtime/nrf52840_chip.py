@@ -18,6 +18,8 @@ BURST = 20  # no divisor of the receiver's ring: it ends in the middle of one
 class Chip(Processor):
     """A chip after a reset, on a DK with a card on its SPI pins."""
 
+    handler = "SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler"
+
     def __init__(
         self,
         *,

@@ -23,7 +23,7 @@ def blank_flash() -> Flash:
 class Chip(Processor):
     """A chip after a reset; its flash keeps what it had."""
 
-    handler = "poet_qspi_interrupt"
+    handler = "QSPI_IRQHandler"
 
     def __init__(self, flash: Flash | None = None, held_up: Container[str] = ()) -> None:
         self.flash = flash or blank_flash()

@@ -16,6 +16,8 @@ NAMES = {address: name for name, (address, _) in REGISTERS.items()}
 class Chip(Processor):
     """A chip after a reset, with a card on its SPI pins."""
 
+    handler = "DMAC_Handler"
+
     def __init__(
         self,
         *,

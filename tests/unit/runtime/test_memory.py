@@ -16,7 +16,7 @@ GUARD = 16
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    names = ("memcpy", "memset", "memcmp")
+    names = ("memcpy", "memmove", "memset", "memcmp")
     library = compile_c(
         tmp_path_factory.mktemp("memory") / "memory.so",
         [TEMPLATES / "runtime/poet_memory.c"],
@@ -41,6 +41,17 @@ def test_a_copy_reaches_what_it_shall_and_no_more(
     target = buffer(b"\x3c" * (GUARD + at + len(data) + GUARD))
     memory.poet_memcpy(ctypes.byref(target, GUARD + at), ctypes.byref(source, source_at), len(data))
     assert target.raw == b"\x3c" * (GUARD + at) + data + b"\x3c" * GUARD
+
+
+@given(st.binary(min_size=12, max_size=40), st.integers(0, 6), st.integers(0, 6))
+def test_a_move_within_a_buffer_keeps_what_it_moves(
+    memory: ctypes.CDLL, data: bytes, at: int, source_at: int
+) -> None:
+    place = buffer(data)
+    count = len(data) - 6
+    memory.poet_memmove(ctypes.byref(place, at), ctypes.byref(place, source_at), count)
+    moved = data[source_at : source_at + count]
+    assert place.raw == data[:at] + moved + data[at + count :]
 
 
 @given(st.integers(0, 40), st.integers(-128, 255), st.integers(0, 4))

@@ -32,6 +32,7 @@ from poetfw.devices.emulators.unicorn.nrf52840 import (
     RESET_PINS,
     RXDRDY,
     SELECT_PIN,
+    SPI_STOPPED,
     TEXT_SENT,
 )
 from poetfw.devices.link.frames import Answer, decode_answer, encode_command
@@ -342,13 +343,35 @@ def test_an_interrupt_that_is_lost_costs_nothing_but_time(
     assert len(chip.values("SPIM.ENABLE")) > 2
 
 
+def test_a_bus_is_switched_off_once_it_has_stopped(impatient: Path) -> None:
+    """Until then its DMA may write to RAM; a bus that does not stop is given up in the end."""
+    stops = [(SPI_STOPPED, 0), ("SPIM.TASKS_STOP", 1), ("SPIM.ENABLE", 0)]
+    board = Board(impatient, Chip(lost=[1]))
+    board.start_bus()
+    assert board.chip.values("SPIM.TASKS_STOP") == []  # there is nothing to stop
+    byte = ctypes.create_string_buffer(1)
+    assert board.call("poet_hal_spi_begin", None, byte, 1) == 0
+    before = len(board.chip.writes)
+    board.call("poet_hal_spi_init")
+    written = [item for item in board.chip.writes[before:] if item[0].startswith("SPIM")]
+    assert written[:3] == stops
+    assert board.chip.pending[SPI_STOPPED] == 0
+
+    board = Board(impatient, Chip(lost=[1], polls={SPI_STOPPED: OUT_OF_REACH}))
+    board.start_bus()
+    assert board.call("poet_hal_spi_begin", None, byte, 1) == 0
+    board.library.poet_hal_spi_init()
+    assert OUT_OF_REACH - board.chip.pending[SPI_STOPPED] == POLLS + 1
+    assert board.chip.misuse[0] == "the SPIM is switched off while its DMA runs"
+
+
 def test_the_slowest_exchange_is_waited_for(impatient: Path) -> None:
     board = Board(impatient, Chip(polls_per_byte=POLLS_PER_BYTE - 1, other_polls=0))
     assert board.call("poet_sd_open") == 0
     board = Board(impatient, Chip(polls={"SPI": OUT_OF_REACH}))
     assert board.call("poet_sd_open") == BUS
-    attempts, wake_bytes = 3, 10
-    assert board.chip.reads_in_thread <= attempts * (wake_bytes * POLLS_PER_BYTE + 10)
+    attempts, wake_bytes, others = 3, 10, 20 + board.chip.registers.other_polls
+    assert board.chip.reads_in_thread <= attempts * (wake_bytes * POLLS_PER_BYTE + others)
 
 
 def test_a_byte_gets_twice_its_time() -> None:

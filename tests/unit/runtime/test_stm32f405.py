@@ -283,7 +283,7 @@ def test_ticks_are_cycles_and_wrap_unseen(library: Path) -> None:
     for cycles, handled in ((5, 0), (1 << 24, 0), (1 << 24, 1), (3 << 24 | 7, 3)):
         board.chip.cycles = cycles
         while board.chip.handled < handled:
-            board.library.poet_systick()
+            board.library.SysTick_Handler()
             board.chip.handled += 1
         assert ticks() == cycles
     assert board.chip.misuse == []

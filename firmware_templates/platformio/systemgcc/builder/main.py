@@ -4,6 +4,8 @@
 The section `toolchain` of platformio.ini says which compiler, and what the processor asks of it.
 """
 
+import os
+
 from platformio.device.list.util import list_serial_ports
 from SCons.Script import AlwaysBuild, Builder, Default, DefaultEnvironment
 
@@ -11,17 +13,16 @@ env = DefaultEnvironment()
 board = env.BoardConfig()
 toolchain = dict(env.GetProjectConfig().items("toolchain"))
 prefix = toolchain["prefix"]
-machine_flags = toolchain["machine_flags"].split()
 bare_metal = toolchain["hosted"] == "no"
 
 env.Replace(
-    AR=f"{prefix}ar",
+    AR=f"{prefix}gcc-ar",  # which reads objects of -flto
     AS=f"{prefix}gcc",
     CC=f"{prefix}gcc",
     CXX=f"{prefix}g++",
     LINK=f"{prefix}gcc",
     OBJCOPY=f"{prefix}objcopy",
-    RANLIB=f"{prefix}ranlib",
+    RANLIB=f"{prefix}gcc-ranlib",
     SIZETOOL=f"{prefix}size",
     ARFLAGS=["rc"],
     PROGNAME="firmware",
@@ -31,13 +32,9 @@ env.Replace(
     SIZECHECKCMD="$SIZETOOL -A -d $SOURCES",
     SIZEPRINTCMD="$SIZETOOL -B -d $SOURCES",
 )
-env.Append(
-    ASFLAGS=[*machine_flags, "-x", "assembler-with-cpp"],
-    CCFLAGS=machine_flags,
-    LINKFLAGS=machine_flags,
-)
-if bare_metal:
-    env.Append(CCFLAGS=["-ffreestanding"], LINKFLAGS=["-nostdlib"], LIBS=["gcc"])
+env.Append(ASFLAGS=["-x", "assembler-with-cpp"])
+platforms = os.path.dirname(env.PioPlatform().get_dir())
+env.SConscript(os.path.join(platforms, "machine_flags.py"), exports={"env": env})
 
 
 def converter(output_format, suffix):

@@ -35,6 +35,7 @@ _WFE = b"\x20\xbf"
 _SYST_CSR, _SYST_RVR, _SYST_CVR = 0xE000E010, 0xE000E014, 0xE000E018
 _SYST_OFF, _SYST_ON_WITH_INTERRUPT = 0, 7
 _ICSR, _ICSR_PENDSTSET = 0xE000ED04, 1 << 26
+_VTOR, _VTOR_ALIGNMENT = 0xE000ED08, 1 << 7
 _AIRCR, _AIRCR_SYSRESETREQ = 0xE000ED0C, 0x05FA0004
 _SCR, _SCR_SEVONPEND = 0xE000ED10, 1 << 4
 _CPACR, _CPACR_FPU = 0xE000ED88, 0xF << 20
@@ -149,6 +150,7 @@ class Core:
         self._add_registers()
         if model is Model.CORTEX_M4F:
             self._add_registers_of_m4()
+        self._flash = flash
         self._vectors = flash.content[vectors - flash.address :]
         stack, self._pc = struct.unpack_from("<2I", self._vectors)
         if (stack - 4, 4) not in ram or (self._pc & ~1, 2) not in flash:
@@ -394,6 +396,7 @@ class Core:
         self._bus.readable[_ICSR] = lambda: (
             _ICSR_PENDSTSET * self._systick_pending | self._uc.reg_read(arm.UC_ARM_REG_IPSR)
         )
+        self._bus.writable[_VTOR] = self._move_vectors
         self._bus.writable[_AIRCR] = self._reset
         self._system_control = self._bus.keep(_SCR, Register((_SCR_SEVONPEND,)))
         self._bus.writable[_NVIC_ICPR] = self._clear_pending
@@ -424,6 +427,11 @@ class Core:
             raise MachineError(f"0x{value:08x} is not modelled in SysTick's CSR")
         on = value == _SYST_ON_WITH_INTERRUPT
         self._wraps_at = self._cycles + self._reload.value + 1 if on else None
+
+    def _move_vectors(self, address: int) -> None:
+        if address % _VTOR_ALIGNMENT or (address, _VECTOR_BYTES) not in self._flash:
+            raise MachineError(f"no vectors can be at 0x{address:08x}")
+        self._vectors = self._flash.content[address - self._flash.address :]
 
     def _switch_interrupts(self, word: int, on: bool) -> Callable[[int], None]:
         def write(value: int) -> None:

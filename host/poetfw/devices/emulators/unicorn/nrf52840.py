@@ -47,8 +47,12 @@ _BUILD_CODE_F = 5
 CRYSTAL_STARTED, FLASH_READY = "CLOCK.EVENTS_HFCLKSTARTED", "NVMC.READY"
 TEXT_SENT, TEXT_STOPPED = "UARTE.EVENTS_ENDTX", "UARTE.EVENTS_TXSTOPPED"
 _RECEIVED, _EXCHANGED = "UARTE.EVENTS_RXDRDY", "SPIM.EVENTS_END"
-_AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED)
+SPI_STOPPED = "SPIM.EVENTS_STOPPED"
+_AWAITED = (CRYSTAL_STARTED, TEXT_SENT, TEXT_STOPPED, SPI_STOPPED)
 _FEED = "WDT.RR[0]"
+_TIMER_ENDS = "TIMER2.EVENTS_COMPARE[0]"
+_TIMER_INTERRUPT, _TIMER_INTERRUPT_ON_COMPARE, _TIMER_HZ = 10, 1 << 16, 16_000_000
+_CORE_CYCLES_PER_TIMER_CYCLE = CORE_HZ // _TIMER_HZ
 RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
 _KEPT = (*RESET_PINS, "POWER.RESETREAS")
 _RESET_REASONS = {Ending.PIN: 1 << 0, Ending.WATCHDOG: 1 << 1, Ending.SOFTWARE: 1 << 2}
@@ -86,11 +90,20 @@ ADDRESSES = {
     "WDT.CRV": 0x40010504,
     "WDT.CONFIG": 0x4001050C,
     _FEED: 0x40010600,
+    "TIMER2.TASKS_START": 0x4000A000,
+    "TIMER2.TASKS_STOP": 0x4000A004,
+    _TIMER_ENDS: 0x4000A140,
+    "TIMER2.SHORTS": 0x4000A200,
+    "TIMER2.INTENSET": 0x4000A304,
+    "TIMER2.BITMODE": 0x4000A508,
+    "TIMER2.PRESCALER": 0x4000A510,
+    "TIMER2.CC[0]": 0x4000A540,
     FLASH_READY: 0x4001E400,
     "NVMC.CONFIG": 0x4001E504,
     "NVMC.ICACHECNF": 0x4001E540,
     "SPIM.TASKS_START": 0x40003010,
     "SPIM.TASKS_STOP": 0x40003014,
+    SPI_STOPPED: 0x40003104,
     _EXCHANGED: 0x40003118,
     "SPIM.INTENSET": 0x40003304,
     "SPIM.ENABLE": 0x40003500,
@@ -131,6 +144,11 @@ _ALLOWED: Mapping[str, Container[int]] = {
     "WDT.CRV": range(0xF, 1 << 32),
     "WDT.CONFIG": (0,),  # it pauses while the core sleeps
     _FEED: (0x6E524635,),
+    "TIMER2.SHORTS": (1,),  # it begins anew
+    "TIMER2.INTENSET": (_TIMER_INTERRUPT_ON_COMPARE,),
+    "TIMER2.BITMODE": (3,),
+    "TIMER2.PRESCALER": range(10),
+    "TIMER2.CC[0]": range(1, 1 << 32),
     "NVMC.CONFIG": (0, 1),  # it erases nothing
     "NVMC.ICACHECNF": (1,),
     "SPIM.INTENSET": (_SPIM_INTERRUPT_ON_END,),
@@ -152,6 +170,7 @@ _AFTER_RESET = {
     **{name: DISCONNECTED for name in ADDRESSES if ".PSEL." in name},
     "WDT.CRV": 0xFFFFFFFF,
     "WDT.CONFIG": 1,
+    "TIMER2.PRESCALER": 4,
     "UARTE.BAUDRATE": 0x04000000,
     "SPIM.FREQUENCY": 0x04000000,
 }
@@ -184,6 +203,7 @@ class Nrf52840(Chip):
         self._console = console
         self._under_way = False
         self._received = 0
+        self._timer_starts = 0
 
     def attach(self, processor: Processor) -> None:
         """Connect the processor, and DMA's interrupt."""
@@ -191,6 +211,10 @@ class Nrf52840(Chip):
         processor.connect(
             _SPIM_INTERRUPT,
             lambda: bool(self._values[_EXCHANGED] and self._values["SPIM.INTENSET"]),
+        )
+        processor.connect(
+            _TIMER_INTERRUPT,
+            lambda: bool(self._values[_TIMER_ENDS] and self._values["TIMER2.INTENSET"]),
         )
 
     def kept(self) -> dict[str, int]:
@@ -205,7 +229,9 @@ class Nrf52840(Chip):
         if name in RESET_PINS:
             self._require(self._is_idle(FLASH_READY), f"{name} is read while flash is busy")
         if name in _AWAITED and self._values[name]:
-            return int(self._comes(name))
+            come = self._comes(name)
+            self._under_way &= not (come and name == SPI_STOPPED)
+            return int(come)
         return self._values[name]
 
     def _write(self, name: str, value: int) -> None:
@@ -227,6 +253,10 @@ class Nrf52840(Chip):
             self._require(self.build_code >= _BUILD_CODE_F, f"{name} is not there yet")
         elif block == "WDT":
             self._watch(name)
+        elif name == "TIMER2.TASKS_START":
+            self._start_timer()
+        elif name == "TIMER2.TASKS_STOP":
+            self._timer_starts += 1
         elif name == "NVMC.CONFIG":
             self._begin(FLASH_READY)
         elif name in RESET_PINS:
@@ -240,7 +270,9 @@ class Nrf52840(Chip):
         elif name == "SPIM.TASKS_START":
             self._exchange()
         elif name == "SPIM.TASKS_STOP":
-            self._under_way = False
+            self._happens(SPI_STOPPED)
+        elif name == "SPIM.ENABLE" and not value:
+            self._require(not self._under_way, "the SPIM is switched off while its DMA runs")
         elif name == _EXCHANGED and self.stuck:
             self._values[name] = before
         elif block in ("P0", "P1"):
@@ -265,6 +297,22 @@ class Nrf52840(Chip):
             get["WDT.RUNSTATUS"] = 1
         if get["WDT.RUNSTATUS"]:
             self._processor.watch((get["WDT.CRV"] + 1) * CORE_HZ // WATCHDOG_HZ)
+
+    def _start_timer(self) -> None:
+        """A timer (section 6.30) of an application's own, which counts over and over."""
+        get = self._values
+        right = get["TIMER2.SHORTS"] and get["TIMER2.BITMODE"] and get["TIMER2.CC[0]"]
+        self._require(bool(right), "a timer that does not begin anew is not modelled")
+        cycles = (get["TIMER2.CC[0]"] << get["TIMER2.PRESCALER"]) * _CORE_CYCLES_PER_TIMER_CYCLE
+        self._timer_starts += 1
+        start = self._timer_starts
+
+        def end() -> None:
+            if start == self._timer_starts:
+                get[_TIMER_ENDS] = 1
+                self._processor.after(cycles, end)
+
+        self._processor.after(cycles, end)
 
     def _program(self, name: str, before: int, value: int) -> None:
         """NVMC writes UICR (sections 4.3 and 4.5), where it is erased."""
