@@ -46,8 +46,8 @@ typedef int32_t order;
 INLINE order order_of(float x)
 {
     const int32_t bits = (int32_t)poet_float_bits(x);
-    const int32_t order = bits < 0 ? INT32_MIN - bits : bits;
-    return order < -0x7f800000 ? INT32_MAX : order;
+    const int32_t rank = bits < 0 ? INT32_MIN - bits : bits;
+    return rank < -0x7f800000 ? INT32_MAX : rank;
 }
 
 INLINE bool is_above(order x, order largest)
