@@ -290,8 +290,6 @@ def _less_than_a_batch() -> bytearray:
     [
         (_other_plan, "@error status=-2 at=image"),
         (_damaged_superblock, "@error status=-1 at=image"),
-        (_damaged_weight, "@error status=-6 at=load"),
-        (_missing_weight, "@error status=-5 at=load"),
         (_no_table, "@error status=-7 at=image"),
         (_anothers_table, "@error status=-8 at=image"),
         (_table_alone, "@error status=-9 at=image"),
@@ -307,6 +305,16 @@ def test_wrong_images_are_refused(
 ) -> None:
     code, lines, _ = _run(twin, tmp_path, image())
     assert (code, lines[-1]) == (1, error)
+
+
+@pytest.mark.parametrize(("image", "status"), [(_damaged_weight, -6), (_missing_weight, -5)])
+def test_without_a_whole_commit_the_programs_own_weights_are_trained(
+    twin: Path, tmp_path: Path, image: Callable[[], bytearray], status: int
+) -> None:
+    code, lines, _ = _run(twin, tmp_path, image())
+    assert code == 0
+    assert f"@anew status={status}" in lines
+    assert lines[-1].startswith("@done ")
 
 
 def test_no_storage_is_an_error(twin: Path, tmp_path: Path) -> None:
