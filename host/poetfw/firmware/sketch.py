@@ -131,6 +131,7 @@ class _SketchView:
     cases: tuple[_CaseView, ...]
     fills: tuple[_Fill, ...]
     values: tuple[float, ...]
+    flash: tuple[()] = ()
     messages: None = None
 
 

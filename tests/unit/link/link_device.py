@@ -166,9 +166,8 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
             board="sample",
             schedule=SimpleNamespace(time_s=0.5),
             costs="analytic",
-            arenas=(),
         ),
-        stages=SimpleNamespace(slots=slots),
+        stages=SimpleNamespace(slots=slots, training=SimpleNamespace(threads=False)),
         evaluations=2,
         tensors={"weight": Tensor("weight", (1,), Dtype.F32)},
     )

@@ -12,6 +12,7 @@ from poetfw.cli.listing import models
 from poetfw.costs import analytic_costs
 from poetfw.errors import InfeasibleError
 from poetfw.limits import Deadline, Work
+from poetfw.memory import ONLY
 from poetfw.models import build_model
 from poetfw.pipeline import plan_build
 from poetfw.planning import (
@@ -72,6 +73,7 @@ def test_a_build_s_peak_is_the_highest_byte_of_its_arena_gaps_included(tmp_path)
     )
     memory = build.plan.memory
     gap = replace(memory, arena_bytes=memory.arena_bytes + 1024)
-    report = report_build(replace(build, plan=replace(build.plan, memory=gap)), tmp_path)
+    image = replace(build.image, plan=replace(build.plan, memories={ONLY: gap}))
+    report = report_build(replace(build, images={ONLY: image}), ONLY, tmp_path)
     assert report.peak_bytes == memory.arena_bytes + 1024
     assert report.live_bytes == memory.peak_bytes

@@ -43,7 +43,17 @@ def compile_sketch_device(out: Path) -> Path:
     sketches = profiler_sketches_dir()
     application = sketches / "application"  # first: the runtime has a main.c, too
     folders = [TEMPLATES / "runtime", TEMPLATES / "storage"]
-    needed = ("console", "link", "data", "crc32", "slots", "pages", "storage", "commits")
+    needed = (
+        "console",
+        "link",
+        "data",
+        "crc32",
+        "slots",
+        "pages",
+        "storage",
+        "commits",
+        "poet_math",
+    )
     sources = [
         HERE / "sketch_device.c",
         HERE / "sketch_marks.c",
