@@ -18,6 +18,7 @@ from matplotlib import rc_context
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
+from pictures import PICTURES
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
@@ -267,8 +268,11 @@ def test_no_two_texts_overlap_and_none_is_cut_off(model: str, batch: int) -> Non
         assert overlapping(figure) == []
 
 
-def test_pictures_are_the_same_bytes_whatever_settings_matplotlib_has() -> None:
-    built = paged()
+def test_pictures_are_the_same_bytes_whatever_settings_matplotlib_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(PICTURES, "1")
+    built = paged.__wrapped__()  # drawn
     training, memory = built.plan.training, built.plan.memory
     with rc_context({"font.size": 30, "axes.grid": True, "savefig.dpi": 30}):
         pictures = draw_pictures(built.program, training, memory, 48_000, built.image.board)

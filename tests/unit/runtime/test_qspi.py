@@ -331,7 +331,7 @@ def test_a_sector_that_is_worn_out(board: Board, old: int, status: int) -> None:
 
 
 def test_interrupts_that_are_lost_cost_nothing(board: Board) -> None:
-    board.chip._enabled = False
+    board.chip._enabled = None
     data = random.Random(4).randbytes(12 * BLOCK)
     assert board.write(0, data) == board.write(0, data[::-1]) == 0
     assert board.read(0, 12, 1) == data[::-1]
