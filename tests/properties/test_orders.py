@@ -232,8 +232,8 @@ def assert_taken_for_what_it_is(
     ram_bytes, during = problem.ram_bytes, simulation.during_bytes
     made = [
         size
-        for (kind, _), size in zip(plan, during, strict=True)
-        if kind in (StepKind.COMPUTE, StepKind.PAGE_IN)
+        for step, size in zip(plan, during, strict=True)
+        if step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN)
     ]
     assert tried.during_bytes == made
     beyond, joules, seconds, load = tried.rank

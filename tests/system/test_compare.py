@@ -47,7 +47,7 @@ def test_compare_prints_a_table_with_reasons(tmp_path: Path) -> None:
     only = ("--schedulers", "checkpoint-all,poet", "--fractions", "0.8")
     result = poetfw("compare", *SMALL, *only, cwd=tmp_path)
     assert result.code == 0, result.stderr
-    assert " 80% " in result.stdout
+    assert " 80%, 58,822 B " in result.stdout  # 53,088 B that never leave RAM, and 80% of 7,168 B
     assert "\\n" not in result.stdout
     assert "costs: analytic" in result.stdout
     assert "checkpoint-all at 0.8: " in result.stdout

@@ -22,20 +22,25 @@ QUICK = ("--batch", "2", "--fractions", "1", "--schedulers", "checkpoint-all")
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """A convolution without batch norm in a file of PyTorch's exporter."""
+    """A file whose batch norm is in evaluation mode."""
+    norm = ("scale", "bias", "mean", "variance")
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node("Flatten", ["c"], ["y"]),
+        helper.make_node("BatchNormalization", ["c", *norm], ["n"]),
+        helper.make_node("Flatten", ["n"], ["y"]),
     ]
     graph = helper.make_graph(
         nodes,
         "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 4, 4))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 8))],
-        [numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w")],
+        [
+            numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w"),
+            *(numpy_helper.from_array(np.ones(2, np.float32), name) for name in norm),
+        ],
     )
     opset = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opset, producer_name="pytorch")
+    model = helper.make_model(graph, opset_imports=opset)
     onnx.save(model, tmp_path / "net.onnx")
     return tmp_path / "net.onnx"
 
