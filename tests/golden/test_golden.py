@@ -58,13 +58,14 @@ PROJECTS: dict[str, Callable[[], Files]] = {
     "mlp-apart": lambda: on_two(apart=True),
 }
 WHOLE = ("mlp-keep-everything", "digits-cnn-paged")
-"""Of the other projects, only what differs by the plan."""
+"""Of the other projects, only what differs by the plan, and the headers to compile it with."""
 
 
 def is_pinned(path: str, whole: bool) -> bool:
     own = path.removeprefix("linux-big/").removeprefix("linux-small/")
     if not whole:
-        return own in {f"{GENERATED}/{name}" for name in ("plan.h", "plan.c", "train_step.c")}
+        folder, _, file = own.rpartition("/")
+        return folder == GENERATED and (file.endswith(".h") or file in ("plan.c", "train_step.c"))
     return own.startswith((f"{GENERATED}/", "ld/")) or own in (HEADER, "platformio.ini")
 
 

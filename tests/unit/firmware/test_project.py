@@ -33,16 +33,18 @@ def test_writing_again_replaces_everything_but_objects_and_runs(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arithmetic", "sums", "product"),
     [
-        (Arithmetic.SEPARATE, "dot.c", "kernels/product.h"),
-        (Arithmetic.FMA, "dot.c", "fma/product.h"),
-        (Arithmetic.INTEGERS, "dot_fused.c", "kernels/product.h"),
+        (Arithmetic.SEPARATE, ["dot.c"], "kernels/product.h"),
+        (Arithmetic.FMA, ["dot.c"], "fma/product.h"),
+        (Arithmetic.INTEGERS, ["dot_fused.c", "dot_fused_asm.S"], "kernels/product.h"),
     ],
 )
-def test_a_project_has_one_way_to_sum(arithmetic: Arithmetic, sums: str, product: str) -> None:
+def test_a_project_has_one_way_to_sum(
+    arithmetic: Arithmetic, sums: list[str], product: str
+) -> None:
     paths = kernel_files(["linear", "relu"], arithmetic)
     names = [path.name for path in paths]
     assert len(names) == len(set(names))
-    assert sorted(name for name in names if name.startswith("dot")) == sorted([sums, "dot.h"])
+    assert sorted(name for name in names if name.startswith("dot")) == sorted([*sums, "dot.h"])
     assert [p for p in paths if p.name == "product.h" and p.match(f"*/{product}")]
     assert not [p for p in kernel_files(["relu"], arithmetic) if p.name.startswith("dot")]
 
