@@ -37,7 +37,7 @@ CALIBRATION_BATCHES = 8
 COLUMNS = """\
 Means over the seeds, and the least in brackets.
 
-    bytes      at the peak beside the weights, of what training everything takes
+    bytes      of training at the peak, of what training everything takes
     energy     joules of a training step, of what training everything takes
     accuracy   on held-out samples
     gain       of accuracy on the turned digits, of what training everything gains

@@ -40,7 +40,7 @@ HARMLESS = {
     r"(poetfw \w+) .*--(?:port|host) .*": r"\1 --help",
     r"(poetfw profile) .*": r"\1 --help",
     r"poetfw build --board (?:mkr1000|rpi4|.* (?:--optimizer|--train|--no-decay) .*)": (
-        r"\g<0> --generate-only --scheduler dtr"
+        r"\g<0> --generate-only --work-limit 0.2"
     ),
 }
 """How commands are typed here that need a board, a registry or hours: by their text, as a whole."""

@@ -27,11 +27,11 @@ def superblock(*at: tuple[int, int]) -> Callable[[bytes], bytes]:
     """The storage image with other numbers in its superblock, and a CRC to match."""
 
     def change(image: bytes) -> bytes:
-        block = bytearray(image[SUPERBLOCK:][:76])
+        block = bytearray(image[SUPERBLOCK:][:80])
         for offset, value in at:
             struct.pack_into("<I", block, offset, value)
         crc = struct.pack("<II", 0, zlib.crc32(block))
-        return image[:SUPERBLOCK] + bytes(block) + crc + image[SUPERBLOCK + 84 :]
+        return image[:SUPERBLOCK] + bytes(block) + crc + image[SUPERBLOCK + 88 :]
 
     return change
 

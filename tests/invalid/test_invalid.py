@@ -43,11 +43,13 @@ def test_there_are_enough_cases_and_no_two_of_one_name() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bad_input(
     case: Case,
-    sandbox: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
+    if case.built:  # first, as building begins processes that outlive a sandbox
+        request.getfixturevalue("compiled")
+    sandbox: Sandbox = request.getfixturevalue("sandbox")
     if case.built:
         request.getfixturevalue("built")
     case.make(sandbox.work)

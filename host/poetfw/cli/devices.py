@@ -15,9 +15,9 @@ from poetfw.cli import output
 from poetfw.errors import PlanError, ProblemError
 from poetfw.limits import Deadline, Work
 from poetfw.reading import read_bytes
-from poetfw.schedule import ExecutionPlan
 
 if TYPE_CHECKING:
+    from poetfw.schedule import ExecutionPlan
     from poetfw.schedule.devices import (
         DevicesAnswer,
         DevicesFigures,

@@ -46,7 +46,7 @@ _ENDING = ".json"
     "--budget-bytes",
     type=Bytes(1),
     metavar="SIZE",
-    help="What training may take beside the weights: activations, gradients, optimizer state.",
+    help="What training may take: trained weights, optimizer state, activations, gradients.",
 )
 @option(
     "--bytes-fraction",
@@ -191,7 +191,7 @@ def _print(plan: UpdatePlan, model: Model, board: str, end: Deadline) -> None:
     summary = [
         ("gradient energy", f"{plan.score:.4g}, {_percent(plan.score, plan.full_score)} of all"),
         (
-            "bytes beside the weights",
+            "bytes of training",
             f"{plan.needs.size_bytes:,.0f}, {_percent(plan.needs.size_bytes, plan.full.size_bytes)}"
             f" of full training's {plan.full.size_bytes:,.0f}",
         ),
