@@ -134,7 +134,8 @@ int poet_prepare_sample(void)
 {
     uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
     memset(page, 0, POET_BLOCK_BYTES);
-    const uint32_t crcs[2] = {crc_of_zeros(POET_X_BYTES), crc_of_zeros(POET_Y_BYTES)};
+    const uint32_t identity = poet_storage_identity(); /* which all of a record is combined with: data.h */
+    const uint32_t crcs[2] = {crc_of_zeros(POET_X_BYTES) ^ identity, crc_of_zeros(POET_Y_BYTES) ^ ~identity};
     for (uint32_t block = 0u; block < RECORD_BLOCKS; block++) {
         memset(page, 0, POET_BLOCK_BYTES);
         for (uint32_t i = 0u; i < 2u * CRC_BYTES; i++) {
