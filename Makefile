@@ -21,7 +21,7 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
 	$(BIN)/poetfw run --board nrf52840
 
-test: lint ## Run every check but the slow ones (10 minutes on two cores)
+test: lint ## Run every check but the slow ones (20 minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 test-all: lint ## Run every check
