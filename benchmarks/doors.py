@@ -83,9 +83,9 @@ class Outcome:
 
     @property
     def word(self) -> str:
-        """What the table says.
+        """The table's word for this outcome.
 
-        That is agrees, refused, warned (another network, and told so), no dropout (which the file
+        One of: agrees, refused, warned (another network, and told so), no dropout (which the file
         does not say, but the build's layers and docs/your-model.md), or wrong.
         """
         if self.refused:

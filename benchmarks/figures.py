@@ -50,7 +50,7 @@ from poetfw.schedule.devices import (
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/img"
 Data = Mapping[str, Any]
-"""What JSON holds."""
+"""A value of a JSON document."""
 
 QUICK = (
     *("checkpoint-all", "chen-sqrt", "chen-greedy", "griewank", "dtr", "greedy", "vdnn"),

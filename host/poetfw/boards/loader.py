@@ -390,7 +390,7 @@ _CHECKS: tuple[tuple[frozenset[str], Callable[[_BoardFile], Iterator[str]]], ...
     (_BUILT, _firmware_overlaps),
     (_BUILT | {"memory"}, _machines_have_the_memory),
 )
-"""What tables must have in common: those that a check reads, and the check."""
+"""Checks between tables: the tables that each reads, and the check itself."""
 
 
 MachineCheck = Callable[[Machine], object]
@@ -612,7 +612,7 @@ def _compute(table: _Compute) -> Compute:
 
 
 def _core_file(core: str) -> _CoreFile:
-    """What operators take on a core that is known."""
+    """Cycles of each operator on a known core."""
     text = (cores_dir() / f"{core}.toml").read_text(encoding="utf-8")
     return _CoreFile.model_validate(tomllib.loads(text))
 

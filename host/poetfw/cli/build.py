@@ -349,7 +349,7 @@ def _print(
 
 
 def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
-    """What a program takes; one of several has a name."""
+    """Rows of a program's RAM and flash; one of several programs has a name."""
     rows = [(name, f"a program for {report.board}")] if name else []
     if report.devices == 1:
         rows.append(("smallest possible", output.size(report.minimum_budget_bytes)))
