@@ -7,6 +7,7 @@
 #include "poet.h"
 #include "poet_math.h"
 #include "ring.h"
+#include "soft_float.h"
 #include "stages.h"
 
 /* What has been done, in a context's `done`. */
@@ -25,6 +26,13 @@ static uint8_t is_loaded; /* the arena holds what a call loaded, since the progr
 /* Whether a call is in the library. What takes a byte and sets it at once keeps threads out; a core without that, which a
  * Cortex-M0+ is, keeps out the interrupts and the function between ops, which end before what they interrupt goes on. */
 static volatile uint8_t is_taken;
+
+#if defined __thumb__ && !defined __thumb2__
+/* Link-time optimisation calls the functions of floats only after it has read all archives, too late for what these
+ * call in turn. Named here, that is read with the rest. */
+static uint32_t (*const called_by_floats[])(uint32_t, uint32_t) __attribute__((used)) = {poet_sum_bits,
+                                                                                         poet_product_bits};
+#endif
 
 static int take(void)
 {

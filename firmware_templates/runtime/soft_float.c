@@ -5,13 +5,9 @@
  * Sums of ordinary numbers and zeros, and products of ordinary numbers, are taken in assembly. All others, which have
  * infinities, NaN or numbers below 2^-126 in them, or might come to such, are taken in C, which holds for every pair.
  * Weak: a program that has these functions of its own keeps them. */
-#include <stdint.h>
+#include "soft_float.h"
 
 #if (defined __thumb__ && !defined __thumb2__) || defined POET_SOFT_FLOAT_IN_C
-
-/* The bits of a + b and of a * b, to the nearest float, the even one of two. The assembly (soft_float_asm.S) calls them. */
-uint32_t poet_sum_bits(uint32_t a, uint32_t b);
-uint32_t poet_product_bits(uint32_t a, uint32_t b);
 
 enum { SPECIAL = 255, BIAS = 127 }; /* the exponent of infinities and NaN, and of 1 */
 

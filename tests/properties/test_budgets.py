@@ -10,11 +10,13 @@ from functools import cache
 
 import pytest
 
-from poetfw.boards import Board, list_boards
+from poetfw.boards import Board, list_boards, load_board
 from poetfw.comparison import Cell, Comparison, Task
 from poetfw.costs import analytic_costs
 from poetfw.errors import InfeasibleError
+from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import Work
+from poetfw.memory import resident_bytes
 from poetfw.models import MODELS, build_model
 from poetfw.planning import (
     BuildSettings,
@@ -140,3 +142,27 @@ def test_poet_takes_the_energy_of_a_build(board: Board, model: str) -> None:
         for one, other in ((built, compared), (compared, built)):  # where its work ended a search
             assert one.bound_j is not None
             assert other.energy_j >= one.bound_j * (1 - 1e-6) or one.bound_covers != "all plans"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "advice"),
+    [
+        ({"batch": 8}, ("smaller --batch", "--momentum 0", "train fewer layers")),
+        ({"batch": 1}, ("--momentum 0", "train fewer layers")),
+        ({"batch": 8, "momentum": 0.0}, ("smaller --batch", "train fewer layers")),
+        ({"batch": 1, "momentum": 0.0, "train": ("last:1",)}, ()),
+    ],
+)
+def test_advice_about_ram_is_what_can_help(
+    chosen: dict[str, object], advice: tuple[str, ...]
+) -> None:
+    board = load_board("nrf52840")
+    settings = BuildSettings("nrf52840", "lenet5", **chosen).on(board)
+    program = _program(settings)
+    evaluation = plan_evaluation(program, board, analytic_costs)
+    budget = resident_bytes(program.persistent, BLOCK_BYTES) + 100
+    with pytest.raises(InfeasibleError) as caught:
+        plan_within(program, board, analytic_costs, budget, settings, evaluation, Work(0.5))
+    given = "\n".join(caught.value.try_next)
+    for words in ("smaller --batch", "--momentum 0", "train fewer layers"):
+        assert (words in given) == (words in advice)

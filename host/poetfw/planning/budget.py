@@ -22,6 +22,7 @@ from poetfw.ir import Graph
 from poetfw.limits import RAISE_TIME_LIMIT, Deadline, Work
 from poetfw.memory import resident_bytes
 from poetfw.memory.ordering import reorder_plan
+from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.choices import ORDERING_WORK
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
@@ -155,7 +156,8 @@ def place_within(
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
         *([RAISE_TIME_LIMIT] if deadline.decided else []),
-        "raise --ram, or choose a smaller --batch",
+        "raise --ram",
+        *smaller_batch(program),
     )
 
 
@@ -222,13 +224,13 @@ def _ways_out(
     """What may help where a budget is too small; nothing that cannot."""
     advice = []
     if resident + needed <= board.unreserved_bytes:
-        advice.append(f"raise the budget to {resident + needed:,} bytes, if the board has them")
-    state, batch = _state_bytes(program), program.input.shape[0]
-    if resident <= budget_bytes and batch > 1:
-        advice.append("choose a smaller --batch, or a smaller --micro-batch of it")
+        advice.append(f"raise the budget to {resident + needed:,} bytes")
+    if resident <= budget_bytes:
+        advice += smaller_batch(program)
+    state = _state_bytes(program)
     if state and resident - state < budget_bytes:
         advice.append(f"set --optimizer sgd --momentum 0: {state:,} bytes of optimizer state less")
-    advice.append("train fewer layers, as with --train last:1: the other weights lie in flash")
+    advice += fewer_layers(program)
     return [*advice, "choose a smaller model or a board with more RAM (`poetfw boards`)"]
 
 

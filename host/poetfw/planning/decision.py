@@ -170,7 +170,7 @@ def _decide_on_devices(
         searching.tell_of_devices,
         apart=devices.apart,
     )
-    require_room(boards, plan)
+    require_room(program, boards, plan)
     limits = {name: plan.of(name).limit_bytes for name in boards}
     return Decision(
         program=program,

@@ -17,6 +17,7 @@ from poetfw.errors import BoardError, ConfigError, InfeasibleError, listed
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.limits import RAISE_TIME_LIMIT, Work
 from poetfw.memory import ONLY, place_parts
+from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.devices import DeviceFile, read_device
 from poetfw.planning.plans import Plan
 from poetfw.schedule import ExecutionPlan, Schedule, Status, StepKind
@@ -197,11 +198,12 @@ def plan_on_devices(
         f"no plan was found whose buffers could be placed within the devices' limits: the last one "
         f"takes {over} bytes",
         *([RAISE_TIME_LIMIT] if work.deadline.decided else []),
-        "give the devices more RAM, or choose a smaller --batch",
+        "give the devices more RAM",
+        *smaller_batch(program),
     )
 
 
-def require_room(boards: Mapping[str, Board], plan: Plan) -> None:
+def require_room(program: Program, boards: Mapping[str, Board], plan: Plan) -> None:
     """Check that the arena of each memory, with what lives for the whole run, fits its board.
 
     Raises:
@@ -216,14 +218,15 @@ def require_room(boards: Mapping[str, Board], plan: Plan) -> None:
             raise InfeasibleError(
                 f"the devices' arenas and what they share take {needed:,} bytes, and board "
                 f"{board.name!r} has {available:,}",
-                "choose a smaller --batch",
+                *smaller_batch(program),
+                *fewer_layers(program),
             )
         (part,) = plan.step.of(name).own
         raise InfeasibleError(
             f"device {name!r} takes {needed:,} bytes, {part.arena.offset:,} of them for what lives "
             f"for the whole run, and board {board.name!r} has {available:,}",
             "lower ram_bytes in its file, or its --ram-fraction: then less is put there",
-            "or choose a smaller --batch",
+            *smaller_batch(program),
         )
 
 

@@ -27,6 +27,7 @@ from poetfw.limits import RAISE_TIME_LIMIT, Deadline, OutOfTime, Work
 from poetfw.memory import resident_bytes
 from poetfw.models import Model
 from poetfw.ops import Array
+from poetfw.planning.advice import smaller_batch
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.plans import plan_evaluation, plan_unscheduled
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
@@ -333,7 +334,7 @@ class Updates:
         if best is None:
             arena = (budget.arena_bytes, self.kept_bytes)
             advice = [RAISE_TIME_LIMIT] if deadline.decided else []
-            raise _infeasible(limits, tried, arena, *advice)
+            raise _infeasible(limits, tried, arena, [*advice, *smaller_batch(whole)])
         progress("trying what the estimate may think too large")
         return self._widened(replace(best, rounds=len(tried)), limits, problem, measuring)
 
@@ -413,7 +414,7 @@ def _infeasible(
     limits: Needs,
     tried: Mapping[tuple[Choice, ...], Needs],
     arena: tuple[int | None, int],
-    *advice: str,
+    advice: Iterable[str],
 ) -> InfeasibleError:
     """Say which limit nothing keeps; `arena` is its limit and what the weights take of it."""
     least = min(tried.values(), key=lambda needs: _excess(needs, limits))
@@ -432,7 +433,7 @@ def _infeasible(
         what += f"{energy_j:.6g}"
     return InfeasibleError(
         what,
+        "give it a larger budget",
         *advice,
-        "give it a larger budget, or choose a smaller --batch",
         minimum_budget_bytes=size_bytes,
     )

@@ -157,6 +157,15 @@ def test_a_renamed_library_links_with_lto(everything: Path, tmp_path: Path) -> N
     check(everything, tmp_path, "left", load_board("nrf52840"), "gcc -flto")
 
 
+def test_the_library_of_a_core_without_floats_links_with_lto(tmp_path: Path) -> None:
+    """Calls of float functions appear after the linker has read the archive."""
+    board = load_board("mkr1000")
+    folder = project(tmp_path / "project", board="mkr1000", model="mlp", batch=1, ram_bytes=None)
+    made = library(exported(folder, tmp_path / "left", name="left"), board, COMPILERS["gcc -flto"])
+    symbols = linked(made, "left", board, COMPILERS["gcc -flto"], "-Wl,--gc-sections")
+    assert symbols["__aeabi_fadd"] == symbols["__aeabi_fmul"] == "W"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", COMPILERS)
 @pytest.mark.parametrize("board", BOARDS)
