@@ -113,7 +113,16 @@ def plan_within(
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
     scheduler = settings.scheduler
-    return place_within(program, problem, budget_bytes, scheduler, evaluation, work, tell), minimum
+    try:
+        plan = place_within(program, problem, budget_bytes, scheduler, evaluation, work, tell)
+    except InfeasibleError:
+        if scheduler != "poet" or problem.storage is None:
+            raise
+        swapping = (
+            "swap-on-demand"  # nothing lies between the buffers of one op, so there are no gaps
+        )
+        plan = place_within(program, problem, budget_bytes, swapping, evaluation, work, tell)
+    return plan, minimum
 
 
 def place_within(
