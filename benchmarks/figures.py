@@ -18,12 +18,22 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import memory
+import nntrainer
+import ordering
+import placement
+import schedule
+import sparse_updates
+import tables
 from demo import before_and_after, stages_of
+from tables import Data
 
+from poetfw.boards import load_board
 from poetfw.comparison import (
     BUDGET_AXIS,
     COMPARED,
@@ -34,11 +44,25 @@ from poetfw.comparison import (
     settle,
 )
 from poetfw.comparison import Cell as ComparedCell
+from poetfw.costs import analytic_costs
+from poetfw.ir import Graph
 from poetfw.limits import Deadline, Work
+from poetfw.models import build_model
+from poetfw.ops import kind_of
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, load_devices_problem, load_room
+from poetfw.planning.problem import schedule_problem
 from poetfw.report import Panel, draw_panels, draw_timeline
-from poetfw.schedule import PlanFigures, SolveOptions, plan_from_json, plan_to_json, simulate
+from poetfw.schedule import (
+    PlanFigures,
+    ScheduleProblem,
+    SolveOptions,
+    checkpoint_all_schedule,
+    minimum_budget,
+    plan_from_json,
+    plan_to_json,
+    simulate,
+)
 from poetfw.schedule.devices import (
     Minimise,
     devices_answer_from_json,
@@ -46,11 +70,16 @@ from poetfw.schedule.devices import (
     simulate_devices,
     solve_devices,
 )
+from poetfw.training import Program, make_program
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/img"
-Data = Mapping[str, Any]
-"""A value of a JSON document."""
+POETS_JOULES: Data = {
+    "vgg16": {"M0+": 790.1, "M4F": 3.440},
+    "resnet18": {"M0+": 125.3, "M4F": 0.546},
+    "bert-base": {"M0+": 21880, "M4F": 95.26},
+}
+"""Of POET's published networks, by its chip table."""
 
 QUICK = (
     *("checkpoint-all", "chen-sqrt", "chen-greedy", "griewank", "dtr", "greedy", "vdnn"),
@@ -75,14 +104,14 @@ class Figure:
     Attributes:
         make: computes the data and draws the pictures.
         check: computes a part anew, in seconds, as pairs: what was recorded, and what is so now.
-        table: the page's name and the lines of a table of the data.
         pictures: names of the files.
+        tables: pages and their tables of the data, by the table's name.
     """
 
     make: Callable[[], Drawn]
     check: Callable[[Data], Sequence[tuple[object, object]]]
-    pictures: tuple[str, ...]
-    table: tuple[str, Callable[[Data], list[str]]] | None = None
+    pictures: tuple[str, ...] = ()
+    tables: Mapping[str, tuple[str, Callable[[Data], list[str]]]] = field(default_factory=dict)
 
 
 def compare() -> Drawn:
@@ -177,16 +206,6 @@ def _figures(figures: PlanFigures) -> Data:
     }
 
 
-def demo_table(data: Data) -> list[str]:
-    """Arena bytes of each step of memory planning."""
-    (_, first, _), *_ = data["stages"]
-    rows = [
-        f"| {name} | {arena:,} | {arena - peak:,} | {arena / first:.1%} |"
-        for name, arena, peak in data["stages"]
-    ]
-    return ["| | arena bytes | over the peak | of the first |", "|---|--:|--:|--:|", *rows]
-
-
 def devices() -> Drawn:
     """VGG-16 on two devices at once."""
     problem = _devices_problem()
@@ -209,6 +228,128 @@ def check_devices(data: Data) -> list[tuple[object, object]]:
     ]
 
 
+def models() -> Drawn:
+    """What training steps of large networks hold and take, beside POET's."""
+    names = ("resnet18", "resnet50", "mobilenetv2", "vgg16", "bert-base", "bert-mini")
+    boards = ("poet-mkr1000", "poet-m4f", "rpi4", "tx2")
+    data = {
+        "held": [held(name) for name in names],
+        "stored": [stored(name) for name in ("resnet18", "vgg16", "resnet8")],
+        "joules": [
+            {"model": name, "boards": joules(name, boards), "published": published}
+            for name, published in POETS_JOULES.items()
+        ],
+    }
+    return Drawn(data)
+
+
+def check_models(data: Data) -> list[tuple[object, object]]:
+    """The rows of the smaller networks."""
+
+    def rows(data: Data) -> list[object]:
+        quick = ("resnet18", "vgg16", "bert-mini")
+        return [row for part in data.values() for row in part if row["model"] in quick]
+
+    return list(zip(rows(data), rows(models().data), strict=True))
+
+
+def held(name: str) -> Data:
+    """Ops, multiply-accumulates and the peak, without resident bytes, of a step of batch 1."""
+    graph, problem = _program(name).training, Comparison.of(Task("rpi4", name)).ways.lean
+    macs = {False: 0, True: 0}
+    for op in graph.ops:
+        inputs = [graph.by_name[tensor] for tensor in op.inputs]
+        output = None if op.output is None else graph.by_name[op.output]
+        macs[op.backward] += kind_of(op).work(op, inputs, output).macs
+    fleeting = [graph.by_name[op.output] for op in graph.ops if op.output is not None]
+    largest = max(fleeting, key=lambda tensor: tensor.size_bytes)
+    return {
+        "model": name,
+        "ops": len(graph.ops),
+        "forward_macs": macs[False],
+        "backward_macs": macs[True],
+        "peak_bytes": checkpoint_all_schedule(problem).peak_bytes,
+        "largest": {
+            "bytes": largest.size_bytes,
+            "role": largest.role.value,
+            "shape": list(largest.shape),
+        },
+    }
+
+
+def stored(name: str) -> Data:
+    """Peaks and smallest budgets with and without stored gradients, ops in the derived order."""
+    found: dict[str, Any] = {"model": name}
+    for key, fuse in (("stored", False), ("fused", True)):
+        problem = _problem(_program(name, fuse=fuse).training)
+        found[key] = {
+            "peak_bytes": checkpoint_all_schedule(problem).peak_bytes,
+            "smallest_bytes": minimum_budget(problem).bytes,
+        }
+    return found
+
+
+def joules(name: str, boards: Sequence[str]) -> Data:
+    """Energy of a training step of batch 1 that keeps everything, by board."""
+    graph = _program(name).training
+    costs = {
+        board: analytic_costs(graph, load_board(schedule.board_of(board))).ops for board in boards
+    }
+    return {board: sum(cost.energy_j for cost in ops.values()) for board, ops in costs.items()}
+
+
+def _program(name: str, *, fuse: bool = True) -> Program:
+    model = build_model(name, 1)
+    return make_program(model.graph, model.loss, model.optimizer, fuse_updates=fuse)
+
+
+def _problem(graph: Graph) -> ScheduleProblem:
+    board = load_board("rpi4")
+    return schedule_problem(graph, board, analytic_costs(graph, board), None)
+
+
+def memory_beside_papers() -> Drawn:
+    """The networks of NNTrainer's and OLLA's papers, and packings."""
+    packings = placement.cut_rectangles((150, 300, 500), (1_000, 100), 2**20, range(20))
+    found = [asdict(packing) for packing in placement.run(packings, memory.FULL.packing_limit_s)]
+    return Drawn({**memory.run(memory.FULL), "packings": found})
+
+
+def check_memory(data: Data) -> list[tuple[object, object]]:
+    """NNTrainer's cases and a network of OLLA's, without what a clock measured."""
+    rows = {(row["network"], row["batch"]): row for row in data["olla"]["rows"]}
+    now = asdict(ordering.measure("resnet", 32))
+    sizes = [key for key in now if not key.endswith("_s")]
+    recorded = rows["resnet", 32]
+    return [
+        (data["nntrainer"], [asdict(row) for row in nntrainer.run()]),
+        ({key: recorded[key] for key in sizes}, {key: now[key] for key in sizes}),
+    ]
+
+
+def schedules() -> Drawn:
+    """The certified schedules of `schedule.py`, in half an hour."""
+    return Drawn({"certified": json.loads(json.dumps(schedule.certified(quick=False)))})
+
+
+def check_schedules(data: Data) -> list[tuple[object, object]]:
+    """The smallest network's schedule."""
+    (recorded,) = (row for row in data["certified"] if row["case"]["model"] == "digits-cnn")
+    now = schedule.run_case(schedule.Case(**recorded["case"]))
+    names = ("nodes", "objective", "bound", "gap", "overhead_gap")
+    return [(recorded[name], getattr(now, name)) for name in names]
+
+
+def sparse() -> Drawn:
+    """Parts of three networks that are worth training, in ten minutes."""
+    return Drawn({"networks": [sparse_updates.measured(case) for case in sparse_updates.CASES]})
+
+
+def check_sparse(data: Data) -> list[tuple[object, object]]:
+    """Bytes and joules of each part that is named by a pattern."""
+    return [pair for network in data["networks"] for pair in sparse_updates.shares(network)]
+
+
 def _devices_problem() -> Any:
     paths = [ROOT / name for name in DEVICES]
     problem = load_devices_problem(paths, "vgg16", 1, (0.62, 0.62), lambda _: None, Deadline())
@@ -221,9 +362,39 @@ FIGURES: Mapping[str, Figure] = {
         demo,
         check_demo,
         ("before-after.png", "memory.png", "schedule.png"),
-        ("docs/memory.md", demo_table),
+        {"demo": ("docs/memory.md", tables.demo)},
     ),
     "devices": Figure(devices, check_devices, ("devices.png",)),
+    "models": Figure(
+        models,
+        check_models,
+        tables={
+            "models-held": ("docs/models.md", tables.held),
+            "models-stored": ("docs/models.md", tables.stored),
+            "models-joules": ("docs/models.md", tables.joules),
+        },
+    ),
+    "memory": Figure(
+        memory_beside_papers,
+        check_memory,
+        tables={
+            "nntrainer": ("docs/memory-figures.md", tables.nntrainer),
+            "olla-1": ("docs/memory-figures.md", partial(tables.olla, batch=1)),
+            "olla-32": ("docs/memory-figures.md", partial(tables.olla, batch=32)),
+            "olla-means": ("docs/memory-figures.md", tables.olla_means),
+            "packings": ("docs/memory-figures.md", tables.packings),
+        },
+    ),
+    "schedules": Figure(
+        schedules,
+        check_schedules,
+        tables={"schedules": ("docs/comparing.md", tables.schedules)},
+    ),
+    "sparse-updates": Figure(
+        sparse,
+        check_sparse,
+        tables={"sparse-updates": ("docs/sparse-updates.md", tables.sparse)},
+    ),
 }
 """All figures by name."""
 
@@ -269,10 +440,9 @@ def write(name: str) -> None:
     (IMAGES / f"{name}.json").write_text(json.dumps(drawn.data, indent=1) + "\n")
     for file in figure.pictures:
         (IMAGES / file).write_bytes(named(drawn.pictures[file], digest_of(name)))
-    if figure.table is not None:
-        page, table = figure.table
+    for mark, (page, lines) in figure.tables.items():
         path = ROOT / page
-        path.write_text(with_table(path.read_text(), name, table(data_of(name))))
+        path.write_text(with_table(path.read_text(), mark, lines(data_of(name))))
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ The network is trained on the digits, and then goes on with the same digits turn
 whole and in parts, each from the same weights and with the same batches. Everything runs on this
 computer, by the reference in float32. Run it with
 
-    python benchmarks/sparse_updates.py [--model NAME] [--batch N] [--degrees D] [--share F]
+    python benchmarks/sparse_updates.py [NAME]... [--degrees D] [--share F]
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import tables
 from scipy.ndimage import rotate
 
 from poetfw.boards import load_board
@@ -39,9 +40,32 @@ Means over the seeds, and the least in brackets.
 
     bytes      of training at the peak, of what training everything takes
     energy     joules of a training step, of what training everything takes
-    accuracy   on held-out samples
     gain       of accuracy on the turned digits, of what training everything gains
 """
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and what of it is trained, beside everything and the plan.
+
+    Attributes:
+        model, batch: a built-in model that the digits fit, and the samples in a batch.
+        seeds: how many, of the first weights and of the order of samples.
+        ways: what `--train` takes, patterns joined by `+`.
+    """
+
+    model: str
+    batch: int
+    seeds: int
+    ways: tuple[str, ...]
+
+
+CASES = (
+    Case("digits-cnn", 32, 5, ("last:1", "last:3", "last:4", "bias", "bias+norm")),
+    Case("lenet5", 8, 3, ("last:2", "last:3", "bias")),
+    Case("mlp", 32, 5, ("last:1", "last:2", "bias")),
+)
+BY_NAME = {case.model: case for case in CASES}
 
 
 @dataclass(frozen=True)
@@ -157,41 +181,47 @@ def text_of(selection: Selection) -> str:
     )
 
 
+def measured(case: Case, degrees: float = 90.0, share: float = 0.5) -> dict[str, Any]:
+    """What every way comes to with every seed, as plain JSON values."""
+    rows: list[Outcome] = []
+    for seed in range(case.seeds):
+        rows += outcomes(case.model, case.batch, degrees, share, seed, case.ways)
+        print(f"{case.model}: seed {seed} done", file=sys.stderr)
+    return {**asdict(case), "rows": [asdict(row) for row in rows]}
+
+
+def shares(network: Mapping[str, Any]) -> list[tuple[list[float], list[float]]]:
+    """Of each pattern of a measured network, recorded shares of bytes and joules, and new ones."""
+    model = build_model(network["model"], network["batch"])
+    updates = updates_of(model)
+    full = updates.measure(updates.everything(), Work())
+    found = []
+    for way in network["ways"]:
+        row = next(row for row in network["rows"] if row["way"] == way)
+        needs = updates.measure(select(model.graph, way.split("+")), Work())
+        now = [needs.size_bytes / full.size_bytes, needs.energy_j / full.energy_j]
+        found.append(([row["bytes_share"], row["energy_share"]], now))
+    return found
+
+
 def main() -> None:
-    """Run all seeds; print a table."""
+    """Measure; print a table for each network."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="digits-cnn")
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BY_NAME)}; or all")
     parser.add_argument("--degrees", type=float, default=90)
     parser.add_argument("--share", type=float, default=0.5)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument(
-        "--ways", nargs="*", default=["last:1", "last:2", "last:3", "last:4", "bias", "bias+norm"]
-    )
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    rows: list[Outcome] = []
-    for seed in range(given.seeds):
-        case = (given.model, given.batch, given.degrees, given.share, seed)
-        rows += outcomes(*case, given.ways)
-        print(f"seed {seed} done", file=sys.stderr)
-    print(f"{given.model}, batch {given.batch}, digits turned by {given.degrees:g} degrees\n")
-    print(COLUMNS)
-    print(f"{'':12}{'bytes':>8}{'energy':>9}{'accuracy':>20}{'gain':>20}")
-    for way in dict.fromkeys(row.way for row in rows):
-        mine = [row for row in rows if row.way == way]
-        reached, gains = [r.accuracy for r in mine], [r.gain_share for r in mine]
-        print(
-            f"{way:12}{max(r.bytes_share for r in mine):8.1%}"
-            f"{max(r.energy_share for r in mine):9.1%}"
-            f"{statistics.mean(reached):12.1%} ({min(reached):.1%})"
-            f"{statistics.mean(gains):12.1%} ({min(gains):.1%})"
-        )
-    for row in rows:
-        if row.way == "plan":
-            print(f"seed {row.seed}: {row.trained}")
+    unknown = sorted(set(given.names) - set(BY_NAME))
+    if unknown:
+        parser.error(f"there is no network {unknown[0]!r}: known are {', '.join(BY_NAME)}")
+    networks = [
+        measured(BY_NAME[name], given.degrees, given.share) for name in given.names or BY_NAME
+    ]
+    print(f"{COLUMNS}\nDigits turned by {given.degrees:g} degrees:\n")
+    print("\n".join(tables.sparse({"networks": networks})))
     if given.json is not None:
-        given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+        given.json.write_text(json.dumps(networks, indent=2))
 
 
 if __name__ == "__main__":
