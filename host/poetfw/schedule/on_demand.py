@@ -31,7 +31,7 @@ from poetfw.schedule.sequences import Floats, Moves, Trace, Workload
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
-_STEP_WORK = 1.2e-5  # units for each decision of a run
+_STEP_WORK = 5e-6  # units for each decision of a run
 _LONGEST = 6  # events per node
 _PINS = 20  # tensors that turn out to be lost if they are dropped
 _PARTS = 4  # of a run, in which keys differ

@@ -31,8 +31,8 @@ from poetfw.schedule.problem import ExecutionPlan, StepKind
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
-_EVENT_WORK = 6e-7  # units for each event of a sequence that is worked out
-_VISIT_WORK = 1.5e-6  # units for each tensor that is considered to be dropped
+_EVENT_WORK = 1.6e-7  # units for each event of a sequence that is worked out
+_VISIT_WORK = 4e-7  # units for each tensor that is considered to be dropped
 _LONGEST = 8  # events per node, in a sequence
 _CHAIN = 400  # events that bring one tensor back, at most
 _PASSES = 2  # through all events, to thin a trace
