@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poetfw.planning import load_devices_problem
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     DevicesSchedule,
     Minimise,
     Row,

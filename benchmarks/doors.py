@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from poetfw.boards import load_board
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
 from poetfw.models import Model

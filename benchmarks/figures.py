@@ -34,7 +34,8 @@ from demo import before_and_after, stages_of
 from tables import Data
 
 from poetfw.boards import load_board
-from poetfw.comparison import (
+from poetfw.common.limits import Deadline, Work
+from poetfw.comparisons.comparison import (
     BUDGET_AXIS,
     COMPARED,
     FRACTIONS,
@@ -43,10 +44,9 @@ from poetfw.comparison import (
     energy_line,
     settle,
 )
-from poetfw.comparison import Cell as ComparedCell
+from poetfw.comparisons.comparison import Cell as ComparedCell
 from poetfw.costs import analytic_costs
 from poetfw.ir import Graph
-from poetfw.limits import Deadline, Work
 from poetfw.models import build_model
 from poetfw.ops import kind_of
 from poetfw.pipeline import plan_build
@@ -63,7 +63,7 @@ from poetfw.schedule import (
     plan_to_json,
     simulate,
 )
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     Minimise,
     devices_answer_from_json,
     devices_schedule_to_json,

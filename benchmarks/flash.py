@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from poetfw.devices import elf_size
+from poetfw.tools import elf_size
 
 PARTS = (
     ("lib/poetfw/kernels/", "kernels"),

@@ -30,12 +30,12 @@ import jinja2
 from kernel_bench.cases import CASES, Call, Case, missing_kinds, surveyed
 
 from poetfw.boards import Board, Machine, load_board
-from poetfw.devices import emulator_of
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.lower import ConstantTable
 from poetfw.firmware.project import kernel_files, template_environment
 from poetfw.ir import Dtype, Tensor
 from poetfw.ops import KINDS, Kernel
-from poetfw.resources import firmware_templates_dir
+from poetfw.tools import emulator_of
 
 HERE = Path(__file__).parent
 BENCH = HERE / "kernel_bench"

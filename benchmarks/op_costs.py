@@ -29,6 +29,7 @@ from kernel_bench.cases import CASES, Shape
 from kernels import BenchError, Measured, compiler_version, measure
 
 from poetfw.boards import load_board
+from poetfw.common.resources import cores_dir
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
 from poetfw.costs.exchange import to_json
 from poetfw.costs.fitted import FittedModel, fit
@@ -39,7 +40,6 @@ from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
 from poetfw.optimizers import OPTIMIZERS
-from poetfw.resources import cores_dir
 from poetfw.training import make_program
 
 KEPT = Path(__file__).parent / "op_costs.json"

@@ -24,7 +24,7 @@ from networks import NETWORKS, OLLA
 from networks.sharing import with_fused_updates, with_sharing
 from networks.tape import TrainingStep
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory import Buffer, place, validate_placement
 from poetfw.memory.ordering import Ordering, OrderingProblem, lifetimes, order_ops, peak_bytes
 

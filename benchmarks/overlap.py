@@ -31,18 +31,18 @@ import click
 from storage import READ_S, WRITE_S, times_of
 
 from poetfw.boards import load_board
+from poetfw.common.resources import boards_dir
+from poetfw.common.transfer import Beside, Transfer
 from poetfw.costs import Case, case_of
-from poetfw.devices.emulators.unicorn.__main__ import read_flash
-from poetfw.devices.emulators.unicorn.bus import MachineError
-from poetfw.devices.emulators.unicorn.nrf52840 import CORE_HZ, Nrf52840Dk
-from poetfw.devices.emulators.unicorn.sd_card import Card
 from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.ir import Graph
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import cases_of
-from poetfw.resources import boards_dir
 from poetfw.schedule.timeline import Clock
-from poetfw.transfer import Beside, Transfer
+from poetfw.tools.emulators.unicorn.__main__ import read_flash
+from poetfw.tools.emulators.unicorn.bus import MachineError
+from poetfw.tools.emulators.unicorn.nrf52840 import CORE_HZ, Nrf52840Dk
+from poetfw.tools.emulators.unicorn.sd_card import Card
 
 MODEL = "--batch 8 --ram 100000 --scheduler swap-proactive --work-limit 5".split()
 STEPS = 2

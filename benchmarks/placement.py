@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from poetfw.limits import Deadline, Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, lower_bound, place, validate_placement
 from poetfw.memory.csv_file import read_buffers
 

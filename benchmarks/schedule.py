@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from poetfw.comparison import Cell, Comparison, Task, settle
-from poetfw.errors import InfeasibleError, UnsuitableError
-from poetfw.limits import WORK_LIMIT, Work
+from poetfw.common.errors import InfeasibleError, UnsuitableError
+from poetfw.common.limits import WORK_LIMIT, Work
+from poetfw.comparisons.comparison import Cell, Comparison, Task, settle
 from poetfw.schedule import Schedule, ScheduleProblem, SolveOptions, solve
 
 PUBLISHED = Path(__file__).parent / "published"

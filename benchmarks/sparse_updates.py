@@ -24,9 +24,9 @@ import tables
 from scipy.ndimage import rotate
 
 from poetfw.boards import load_board
+from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
 from poetfw.importers import DataSet, load_data
-from poetfw.limits import Work
 from poetfw.models import Model, build_model
 from poetfw.ops import Array
 from poetfw.planning import Budget, BuildSettings, Updates, calibration_batches, held_out_batches

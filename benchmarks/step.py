@@ -28,7 +28,7 @@ import torch
 from torch import nn
 
 from poetfw.boards import load_board
-from poetfw.resources import firmware_templates_dir
+from poetfw.common.resources import firmware_templates_dir
 
 TEMPLATES = firmware_templates_dir()
 BENCH = Path(__file__).parent / "kernel_bench"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from poetfw.devices.emulators.unicorn.bus import Bus
-from poetfw.devices.emulators.unicorn.chip import Console, Keyboard, SpiDevice
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.tools.emulators.unicorn.bus import Bus
+from poetfw.tools.emulators.unicorn.chip import Console, Keyboard, SpiDevice
+from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory, Model
 
 CORE_HZ, BUS_HZ = 168_000_000, 84_000_000
 _FLASH, _FLASH_BYTES = 0x08000000, 1024 * 1024

@@ -22,21 +22,21 @@ import click
 from stm32f405 import Stm32f405
 
 from poetfw.boards import load_board
+from poetfw.common.transfer import TRAILER_BYTES, Beside, Transfer, page_bytes
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case
 from poetfw.costs.fitted import fit_beside, fit_transfer
-from poetfw.devices import build_environments, choose_environment
-from poetfw.devices.emulators.unicorn.__main__ import _hear, _print, read_flash
-from poetfw.devices.emulators.unicorn.flash import Flash
-from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
-from poetfw.devices.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
-from poetfw.devices.emulators.unicorn.samd21 import Mkr1000
-from poetfw.devices.emulators.unicorn.sd_card import Card
-from poetfw.devices.link import Link, Profiler, piped
 from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.sketch import NOTHING, render_sketch
 from poetfw.planning import BuildSettings, derive_program, load_model
+from poetfw.tools import build_environments, choose_environment
+from poetfw.tools.emulators.unicorn.__main__ import _hear, _print, read_flash
+from poetfw.tools.emulators.unicorn.flash import Flash
+from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
+from poetfw.tools.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
+from poetfw.tools.emulators.unicorn.samd21 import Mkr1000
+from poetfw.tools.emulators.unicorn.sd_card import Card
+from poetfw.tools.link import Link, Profiler, piped
 from poetfw.training import Program
-from poetfw.transfer import TRAILER_BYTES, Beside, Transfer, page_bytes
 
 CHIPS: dict[str, Any] = {
     "nrf52840": Nrf52840Dk,

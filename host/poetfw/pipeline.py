@@ -21,9 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from poetfw.boards import Board
+from poetfw.common.errors import ToolError
+from poetfw.common.limits import Deadline
+from poetfw.common.output_file import replace_file
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.devices import build_environments, choose_environment, elf_size
-from poetfw.errors import ToolError
 from poetfw.firmware import (
     IMAGE,
     Project,
@@ -38,10 +39,8 @@ from poetfw.firmware import (
 )
 from poetfw.importers import DataSet, load_data
 from poetfw.importers.spectra import Spectra
-from poetfw.limits import Deadline
 from poetfw.memory import ONLY
 from poetfw.models import Model
-from poetfw.output_file import replace_file
 from poetfw.planning import (
     Build,
     BuildSettings,
@@ -69,8 +68,9 @@ from poetfw.report import (
     stage_files,
 )
 from poetfw.schedule import Tell, tell_nobody
-from poetfw.schedule.devices import devices_to_json
-from poetfw.schedule.devices.solve import Tell as TellOfDevices
+from poetfw.schedule.several import devices_to_json
+from poetfw.schedule.several.solve import Tell as TellOfDevices
+from poetfw.tools import build_environments, choose_environment, elf_size
 from poetfw.training import constant_bytes
 
 PROGRAMS = "partners.json"

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from docs.pages import REPOSITORY, block_behind, commands, split
 from poetfw.boards import load_board, loader
-from poetfw.devices.emulators import EMULATORS
+from poetfw.tools.emulators import EMULATORS
 from system.commands import needs_twin, poetfw, succeed
 
 PAGE = "docs/adding-a-board.md"

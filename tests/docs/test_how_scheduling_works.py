@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from docs.pages import fenced, read, table
-from poetfw.errors import InfeasibleError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Work
 from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE
 from poetfw.schedule.indexed import Indexed

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from emulator.firmware_tools import compile_c, compile_sample, linker_script, run_program
 from poetfw.boards import Board, load_board
-from poetfw.devices import emulator_of
-from poetfw.devices.emulators.unicorn.__main__ import MACHINES, Machine, read_flash
-from poetfw.devices.emulators.unicorn.bus import Bus
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
-from poetfw.devices.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
 from poetfw.firmware import IMAGE
+from poetfw.tools import emulator_of
+from poetfw.tools.emulators.unicorn.__main__ import MACHINES, Machine, read_flash
+from poetfw.tools.emulators.unicorn.bus import Bus
+from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.tools.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
 
 PORT = 0x40000000
 """A register that the tests' processors have, and that tells them what is written to it."""

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.project import template_environment
-from poetfw.resources import firmware_templates_dir
 
 SAMPLE = Path(__file__).parent / "sample_project"
 TEMPLATES = firmware_templates_dir()

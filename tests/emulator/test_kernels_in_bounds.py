@@ -15,8 +15,8 @@ import pytest
 
 from emulator.kernel_core import Build, Core
 from poetfw.ir import Attribute
-from poetfw.op_check import largest_error
 from poetfw.ops import KINDS, Array, in_variants
+from poetfw.runs.op_check import largest_error
 from unit.kernels.conftest import graph_of_one
 from unit.kernels.test_canonical_sums import (
     GEOMETRIES,

@@ -9,7 +9,7 @@ import pytest
 
 from emulator.firmware_tools import compile_sample, run_program, sample_image
 from poetfw.boards import load_board
-from poetfw.devices import emulator_of
+from poetfw.tools import emulator_of
 from system.commands import needs_aarch64
 
 pytestmark = [pytest.mark.emulator, needs_aarch64]

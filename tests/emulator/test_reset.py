@@ -20,8 +20,8 @@ from emulator.firmware_tools import (
     linker_script,
     needs_qemu,
 )
-from poetfw.devices.emulators.unicorn.bus import Bus
-from poetfw.devices.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.tools.emulators.unicorn.bus import Bus
+from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory, Model
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 

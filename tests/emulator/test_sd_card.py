@@ -26,8 +26,8 @@ from emulator.firmware_tools import (
     sample_image,
 )
 from poetfw.boards import Machine
-from poetfw.devices import emulator_of
 from poetfw.firmware import IMAGE
+from poetfw.tools import emulator_of
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 

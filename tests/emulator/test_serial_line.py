@@ -25,11 +25,11 @@ from emulator.firmware_tools import (
     run_program,
 )
 from emulator.test_netduinoplus2 import compile_twin
-from poetfw import on_board
 from poetfw.boards import load_board
-from poetfw.devices import emulator_of
-from poetfw.devices.link import Desk, Link, open_port
-from poetfw.running import RunSettings
+from poetfw.runs import on_board
+from poetfw.runs.running import RunSettings
+from poetfw.tools import emulator_of
+from poetfw.tools.link import Desk, Link, open_port
 from unit.link.link_device import BLOCK, sample_image, sample_project
 
 STEPS = 2

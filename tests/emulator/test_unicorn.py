@@ -20,10 +20,10 @@ from emulator.bare_chips import (
     BareChip,
 )
 from emulator.firmware_tools import compile_sample, needs_qemu, run_twin, sample_image
-from poetfw.devices.emulators.unicorn.__main__ import main
-from poetfw.devices.emulators.unicorn.bus import Bus, MachineError
-from poetfw.devices.emulators.unicorn.core import SLICE, Core, Memory, Model
 from poetfw.firmware import IMAGE
+from poetfw.tools.emulators.unicorn.__main__ import main
+from poetfw.tools.emulators.unicorn.bus import Bus, MachineError
+from poetfw.tools.emulators.unicorn.core import SLICE, Core, Memory, Model
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 

@@ -17,8 +17,8 @@ from emulator.firmware_tools import (
     run_program,
     sample_image,
 )
-from poetfw.devices.emulators.unicorn.bus import MachineError
 from poetfw.firmware import IMAGE
+from poetfw.tools.emulators.unicorn.bus import MachineError
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 

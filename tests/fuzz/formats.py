@@ -31,10 +31,11 @@ import pt2
 from fuzz import mutate
 from invalid.makers import DONE, good_data, network
 from made import answer
-from poetfw import sweep
 from poetfw.boards import list_boards
-from poetfw.comparison import Cell
-from poetfw.resources import boards_dir
+from poetfw.common.resources import boards_dir
+from poetfw.comparisons import sweep
+from poetfw.comparisons.comparison import Cell
+from poetfw.comparisons.sweep import Grid
 from poetfw.schedule import (
     SCHEDULERS,
     BoundCovers,
@@ -46,7 +47,6 @@ from poetfw.schedule import (
     problem_to_json,
     schedule_to_json,
 )
-from poetfw.sweep import Grid
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 

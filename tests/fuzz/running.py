@@ -24,12 +24,13 @@ from types import FrameType
 
 from fuzz import formats
 from fuzz.serial_line import open_scripted
-from poetfw import pipeline, planning, sweep
+from poetfw import pipeline, planning
 from poetfw.boards import Board
 from poetfw.cli import main, output
-from poetfw.devices import link
+from poetfw.comparisons import sweep
 from poetfw.models import Model
 from poetfw.planning import RamNeeds
+from poetfw.tools import link
 
 CPU_LIMIT_S = 10.0
 MEMORY_LIMIT_BYTES = 1 << 30

@@ -15,8 +15,8 @@ from random import Random
 from zlib import crc32
 
 from fuzz import mutate
-from poetfw.devices.link.desk import PROTOCOL
-from poetfw.devices.link.frames import decode_data, encode_data
+from poetfw.tools.link.desk import PROTOCOL
+from poetfw.tools.link.frames import decode_data, encode_data
 
 BLOCK = 512
 

@@ -20,7 +20,7 @@ from poetfw.firmware.project import template_environment
 from poetfw.firmware.views import Define
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, DevicesSettings
-from poetfw.schedule.devices import DevicesAnswer
+from poetfw.schedule.several import DevicesAnswer
 from unit.workers.device_plans import PAIR, any_plan, case_of
 
 HERE = Path(__file__).parent

@@ -27,7 +27,7 @@ def program(name: str, script: str) -> object:
 
 def twin_project(folder: Path) -> None:
     """The compiled project, said to be for a board with a twin."""
-    from poetfw.resources import boards_dir
+    from poetfw.common.resources import boards_dir
 
     project = folder / "build/linux"
     target = folder / "build/nrf52840"

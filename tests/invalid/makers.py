@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from invalid.case import Make
-from poetfw.resources import boards_dir
+from poetfw.common.resources import boards_dir
 
 FEATURES, HIDDEN, CLASSES = 4, 6, 3
 SAMPLES = 40

@@ -12,9 +12,9 @@ from typing import Any
 from invalid.case import Case, Make
 from invalid.makers import both, text
 from made import answer as made_answer
-from poetfw import sweep
-from poetfw.comparison import Cell
-from poetfw.sweep import Grid
+from poetfw.comparisons import sweep
+from poetfw.comparisons.comparison import Cell
+from poetfw.comparisons.sweep import Grid
 
 SCHEDULE = "schedule --problem p.json --scheduler checkpoint-all"
 REPLAY = "schedule --problem p.json --replay a.json"

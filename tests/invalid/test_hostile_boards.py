@@ -13,8 +13,8 @@ import pytest
 
 from invalid.case import Sandbox
 from poetfw.boards import load_board
-from poetfw.errors import BoardError
-from poetfw.resources import boards_dir
+from poetfw.common.errors import BoardError
+from poetfw.common.resources import boards_dir
 
 MARK = "sneak"
 HOSTILE = (

@@ -18,7 +18,7 @@ import pytest
 
 from invalid.case import Sandbox, only_document
 from invalid.makers import firmware
-from poetfw.interrupts import uninterrupted
+from poetfw.common.interrupts import uninterrupted
 
 HARD = "build --board linux --model resnet8 --ram 9000000"
 EASY = "build --board linux --model mlp --batch 8 --ram 1000000"

@@ -29,7 +29,7 @@ from network import (
 )
 
 from emulator.firmware_tools import BLOCK
-from poetfw.errors import MixedImagesError
+from poetfw.common.errors import MixedImagesError
 from poetfw.firmware import (
     PARTITION_BLOCK,
     Ring,

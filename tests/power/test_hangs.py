@@ -14,8 +14,8 @@ import pytest
 
 from emulator.bare_chips import NRF52840, SAMD21, BareChip
 from emulator.firmware_tools import needs_qemu, sample_image, slot_offset
-from poetfw.devices.emulators.unicorn.core import SLICE, Core
-from poetfw.devices.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
+from poetfw.tools.emulators.unicorn.core import SLICE, Core
+from poetfw.tools.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_qemu]
 

@@ -17,9 +17,9 @@ import pytest
 from network import HERE, compile_program, project
 
 from emulator.firmware_tools import compile_c
-from poetfw.execution import open_project
 from poetfw.firmware import read_commit, read_committed, read_slots
 from poetfw.ops import Array
+from poetfw.runs.execution import open_project
 
 KILLS, STEPS, EVERY = 60, 120, 3
 WRITES = 200

@@ -12,8 +12,8 @@ import pytest
 
 from emulator.bare_chips import NRF52840
 from emulator.firmware_tools import needs_qemu, sample_image, slot_offset
-from poetfw.devices.emulators.unicorn.nrf52840 import Nrf52840Dk
-from poetfw.devices.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
+from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
+from poetfw.tools.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 

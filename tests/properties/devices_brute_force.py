@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 
 from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer
-from poetfw.schedule.devices import Device, DevicesProblem, Link, Minimise
+from poetfw.schedule.several import Device, DevicesProblem, Link, Minimise
 from poetfw.schedule.simulator import TIME_TOLERANCE
 
 _COMPUTED, _PAGED, _COPIED = range(3)

@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 from poetfw.boards import Board, list_boards, load_board
-from poetfw.comparison import Cell, Comparison, Task
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Work
+from poetfw.comparisons.comparison import Cell, Comparison, Task
 from poetfw.costs import analytic_costs
-from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.limits import Work
 from poetfw.memory import resident_bytes
 from poetfw.models import MODELS, build_model
 from poetfw.planning import (

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, SolveOptions, solve
 from poetfw.schedule.compact import Compact, formulate
 from poetfw.schedule.contract import Means, contract

@@ -12,25 +12,25 @@ import pytest
 from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Work
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.blocks import Blocks, formulate_blocks
-from poetfw.schedule.bounds import accepts
 from poetfw.schedule.compact import Compact, Memory, Timing, formulate
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
 from poetfw.schedule.cuts.narrow import Narrow
+from poetfw.schedule.cuts.relaxation import Relaxation
 from poetfw.schedule.cuts.rounding import Rounding
 from poetfw.schedule.cuts.rounds import Rounds, tighten
 from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs, without_what_costs_more
 from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.linear import Relaxation
 from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.schedule.simulator import accepts
 from poetfw.schedule.strengthen import hold, strengthen
 
 EXACT = SolverOptions(gap=0.0)

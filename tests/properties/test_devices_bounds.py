@@ -10,11 +10,11 @@ import pytest
 from devices_brute_force import least_cost, random_devices
 from random_graphs import chunks
 
-from poetfw.limits import Work
-from poetfw.schedule.devices import Minimise, ceiling
-from poetfw.schedule.devices.blocks import formulate_devices_blocks
-from poetfw.schedule.devices.bounds import bound_by_blocks
+from poetfw.common.limits import Work
 from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.several import Minimise, ceiling
+from poetfw.schedule.several.blocks import formulate_devices_blocks
+from poetfw.schedule.several.bounds import bound_by_blocks
 
 EXACT = SolverOptions(gap=0.0)
 

@@ -10,17 +10,17 @@ import pytest
 from devices_brute_force import least_cost, random_devices
 from random_graphs import chunks, random_graph
 
-from poetfw.errors import InfeasibleError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Work
 from poetfw.schedule import BoundCovers, SolveOptions, Status, solve
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     Device,
     DevicesProblem,
     Minimise,
     simulate_devices,
     solve_devices,
 )
-from poetfw.schedule.devices.baselines import single_plan
+from poetfw.schedule.several.baselines import single_plan
 
 EXACT = SolveOptions(gap=0.0)
 AS_GIVEN = SolveOptions(gap=0.0, other_orders=False)
@@ -60,7 +60,7 @@ def test_a_tensor_goes_while_nobody_looks_at_it() -> None:
 def test_a_device_alone_may_be_better_in_another_order(
     whole_nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poetfw.schedule.devices.solve.WHOLE_NODES", whole_nodes)
+    monkeypatch.setattr("poetfw.schedule.several.solve.WHOLE_NODES", whole_nodes)
     problem = random_devices(553)
     best = least_cost(problem, Minimise.ENERGY)
     as_given = solve_devices(problem, Minimise.ENERGY, AS_GIVEN, Work(5.0))
@@ -78,7 +78,7 @@ def test_a_device_alone_may_be_better_in_another_order(
 @pytest.mark.parametrize("numbers", chunks(range(485, 685), 2))
 def test_no_device_alone_is_better(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
     # As problems are solved that are too large for one program.
-    monkeypatch.setattr("poetfw.schedule.devices.solve.WHOLE_NODES", 0)
+    monkeypatch.setattr("poetfw.schedule.several.solve.WHOLE_NODES", 0)
     for number in numbers:
         problem = random_devices(number)
         minimise = (Minimise.TIME, Minimise.ENERGY)[number % 2]

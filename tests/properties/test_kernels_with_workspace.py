@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from budgets import examples
 from poetfw.boards import Board, load_board
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Work
 from poetfw.costs import CostTable, Source, analytic_costs
-from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph
-from poetfw.limits import Work
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.ops import VARIANT, in_variants, kind_of

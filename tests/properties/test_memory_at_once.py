@@ -10,10 +10,10 @@ import pytest
 from devices_brute_force import random_devices
 from random_graphs import chunks
 
-from poetfw.errors import InfeasibleError, PlanError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError, PlanError
+from poetfw.common.limits import Work
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     Device,
     DevicesProblem,
     Minimise,
@@ -21,9 +21,9 @@ from poetfw.schedule.devices import (
     solve_devices,
     timeline,
 )
-from poetfw.schedule.devices.fitting import Kitchen
-from poetfw.schedule.devices.parallel import at_once, earliest
-from poetfw.schedule.devices.plan import complete, named
+from poetfw.schedule.several.fitting import Kitchen
+from poetfw.schedule.several.parallel import at_once, earliest
+from poetfw.schedule.several.plan import complete, named
 
 
 def without_storage(seed: int) -> DevicesProblem:

@@ -10,14 +10,14 @@ import pytest
 from brute_force import Order, best_plan
 from random_graphs import GRAPHS, about, chunks, random_graph
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer, tell_nobody
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.found import Found, Incumbent, best_known
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.on_demand import Rule, run_on_demand, search_on_demand
 from poetfw.schedule.sequences import Moves, Trace, Workload, search_sequences
+from poetfw.schedule.simulator import unlimited
 
 STORAGE = Storage(512, Transfer(1e6, 0.0, 4e-7, 2e-4), Transfer(1e6, 0.0, 4e-7, 4e-5))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgets import examples
-from poetfw.limits import Deadline, Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory.ordering import (
     OrderingProblem,
     OrderingStatus,

@@ -13,8 +13,8 @@ from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
 from poetfw.cli.output import proven_rows
-from poetfw.errors import InfeasibleError, UnsuitableError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError, UnsuitableError
+from poetfw.common.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     ExecutionPlan,
@@ -29,11 +29,11 @@ from poetfw.schedule import (
 )
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.found import Incumbent, best_known, tell_nobody
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.orders import Like, Plans, Tried, in_better_order, search_orders
 from poetfw.schedule.plan import Production, plan_of, productions
+from poetfw.schedule.simulator import unlimited
 from poetfw.schedule.validation import validate
 
 EXACT = SolveOptions(gap=0.0)

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from budgets import examples
-from poetfw.limits import Deadline, Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory import (
     Buffer,
     Placement,

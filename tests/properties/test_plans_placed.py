@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import PoetfwError
+from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
-from poetfw.errors import PoetfwError
-from poetfw.limits import Work
 from poetfw.models import MODELS
 from poetfw.planning import (
     BuildSettings,

@@ -14,7 +14,7 @@ from brute_force import Order, least_energy
 from numpy.typing import NDArray
 from random_graphs import GRAPHS, about, chunks, random_graph
 
-from poetfw.errors import InfeasibleError, UnsuitableError
+from poetfw.common.errors import InfeasibleError, UnsuitableError
 from poetfw.schedule import (
     Node,
     ScheduleProblem,

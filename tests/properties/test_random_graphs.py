@@ -12,8 +12,8 @@ from itertools import pairwise
 import pytest
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
-from poetfw.comparison import Cell, Comparison, Task, settle
-from poetfw.errors import InfeasibleError, PlanError, UnsuitableError
+from poetfw.common.errors import InfeasibleError, PlanError, UnsuitableError
+from poetfw.comparisons.comparison import Cell, Comparison, Task, settle
 from poetfw.planning import Ways
 from poetfw.schedule import (
     SCHEDULERS,
@@ -28,9 +28,9 @@ from poetfw.schedule import (
     solve,
 )
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import plan_of
+from poetfw.schedule.simulator import unlimited
 from poetfw.schedule.timeline import Span
 from poetfw.schedule.transfers import plan_transfers
 

@@ -10,8 +10,8 @@ import pytest
 from brute_force import Order, least_energy
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
-from poetfw.errors import InfeasibleError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Work
 from poetfw.schedule import ScheduleProblem, SolveOptions, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.compact import Timing, formulate

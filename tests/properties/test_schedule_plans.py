@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from brute_force import Order, best_plan
 
-from poetfw.errors import InfeasibleError, PlanError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError, PlanError
+from poetfw.common.limits import Work
 from poetfw.schedule import (
     Schedule,
     ScheduleProblem,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from poetfw.resources import boards_dir
+from poetfw.common.resources import boards_dir
 from system.commands import needs_twin, poetfw, succeed
 
 pytestmark = [pytest.mark.emulator, pytest.mark.slow, needs_twin]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.resources import boards_dir
+from poetfw.common.resources import boards_dir
 from system.commands import succeed
 
 SMALL = ("--batch", "8", "--scheduler", "checkpoint-all")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from poetfw.common.option_values import DATA, LOSSES, SCHEDULERS, WEIGHT_FORMATS
+from poetfw.common.option_values import MODELS as MODEL_NAMES
+from poetfw.common.resources import boards_dir
 from poetfw.importers import BUILT_IN
 from poetfw.models import MODELS
-from poetfw.option_values import DATA, LOSSES, SCHEDULERS, WEIGHT_FORMATS
-from poetfw.option_values import MODELS as MODEL_NAMES
-from poetfw.resources import boards_dir
+from poetfw.runs.trained import FORMATS
 from poetfw.schedule import SCHEDULERS as KNOWN_SCHEDULERS
-from poetfw.trained import FORMATS
 from poetfw.training import LOSSES as KNOWN_LOSSES
 
 BOARDS = sorted(path.stem for path in boards_dir().glob("*.toml"))

@@ -15,12 +15,12 @@ import pytest
 import torch
 import torch.nn.functional as functional
 
-from poetfw.devices import build_environments
-from poetfw.execution import BuiltProject, open_project
-from poetfw.exporting import ExportSettings, export_project
+from poetfw.common.resources import firmware_templates_dir
+from poetfw.exports.library import ExportSettings, export_project
 from poetfw.firmware import read_samples, read_slots, set_request
 from poetfw.firmware.storage_image import RunRequest
-from poetfw.resources import firmware_templates_dir
+from poetfw.runs.execution import BuiltProject, open_project
+from poetfw.tools import build_environments
 from system.commands import needs_twin, succeed
 
 pytestmark = pytest.mark.slow

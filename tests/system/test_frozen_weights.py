@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from poetfw.importers.weight_files import read_weights
 from poetfw.models import build_model
-from poetfw.weight_files import read_weights
 from system.commands import needs_twin, poetfw, succeed
 
 SETTINGS = ("--board", "nrf52840", "--model", "digits-cnn", "--train", "last:1", "--batch", "8")

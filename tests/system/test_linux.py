@@ -24,8 +24,8 @@ def build_and_run(folder: Path, *arguments: str, steps: int = 2) -> tuple[Any, A
 
 
 def trained_slots(folder: Path) -> dict[str, bytes]:
-    from poetfw.execution import open_project
     from poetfw.firmware import SlotPurpose, read_slots
+    from poetfw.runs.execution import open_project
 
     project = open_project(folder / "build/linux")
     image = project.folder / "run/storage.img"
@@ -185,8 +185,8 @@ def test_resnet8_does_not_fit_the_nrf52840(tmp_path: Path) -> None:
 
 
 def test_firmware_runs_clean_under_sanitizers(tmp_path: Path) -> None:
-    from poetfw.devices import build_environments, run_firmware
     from poetfw.firmware import RunRequest, set_request
+    from poetfw.tools import build_environments, run_firmware
 
     succeed("build", "--board", "linux", "--batch", "8", "--ram", "90000", cwd=tmp_path)
     folder = tmp_path / "build/linux"

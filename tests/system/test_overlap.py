@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from poetfw.common.resources import boards_dir
 from poetfw.firmware import RunRequest, set_request
-from poetfw.resources import boards_dir
 from system.commands import succeed
 
 pytestmark = pytest.mark.slow

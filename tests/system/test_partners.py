@@ -21,12 +21,12 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from poetfw import together
-from poetfw.devices.link import Line, Link
-from poetfw.errors import DeviceError, NoisyLineError
+from poetfw.common.errors import DeviceError, NoisyLineError
 from poetfw.firmware import RunRequest, SlotPurpose
-from poetfw.running import RunSettings, make_request
-from poetfw.together import Partner, on_a_twin, open_partners, run_partners
+from poetfw.runs import together
+from poetfw.runs.running import RunSettings, make_request
+from poetfw.runs.together import Partner, on_a_twin, open_partners, run_partners
+from poetfw.tools.link import Line, Link
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 

@@ -20,11 +20,11 @@ from pathlib import Path
 import pytest
 
 from emulator.test_serial_line import started
-from poetfw.devices.link import Line
-from poetfw.errors import DeviceError
+from poetfw.common.errors import DeviceError
 from poetfw.firmware import RunRequest
-from poetfw.running import RunSettings
-from poetfw.together import Partner, open_partners, reach, run_partners
+from poetfw.runs.running import RunSettings
+from poetfw.runs.together import Partner, open_partners, reach, run_partners
+from poetfw.tools.link import Line
 from system.commands import needs_twin, poetfw, succeed
 from system.test_partners import (
     FILES,

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from poetfw.boards import Board
+from poetfw.common.errors import InfeasibleError
 from poetfw.costs import CostProvider, CostTable, Source, analytic_costs
-from poetfw.devices import build_environments, run_firmware
-from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES, RunRequest, set_request, write_project
 from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
@@ -36,6 +35,7 @@ from poetfw.planning import (
 from poetfw.planning.kernels import faster_with_workspace
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import simulate
+from poetfw.tools import build_environments, run_firmware
 from poetfw.training import Program
 
 BY_1 = {"depthwise", "depthwise.backward_input"}

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poetfw.execution import open_project
 from poetfw.firmware import SlotPurpose, read_slots
 from poetfw.ops import kind_of
+from poetfw.runs.execution import open_project
 from poetfw.training import LOSSES
 from poetfw.training.reference import value_of
 from system.commands import succeed

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from poetfw.execution import open_project
 from poetfw.firmware import SlotPurpose, read_request, read_slots, set_request
+from poetfw.runs.execution import open_project
 from poetfw.schedule import ExecutionPlan
 from system.commands import needs_aarch64, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of

@@ -12,8 +12,6 @@ import pytest
 
 from poetfw.boards import Board
 from poetfw.costs import CostProvider, CostTable, Source, analytic_costs
-from poetfw.devices import build_environments
-from poetfw.execution import execute
 from poetfw.firmware import IMAGE, RunRequest, assign_slots, read_committed
 from poetfw.ir import Graph
 from poetfw.models import zoo
@@ -22,6 +20,8 @@ from poetfw.models.model import Model
 from poetfw.ops import VARIANT, Array, in_variants
 from poetfw.pipeline import plan_build, write_build
 from poetfw.planning import Build, BuildSettings
+from poetfw.runs.execution import execute
+from poetfw.tools import build_environments
 
 pytestmark = pytest.mark.emulator
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from poetfw import verification
-from poetfw.devices import build_environments
-from poetfw.execution import open_project
 from poetfw.report import Verification
-from poetfw.running import RunSettings, run_project
+from poetfw.runs import verification
+from poetfw.runs.execution import open_project
+from poetfw.runs.running import RunSettings, run_project
+from poetfw.tools import build_environments
 from system.commands import Result, needs_twin, poetfw, succeed
 
 Edit = tuple[str, str, str]

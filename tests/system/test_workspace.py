@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.devices import build_environments, run_firmware
 from poetfw.firmware import Project, RunRequest, set_request, write_project
 from poetfw.ir import Graph, Op
 from poetfw.ops.base import Kernel
 from poetfw.ops.relu import Relu
 from poetfw.pipeline import plan_build
 from poetfw.planning import Build, BuildSettings
+from poetfw.tools import build_environments, run_firmware
 
 BYTES = 4000
 GREEDY = f"""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import poetfw
 from poetfw.boards import list_boards
-from poetfw.devices.emulators import EMULATORS
-from poetfw.resources import firmware_templates_dir
+from poetfw.common.resources import firmware_templates_dir
+from poetfw.tools.emulators import EMULATORS
 
 PACKAGE = Path(poetfw.__file__).parent
 EMULATORS_FOLDER = "devices/emulators/"

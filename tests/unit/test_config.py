@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.config import read_config
-from poetfw.errors import ConfigError
+from poetfw.cli.config import read_config
+from poetfw.common.errors import ConfigError
 
 OPTIONS = {
     "build": {"board": True, "batch": True, "out": False, "rate": True},

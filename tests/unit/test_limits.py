@@ -22,8 +22,8 @@ import poetfw
 from poetfw import pipeline
 from poetfw.cli import main
 from poetfw.cli.main import cli
+from poetfw.common.limits import Deadline, OutOfTime, Spent, Work
 from poetfw.importers import DataSet, load_data
-from poetfw.limits import Deadline, OutOfTime, Spent, Work
 from poetfw.memory import Buffer
 from poetfw.memory.ordering import OrderingProblem, OrderOp, order_ops
 from poetfw.memory.placement import place
@@ -117,7 +117,7 @@ def test_a_reserve_leaves_something_to_the_searches() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
 def test_a_process_knows_when_it_began() -> None:
     code = (
-        "import time; time.sleep(0.3); from poetfw.limits import process_start_s; "
+        "import time; time.sleep(0.3); from poetfw.common.limits import process_start_s; "
         "print(time.perf_counter() - process_start_s())"
     )
     before_s = time.perf_counter()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, saved_by_more_ram
 from system.commands import poetfw

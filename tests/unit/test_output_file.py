@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.errors import OutputError
-from poetfw.output_file import check_output_file, check_output_files, replace_file
+from poetfw.common.errors import OutputError
+from poetfw.common.output_file import check_output_file, check_output_files, replace_file
 
 
 @pytest.fixture(autouse=True)

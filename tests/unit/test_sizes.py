@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poetfw.cli.options import Bytes
-from poetfw.sizes import parse_bytes
+from poetfw.cli.sizes import parse_bytes
 from system.commands import poetfw
 
 K = 1024

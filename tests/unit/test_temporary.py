@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.devices.objects import Sources
-from poetfw.devices.process import run_tool
-from poetfw.errors import OutputError, ToolError
-from poetfw.temporary import temporary_folder
+from poetfw.common.errors import OutputError, ToolError
+from poetfw.tools.objects import Sources
+from poetfw.tools.process import run_tool
+from poetfw.tools.temporary import temporary_folder
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from poetfw.errors import InfeasibleError
-from poetfw.limits import Deadline, OutOfTime, Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.schedule import (
     Schedule,
     ScheduleProblem,

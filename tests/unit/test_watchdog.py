@@ -9,8 +9,8 @@ import pytest
 
 from poetfw import pipeline
 from poetfw.boards import family_watchdog
+from poetfw.common.errors import BoardError, ConfigError
 from poetfw.costs import CostTable, OpCost, analytic_costs
-from poetfw.errors import BoardError, ConfigError
 from poetfw.firmware.library import HEADER
 from poetfw.planning import Build, BuildSettings
 

@@ -15,14 +15,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pt2
-from poetfw.errors import DataError, ModelError
+from poetfw.common.errors import DataError, ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
+from poetfw.importers.weight_files import npz_bytes, read_weights, safetensors_bytes
 from poetfw.models import Model
 from poetfw.planning import BuildSettings, load_model
 from poetfw.planning.choices import start_from
-from poetfw.trained import FORMATS
-from poetfw.weight_files import npz_bytes, read_weights, safetensors_bytes
+from poetfw.runs.trained import FORMATS
 
 ARRAYS = {
     "conv.weight": np.arange(6, dtype=np.float32).reshape(1, 2, 3),

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from poetfw.boards.toolchain import Toolchain
-from poetfw.errors import BoardError, DataError
-from poetfw.transfer import Transfer
+from poetfw.common.errors import BoardError, DataError
+from poetfw.common.transfer import Transfer
 
 
 @dataclass(frozen=True, slots=True)

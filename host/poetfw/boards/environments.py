@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import configparser
 
-from poetfw.resources import platformio_ini
+from poetfw.common.resources import platformio_ini
 
 
 def known_environments() -> frozenset[str]:

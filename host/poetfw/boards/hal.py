@@ -8,7 +8,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from poetfw.resources import firmware_templates_dir
+from poetfw.common.resources import firmware_templates_dir
 
 
 def families() -> list[str]:

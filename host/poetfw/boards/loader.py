@@ -35,10 +35,10 @@ from poetfw.boards.board import (
 from poetfw.boards.environments import known_environments
 from poetfw.boards.hal import families, family_bytes, family_transfers
 from poetfw.boards.toolchain import Toolchain, make_toolchain
-from poetfw.errors import BoardError, listed
-from poetfw.reading import expected, read_bytes
-from poetfw.resources import boards_dir, cores_dir, user_boards_dir
-from poetfw.transfer import Beside, Transfer
+from poetfw.common.errors import BoardError, listed
+from poetfw.common.reading import expected, read_bytes
+from poetfw.common.resources import boards_dir, cores_dir, user_boards_dir
+from poetfw.common.transfer import Beside, Transfer
 
 _LARGEST_FILE_BYTES = 256 * 1024
 

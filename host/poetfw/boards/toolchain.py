@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from poetfw.resources import firmware_templates_dir
+from poetfw.common.resources import firmware_templates_dir
 
 
 @dataclass(frozen=True, slots=True)

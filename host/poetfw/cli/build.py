@@ -36,7 +36,7 @@ from poetfw.cli.options import (
     training_options,
     typed_options,
 )
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.settings import BuildSettings, DevicesSettings
 
 if TYPE_CHECKING:
@@ -179,7 +179,6 @@ def build(
     **options: Any,  # the fields of BuildSettings
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
-    from poetfw.devices import choose_environment
     from poetfw.firmware import check_output_folder
     from poetfw.pipeline import compile_build, plan_build, write_build
     from poetfw.planning import (
@@ -189,6 +188,7 @@ def build(
         folders_of,
         saved_by_more_ram,
     )
+    from poetfw.tools import choose_environment
 
     end = command_deadline(time_limit)
     if (board is None) is (devices is None):

@@ -28,10 +28,10 @@ from poetfw.cli.options import (
     solver_option,
     typed_options,
 )
-from poetfw.option_values import DEFAULT_MODEL
+from poetfw.common.option_values import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from poetfw.comparison import Cell, Comparison
+    from poetfw.comparisons.comparison import Cell, Comparison
 
 _OF_DEVICES = {"devices", "model", "batch", "fractions", "work_limit", "time_limit", "as_json"}
 _EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
@@ -150,7 +150,8 @@ def compare(
     costs. Ctrl-C
     keeps the cells that are done.
     """
-    from poetfw.comparison import (
+    from poetfw.common.output_file import replace_file
+    from poetfw.comparisons.comparison import (
         BUDGET_AXIS,
         COMPARED,
         FRACTIONS,
@@ -160,7 +161,6 @@ def compare(
         settle,
         to_csv,
     )
-    from poetfw.output_file import replace_file
     from poetfw.planning import database_for
     from poetfw.report import Panel, draw_panels
     from poetfw.schedule import SolveOptions

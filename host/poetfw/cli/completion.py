@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import click
 from click.shell_completion import CompletionItem
 
-from poetfw.option_values import DATA, MODELS, SCHEDULERS
-from poetfw.resources import boards_dir, user_boards_dir
+from poetfw.common.option_values import DATA, MODELS, SCHEDULERS
+from poetfw.common.resources import boards_dir, user_boards_dir
 
 _Items = list[CompletionItem[str]]
 _Complete = Callable[[click.Context, click.Parameter, str], _Items]

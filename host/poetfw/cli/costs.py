@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.options import OutputFile, db_option, json_option, option
-from poetfw.errors import CostsError, listed
+from poetfw.common.errors import CostsError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +72,7 @@ def costs(
     measured, fitted and analytic.
     """
     from poetfw.boards import load_board
+    from poetfw.common.output_file import replace_file
     from poetfw.costs import (
         Database,
         compare_costs,
@@ -82,7 +83,6 @@ def costs(
         usable,
     )
     from poetfw.firmware.case_version import case_version
-    from poetfw.output_file import replace_file
     from poetfw.planning import derive_program, load_model
     from poetfw.report import draw_costs
     from poetfw.settings import BuildSettings

@@ -25,8 +25,8 @@ from poetfw.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from poetfw.devices.link import Desk
-    from poetfw.execution import BuiltProject
+    from poetfw.runs.execution import BuiltProject
+    from poetfw.tools.link import Desk
 
 image_option = option(
     "--image",
@@ -44,7 +44,7 @@ def connected(
 
     It may say nothing for `silence_s`, as for `Link`.
     """
-    from poetfw.devices.link import Desk, Link, choose_port, open_port
+    from poetfw.tools.link import Desk, Link, choose_port, open_port
 
     name = choose_port(port)
     if port is None:
@@ -75,11 +75,11 @@ def flash(
     Firmware goes the way that PlatformIO has for the board. With --host, program and image go to a
     computer under Linux, by ssh.
     """
-    from poetfw import on_board, remote
-    from poetfw.devices import upload_firmware
-    from poetfw.devices.link import choose_port, usb_ports
-    from poetfw.devices.ssh import Host
-    from poetfw.execution import open_project
+    from poetfw.runs import on_board, remote
+    from poetfw.runs.execution import open_project
+    from poetfw.tools import upload_firmware
+    from poetfw.tools.link import choose_port, usb_ports
+    from poetfw.tools.ssh import Host
 
     if host is not None and (port is not None or storage):
         raise click.UsageError("--host copies program and image: it takes no --port, no --storage")
@@ -119,8 +119,8 @@ def flash(
 def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
     from poetfw.boards import load_board
-    from poetfw.devices.link import choose_port, console_lines, open_port
-    from poetfw.execution import open_project
+    from poetfw.runs.execution import open_project
+    from poetfw.tools.link import choose_port, console_lines, open_port
 
     if board is not None:
         baud = load_board(board).console_baud
@@ -170,8 +170,8 @@ def pull(
 
     With --ring, fetch the samples that the board took itself: arrays x, y, labelled and id.
     """
-    from poetfw import on_board, ring_files
-    from poetfw.execution import open_project
+    from poetfw.runs import on_board, ring_files
+    from poetfw.runs.execution import open_project
 
     if image is not None and not ring:
         raise click.UsageError("--image goes with --ring: it is a storage image already")
@@ -212,8 +212,8 @@ def push(
     An array of booleans, labelled, may say which of them have a target. The oldest samples make
     room where there is none.
     """
-    from poetfw import on_board, ring_files
-    from poetfw.execution import open_project
+    from poetfw.runs import on_board, ring_files
+    from poetfw.runs.execution import open_project
 
     project = open_project(*built_folder(out, board), on_board=True)
     to_image = functools.partial(ring_files.push_to_image, project, file=file)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.errors import PlanError, ProblemError
-from poetfw.limits import Deadline, Work
-from poetfw.reading import read_bytes
+from poetfw.common.errors import PlanError, ProblemError
+from poetfw.common.limits import Deadline, Work
+from poetfw.common.reading import read_bytes
 
 if TYPE_CHECKING:
     from poetfw.schedule import ExecutionPlan
-    from poetfw.schedule.devices import (
+    from poetfw.schedule.several import (
         DevicesAnswer,
         DevicesFigures,
         DevicesProblem,
         DevicesSchedule,
     )
-    from poetfw.schedule.devices.solve import Tell
+    from poetfw.schedule.several.solve import Tell
 
 
 def schedule_devices(
@@ -43,10 +43,10 @@ def schedule_devices(
     as_json: bool,
 ) -> int:
     """Do what `poetfw schedule` does, for several devices; the exit code."""
-    from poetfw.output_file import replace_file
+    from poetfw.common.output_file import replace_file
     from poetfw.report import draw_timeline, json_bytes
     from poetfw.schedule import SolveOptions
-    from poetfw.schedule.devices import (
+    from poetfw.schedule.several import (
         DevicesInterrupted,
         Minimise,
         devices_schedule_to_json,
@@ -119,7 +119,7 @@ def read_answer(path: Path) -> DevicesAnswer:
     Raises:
         ProblemError: the file cannot be read, or holds no plan.
     """
-    from poetfw.schedule.devices import devices_answer_from_json
+    from poetfw.schedule.several import devices_answer_from_json
 
     return devices_answer_from_json(_read(path), str(path))
 
@@ -151,7 +151,7 @@ def _load(
     work: Work,
 ) -> DevicesProblem:
     from poetfw.planning import load_devices_problem
-    from poetfw.schedule.devices import devices_from_json
+    from poetfw.schedule.several import devices_from_json
 
     if len(names) == 1 and names[0].endswith(".json"):
         if ram_fractions is not None:
@@ -237,7 +237,7 @@ def compare_on_devices(
     as_json: bool,
 ) -> int:
     """Do what `poetfw compare` does, for several devices; the exit code."""
-    from poetfw.schedule.devices import Minimise, best_alone, compare_devices, validate_devices
+    from poetfw.schedule.several import Minimise, best_alone, compare_devices, validate_devices
 
     problem = _load(names, model, batch, ram_fractions, Work(work_limit, deadline))
     validate_devices(problem)

@@ -18,7 +18,7 @@ def doctor(as_json: bool) -> int:
 
     Ends with exit code 3 where something is missing that is not optional.
     """
-    from poetfw.devices.inventory import take_inventory
+    from poetfw.tools.inventory import take_inventory
 
     with output.spinner() as progress:
         progress("looking around")

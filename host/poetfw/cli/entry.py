@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 
-EXIT_INTERRUPTED = 130
+from poetfw.common.interrupts import leave
 
 
 def main() -> None:
@@ -18,15 +16,6 @@ def main() -> None:
     from poetfw.cli import main as command
 
     command.main()
-
-
-def leave(*_: object) -> None:
-    """End at once: nothing was begun, and an exception could get lost in what is being imported."""
-    if "--json" in sys.argv[1:]:
-        said = '{"error": {"message": "interrupted", "exit_code": %d, "try_next": [], "said": []}}'
-        os.write(1, (said % EXIT_INTERRUPTED).encode() + b"\n")
-    os.write(2, b"interrupted\n")
-    os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

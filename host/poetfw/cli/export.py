@@ -9,7 +9,7 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.options import Folder, json_option, option
-from poetfw.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS, EXPORTS
+from poetfw.common.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS, EXPORTS
 
 
 @click.command(epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
@@ -44,7 +44,7 @@ def export(project: Path, form: str, name: str, weights: str, target: Path, as_j
 
     Each has examples, and a README that says how it is used.
     """
-    from poetfw.exporting import ExportSettings, export_project
+    from poetfw.exports.library import ExportSettings, export_project
 
     files = export_project(project, target, ExportSettings(form, name, weights))
     if as_json:

@@ -10,9 +10,9 @@ import click
 
 from poetfw.cli import completion, output
 from poetfw.cli.options import json_option
-from poetfw.errors import BoardError, ModelError
-from poetfw.option_values import MODELS
-from poetfw.resources import boards_dir, user_boards_dir
+from poetfw.common.errors import BoardError, ModelError
+from poetfw.common.option_values import MODELS
+from poetfw.common.resources import boards_dir, user_boards_dir
 
 if TYPE_CHECKING:
     from poetfw.boards import Board, Twin

@@ -18,11 +18,11 @@ from click.core import ParameterSource
 
 from poetfw import __version__
 from poetfw.cli import output
-from poetfw.cli.entry import EXIT_INTERRUPTED, leave
+from poetfw.cli.config import FILE, has_config, read_config
 from poetfw.cli.options import variable
-from poetfw.config import FILE, has_config, read_config
-from poetfw.errors import ConfigError, PoetfwError
-from poetfw.limits import process_start_s
+from poetfw.common.errors import ConfigError, PoetfwError
+from poetfw.common.interrupts import EXIT_INTERRUPTED, leave
+from poetfw.common.limits import process_start_s
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70

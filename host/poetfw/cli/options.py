@@ -14,11 +14,11 @@ from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.completion import BY_OPTION
-from poetfw.config import FILE as CONFIG_FILE
-from poetfw.errors import OutputError, listed
-from poetfw.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
-from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
-from poetfw.option_values import (
+from poetfw.cli.config import FILE as CONFIG_FILE
+from poetfw.cli.sizes import parse_bytes
+from poetfw.common.errors import OutputError, listed
+from poetfw.common.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
+from poetfw.common.option_values import (
     COSTS,
     DEFAULT_BATCH,
     FEATURES,
@@ -27,9 +27,9 @@ from poetfw.option_values import (
     LOSSES,
     SCHEDULERS,
 )
-from poetfw.output_file import check_output_file
+from poetfw.common.output_file import check_output_file
+from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
 from poetfw.settings import BuildSettings
-from poetfw.sizes import parse_bytes
 
 if TYPE_CHECKING:
     from poetfw.boards import Board

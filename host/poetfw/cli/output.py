@@ -16,8 +16,8 @@ import click
 from rich.cells import cell_len
 from rich.console import Console
 
-from poetfw.errors import InfeasibleError, PoetfwError, cut
-from poetfw.limits import Deadline
+from poetfw.common.errors import InfeasibleError, PoetfwError, cut
+from poetfw.common.limits import Deadline
 
 if TYPE_CHECKING:
     from rich.table import Table

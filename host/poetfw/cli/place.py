@@ -19,9 +19,9 @@ from poetfw.cli.options import (
     option,
     split_at_commas,
 )
-from poetfw.errors import InfeasibleError, ProblemError
-from poetfw.limits import Work
-from poetfw.sizes import parse_bytes
+from poetfw.cli.sizes import parse_bytes
+from poetfw.common.errors import InfeasibleError, ProblemError
+from poetfw.common.limits import Work
 
 if TYPE_CHECKING:
     from poetfw.memory.banks import Bank

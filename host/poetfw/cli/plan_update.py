@@ -24,7 +24,7 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     training_options,
 )
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.settings import BuildSettings
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def plan_update(
     What was chosen is derived and placed, and its own bytes and joules keep the budget.
     """
     from poetfw.boards import load_board
+    from poetfw.common.limits import Work
+    from poetfw.common.output_file import replace_file
     from poetfw.importers import load_data
-    from poetfw.limits import Work
-    from poetfw.output_file import replace_file
     from poetfw.planning import Budget, Updates, costs_from, database_for, load_model
     from poetfw.planning import calibration_batches as batches_of
     from poetfw.report import json_bytes

@@ -20,9 +20,9 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     training_options,
 )
-from poetfw.errors import DeviceError, OutputError, PortError, listed
-from poetfw.option_values import METERS
-from poetfw.output_file import check_output_files, replace_file
+from poetfw.common.errors import DeviceError, OutputError, PortError, listed
+from poetfw.common.option_values import METERS
+from poetfw.common.output_file import check_output_files, replace_file
 from poetfw.settings import BuildSettings
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _named(refused: list[Refused]) -> str:
 
 def _port(board: Board) -> str:
     """The only one there is; whoever has none may mean a twin."""
-    from poetfw.devices.link import choose_port
+    from poetfw.tools.link import choose_port
 
     try:
         return choose_port(None)
@@ -163,7 +163,7 @@ def _port(board: Board) -> str:
 
 def _this_computer(board: Board) -> str | None:
     """The twin that is no emulator, where the board is this computer."""
-    from poetfw.devices import emulator_of
+    from poetfw.tools import emulator_of
 
     for twin in board.twins:
         if not emulator_of(twin.machine).emulates:
@@ -172,7 +172,7 @@ def _this_computer(board: Board) -> str | None:
 
 
 def _emulates(board: Board, emulator: str) -> bool:
-    from poetfw.devices import emulator_of
+    from poetfw.tools import emulator_of
 
     return emulator_of(board.twin(emulator).machine).emulates
 

@@ -26,14 +26,14 @@ from poetfw.cli.options import (
     threads_option,
     typed_options,
 )
-from poetfw.errors import listed
-from poetfw.option_values import SILENCE_S
-from poetfw.output_file import replace_file
+from poetfw.common.errors import listed
+from poetfw.common.option_values import SILENCE_S
+from poetfw.common.output_file import replace_file
 
 if TYPE_CHECKING:
-    from poetfw.devices import Event
     from poetfw.report import PartnersReport, RunReport, StepTrace, Verification
-    from poetfw.running import RunSettings
+    from poetfw.runs.running import RunSettings
+    from poetfw.tools import Event
 
 
 @click.command(epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
@@ -124,12 +124,18 @@ def run(
     With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
     count from the very beginning.
     """
-    from poetfw import on_board, remote, together
-    from poetfw.devices.ssh import Host
-    from poetfw.event_files import check_events_folder, write_events
-    from poetfw.execution import open_project
-    from poetfw.running import RunSettings, expect_whole, make_request, metrics_csv, run_project
-    from poetfw.step_trace import expect_one_device, trace_step
+    from poetfw.report.event_files import check_events_folder, write_events
+    from poetfw.runs import on_board, remote, together
+    from poetfw.runs.execution import open_project
+    from poetfw.runs.running import (
+        RunSettings,
+        expect_whole,
+        make_request,
+        metrics_csv,
+        run_project,
+    )
+    from poetfw.runs.step_trace import expect_one_device, trace_step
+    from poetfw.tools.ssh import Host
 
     if itself and emulator is not None:
         raise click.UsageError("--on-board and --emulator contradict each other")
@@ -212,7 +218,7 @@ def _run_partners(
     as_json: bool,
 ) -> int:
     """Run a build with a program for each device; the exit code."""
-    from poetfw import together
+    from poetfw.runs import together
 
     for name, spelled in typed_options().items():
         if name not in _OF_PARTNERS:
@@ -238,7 +244,7 @@ def _run_partners(
 
 def _verdict(found: Verification | None) -> int:
     """The exit code of a run, verified or not; what it missed is printed."""
-    from poetfw.verification import verdict
+    from poetfw.runs.verification import verdict
 
     if found is None or found.ok:
         return 0

@@ -30,9 +30,9 @@ from poetfw.cli.options import (
     solver_option,
     typed_options,
 )
-from poetfw.errors import ProblemError
-from poetfw.limits import Deadline, Work
-from poetfw.reading import read_bytes
+from poetfw.common.errors import ProblemError
+from poetfw.common.limits import Deadline, Work
+from poetfw.common.reading import read_bytes
 
 if TYPE_CHECKING:
     from poetfw.planning import Room, Ways
@@ -145,7 +145,7 @@ def schedule(
     The answer holds every figure and the execution plan. With --replay the simulator alone judges
     a plan, wherever it comes from.
     """
-    from poetfw.output_file import replace_file
+    from poetfw.common.output_file import replace_file
     from poetfw.planning import (
         BuildSettings,
         Ways,

@@ -28,7 +28,7 @@ from poetfw.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from poetfw.comparison import Cell
+    from poetfw.comparisons.comparison import Cell
 
 _EPILOG = (
     "Example:  poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 "
@@ -139,11 +139,10 @@ def sweep(
     on where it was. Costs are measured ones where there are any of a
     board, else analytic.
     """
-    from poetfw.comparison import COMPARED, FRACTIONS, to_csv
-    from poetfw.errors import OutputError
-    from poetfw.output_file import check_output_file, replace_file
-    from poetfw.planning import database_for
-    from poetfw.sweep import (
+    from poetfw.common.errors import OutputError
+    from poetfw.common.output_file import check_output_file, replace_file
+    from poetfw.comparisons.comparison import COMPARED, FRACTIONS, to_csv
+    from poetfw.comparisons.sweep import (
         Grid,
         Results,
         dask_cluster,
@@ -153,6 +152,7 @@ def sweep(
         local_processes,
         run_sweep,
     )
+    from poetfw.planning import database_for
 
     refuse_more_than_all(fractions)
     databases = tuple(database_for(board, costs, db) for board in boards)

@@ -16,7 +16,7 @@ from poetfw.cli.options import (
     option,
     out_option,
 )
-from poetfw.option_values import WEIGHT_FORMATS
+from poetfw.common.option_values import WEIGHT_FORMATS
 
 
 @click.command(
@@ -67,10 +67,10 @@ def export_weights(
     as_json: bool,
 ) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
-    from poetfw import together
-    from poetfw.execution import open_project
-    from poetfw.output_file import replace_file
-    from poetfw.trained import FORMATS, trained_weights
+    from poetfw.common.output_file import replace_file
+    from poetfw.runs import together
+    from poetfw.runs.execution import open_project
+    from poetfw.runs.trained import FORMATS, trained_weights
 
     folder, label = built_folder(out, board)
     if together.holds_partners(folder):

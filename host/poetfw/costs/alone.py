@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from poetfw.common.errors import ModelError
 from poetfw.costs.measurement import Case
-from poetfw.errors import ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import VARIANT, infer_output, kind_of
 

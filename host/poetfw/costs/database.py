@@ -15,10 +15,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from poetfw.common.errors import CostsError
+from poetfw.common.resources import user_data_dir
 from poetfw.costs.exchange import UnknownCaseError, checked, row_from, said
 from poetfw.costs.measurement import Case, Measurement, Setup
-from poetfw.errors import CostsError
-from poetfw.resources import user_data_dir
 
 SCHEMA_VERSION = 2
 _READ_VERSIONS = (1, SCHEMA_VERSION)

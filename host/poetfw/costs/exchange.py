@@ -28,12 +28,12 @@ from pydantic import (
     ValidationError,
 )
 
+from poetfw.common.errors import CostsError, ModelError, listed
+from poetfw.common.reading import expected, parse_json, read_bytes
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import BESIDE, MOVES, TAKEN, Case, Counter, Measurement, Setup
-from poetfw.errors import CostsError, ModelError, listed
 from poetfw.ir import Dtype
 from poetfw.ops import KINDS, VARIANT
-from poetfw.reading import expected, parse_json, read_bytes
 
 SCHEMA_VERSION = 2
 """Before 2, no case had numbers."""

@@ -19,9 +19,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from poetfw.common.transfer import Beside, Transfer
 from poetfw.costs.features import Featured, Features, featured
 from poetfw.costs.measurement import MOVES, Case, Measurement
-from poetfw.transfer import Beside, Transfer
 
 ENOUGH_ROWS = 8
 """So many measured cases make a fit."""

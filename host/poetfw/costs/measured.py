@@ -18,6 +18,8 @@ from functools import cached_property
 from statistics import fmean
 
 from poetfw.boards import Arithmetic, Board, BoardStorage
+from poetfw.common.errors import CostsError
+from poetfw.common.transfer import Transfer, page_bytes
 from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
@@ -31,9 +33,7 @@ from poetfw.costs.measurement import (
     own_case_of,
 )
 from poetfw.costs.table import CostTable, OpCost, Source
-from poetfw.errors import CostsError
 from poetfw.ir import Graph
-from poetfw.transfer import Transfer, page_bytes
 
 Versions = Callable[[Case, Arithmetic, bool], str]
 """Says which version of its kernel a case has today, by how sums of products are rounded, and by

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from poetfw.boards import Board
-from poetfw.errors import ProblemError
+from poetfw.common.errors import ProblemError
+from poetfw.common.transfer import Beside, Transfer
 from poetfw.ir import Graph
-from poetfw.transfer import Beside, Transfer
 
 SCHEMA_VERSION = 3
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from poetfw import __version__
-from poetfw.errors import OutputError
+from poetfw.common.errors import OutputError
+from poetfw.common.option_values import EXPORTED_NAME
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.library import FEATURES_HEADER, HEADER, LIBRARY
 from poetfw.firmware.names import NAMES_HEADER, names_headers, rename_public, renamed
 from poetfw.firmware.project import Project, template_environment
-from poetfw.option_values import EXPORTED_NAME
-from poetfw.resources import firmware_templates_dir
 
 LONGEST_NAME = 30
 
@@ -88,7 +88,7 @@ def export_library(
 
     Args:
         sources: the files of a project, by path; those of its library are taken.
-        form: one of `poetfw.option_values.EXPORTS`.
+        form: one of `poetfw.common.option_values.EXPORTS`.
         name: of the library; every external symbol begins with it.
         facts: what is said of the plan.
 

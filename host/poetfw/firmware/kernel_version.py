@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from poetfw.boards import Arithmetic
-from poetfw.resources import firmware_templates_dir
+from poetfw.common.resources import firmware_templates_dir
 
 _FOLDERS = ("kernels", "runtime", "storage")
 _INSTEAD = {

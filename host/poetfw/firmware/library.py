@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.c_text import comment_text, string_literal
 from poetfw.ops import Array
-from poetfw.resources import firmware_templates_dir
 
 LIBRARY = "lib/poetfw"
 """The library's folder in a project."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from poetfw.option_values import EXPORTED_NAME
+from poetfw.common.option_values import EXPORTED_NAME
 
 NAMES_HEADER = "names.h"
 """The header that gives a library its names; every source begins with it."""

@@ -8,7 +8,7 @@ from functools import cache
 
 from poetfw.boards import Toolchain
 from poetfw.boards.environments import read_environments
-from poetfw.resources import platformio_ini
+from poetfw.common.resources import platformio_ini
 
 SYSTEM_SUFFIX = "-system"
 """Ends the name of the environment that builds for a board with this computer's compiler."""

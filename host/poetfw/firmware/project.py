@@ -20,7 +20,10 @@ import jinja2
 from poetfw import __version__
 from poetfw.boards import Arithmetic, Board, Machine, with_used
 from poetfw.boards.environments import known_environments
-from poetfw.errors import OutputError, listed
+from poetfw.common.errors import OutputError, listed
+from poetfw.common.interrupts import uninterrupted
+from poetfw.common.reading import parse_json, read_bytes
+from poetfw.common.resources import firmware_templates_dir, profiler_sketches_dir
 from poetfw.firmware.kernel_version import compiled_from
 from poetfw.firmware.library import (
     CONSTANTS,
@@ -36,9 +39,6 @@ from poetfw.firmware.platformio_ini import (
     select_environments,
 )
 from poetfw.firmware.views import ProjectView
-from poetfw.interrupts import uninterrupted
-from poetfw.reading import parse_json, read_bytes
-from poetfw.resources import firmware_templates_dir, profiler_sketches_dir
 
 MANIFEST = "poetfw.json"
 """The file that marks a folder as written by poetfw, and lists what was written."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poetfw.errors import MixedImagesError
+from poetfw.common.errors import MixedImagesError
+from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.firmware.slots import BLOCK_BYTES, SET_ALIGNMENT
 from poetfw.ops import Array
-from poetfw.transfer import TRAILER_BYTES
 
 _TRAILER = struct.Struct("<4I")  # CRC-32 of payload and what follows, magic, id, event
 _MOST_EVENTS = 0x7FFFFFFF  # more were never counted: a part that says so is not the ring's

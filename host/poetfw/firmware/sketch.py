@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 
 from poetfw import __version__
 from poetfw.boards import Board
+from poetfw.common.resources import profiler_sketches_dir
+from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction_of
 from poetfw.firmware.c_text import comment_text, shape_text, table
 from poetfw.firmware.library import GENERATED, LIBRARY
@@ -35,9 +37,7 @@ from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotVie
 from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT
 from poetfw.ops import kind_of
-from poetfw.resources import profiler_sketches_dir
 from poetfw.training import Program, make_prediction
-from poetfw.transfer import TRAILER_BYTES
 
 NOTHING = "0" * 16
 """Key of the last case of every sketch, which does nothing: what a call takes."""

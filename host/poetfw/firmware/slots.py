@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
-from poetfw.transfer import TRAILER_BYTES
 
 BLOCK_BYTES = 512
 SET_ALIGNMENT = 8

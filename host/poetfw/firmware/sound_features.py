@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Mapping
 
 from poetfw import __version__
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.c_text import literal, table
 from poetfw.firmware.library import FEATURES_HEADER, GENERATED, LIBRARY
 from poetfw.firmware.project import template_environment
 from poetfw.importers.spectra import Spectra
-from poetfw.resources import firmware_templates_dir
 
 
 def render_features(spectra: Spectra) -> Mapping[str, bytes]:

@@ -11,11 +11,11 @@ import re
 from pathlib import Path
 
 from poetfw.boards import Board
-from poetfw.errors import OutputError
+from poetfw.common.errors import OutputError
+from poetfw.common.resources import profiler_sketches_dir
 from poetfw.firmware.library import GENERATED
 from poetfw.firmware.project import APPLICATION, Project, read_sources
 from poetfw.firmware.sketch import mark_files
-from poetfw.resources import profiler_sketches_dir
 
 _STEP_FILE = f"{GENERATED}/train_step.c"
 _HOOK = "poet_between_ops();"

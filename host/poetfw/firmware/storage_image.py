@@ -19,7 +19,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from poetfw.errors import DataError, DeviceError, MixedImagesError
+from poetfw.common.errors import DataError, DeviceError, MixedImagesError
+from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
@@ -34,7 +35,6 @@ from poetfw.firmware.slots import (
 from poetfw.ir import Dtype, Tensor
 from poetfw.ops import Array
 from poetfw.training import Program
-from poetfw.transfer import TRAILER_BYTES
 
 LARGEST_SAMPLES_BYTES = 1 << 28
 """The samples in a storage image may have so many bytes, padding to whole blocks included."""

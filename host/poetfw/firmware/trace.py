@@ -22,7 +22,8 @@ import numpy as np
 
 from poetfw import __version__
 from poetfw.boards import Board
-from poetfw.errors import DeviceError, OutputError
+from poetfw.common.errors import DeviceError, OutputError
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.library import GENERATED, LIBRARY
 from poetfw.firmware.lower import statement_numbers
@@ -37,7 +38,6 @@ from poetfw.firmware.storage_image import NUMPY_TYPES
 from poetfw.ir import Graph, Op, Tensor
 from poetfw.memory import MemoryPlan, StepPlan
 from poetfw.ops import Array
-from poetfw.resources import firmware_templates_dir
 from poetfw.schedule import StepKind
 
 _REQUEST = struct.Struct("<8s4I")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError, listed
+from poetfw.common.errors import DataError, listed
 from poetfw.importers.samples import NUMBER_BYTES, Samples, Values, expect_room
 from poetfw.ir import Dtype
 from poetfw.models import Model

@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from poetfw.errors import DataError, cut
+from poetfw.common.errors import DataError, cut
 from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, expect_room
 from poetfw.ir import Dtype
 from poetfw.models import Model

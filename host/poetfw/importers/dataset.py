@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError
+from poetfw.common.errors import DataError
+from poetfw.common.option_values import FEATURES
 from poetfw.importers.csv_table import read_csv
 from poetfw.importers.digits import load_digits
 from poetfw.importers.images import read_images
@@ -24,7 +25,6 @@ from poetfw.importers.split import split
 from poetfw.importers.synthetic import make_synthetic
 from poetfw.ir import Dtype
 from poetfw.models import Model
-from poetfw.option_values import FEATURES
 
 Features = NDArray[np.float32] | NDArray[np.int32]
 Targets = NDArray[np.int32] | NDArray[np.float32]
@@ -60,8 +60,8 @@ def load_data(spec: str | Path, model: Model, features: str | None = None) -> Da
             `.csv` file; a folder of images or of WAV files, in one folder for each class.
         model: decides the shapes, and whether `y` holds class numbers (integers in
             [0, classes)) or, for the loss mse, targets of the shape of the model's output.
-        features: what is calculated of sounds, one of `poetfw.option_values.FEATURES`; None for
-            the first of these.
+        features: what is calculated of sounds, one of `poetfw.common.option_values.FEATURES`; None
+            for the first of these.
 
     Raises:
         DataError: there is no such data set, its file is malformed, or it does not fit the model,

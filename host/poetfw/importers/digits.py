@@ -16,7 +16,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError
+from poetfw.common.errors import DataError
 from poetfw.ir import Dtype
 from poetfw.models import Model
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError, ToolError
+from poetfw.common.errors import DataError, ToolError
 from poetfw.importers.class_folders import list_classes
 from poetfw.importers.samples import Samples
 from poetfw.models import Model

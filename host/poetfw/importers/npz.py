@@ -19,7 +19,7 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from poetfw.errors import DataError, cut, listed
+from poetfw.common.errors import DataError, cut, listed
 from poetfw.importers.archive import MALFORMED
 from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, Values, expect_room
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from poetfw.errors import ModelError, cut
+from poetfw.common.errors import ModelError, cut
 from poetfw.models import TooManyOpsError
 
 

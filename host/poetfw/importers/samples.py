@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError
+from poetfw.common.errors import DataError
 
 Values = NDArray[np.generic]
 

@@ -10,12 +10,12 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError
+from poetfw.common.errors import DataError
+from poetfw.common.option_values import FEATURES
 from poetfw.importers.class_folders import list_classes
 from poetfw.importers.samples import Samples
 from poetfw.importers.spectra import Spectra
 from poetfw.models import Model
-from poetfw.option_values import FEATURES
 
 SUFFIXES = (".wav",)
 _RATES = range(4_000, 192_001)

@@ -29,7 +29,7 @@ class Spectra:
     """How features are calculated.
 
     Attributes:
-        kind: one of `poetfw.option_values.FEATURES`.
+        kind: one of `poetfw.common.option_values.FEATURES`.
         sample_rate_hz: of the sounds.
         frames: in a clip.
         coefficients: of each frame.

@@ -19,7 +19,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 """What an op's attribute may hold."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from poetfw.errors import ProblemError
-from poetfw.limits import Work
+from poetfw.common.errors import ProblemError
+from poetfw.common.limits import Work
 from poetfw.memory.checks import LARGEST_BYTES
 from poetfw.memory.placement import WORK_LIMIT, place
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus

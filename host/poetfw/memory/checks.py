@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from poetfw.errors import ProblemError
+from poetfw.common.errors import ProblemError
 from poetfw.memory.problem import Buffer
 
 LARGEST_BYTES = 2**40

@@ -23,7 +23,7 @@ from math import lcm
 
 import numpy as np
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory.problem import Buffer
 from poetfw.memory.restarts import restarts
 from poetfw.memory.search import Outcome, Search

@@ -17,12 +17,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from poetfw.errors import ProblemError
+from poetfw.common.errors import ProblemError
+from poetfw.common.output_file import replace_file
+from poetfw.common.reading import read_bytes
 from poetfw.memory.banks import Bank, BankUse
 from poetfw.memory.checks import check_buffer, find_fixed_clash
 from poetfw.memory.problem import Buffer, Placement
-from poetfw.output_file import replace_file
-from poetfw.reading import read_bytes
 
 _REQUIRED = ("id", "lower", "upper", "size")
 _OPTIONAL = ("alignment", "offset", "bank")

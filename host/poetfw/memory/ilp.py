@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, gcd
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory.problem import Buffer
 from poetfw.schedule.highs import Outcome, Vector
 from poetfw.schedule.milp import Program, SolverOptions, Term, solve_program

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from poetfw.errors import InfeasibleError
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Deadline
 from poetfw.ir import Graph
-from poetfw.limits import Deadline
 from poetfw.memory.plan import (
     Allocation,
     MemoryPlan,

@@ -14,7 +14,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from poetfw.limits import Deadline, Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.checks import check_buffers
 from poetfw.memory.core import CoreSearch, Placer

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from poetfw.errors import InfeasibleError, PlanError
+from poetfw.common.errors import InfeasibleError, PlanError
+from poetfw.common.limits import Deadline, Work
+from poetfw.common.reading import first_flaw
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.limits import Deadline, Work
 from poetfw.memory.placement import WORK_LIMIT, place
 from poetfw.memory.problem import Buffer
 from poetfw.memory.validator import validate_placement
 from poetfw.ops import kind_of
-from poetfw.reading import first_flaw
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import in_place_input
 

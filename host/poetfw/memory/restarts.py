@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory.checks import LARGEST_BYTES
 from poetfw.memory.problem import Buffer
 from poetfw.memory.search import Look, Outcome, Search

@@ -38,7 +38,7 @@ from enum import Enum
 from itertools import pairwise
 from math import gcd
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory.problem import Buffer
 from poetfw.memory.sections import find_sections
 

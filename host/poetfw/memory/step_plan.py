@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from poetfw.errors import PlanError
+from poetfw.common.errors import PlanError
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
 from poetfw.schedule import ExecutionPlan, Step, StepKind

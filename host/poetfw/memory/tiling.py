@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import gcd, lcm
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory.blocks import Block, Blocks, find_blocks
 from poetfw.memory.pq_tree import Tree, arrange, indices, leaves, replace
 from poetfw.memory.problem import Buffer

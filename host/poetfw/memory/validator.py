@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from poetfw.errors import PlanError
+from poetfw.common.errors import PlanError
 from poetfw.memory.problem import Buffer, Placement
 
 _LARGEST = 2**62

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poetfw.errors import DataError
+from poetfw.common.errors import DataError
 from poetfw.meters.trace import Floats, Trace
 
 _FAR = 5.0

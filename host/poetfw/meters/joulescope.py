@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poetfw.errors import DeviceError
+from poetfw.common.errors import DeviceError
 from poetfw.meters.trace import Floats, Trace
 
 _SAMPLES_PER_S = 100_000

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from poetfw.errors import ConfigError, DataError
+from poetfw.common.errors import ConfigError, DataError
+from poetfw.common.option_values import METERS
 from poetfw.meters.joulescope import JoulescopeMeter
 from poetfw.meters.polled import PACKAGE, HwmonMeter, RaplMeter
 from poetfw.meters.ppk2 import Ppk2Meter
 from poetfw.meters.trace import Trace
-from poetfw.option_values import METERS
 
 
 class Meter(Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poetfw.errors import DeviceError
+from poetfw.common.errors import DeviceError
 from poetfw.meters.trace import Floats, Trace
 
 _POLL_S = 1e-3

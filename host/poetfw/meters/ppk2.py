@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poetfw.errors import ConfigError, DeviceError
+from poetfw.common.errors import ConfigError, DeviceError
 from poetfw.meters.trace import Trace
 
 SAMPLES_PER_S = 100_000

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import DataError
-from poetfw.output_file import replace_file
+from poetfw.common.errors import DataError
+from poetfw.common.output_file import replace_file
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

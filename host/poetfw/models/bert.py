@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype
 from poetfw.models.attention import self_attention
 from poetfw.models.layers import Layers

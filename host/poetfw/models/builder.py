@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.models.weights import Weights
 from poetfw.ops import infer_output

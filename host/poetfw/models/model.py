@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Graph, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import check_shapes, kind_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.models.bert import BERT_BASE, BERT_MINI, bert
 from poetfw.models.layers import Layers
 from poetfw.models.mlperf_tiny import autoencoder, ds_cnn, mobilenet, resnet8

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 

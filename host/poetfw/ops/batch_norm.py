@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,

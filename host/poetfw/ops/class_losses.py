@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     LARGEST_INTEGER,

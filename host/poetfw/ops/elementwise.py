@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Op
 from poetfw.ops.base import Array, Kernel, Shape
 

@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from poetfw.boards import Board
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import RAISE_TIME_LIMIT, Deadline, Work
 from poetfw.costs import CostProvider
-from poetfw.devices import static_ram_bytes
-from poetfw.errors import InfeasibleError
 from poetfw.firmware import BLOCK_BYTES, Ring, assign_slots, render_project
 from poetfw.ir import Graph
-from poetfw.limits import RAISE_TIME_LIMIT, Deadline, Work
 from poetfw.memory import resident_bytes
 from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.advice import fewer_layers, smaller_batch
@@ -37,6 +36,7 @@ from poetfw.schedule import (
     tell_nobody,
 )
 from poetfw.settings import BuildSettings
+from poetfw.tools import static_ram_bytes
 from poetfw.training import Program, constant_bytes
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES

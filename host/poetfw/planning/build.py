@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from poetfw.boards import Board
+from poetfw.common.limits import Timing
 from poetfw.costs import CostTable
-from poetfw.devices import step_bytes
 from poetfw.firmware import BLOCK_BYTES, Project, assign_slots, render_project
 from poetfw.importers import DataSet
-from poetfw.limits import Timing
 from poetfw.memory import ONLY, resident_bytes
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
@@ -22,6 +21,7 @@ from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
 from poetfw.report import BuildReport
 from poetfw.schedule import ScheduleSummary
+from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
 
 

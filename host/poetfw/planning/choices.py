@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from poetfw.errors import ConfigError, DataError, ModelError
+from poetfw.common.errors import ConfigError, DataError, ModelError
+from poetfw.common.limits import Deadline, Work
 from poetfw.firmware import Ring
+from poetfw.importers.weight_files import read_weights
 from poetfw.ir import Graph, Role
-from poetfw.limits import Deadline, Work
 from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import MODELS, Model, StateEntry, build_model
 from poetfw.ops import kind_of
@@ -22,7 +23,6 @@ from poetfw.ops.class_losses import ClassOptions
 from poetfw.optimizers import OPTIMIZERS, Optimizer, Schedule
 from poetfw.settings import BuildSettings
 from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
-from poetfw.weight_files import read_weights
 
 _PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 

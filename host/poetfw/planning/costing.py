@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from poetfw.boards import load_board
+from poetfw.common.option_values import ANALYTIC, MEASURED
 from poetfw.costs import CostProvider, Database, MeasuredCosts, analytic_costs, usable
 from poetfw.firmware.case_version import case_version
-from poetfw.option_values import ANALYTIC, MEASURED
 
 
 def costs_from(db: str | Path | None, *, required: bool = True) -> CostProvider:
@@ -28,8 +28,8 @@ def database_for(board: str, costs: str | None, db: Path | None) -> str | None:
 
     Args:
         board: as `--board` takes it.
-        costs: one of `poetfw.option_values.COSTS`; None for measured costs if there are any of
-            this board.
+        costs: one of `poetfw.common.option_values.COSTS`; None for measured costs if there are any
+            of this board.
         db: the database's file; None for the user's.
 
     Raises:

@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from poetfw.boards import Board
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, CostTable, analytic_costs
 from poetfw.firmware import Ring
-from poetfw.limits import Deadline, Work
-from poetfw.loading import loading
 from poetfw.memory import ONLY
 from poetfw.models import Model
 from poetfw.planning.budget import arena_budget, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.kernels import ChosenBy, choose_kernels
+from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
 from poetfw.planning.room import use_room
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 from poetfw.schedule import Tell, tell_nobody
-from poetfw.schedule.devices import DevicesProblem, require_same_graph
-from poetfw.schedule.devices.solve import Tell as TellOfDevices
+from poetfw.schedule.several import DevicesProblem, require_same_graph
+from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import BuildSettings, DevicesSettings
 from poetfw.training import Program
 

@@ -12,18 +12,18 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poetfw.boards import Board, list_boards
+from poetfw.common.errors import BoardError, ConfigError
+from poetfw.common.limits import Deadline
+from poetfw.common.reading import first_flaw, read_bytes
+from poetfw.common.transfer import Transfer
 from poetfw.costs import CostTable, OpCost
-from poetfw.errors import BoardError, ConfigError
 from poetfw.ir import Graph
-from poetfw.limits import Deadline
 from poetfw.ops import KINDS, kind_of
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.problem import schedule_problem
-from poetfw.reading import first_flaw, read_bytes
 from poetfw.schedule import checkpoint_all_schedule
-from poetfw.schedule.devices import Device, DevicesProblem, Link
+from poetfw.schedule.several import Device, DevicesProblem, Link
 from poetfw.settings import BuildSettings
-from poetfw.transfer import Transfer
 
 _Value = TypeVar("_Value")
 _Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]

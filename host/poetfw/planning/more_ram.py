@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from poetfw.errors import InfeasibleError
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Deadline, Work
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.limits import Deadline, Work
 from poetfw.memory import resident_bytes
 from poetfw.planning.build import Build
 from poetfw.planning.plans import place_plan

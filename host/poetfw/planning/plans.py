@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from poetfw.boards import Board
+from poetfw.common.limits import Deadline
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
-from poetfw.limits import Deadline
 from poetfw.memory import (
     ONLY,
     MemoryPlan,

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from poetfw.boards import Board
+from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.costs import CostTable
 from poetfw.ir import Graph
 from poetfw.memory import padded
 from poetfw.ops import kind_of
 from poetfw.schedule import Node, ScheduleProblem, Storage
 from poetfw.training import in_place_input
-from poetfw.transfer import TRAILER_BYTES
 
 
 def schedule_problem(

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from poetfw.boards import Board
+from poetfw.common.limits import Work
 from poetfw.costs import CostProvider, CostTable
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph, Op
-from poetfw.limits import Work
 from poetfw.memory import resident_bytes
 from poetfw.ops import VARIANT, kind_of
 from poetfw.planning.budget import place_within

@@ -11,17 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from poetfw.boards import Board, family_threads, load_board
+from poetfw.common.errors import BoardError, ConfigError, InfeasibleError, listed
+from poetfw.common.limits import RAISE_TIME_LIMIT, Work
 from poetfw.costs import CostTable, OpCost
-from poetfw.devices import emulator_of
-from poetfw.errors import BoardError, ConfigError, InfeasibleError, listed
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.limits import RAISE_TIME_LIMIT, Work
 from poetfw.memory import ONLY, place_parts
 from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.devices import DeviceFile, read_device
 from poetfw.planning.plans import Plan
 from poetfw.schedule import ExecutionPlan, Schedule, Status, StepKind
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     DevicesFigures,
     DevicesProblem,
     Minimise,
@@ -29,8 +28,9 @@ from poetfw.schedule.devices import (
     solve_devices,
     validate_devices,
 )
-from poetfw.schedule.devices.solve import Tell
+from poetfw.schedule.several.solve import Tell
 from poetfw.settings import BuildSettings
+from poetfw.tools import emulator_of
 from poetfw.training import Program
 
 _ATTEMPTS = 5

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poetfw.boards import load_board
+from poetfw.common.limits import Deadline
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.devices import emulator_of
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.limits import Deadline
 from poetfw.memory import resident_bytes
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.kernels import choose_kernels
@@ -19,6 +18,7 @@ from poetfw.planning.room import Room
 from poetfw.planning.ways import Ways
 from poetfw.schedule import ScheduleProblem
 from poetfw.settings import BuildSettings
+from poetfw.tools import emulator_of
 
 
 def load_room(

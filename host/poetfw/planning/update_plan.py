@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from poetfw.boards import Board
+from poetfw.common.errors import ConfigError, InfeasibleError
+from poetfw.common.limits import RAISE_TIME_LIMIT, Deadline, OutOfTime, Work
 from poetfw.costs import CostProvider
-from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.importers import DataSet
 from poetfw.ir import Role
-from poetfw.limits import RAISE_TIME_LIMIT, Deadline, OutOfTime, Work
 from poetfw.memory import resident_bytes
 from poetfw.models import Model
 from poetfw.ops import Array

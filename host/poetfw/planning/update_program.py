@@ -25,9 +25,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostTable
 from poetfw.ir import Graph, Op, Role
-from poetfw.limits import Deadline, Work
 from poetfw.memory import padded
 from poetfw.ops import is_update, kind_of
 from poetfw.schedule.milp import Program as Milp

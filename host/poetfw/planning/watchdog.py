@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from poetfw.boards import Board, family_watchdog
+from poetfw.common.errors import BoardError, ConfigError
 from poetfw.costs import CostProvider
-from poetfw.errors import BoardError, ConfigError
 from poetfw.planning.plans import Plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import StepKind

@@ -20,9 +20,9 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
-from poetfw.errors import InfeasibleError, PlanError
-from poetfw.limits import Work
-from poetfw.option_values import LARGEST_BYTES
+from poetfw.common.errors import InfeasibleError, PlanError
+from poetfw.common.limits import Work
+from poetfw.common.option_values import LARGEST_BYTES
 from poetfw.planning.budget import ATTEMPT_SHARE
 from poetfw.planning.plans import Scheduled
 from poetfw.schedule import (

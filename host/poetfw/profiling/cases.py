@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from poetfw.boards import Board
+from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.costs import MOVES, TRANSFERS, Case, case_of, own_case_of
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Dtype, Graph, Op
 from poetfw.ops import in_variants, kind_of
-from poetfw.transfer import TRAILER_BYTES
 
 _ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that its trailer fits behind
 _SEVERAL = 8

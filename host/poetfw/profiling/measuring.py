@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from poetfw.boards import Board, load_board
+from poetfw.common.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
 from poetfw.costs import NO_METER, Case, Measurement, Setup, own_case_of, reads_storage
-from poetfw.devices import (
-    build_environments,
-    choose_environment,
-    compiler_name,
-    emulator_of,
-    static_ram_bytes,
-    upload_firmware,
-)
-from poetfw.devices.link import Line, Link, Profiler, open_port, piped
-from poetfw.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES, IMAGE, check_output_folder, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
@@ -38,6 +29,15 @@ from poetfw.profiling.operands import operands_of
 from poetfw.profiling.session import Refused, check_sketch, measure_sketch, setup_of
 from poetfw.profiling.store import Store
 from poetfw.profiling.update import Update
+from poetfw.tools import (
+    build_environments,
+    choose_environment,
+    compiler_name,
+    emulator_of,
+    static_ram_bytes,
+    upload_firmware,
+)
+from poetfw.tools.link import Line, Link, Profiler, open_port, piped
 from poetfw.training import Program
 
 _SOCKET = "socket://"

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from poetfw.common.errors import DataError, DeviceError, OutputError, PoetfwError
 from poetfw.costs import Case
-from poetfw.errors import DataError, DeviceError, OutputError, PoetfwError
 from poetfw.meters import MeasuredEnergy, Meter, Trace, idle_power, measured_energy
 
 INTERVALS = 5

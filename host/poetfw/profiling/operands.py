@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from poetfw.common.errors import DataError
 from poetfw.costs import Case, own_case_of
-from poetfw.errors import DataError
 from poetfw.firmware import sample_order
 from poetfw.firmware.sketch import Operands
 from poetfw.importers import load_data

@@ -10,6 +10,7 @@ from functools import partial
 from statistics import median
 
 from poetfw.boards import Board
+from poetfw.common.errors import DeviceError, WrongBoardError
 from poetfw.costs import (
     BESIDE,
     MOVES,
@@ -21,10 +22,9 @@ from poetfw.costs import (
     Setup,
     direction_of,
 )
-from poetfw.devices.link import Profiler, StatusError
-from poetfw.errors import DeviceError, WrongBoardError
 from poetfw.firmware.sketch import NOTHING, Sketch
 from poetfw.profiling.metering import BusyError, Metering
+from poetfw.tools.link import Profiler, StatusError
 
 LEAST_S = 0.01
 """A case is repeated until a sample takes so long, as MLPerf Tiny's harness does for longer."""

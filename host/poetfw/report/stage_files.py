@@ -14,17 +14,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from poetfw.boards import Arithmetic
+from poetfw.common.errors import DataError, ModelError, OutputError, PlanError
+from poetfw.common.reading import parse_json, read_bytes
 from poetfw.costs import CostTable
-from poetfw.errors import DataError, ModelError, OutputError, PlanError
 from poetfw.firmware import Slot, assign_slots
+from poetfw.importers.weight_files import read_weights, safetensors_bytes
 from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan, Part, StepPlan
 from poetfw.models import StateEntry
 from poetfw.ops import Array, check_shapes, kind_of
-from poetfw.reading import parse_json, read_bytes
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
 from poetfw.training import Program
-from poetfw.weight_files import read_weights, safetensors_bytes
 
 SCHEMA_VERSION = 1
 PLAN = "plan.json"

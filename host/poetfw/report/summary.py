@@ -11,10 +11,10 @@ from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.boards import Arithmetic
-from poetfw.errors import OutputError
-from poetfw.limits import Timing
+from poetfw.common.errors import OutputError
+from poetfw.common.limits import Timing
+from poetfw.common.reading import first_flaw, read_bytes
 from poetfw.memory import Part
-from poetfw.reading import first_flaw, read_bytes
 from poetfw.schedule import ScheduleSummary
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)

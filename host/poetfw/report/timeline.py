@@ -14,7 +14,7 @@ from poetfw.report.drawing import (
     short,
 )
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     DevicesProblem,
     Span,
     timeline,

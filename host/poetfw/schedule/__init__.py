@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to compute, recompute and page: the schedule that trains within the budget."""
 
+from poetfw.common.transfer import Transfer
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
 from poetfw.schedule.found import SearchProgress, Tell, tell_nobody
 from poetfw.schedule.paper_model import MODELS_AS, as_published
@@ -30,7 +31,6 @@ from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.simulator import Simulation, simulate
 from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, checkpoint_all_schedule, solve
 from poetfw.schedule.validation import validate
-from poetfw.transfer import Transfer
 
 __all__ = [
     "MODELS_AS",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.compact import Costs, Memory
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed

@@ -52,7 +52,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.compact import Costs, Key, Memory, limit_time
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
 from poetfw.schedule.cuts.lineage import Lineage

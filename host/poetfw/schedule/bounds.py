@@ -7,8 +7,8 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from poetfw.errors import InfeasibleError, PlanError
-from poetfw.limits import OutOfTime, Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.compact import Objective, formulate
@@ -18,7 +18,7 @@ from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.orders import in_better_order
 from poetfw.schedule.plan import lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
-from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, simulate
+from poetfw.schedule.simulator import TIME_TOLERANCE, Simulation, accepts, simulate, unlimited
 from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.validation import validate
 
@@ -50,20 +50,6 @@ class ShortestTime(NamedTuple):
 
     time_s: float
     exact: bool
-
-
-def accepts(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
-    """What the simulator says of a plan; None if it refuses it."""
-    try:
-        return simulate(problem, plan)
-    except PlanError:
-        return None
-
-
-def unlimited(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
-    """What the simulator says of a plan with RAM and time enough."""
-    ram_bytes = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
-    return simulate(replace(problem, ram_bytes=ram_bytes, deadline_s=None), plan)
 
 
 def minimum_budget(

@@ -52,7 +52,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Program, Term

@@ -7,11 +7,11 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from poetfw.common.transfer import Transfer
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 from poetfw.schedule.simulator import simulate
-from poetfw.transfer import Transfer
 
 SD_CARD = Storage(
     block_bytes=512,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from poetfw.schedule.linear import Relaxed
+from poetfw.schedule.cuts.relaxation import Relaxed
 from poetfw.schedule.milp import Program
 from poetfw.schedule.problem import Node, ScheduleProblem
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from poetfw.limits import Deadline, Work
-from poetfw.schedule.bounds import accepts
+from poetfw.common.limits import Deadline, Work
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
-from poetfw.schedule.simulator import Simulation
+from poetfw.schedule.simulator import Simulation, accepts
 from poetfw.schedule.transfers import plan_transfers
 
 _ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances

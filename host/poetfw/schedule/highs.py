@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.errors import ToolError
-from poetfw.interrupts import run_interruptibly
-from poetfw.limits import Work
+from poetfw.common.errors import ToolError
+from poetfw.common.interrupts import run_interruptibly
+from poetfw.common.limits import Work
 
 Vector = NDArray[np.float64]
 

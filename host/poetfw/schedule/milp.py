@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from poetfw.errors import ToolError
-from poetfw.interrupts import run_interruptibly
-from poetfw.limits import Work
+from poetfw.common.errors import ToolError
+from poetfw.common.interrupts import run_interruptibly
+from poetfw.common.limits import Work
 from poetfw.schedule.highs import Answer, Highs, Model, Outcome, Vector, Watch, exceeds
 
 Term = tuple[int, float]

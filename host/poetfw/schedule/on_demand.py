@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.sequences import Floats, Moves, Trace, Workload
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule.compact import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import Production, plan_of, productions

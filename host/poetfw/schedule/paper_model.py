@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from poetfw.common.transfer import Transfer
 from poetfw.schedule.problem import ScheduleProblem, Storage
-from poetfw.transfer import Transfer
 
 
 def as_published(problem: ScheduleProblem) -> ScheduleProblem:

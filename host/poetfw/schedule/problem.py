@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self
 
-from poetfw.transfer import Moving, Transfer, page_bytes
+from poetfw.common.transfer import Moving, Transfer, page_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
-from poetfw.errors import ProblemError
-from poetfw.reading import first_flaw, parse_json
+from poetfw.common.errors import ProblemError
+from poetfw.common.reading import first_flaw, parse_json
+from poetfw.common.transfer import Beside, Transfer
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -22,7 +23,6 @@ from poetfw.schedule.problem import (
     Storage,
 )
 from poetfw.schedule.validation import validate
-from poetfw.transfer import Beside, Transfer
 
 SCHEMA_VERSION = 1
 
@@ -34,7 +34,7 @@ class StrictTable(BaseModel):
 
 
 class BesideTable(StrictTable):
-    """What a transfer takes beside computing, as in `poetfw.transfer.Beside`."""
+    """What a transfer takes beside computing, as in `poetfw.common.transfer.Beside`."""
 
     bandwidth_bytes_per_s: float | None
     latency_s: float
@@ -43,7 +43,7 @@ class BesideTable(StrictTable):
 
 
 class TransferTable(StrictTable):
-    """What a transfer costs, as in `poetfw.transfer.Transfer`."""
+    """What a transfer costs, as in `poetfw.common.transfer.Transfer`."""
 
     bandwidth_bytes_per_s: float | None
     """None where bytes take no time: JSON has no infinity."""

@@ -8,30 +8,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from poetfw.errors import PlanError, UnsuitableError
-from poetfw.limits import Deadline, OutOfTime, Work
+from poetfw.common.errors import PlanError, UnsuitableError
+from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.blocks import Blocks, cost_blocks, formulate_blocks
-from poetfw.schedule.bounds import accepts, quick_plan, small_plan, unlimited
+from poetfw.schedule.bounds import quick_plan, small_plan
 from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.cuts.narrow import Narrow
+from poetfw.schedule.cuts.relaxation import Relaxed
 from poetfw.schedule.fixing import without_what_costs_more
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.linear import Relaxed
 from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
 from poetfw.schedule.on_demand import search_on_demand
 from poetfw.schedule.orders import in_better_order, search_orders
 from poetfw.schedule.plan import Stages, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.sequences import search_sequences
+from poetfw.schedule.simulator import accepts, unlimited
 from poetfw.schedule.strengthen import hold, strengthen, strengthen_blocks
 from poetfw.schedule.transfers import plan_transfers
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule.compact import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import plan_of, productions

@@ -8,10 +8,10 @@ mistake in a formulation can hide in it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from poetfw.errors import PlanError, listed
+from poetfw.common.errors import PlanError, listed
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -219,3 +219,17 @@ class _Replay:
     def refuse(self, reason: str) -> NoReturn:
         kind = self.step.kind.value.replace("_", "-")
         raise PlanError(f"step {self.number} ({kind} of {self.step.node!r}): {reason}")
+
+
+def accepts(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
+    """What the simulator says of a plan; None if it refuses it."""
+    try:
+        return simulate(problem, plan)
+    except PlanError:
+        return None
+
+
+def unlimited(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
+    """What the simulator says of a plan with RAM and time enough."""
+    ram_bytes = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
+    return simulate(replace(problem, ram_bytes=ram_bytes, deadline_s=None), plan)

@@ -8,16 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
-from poetfw.errors import ConfigError, InfeasibleError
-from poetfw.limits import RAISE_TIME_LIMIT, OutOfTime, Work
+from poetfw.common.errors import ConfigError, InfeasibleError
+from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
-from poetfw.schedule.bounds import (
-    minimum_budget,
-    require_time_to_compute,
-    shortest_time,
-    unlimited,
-)
+from poetfw.schedule.bounds import minimum_budget, require_time_to_compute, shortest_time
 from poetfw.schedule.found import Incumbent, Tell, best_known, in_stages, tell_nobody
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
@@ -36,7 +31,7 @@ from poetfw.schedule.search import (
     search_checkpoint_all,
     search_compact,
 )
-from poetfw.schedule.simulator import simulate
+from poetfw.schedule.simulator import simulate, unlimited
 from poetfw.schedule.validation import validate
 
 _GAP_TOLERANCE = 1e-7  # solvers work in doubles, and so does the simulator

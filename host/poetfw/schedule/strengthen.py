@@ -7,19 +7,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule.blocks import Blocks
 from poetfw.schedule.compact import Compact, formulate
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
 from poetfw.schedule.cuts.narrow import Narrow
+from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
 from poetfw.schedule.cuts.rounding import Rounding
 from poetfw.schedule.cuts.rounds import Rounds, Separate, tighten
 from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.linear import Relaxation, Relaxed
 from poetfw.schedule.milp import Program, Term
 
 _SEPARATION_WORK = 3e-4

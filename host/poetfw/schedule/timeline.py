@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from poetfw.transfer import Moving
+from poetfw.common.transfer import Moving
 
 
 class Span(NamedTuple):

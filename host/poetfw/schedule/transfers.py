@@ -13,8 +13,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
-from poetfw.errors import PlanError
-from poetfw.limits import Deadline
+from poetfw.common.errors import PlanError
+from poetfw.common.limits import Deadline
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, Step, StepKind
 from poetfw.schedule.simulator import simulate
 from poetfw.schedule.timeline import Clock

@@ -7,10 +7,10 @@ import math
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 
-from poetfw.errors import ProblemError, listed
-from poetfw.option_values import LARGEST_BYTES, LARGEST_COST
+from poetfw.common.errors import ProblemError, listed
+from poetfw.common.option_values import LARGEST_BYTES, LARGEST_COST
+from poetfw.common.transfer import Beside, Transfer
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
-from poetfw.transfer import Beside, Transfer
 
 
 def validate(problem: ScheduleProblem) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from poetfw.errors import ConfigError
+from poetfw.common.errors import ConfigError
 from poetfw.ir import Graph, Role
 
 _NORMS = ("batch_norm", "layer_norm")

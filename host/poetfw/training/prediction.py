@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from poetfw.errors import ModelError, PoetfwError
+from poetfw.common.errors import ModelError, PoetfwError
 from poetfw.ir import Attribute, Graph, Op, Tensor
 from poetfw.ops import infer_output
 from poetfw.training.program import Program

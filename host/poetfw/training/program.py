@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import (
     KINDS,

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from poetfw.errors import ConfigError
+from poetfw.common.errors import ConfigError
+from poetfw.common.reading import first_flaw, read_bytes
 from poetfw.ir import Graph, Role
-from poetfw.reading import first_flaw, read_bytes
 from poetfw.training.freezing import input_channels, matching_parameters
 
 _ENDING = ".json"

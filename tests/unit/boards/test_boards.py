@@ -9,11 +9,11 @@ import pytest
 
 from poetfw.boards import Arithmetic, Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
-from poetfw.devices import emulator_of
-from poetfw.errors import BoardError, DataError
+from poetfw.common.errors import BoardError, DataError
+from poetfw.common.resources import boards_dir, firmware_templates_dir
+from poetfw.common.transfer import Beside
 from poetfw.planning import BuildSettings
-from poetfw.resources import boards_dir, firmware_templates_dir
-from poetfw.transfer import Beside
+from poetfw.tools import emulator_of
 
 NRF52840 = boards_dir() / "nrf52840.toml"
 POETS = Path(__file__).parents[3] / "benchmarks/boards"

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from made import answer as made_answer
-from poetfw import comparison as module
-from poetfw.comparison import (
+from poetfw.common.errors import ConfigError
+from poetfw.comparisons import comparison as module
+from poetfw.comparisons.comparison import (
     COMPARED,
     Cell,
     Comparison,
@@ -23,7 +24,6 @@ from poetfw.comparison import (
     settle,
     to_csv,
 )
-from poetfw.errors import ConfigError
 from poetfw.schedule import (
     BoundCovers,
     Interrupted,

@@ -14,11 +14,17 @@ from typing import Any
 import pytest
 
 from made import answer
-from poetfw import sweep
-from poetfw.comparison import Cell, Task
-from poetfw.errors import BoardError, ConfigError, ModelError, OutputError, ProblemError, ToolError
-from poetfw.report import Line, Panel
-from poetfw.sweep import (
+from poetfw.common.errors import (
+    BoardError,
+    ConfigError,
+    ModelError,
+    OutputError,
+    ProblemError,
+    ToolError,
+)
+from poetfw.comparisons import sweep
+from poetfw.comparisons.comparison import Cell, Task
+from poetfw.comparisons.sweep import (
     Grid,
     Point,
     Results,
@@ -28,6 +34,7 @@ from poetfw.sweep import (
     run_point,
     run_sweep,
 )
+from poetfw.report import Line, Panel
 
 GRID = Grid(
     boards=("nrf52840",),

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
-from poetfw import sweep
 from poetfw.cli.main import cli
+from poetfw.comparisons import sweep
 from poetfw.importers.onnx import import_onnx
 
 QUICK = ("--batch", "2", "--fractions", "1", "--schedulers", "checkpoint-all")

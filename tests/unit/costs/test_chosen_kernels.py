@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import CostsError
 from poetfw.costs import (
     Case,
     Database,
@@ -26,7 +27,6 @@ from poetfw.costs import (
     to_json,
 )
 from poetfw.costs.features import featured
-from poetfw.errors import CostsError
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Dtype, Op
 from poetfw.ops import VARIANT, in_variants, kind_of

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from poetfw.common.errors import CostsError
 from poetfw.costs import (
     Case,
     Counter,
@@ -28,7 +29,6 @@ from poetfw.costs import (
     to_json,
 )
 from poetfw.costs.measurement import BESIDE, TAKEN
-from poetfw.errors import CostsError
 from poetfw.ir import Dtype
 
 SETUP = Setup("nrf52840", "Cortex-M4F", 64_000_000, "", "gcc 12 -O2")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import Price, load_board
+from poetfw.common.errors import ProblemError
+from poetfw.common.transfer import Beside, Transfer
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
 from poetfw.costs.table import SCHEMA_VERSION
-from poetfw.errors import ProblemError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import Work
-from poetfw.transfer import Beside, Transfer
 
 BOARD = load_board(Path(__file__).parents[3] / "benchmarks/boards/poet-m4f.toml")
 """A board without prices."""

@@ -9,11 +9,11 @@ from statistics import median
 
 import pytest
 
+from poetfw.common.resources import cores_dir
+from poetfw.common.transfer import Transfer
 from poetfw.costs import Case, Measurement
 from poetfw.costs.fitted import FittedModel, fit, fit_beside, fit_transfer
 from poetfw.ir import Dtype
-from poetfw.resources import cores_dir
-from poetfw.transfer import Transfer
 from unit.costs.test_cost_database import row
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))

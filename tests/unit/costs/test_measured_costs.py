@@ -14,6 +14,9 @@ import pytest
 
 from poetfw.boards import Arithmetic, load_board
 from poetfw.cli.main import cli
+from poetfw.common.errors import CostsError
+from poetfw.common.limits import Work
+from poetfw.common.resources import firmware_templates_dir, platformio_ini
 from poetfw.costs import (
     Case,
     ComparedOp,
@@ -33,12 +36,10 @@ from poetfw.costs import (
     usable,
 )
 from poetfw.costs.features import featured
-from poetfw.errors import CostsError
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.firmware.platformio_ini import code_flags
 from poetfw.ir import Dtype, Graph
-from poetfw.limits import Work
 from poetfw.ops import is_update, kind_of
 from poetfw.planning import (
     BuildSettings,
@@ -49,7 +50,6 @@ from poetfw.planning import (
     load_schedule_problem,
 )
 from poetfw.report import draw_costs
-from poetfw.resources import firmware_templates_dir, platformio_ini
 from poetfw.schedule import Schedule, checkpoint_all_schedule, solve
 from unit.costs.test_cost_database import row
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from poetfw.exporting import ExportSettings, export_project
+from poetfw.exports.library import ExportSettings, export_project
 from poetfw.firmware.export import FLAGS
 from poetfw.pipeline import plan_build, write_build
 from poetfw.planning import BuildSettings

@@ -14,8 +14,8 @@ import pytest
 
 from emulator.firmware_tools import SAMPLE, TEMPLATES
 from poetfw.boards import Board, list_boards, load_board
+from poetfw.common.resources import platformio_ini
 from poetfw.firmware import hal_families
-from poetfw.resources import platformio_ini
 from strict import STRICT
 
 pytestmark = pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")

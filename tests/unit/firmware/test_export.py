@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from poetfw.errors import ConfigError, OutputError
-from poetfw.exporting import ExportSettings, export_project
+from poetfw.common.errors import ConfigError, OutputError
+from poetfw.common.option_values import EXPORTS
+from poetfw.exports.library import ExportSettings, export_project
 from poetfw.firmware.names import NAMES_HEADER, names_headers, rename_public
-from poetfw.option_values import EXPORTS
 from unit.firmware.exported import archive, exported, external_symbols, project
 
 TWO = """\

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import Board, load_board
-from poetfw.errors import PoetfwError
-from poetfw.exporting import ExportSettings, export_project
+from poetfw.common.errors import PoetfwError
+from poetfw.common.resources import firmware_templates_dir
+from poetfw.exports.library import ExportSettings, export_project
 from poetfw.models import MODELS, build_model
-from poetfw.resources import firmware_templates_dir
 from unit.firmware.exported import archive, exported, project
 
 pytestmark = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import Arithmetic
-from poetfw.errors import OutputError
+from poetfw.common.errors import OutputError
 from poetfw.firmware import Project, check_output_folder, write_project
 from poetfw.firmware.project import APPLICATION, kernel_files
 

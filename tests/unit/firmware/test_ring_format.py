@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poetfw.errors import ConfigError
+from poetfw.common.errors import ConfigError
 from poetfw.firmware import RingRegion, append_samples, read_ring
 from poetfw.firmware.ring import _sealed
 from poetfw.planning.choices import make_ring

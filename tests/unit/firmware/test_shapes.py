@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from poetfw.boards import load_board
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.costs import analytic_costs
 from poetfw.firmware import assign_slots
 from poetfw.firmware.lower import lower
@@ -17,7 +18,6 @@ from poetfw.ir import Graph
 from poetfw.models.builder import GraphBuilder
 from poetfw.ops.base import DIVISORS
 from poetfw.planning import plan_unscheduled
-from poetfw.resources import firmware_templates_dir
 from poetfw.training import Sgd, make_program
 
 BOARD = load_board("linux")

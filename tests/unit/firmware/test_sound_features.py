@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import scipy.signal
 
+from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware import render_features
 from poetfw.importers.spectra import Spectra, _log
-from poetfw.resources import firmware_templates_dir
 
 RATE = 16_000
 RANDOM = np.random.default_rng(5)

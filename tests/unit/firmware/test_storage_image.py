@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poetfw.errors import DeviceError
+from poetfw.common.errors import DeviceError
 from poetfw.firmware import (
     RunRequest,
     SlotPurpose,

@@ -13,7 +13,7 @@ import pytest
 from platformio.exception import PlatformioException
 from platformio.project.config import ProjectConfig
 
-from poetfw.resources import firmware_templates_dir
+from poetfw.common.resources import firmware_templates_dir
 
 FOLDER = firmware_templates_dir() / "platformio/systemgcc"
 INI = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import hal, load_board, with_used
-from poetfw.devices import static_ram_bytes
 from poetfw.firmware import Project, hal_families
+from poetfw.tools import static_ram_bytes
 
 
 def test_what_the_stm32f405s_twin_uses_is_in_the_project() -> None:

@@ -16,7 +16,7 @@ import pytest
 import scipy.fft
 import scipy.signal
 
-from poetfw.errors import DataError, ToolError
+from poetfw.common.errors import DataError, ToolError
 from poetfw.importers import load_data
 from poetfw.importers.spectra import Spectra
 from poetfw.ir import Dtype

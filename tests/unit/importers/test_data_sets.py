@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from poetfw.errors import DataError
+from poetfw.common.errors import DataError
 from poetfw.importers import load_data
 from poetfw.importers.digits import load_digits
 from poetfw.importers.onnx import import_onnx

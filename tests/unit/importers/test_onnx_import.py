@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Role
 from poetfw.models import Model

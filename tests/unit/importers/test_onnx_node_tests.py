@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.onnx.file import OPSETS
 from poetfw.importers.onnx.nodes import RULES

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pt2
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.network import Network
 from poetfw.importers.torch_export import import_torch, rules
 from poetfw.models import GraphBuilder, Model

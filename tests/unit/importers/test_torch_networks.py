@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
 from poetfw.ops import check_shapes, kind_of

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from poetfw.ir import Attribute, Op
-from poetfw.op_check import largest_error
 from poetfw.ops import KINDS, Array, fused_name
 from poetfw.ops.class_losses import LARGEST_WEIGHT, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 from poetfw.optimizers import OPTIMIZERS
+from poetfw.runs.op_check import largest_error
 
 Run = Callable[..., Any]
 UNREAD = {("dropout", 1), ("nll_backward", 0)}  # which training's form reads; whose shape counts

@@ -17,9 +17,9 @@ import pytest
 
 from emulator import firmware_tools
 from emulator.firmware_tools import SAMPLE, SLOT_BLOCKS, TEMPLATES, compile_c
-from poetfw.execution import BuiltProject
 from poetfw.firmware import PARTITION_BLOCK, Slot, SlotPurpose
 from poetfw.ir import Dtype, Tensor
+from poetfw.runs.execution import BuiltProject
 
 BLOCK = 512
 HERE = Path(__file__).parent

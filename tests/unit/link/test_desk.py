@@ -14,11 +14,7 @@ import pytest
 from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
 
 from emulator.firmware_tools import committed_set, set_offset
-from poetfw import on_board
-from poetfw.devices.link import Desk, Link
-from poetfw.devices.link.desk import Summary
-from poetfw.devices.link.frames import encode_command
-from poetfw.errors import (
+from poetfw.common.errors import (
     DeviceError,
     ForeignCardError,
     NoAnswerError,
@@ -27,10 +23,14 @@ from poetfw.errors import (
     WrongBoardError,
     WrongCardError,
 )
-from poetfw.execution import BuiltProject
 from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, read_commit
 from poetfw.report import RunReport
-from poetfw.running import RunSettings
+from poetfw.runs import on_board
+from poetfw.runs.execution import BuiltProject
+from poetfw.runs.running import RunSettings
+from poetfw.tools.link import Desk, Link
+from poetfw.tools.link.desk import Summary
+from poetfw.tools.link.frames import encode_command
 
 STEPS = 3
 

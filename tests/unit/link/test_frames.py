@@ -12,7 +12,7 @@ import pytest
 from link_device import Device
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.devices.link.frames import (
+from poetfw.tools.link.frames import (
     LARGEST_DATA_BYTES,
     Answer,
     decode_answer,

@@ -17,9 +17,9 @@ from types import SimpleNamespace
 import pytest
 from serial.tools import list_ports
 
-from poetfw.devices.link import Link, choose_port, console_lines, open_port
-from poetfw.devices.link.link import Patience
-from poetfw.errors import PortBusyError, PortError, PortLostError
+from poetfw.common.errors import PortBusyError, PortError, PortLostError
+from poetfw.tools.link import Link, choose_port, console_lines, open_port
+from poetfw.tools.link.link import Patience
 
 
 @pytest.fixture

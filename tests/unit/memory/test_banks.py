@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from poetfw.errors import ProblemError
+from poetfw.common.errors import ProblemError
 from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
 from poetfw.memory.banks import Bank, BankUse, bank_uses, check_banks, place_in_banks
 

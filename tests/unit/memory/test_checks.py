@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from poetfw.errors import ProblemError
+from poetfw.common.errors import ProblemError
 from poetfw.memory import Buffer, place
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.core import CoreSearch
 from poetfw.memory.heuristics import Greedy

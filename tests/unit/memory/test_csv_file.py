@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from poetfw.errors import OutputError, ProblemError
+from poetfw.common.errors import OutputError, ProblemError
 from poetfw.memory import Buffer, place
 from poetfw.memory.banks import Bank, bank_uses
 from poetfw.memory.csv_file import read_buffers, result_document, write_placement

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.schedule.milp import SolverOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory.ordering import (
     OrderingProblem,
     OrderingStatus,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory.ordering import OrderingProblem, OrderingStatus, OrderOp, order_ops, peak_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))

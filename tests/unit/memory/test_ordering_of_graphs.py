@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import PlanError, ProblemError
 from poetfw.costs import analytic_costs
-from poetfw.errors import PlanError, ProblemError
 from poetfw.memory.ordering import (
     Lifetime,
     OrderingProblem,

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from poetfw.limits import Deadline, Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.search import Look, Outcome, Search
 from poetfw.memory.sections import find_sections, split_components

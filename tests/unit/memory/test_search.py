@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory import Buffer, Placement, PlacementStatus, place, validate_placement
 from poetfw.memory.search import Look, Outcome, Search
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.limits import Deadline, Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
 from poetfw.memory.search import Outcome
 from poetfw.memory.tiling import Tiling, filled_bytes

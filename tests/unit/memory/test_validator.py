@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from poetfw.errors import PlanError
+from poetfw.common.errors import PlanError
 from poetfw.memory import Buffer, Placement, PlacementStatus
 from poetfw.memory.validator import validate_by_sweep, validate_placement
 

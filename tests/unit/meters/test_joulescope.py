@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poetfw.errors import DeviceError
+from poetfw.common.errors import DeviceError
 from poetfw.meters import JoulescopeMeter, measured_energy, open_meter
 
 FULL_RATE, FACTOR = 1_000_000, 10

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poetfw.errors import ConfigError, DataError, DeviceError
+from poetfw.common.errors import ConfigError, DataError, DeviceError
 from poetfw.meters import (
     HwmonMeter,
     Meter,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from poetfw.errors import ConfigError, DeviceError
+from poetfw.common.errors import ConfigError, DeviceError
 from poetfw.meters import Trace, measured_energy, open_meter
 from poetfw.meters.ppk2 import Ppk2Meter
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import ModelError
 from poetfw.costs import analytic_costs
-from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Role
 from poetfw.models import MODELS, DrawnWeights, GraphBuilder, Model, build_model
 from poetfw.models.bert import BertSize, bert

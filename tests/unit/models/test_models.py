@@ -2,12 +2,12 @@
 import numpy as np
 import pytest
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
+from poetfw.common.option_values import DEFAULT_MODEL
 from poetfw.importers import load_data
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.models import MODELS, GraphBuilder, Model, build_model
 from poetfw.ops import kind_of
-from poetfw.option_values import DEFAULT_MODEL
 from poetfw.training import Reference, make_program
 
 NRF52840_RAM_BYTES = 262_144

@@ -9,9 +9,9 @@ import pytest
 
 from poetfw.boards import list_boards, load_board
 from poetfw.cli.listing import models
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import analytic_costs
-from poetfw.errors import InfeasibleError
-from poetfw.limits import Deadline, Work
 from poetfw.memory import ONLY
 from poetfw.models import build_model
 from poetfw.pipeline import plan_build

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from budgets import examples
 from poetfw.cli.main import cli
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Op, Tensor
 from poetfw.models import build_model
 from poetfw.models.model import Model

@@ -10,13 +10,13 @@ from typing import Any
 
 from emulator.firmware_tools import SAMPLE, TEMPLATES, compile_c
 from poetfw.boards import load_board
+from poetfw.common.resources import profiler_sketches_dir
 from poetfw.costs import TAKEN, Case, Counter, Measurement, Setup
-from poetfw.devices.link import Line, Link, Profiler
 from poetfw.firmware import Project
 from poetfw.firmware.sketch import Sketch
 from poetfw.ir import Dtype
 from poetfw.profiling.session import Refused, measure_sketch
-from poetfw.resources import profiler_sketches_dir
+from poetfw.tools.link import Line, Link, Profiler
 from unit.link.link_device import Device
 
 HERE = Path(__file__).parent

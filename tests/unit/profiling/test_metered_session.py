@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poetfw.common.errors import DataError, DeviceError
 from poetfw.costs import TAKEN, Case, Measurement
-from poetfw.devices.link import Line
-from poetfw.errors import DataError, DeviceError
 from poetfw.meters import Meter, Trace, open_meter
 from poetfw.meters.ppk2 import SAMPLES_PER_S, Ppk2Meter
 from poetfw.profiling import MemoryStore, Metering, Refused, measuring, metering
+from poetfw.tools.link import Line
 from unit.link.link_device import Simulated
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
 from unit.profiling.sketch_device import (

@@ -10,7 +10,7 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.cli.main import cli
-from poetfw.errors import DeviceError, OutputError, PortError
+from poetfw.common.errors import DeviceError, OutputError, PortError
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import ProfileSettings, cases_of
 
@@ -61,7 +61,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
 
 
 def test_without_a_board_a_twin_is_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poetfw.devices.link.port.usb_ports", list)
+    monkeypatch.setattr("poetfw.tools.link.port.usb_ports", list)
     with pytest.raises(PortError, match="no serial port") as error:
         cli(["profile", "--board", "nrf52840"], standalone_mode=False)
     assert error.value.try_next[-1] == (

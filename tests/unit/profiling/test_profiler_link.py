@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from poetfw.common.errors import DeviceError, NoAnswerError, NoisyLineError, WrongBoardError
 from poetfw.costs import TAKEN, TRANSFERS, Counter, Measurement
-from poetfw.devices.link.frames import encode_command
-from poetfw.devices.link.profiler import Ran
-from poetfw.errors import DeviceError, NoAnswerError, NoisyLineError, WrongBoardError
 from poetfw.profiling import MemoryStore
 from poetfw.profiling.session import MOST_TIMES, Refused, Timed, time_case
+from poetfw.tools.link.frames import encode_command
+from poetfw.tools.link.profiler import Ran
 from unit.link.link_device import BLOCK, Noise, Simulated
 from unit.profiling.sketch_device import (
     BOARD,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from poetfw.boards import Board, load_board
+from poetfw.common.errors import DeviceError, PortLostError, ToolError
 from poetfw.costs import (
     BESIDE,
     MOVES,
@@ -24,9 +25,6 @@ from poetfw.costs import (
     case_of,
     own_case_of,
 )
-from poetfw.devices.link import piped
-from poetfw.devices.slices import STEPS, run_slices
-from poetfw.errors import DeviceError, PortLostError, ToolError
 from poetfw.firmware import assign_slots, sample_order
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import render_project
@@ -46,6 +44,8 @@ from poetfw.planning import (
 from poetfw.profiling import cases_of, measuring
 from poetfw.profiling import operands as operands_module
 from poetfw.profiling.operands import operands_of
+from poetfw.tools.link import piped
+from poetfw.tools.slices import STEPS, run_slices
 from poetfw.training import Program, Reference
 
 BOARD = load_board("nrf52840")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import CostsError, DeviceError, OutputError, WrongBoardError
 from poetfw.costs import Case, Database, Measurement, Setup
-from poetfw.errors import CostsError, DeviceError, OutputError, WrongBoardError
 from poetfw.firmware.sketch import arena_bytes_of
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import MemoryStore, ProfileReport, ProfileSettings, cases_of, measuring

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.errors import ToolError
+from poetfw.common.errors import ToolError
+from poetfw.common.resources import boards_dir
 from poetfw.pipeline import compile_build, plan_build, write_build
 from poetfw.planning import BuildSettings, ChosenBy
-from poetfw.resources import boards_dir
 
 
 @pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs the compiler")

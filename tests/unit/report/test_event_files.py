@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.errors import ToolError
-from poetfw.event_files import check_events_folder
+from poetfw.common.errors import ToolError
+from poetfw.report.event_files import check_events_folder
 
 
 def test_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

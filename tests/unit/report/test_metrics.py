@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from poetfw import running
-from poetfw.devices import RunLog
-from poetfw.errors import ConfigError, DeviceError, OutputError
-from poetfw.execution import BuiltProject
+from poetfw.common.errors import ConfigError, DeviceError, OutputError
 from poetfw.firmware import RunRequest
 from poetfw.report import Evaluation, RunReport
-from poetfw.running import RunSettings, metrics_csv
+from poetfw.runs import running
+from poetfw.runs.execution import BuiltProject
+from poetfw.runs.running import RunSettings, metrics_csv
+from poetfw.tools import RunLog
 
 
 class Epochs:

@@ -23,8 +23,8 @@ from emulator.firmware_tools import (
     slot_offset,
 )
 from poetfw.boards import with_used
-from poetfw.devices.emulators.unicorn.bus import MachineError, Register
-from poetfw.devices.emulators.unicorn.chip import Chip as ChipModel
+from poetfw.tools.emulators.unicorn.bus import MachineError, Register
+from poetfw.tools.emulators.unicorn.chip import Chip as ChipModel
 
 CORE = Path(__file__).parent / "chip"
 OUT_OF_REACH = 1 << 30

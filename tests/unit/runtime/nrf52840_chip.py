@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from chips import Processor
 from sd_card import Card
 
-from poetfw.devices.emulators.unicorn.nrf52840 import ADDRESSES, RESET_PINS, Nrf52840
+from poetfw.tools.emulators.unicorn.nrf52840 import ADDRESSES, RESET_PINS, Nrf52840
 
 NAMES = {address: name for name, address in ADDRESSES.items()}
 RESET_PIN = 18

@@ -10,9 +10,9 @@ from chips import Processor
 from nrf52840_chip import NAMES, RESET_PIN
 from sd_card import Card
 
-from poetfw.devices.emulators.unicorn.flash import SIZE_BYTES, Flash
-from poetfw.devices.emulators.unicorn.nrf52840 import RESET_PINS
-from poetfw.devices.emulators.unicorn.nrf52840_qspi import QSPI_ADDRESSES, QspiChip
+from poetfw.tools.emulators.unicorn.flash import SIZE_BYTES, Flash
+from poetfw.tools.emulators.unicorn.nrf52840 import RESET_PINS
+from poetfw.tools.emulators.unicorn.nrf52840_qspi import QSPI_ADDRESSES, QspiChip
 
 
 def blank_flash() -> Flash:

@@ -8,7 +8,7 @@ from collections.abc import Container
 from chips import Processor
 from sd_card import Card
 
-from poetfw.devices.emulators.unicorn.samd21 import POWER_ON, REGISTERS, Samd21
+from poetfw.tools.emulators.unicorn.samd21 import POWER_ON, REGISTERS, Samd21
 
 NAMES = {address: name for name, (address, _) in REGISTERS.items()}
 

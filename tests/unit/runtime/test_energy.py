@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulator.firmware_tools import SAMPLE, TEMPLATES, compile_c
-from poetfw.devices.console import parse_line
+from poetfw.tools.console import parse_line
 
 CONSOLE = """
 #include "hal.h"

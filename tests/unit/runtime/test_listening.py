@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from emulator.firmware_tools import SAMPLE, TEMPLATES, compile_c, sample_image
-from poetfw.devices.link.frames import encode_command
+from poetfw.tools.link.frames import encode_command
 from unit.runtime.conftest import BLOCK_DEVICE
 
 WINDOW, STEPS = 1000, 3

@@ -16,7 +16,7 @@ from nrf52840_chip import RESET_PIN, Chip
 from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.devices.emulators.unicorn.nrf52840 import (
+from poetfw.tools.emulators.unicorn.nrf52840 import (
     CLOCK_PIN,
     CONSOLE_PIN,
     CRYSTAL_STARTED,
@@ -35,7 +35,7 @@ from poetfw.devices.emulators.unicorn.nrf52840 import (
     SPI_STOPPED,
     TEXT_SENT,
 )
-from poetfw.devices.link.frames import Answer, decode_answer, encode_command
+from poetfw.tools.link.frames import Answer, decode_answer, encode_command
 
 CRYSTAL, RESET_PIN_STATUS, RESET_STATUS = -32, -33, -34
 NO_CARD, COMMAND, BUS, BUSY = -16, -19, -25, -27

@@ -14,14 +14,14 @@ from qspi_chip import Chip, blank_flash
 from sd_card import BLOCK
 
 from emulator.firmware_tools import TEMPLATES, sample_image, slot_offset
-from poetfw.devices.emulators.unicorn.flash import (
+from poetfw.tools.emulators.unicorn.flash import (
     HIGH_PERFORMANCE,
     QUAD_ENABLE,
     SECTOR_BYTES,
     SIZE_BYTES,
     Flash,
 )
-from poetfw.devices.emulators.unicorn.nrf52840_qspi import READY
+from poetfw.tools.emulators.unicorn.nrf52840_qspi import READY
 
 QSPI, NONE, PROTECTED, MODE, RANGE, READ, ERASE, PROGRAM, NOT_ERASED, NOT_PROGRAMMED = range(
     -80, -90, -1
@@ -145,7 +145,7 @@ def test_an_event_that_was_left_is_no_end(library: Path) -> None:
 
 
 def test_another_flash_is_refused(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poetfw.devices.emulators.unicorn.flash._ID", b"\xc2\x28\x16")
+    monkeypatch.setattr("poetfw.tools.emulators.unicorn.flash._ID", b"\xc2\x28\x16")
     assert Board(library, Chip()).open() == NONE
 
 

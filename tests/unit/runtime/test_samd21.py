@@ -16,7 +16,7 @@ from samd21_chip import Chip
 from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.devices.emulators.unicorn.samd21 import (
+from poetfw.tools.emulators.unicorn.samd21 import (
     DRVSTR,
     INEN,
     MISO_PIN,
@@ -25,7 +25,7 @@ from poetfw.devices.emulators.unicorn.samd21 import (
     SPI,
     USART,
 )
-from poetfw.devices.link.frames import Answer, decode_answer, encode_command
+from poetfw.tools.link.frames import Answer, decode_answer, encode_command
 
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25

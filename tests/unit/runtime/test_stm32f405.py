@@ -12,7 +12,7 @@ from chips import Trained, compile_drivers, trained_here, without_ticks
 from sd_card import Card, Faults
 from stm32f405_chip import AFTER_RESET, FROM_BOOTLOADER, OUT_OF_REACH, SPE, UE, Chip
 
-from poetfw.devices.link.frames import Answer, decode_answer, encode_command
+from poetfw.tools.link.frames import Answer, decode_answer, encode_command
 
 OSCILLATOR, CRYSTAL, FLASH, PLL, SWITCH = -64, -65, -66, -67, -68
 NO_CARD, BUS = -16, -25

@@ -12,8 +12,8 @@ from itertools import pairwise
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import UnsuitableError
 from poetfw.costs import analytic_costs
-from poetfw.errors import UnsuitableError
 from poetfw.models import build_model
 from poetfw.planning import schedule_problem
 from poetfw.schedule import (
@@ -34,9 +34,9 @@ from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.griewank import forward_steps, revolve
 from poetfw.schedule.baselines.offloading import Offloading, lower_bound_s
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.simulator import unlimited
 from poetfw.schedule.transfers import plan_transfers
 from poetfw.training import make_program
 

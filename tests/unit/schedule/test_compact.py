@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from schedule_problems import STORAGE, chain, plan
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, StepKind, simulate
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.contract import Means, contract

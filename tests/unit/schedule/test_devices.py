@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from poetfw.errors import InfeasibleError, PlanError, ProblemError
-from poetfw.limits import Work
+from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
+from poetfw.common.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     ExecutionPlan,
@@ -24,7 +24,7 @@ from poetfw.schedule import (
     Storage,
     Transfer,
 )
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     Device,
     DevicesInterrupted,
     DevicesProblem,
@@ -117,7 +117,7 @@ def test_interrupted_before_there_is_a_plan_it_has_none(monkeypatch: pytest.Monk
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("poetfw.schedule.devices.solve.ceiling", interrupt)
+    monkeypatch.setattr("poetfw.schedule.several.solve.ceiling", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         solve_devices(two(), Minimise.TIME)
     assert not isinstance(caught.value, DevicesInterrupted)

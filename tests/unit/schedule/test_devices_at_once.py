@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from poetfw.errors import ProblemError
-from poetfw.limits import Work
+from poetfw.common.errors import ProblemError
+from poetfw.common.limits import Work
 from poetfw.schedule import ExecutionPlan, Node, ScheduleProblem, Step, StepKind, Storage, Transfer
-from poetfw.schedule.devices import (
+from poetfw.schedule.several import (
     Device,
     DevicesProblem,
     Link,
@@ -20,9 +20,9 @@ from poetfw.schedule.devices import (
     solve_devices,
     timeline,
 )
-from poetfw.schedule.devices.fitting import Fate, Kitchen, improve
-from poetfw.schedule.devices.parallel import at_once, earliest
-from poetfw.schedule.devices.plan import Made, complete, named
+from poetfw.schedule.several.fitting import Fate, Kitchen, improve
+from poetfw.schedule.several.parallel import at_once, earliest
+from poetfw.schedule.several.plan import Made, complete, named
 
 FILES = Path(__file__).parents[3] / "examples" / "devices"
 

@@ -43,7 +43,7 @@ def test_an_answer_is_what_its_replay_and_its_problem_come_to(tmp_path: Path) ->
 @pytest.mark.parametrize("pair", [("tx2-a57", "tx2-gpu"), ("igpu-cpu", "igpu-gpu")])
 def test_the_examples_are_pairs(pair: tuple[str, str]) -> None:
     from poetfw.planning import load_devices_problem
-    from poetfw.schedule.devices import validate_devices
+    from poetfw.schedule.several import validate_devices
 
     problem = load_devices_problem([FILES / f"{name}.toml" for name in pair], "mlp")
     validate_devices(problem)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer
-from poetfw.schedule.devices import Device, DevicesProblem, Link, Minimise
-from poetfw.schedule.devices.program import formulate_devices
 from poetfw.schedule.milp import SolverOptions, solve_program
+from poetfw.schedule.several import Device, DevicesProblem, Link, Minimise
+from poetfw.schedule.several.program import formulate_devices
 
 AT_ONCE = Transfer(1e9, 1.0, 0.0)  # 1 s for any tensor
 SLOW = Transfer(1e9, 5.0, 0.0)

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.errors import ToolError
-from poetfw.interrupts import run_interruptibly
-from poetfw.limits import Work
+from poetfw.common.errors import ToolError
+from poetfw.common.interrupts import run_interruptibly
+from poetfw.common.limits import Work
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.highs import Outcome

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.errors import UnsuitableError
+from poetfw.common.errors import UnsuitableError
 from poetfw.schedule import (
     ExecutionPlan,
     Node,
@@ -27,9 +27,9 @@ from poetfw.schedule.baselines.nntrainer_swap import (
     waits,
 )
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.simulator import unlimited
 
 STORAGE = Storage(1, Transfer(100.0, 0.0, 1e-3), Transfer(100.0, 0.0, 1e-3), overlap=True)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from schedule_problems import chain, plan
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     Node,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from schedule_problems import STORAGE, chain, plan
 
-from poetfw.errors import ProblemError
+from poetfw.common.errors import ProblemError
+from poetfw.common.transfer import Beside
 from poetfw.schedule import (
     Node,
     ScheduleProblem,
@@ -21,7 +22,6 @@ from poetfw.schedule import (
     solve,
     validate,
 )
-from poetfw.transfer import Beside
 
 
 def node(name: str, *inputs: str, **changes: Any) -> Node:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.errors import InfeasibleError
-from poetfw.limits import Deadline, Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Deadline, Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, search, simulate, solve
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.examples import training_chain, with_ram_fraction

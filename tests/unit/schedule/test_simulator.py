@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from schedule_problems import STORAGE, chain, plan
 
-from poetfw.errors import PlanError
+from poetfw.common.errors import PlanError
 from poetfw.schedule import Node, ScheduleProblem, Step, StepKind, simulate
 
 KEEP = "a b c /b d /a /c e /d"

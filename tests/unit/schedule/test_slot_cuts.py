@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule import Node, ScheduleProblem
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.cuts.cut import Residency

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from schedule_problems import chain, plan
 
-from poetfw.errors import ConfigError, InfeasibleError
-from poetfw.limits import Work
+from poetfw.common.errors import ConfigError, InfeasibleError
+from poetfw.common.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     Interrupted,

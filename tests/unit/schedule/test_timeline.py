@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from poetfw.common.transfer import Beside, Moving
 from poetfw.schedule import (
     Node,
     ScheduleProblem,
@@ -19,7 +20,6 @@ from poetfw.schedule import (
 )
 from poetfw.schedule.timeline import Clock
 from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
-from poetfw.transfer import Beside, Moving
 
 COMPUTE, IN, OUT, FREE = StepKind.COMPUTE, StepKind.PAGE_IN, StepKind.PAGE_OUT, StepKind.FREE
 SECOND = Transfer(bandwidth_bytes_per_s=100.0, latency_s=0.0, energy_j_per_byte=0.0)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Work
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Work
 from poetfw.planning import Ways, solve_ways, ways
 from poetfw.schedule import (
     BoundCovers,

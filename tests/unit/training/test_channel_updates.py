@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poetfw.errors import ConfigError, ModelError
+from poetfw.common.errors import ConfigError, ModelError
 from poetfw.ir import Role
 from poetfw.models import build_model
 from poetfw.optimizers import OPTIMIZERS

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poetfw.errors import ConfigError, ModelError
+from poetfw.common.errors import ConfigError, ModelError
 from poetfw.ir import Op, Role
 from poetfw.models import Model, build_model
 from poetfw.planning import BuildSettings, load_schedule_problem

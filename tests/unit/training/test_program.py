@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from poetfw.errors import ConfigError, ModelError
+from poetfw.common.errors import ConfigError, ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.models import build_model
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters

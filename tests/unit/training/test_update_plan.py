@@ -18,11 +18,11 @@ from click.testing import CliRunner
 
 from poetfw.boards import load_board
 from poetfw.cli.main import cli
+from poetfw.common.errors import ConfigError, InfeasibleError
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import analytic_costs
-from poetfw.errors import ConfigError, InfeasibleError
 from poetfw.importers import load_data
 from poetfw.ir import Role
-from poetfw.limits import Deadline, Work
 from poetfw.memory import padded
 from poetfw.models import build_model
 from poetfw.planning import (

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from poetfw.boards import load_board
+from poetfw.common.errors import ModelError
 from poetfw.costs import analytic_costs
-from poetfw.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Role, Tensor
 from poetfw.memory.ordering import from_graph, lifetimes
 from poetfw.models.builder import GraphBuilder

@@ -25,12 +25,12 @@ from poetfw.planning import (
     read_device,
 )
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.devices import (
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.several import (
     DevicesProblem,
     simulate_devices,
 )
-from poetfw.schedule.devices.plan import Made, complete, named
-from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.several.plan import Made, complete, named
 from poetfw.training import Program
 
 FILES = Path(__file__).parents[3] / "examples" / "devices"

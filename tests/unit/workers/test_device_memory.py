@@ -22,8 +22,8 @@ from poetfw.firmware.views import StatementView
 from poetfw.memory import Allocation
 from poetfw.ops import kind_of
 from poetfw.schedule import Step, StepKind
-from poetfw.schedule.devices.plan import Made, complete, named
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.several.plan import Made, complete, named
 from unit.workers.device_plans import Case, Placed, any_plan, case_of, placed, placed_parts
 
 _WAIT = re.compile(r"POET_TRY\(poet_wait_for\((\d+)u, (\d+)u\)\);")

@@ -14,16 +14,16 @@ from click.testing import CliRunner
 from poetfw.boards import family_threads
 from poetfw.cli.main import cli
 from poetfw.cli.run import _step_time
+from poetfw.common.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
+from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
-from poetfw.devices import run_firmware
-from poetfw.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
-from poetfw.limits import Work
 from poetfw.memory import DeviceArena, Part
 from poetfw.planning import plan_evaluation, plan_on_devices
 from poetfw.report import RunReport
 from poetfw.report.stage_files import _training_json, _training_of
 from poetfw.schedule import StepKind
-from poetfw.schedule.devices import DevicesProblem
+from poetfw.schedule.several import DevicesProblem
+from poetfw.tools import run_firmware
 from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed, placed_parts
 
 PAIR_TEXT = ",".join(map(str, PAIR))

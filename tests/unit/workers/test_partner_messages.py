@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from poetfw.boards import Board, load_board
+from poetfw.common.errors import BoardError, ConfigError, InfeasibleError, PlanError
+from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
-from poetfw.errors import BoardError, ConfigError, InfeasibleError, PlanError
 from poetfw.firmware import SlotPurpose, statement_numbers
 from poetfw.firmware.views import ProjectView
-from poetfw.limits import Work
 from poetfw.memory import Message
 from poetfw.ops import kind_of
 from poetfw.planning import (
@@ -34,8 +34,8 @@ from poetfw.planning.several import boards_apart, require_room
 from poetfw.report import slots_of
 from poetfw.report.stage_files import _training_json, _training_of
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.devices.plan import Made, complete, named
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.several.plan import Made, complete, named
 from unit.workers.device_plans import PAIR, Case, any_plan, case_of
 
 Parts = Mapping[str, tuple[Plan, ProjectView]]

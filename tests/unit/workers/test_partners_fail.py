@@ -16,10 +16,10 @@ import click
 import pytest
 
 from poetfw.cli.run import _ports_of_devices
-from poetfw.devices.link import StatusError
-from poetfw.errors import DeviceError, PortLostError
+from poetfw.common.errors import DeviceError, PortLostError
 from poetfw.firmware import check_image
-from poetfw.together import _Mail, _Together
+from poetfw.runs.together import _Mail, _Together
+from poetfw.tools.link import StatusError
 from unit.link.link_device import sample_image
 
 

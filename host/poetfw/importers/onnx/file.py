@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 
 LARGEST_FILE_BYTES = 1 << 30
 """A model, its external weights included, may have so many bytes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import folding_warnings

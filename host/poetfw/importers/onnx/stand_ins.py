@@ -8,7 +8,7 @@ from contextlib import suppress
 import onnx
 from onnx import TensorProto, helper
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.file import ONNX_ERRORS
 from poetfw.importers.onnx.nodes import RULES
 from poetfw.importers.onnx.values import Node, Values

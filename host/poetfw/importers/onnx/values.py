@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from poetfw.errors import cut, listed
+from poetfw.common.errors import cut, listed
 from poetfw.importers.network import HIDDEN, Network
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Dtype

@@ -11,13 +11,13 @@ from types import MappingProxyType
 import numpy as np
 from pydantic import ValidationError, validate_call
 
-from poetfw.errors import ModelError
+from poetfw.common.errors import ModelError
+from poetfw.common.reading import first_flaw
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import CHECKED, plain
 from poetfw.importers.torch_export.file import Exported, Weight
 from poetfw.ops.class_losses import ALIKE, ClassOptions
-from poetfw.reading import first_flaw
 from poetfw.training import CLASSIFYING
 
 _MEAN, _NOTHING_IGNORED = 1, -100

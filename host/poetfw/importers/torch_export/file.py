@@ -19,11 +19,11 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from poetfw.errors import ModelError, cut
+from poetfw.common.errors import ModelError, cut
+from poetfw.common.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
+from poetfw.common.reading import first_flaw, parse_json
 from poetfw.importers import archive
 from poetfw.importers.torch_export import schema
-from poetfw.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
-from poetfw.reading import first_flaw, parse_json
 
 LARGEST_FILE_BYTES = 1 << 30
 """The weights of a file may have so many bytes together, unpacked."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from poetfw.errors import ModelError, cut
+from poetfw.common.errors import ModelError, cut
+from poetfw.common.reading import expected
 from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.torch_export import schema
@@ -25,7 +26,6 @@ from poetfw.ir import Dtype, Role
 from poetfw.models import GraphBuilder, Model, TooManyOpsError
 from poetfw.ops import Shape
 from poetfw.ops.class_losses import ALIKE
-from poetfw.reading import expected
 from poetfw.training import DEFAULT_LOSS
 
 _ATEN = "torch.ops.aten."

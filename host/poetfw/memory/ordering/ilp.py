@@ -9,7 +9,7 @@ from math import gcd
 
 import numpy as np
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory.ordering.gluing import Glued
 from poetfw.memory.ordering.indexed import Indexed
 from poetfw.schedule.highs import Outcome, Vector

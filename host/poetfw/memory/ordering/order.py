@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poetfw.errors import PlanError
-from poetfw.limits import Deadline, Work
+from poetfw.common.errors import PlanError
+from poetfw.common.limits import Deadline, Work
 from poetfw.memory.ordering.blocks import Blocks
 from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import Glued, glue

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.memory.ordering.order import order_ops
 from poetfw.memory.ordering.problem import OrderingProblem, OrderOp, without_duplicates
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, Step, StepKind, simulate

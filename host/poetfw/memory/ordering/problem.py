@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from poetfw.errors import PlanError, ProblemError
+from poetfw.common.errors import PlanError, ProblemError
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import NamedTuple
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.memory.ordering.blocks import Blocks
 
 _Path = tuple[int, "_Path"] | None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.offloading import Offloading
 from poetfw.schedule.baselines.passes import Gap
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem

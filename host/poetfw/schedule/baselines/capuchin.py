@@ -22,12 +22,12 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.passes import Gap, bridge, forward_nodes, gaps, require, shortfall
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
+from poetfw.schedule.simulator import unlimited
 
 
 def capuchin(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poetfw.errors import UnsuitableError
+from poetfw.common.errors import UnsuitableError
 from poetfw.schedule.baselines.emitter import Emitter
 from poetfw.schedule.baselines.passes import forward_nodes, last_forward_use
 from poetfw.schedule.indexed import Indexed

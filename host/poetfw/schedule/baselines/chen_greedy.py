@@ -8,7 +8,7 @@ a segment at any node the user allows; here it may at each articulation point of
 
 from __future__ import annotations
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, chain_of
 from poetfw.schedule.baselines.chen_sqrt import keep_outputs
 from poetfw.schedule.baselines.passes import choose

@@ -17,8 +17,8 @@ computed any more, those still wanted are had back, and no tensor is evicted tha
 
 from __future__ import annotations
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.passes import require
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import plan_of

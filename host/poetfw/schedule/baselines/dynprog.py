@@ -31,12 +31,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.offloading import Offloading
 from poetfw.schedule.baselines.passes import Gap, bridge, require
-from poetfw.schedule.bounds import accepts
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
-from poetfw.schedule.simulator import simulate
+from poetfw.schedule.simulator import accepts, simulate
 from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 
 SLOTS = 500

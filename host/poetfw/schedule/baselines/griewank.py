@@ -21,13 +21,13 @@ from __future__ import annotations
 from functools import cache
 from math import comb
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, ChainWriter, chain_of
 from poetfw.schedule.baselines.emitter import emit
 from poetfw.schedule.baselines.passes import choose
-from poetfw.schedule.bounds import accepts
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+from poetfw.schedule.simulator import accepts
 
 
 def griewank(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:

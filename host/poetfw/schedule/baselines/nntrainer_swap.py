@@ -20,13 +20,13 @@ from collections.abc import Set
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.passes import require, shortfall
-from poetfw.schedule.bounds import unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
+from poetfw.schedule.simulator import unlimited
 
 LOOK_AHEAD = 1
 """How many ops ahead proactive swapping begins by default."""

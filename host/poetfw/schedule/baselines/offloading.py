@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
-from poetfw.errors import UnsuitableError
+from poetfw.common.errors import UnsuitableError
 from poetfw.schedule.baselines.passes import (
     Gap,
     bridge,

@@ -7,14 +7,13 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import NamedTuple
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.emitter import Emitter, emit
-from poetfw.schedule.bounds import accepts, unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
-from poetfw.schedule.simulator import Simulation
+from poetfw.schedule.simulator import Simulation, accepts, unlimited
 from poetfw.schedule.transfers import plan_transfers
 
 

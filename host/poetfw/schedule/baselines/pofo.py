@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from poetfw.errors import UnsuitableError
-from poetfw.limits import Deadline
+from poetfw.common.errors import UnsuitableError
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, Segment, chain_of
 from poetfw.schedule.baselines.chain_program import ChainProgram, Point
 from poetfw.schedule.baselines.passes import require, shortfall
-from poetfw.schedule.bounds import accepts, unlimited
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
-from poetfw.schedule.simulator import simulate
+from poetfw.schedule.simulator import accepts, simulate, unlimited
 from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 
 _LONGEST_CHAIN = 48

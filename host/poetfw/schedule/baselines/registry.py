@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from poetfw.limits import Deadline
+from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.autoswap import autoswap
 from poetfw.schedule.baselines.capuchin import capuchin
 from poetfw.schedule.baselines.chen_greedy import chen_greedy

@@ -9,7 +9,7 @@ takes the first that fits: no paging, vDNN_conv, vDNN_all. Convolutions are know
 
 from __future__ import annotations
 
-from poetfw.errors import UnsuitableError
+from poetfw.common.errors import UnsuitableError
 from poetfw.schedule.baselines.offloading import Offloading
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 

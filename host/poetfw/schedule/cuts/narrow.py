@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from poetfw.schedule.compact import Compact
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, extended
+from poetfw.schedule.cuts.relaxation import Relaxed
 from poetfw.schedule.highs import Vector
-from poetfw.schedule.linear import Relaxed
 
 
 @dataclass(frozen=True)

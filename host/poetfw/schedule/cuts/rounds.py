@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poetfw.limits import Work
+from poetfw.common.limits import Work
 from poetfw.schedule.cuts.cut import Cut
+from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
 from poetfw.schedule.highs import Vector
-from poetfw.schedule.linear import Relaxation, Relaxed
 
 Separate = Callable[[Vector], Iterable[Cut]]
 """Which cuts a solution violates."""

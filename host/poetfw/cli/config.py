@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user set in `poetfw.toml`, for options not given as a flag or in the environment."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from poetfw.common.errors import ConfigError
+from poetfw.common.reading import read_bytes
+
+FILE = "poetfw.toml"
+
+_LARGEST_FILE_BYTES = 256 * 1024
+
+
+def has_config(folder: Path) -> bool:
+    """True where a folder has a `poetfw.toml`, readable or not."""
+    return os.path.lexists(folder / FILE)
+
+
+def read_config(
+    folder: Path, options: Mapping[str, Mapping[str, bool]]
+) -> dict[str, dict[str, str]]:
+    """The settings in a folder's `poetfw.toml`, by command; nothing where there is no such file.
+
+    A key at the top holds for every command in which this option means the same; a key in a table
+    named after a command holds for that command only. Keys are spelled like the flags, without
+    dashes in front, and values become texts as they would stand behind a flag, so that both are
+    read the same way.
+
+    Args:
+        folder: where to look.
+        options: the options that each command has, spelled like their flags, and whether each
+            means the same in all commands.
+
+    Raises:
+        ConfigError: the file is malformed, or has a key that no command has as an option.
+    """
+    path = folder / FILE
+    try:
+        document = tomllib.loads(read_bytes(path, _LARGEST_FILE_BYTES).decode())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    settings: dict[str, dict[str, str]] = {command: {} for command in options}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            if key not in options:
+                raise ConfigError(
+                    f"{path}: [{key}] is no command of poetfw",
+                    "use one of: " + ", ".join(sorted(options)),
+                )
+            for inner, setting in value.items():
+                if inner not in options[key]:
+                    raise _unknown(path, f"{key}.{inner}", options[key])
+                settings[key][inner] = _text(path, f"{key}.{inner}", setting)
+            continue
+        commands = [command for command, known in options.items() if known.get(key)]
+        if not commands:
+            shared = {name for known in options.values() for name in known if known[name]}
+            raise _unknown(path, key, shared)
+        for command in commands:
+            settings[command].setdefault(key, _text(path, key, value))
+    return settings
+
+
+def _text(path: Path, key: str, value: object) -> str:
+    if not isinstance(value, str | int | float | bool):
+        raise ConfigError(
+            f"{path}: {key} must be a text, a number or true or false, not {value!r:.80}"
+        )
+    text = str(value)
+    if "\0" in text:  # which no flag can hold either
+        raise ConfigError(f"{path}: {key} holds a NUL character: {text!r:.80}")
+    return text
+
+
+def _unknown(path: Path, key: str, known: Iterable[str]) -> ConfigError:
+    return ConfigError(
+        f"{path}: {key} is no setting of poetfw", "use one of: " + ", ".join(sorted(known))
+    )

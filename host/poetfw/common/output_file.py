@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single files that commands write: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from poetfw.common.errors import OutputError
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write one file: it has its old content or its new one, never a part.
+
+    A file that is replaced keeps its permissions. Where the path is a link, what it leads to is
+    written.
+
+    Raises:
+        OutputError: it cannot be written, or is a folder, a pipe or a device.
+    """
+    with _staging(path) as (folder, old):
+        new = folder / "new"
+        new.write_bytes(content)
+        if old is not None:
+            new.chmod(stat.S_IMODE(old.st_mode))
+        os.replace(new, path.resolve())
+
+
+def check_output_file(path: Path) -> None:
+    """Check that `replace_file` can write a file, before what takes long.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    with _staging(path):
+        pass
+
+
+def check_output_files(folder: Path) -> None:
+    """Check that files can be written to a folder, which is made when they are.
+
+    Raises:
+        OutputError: they cannot, or it is no folder.
+    """
+    try:
+        whole = folder.absolute()
+        there = next(some for some in (whole, *whole.parents) if os.path.lexists(some))
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write to the folder {folder}: {error.strerror or error}", "name another folder"
+        ) from error
+
+
+@contextlib.contextmanager
+def _staging(path: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
+    """A folder beside a file, for what is to become it, and what is known of the file if it is.
+
+    The folder is one that was not there before, and is gone afterwards. As what is made in it is
+    made like any file, it has the permissions that the user asks for (umask).
+    """
+    try:
+        old = _status(path)
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise OutputError(f"cannot write {path}: it is not a regular file", "name another file")
+        place = path.resolve()
+        with tempfile.TemporaryDirectory(prefix=f".{place.name[:40]}-", dir=place.parent) as folder:
+            yield Path(folder), old
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None

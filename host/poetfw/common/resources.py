@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the files that are not Python live: boards, firmware templates, platformio.ini.
+
+In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`. A user's own
+are in the folders for configuration and data that the XDG Base Directory Specification names.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGED = _PACKAGE / "data"
+_CHECKOUT = _PACKAGE.parent.parent
+
+
+def _root() -> Path:
+    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+
+def boards_dir() -> Path:
+    """The folder of `<board>.toml` files."""
+    return _root() / "boards"
+
+
+def cores_dir() -> Path:
+    """The folder of `<core>.toml` files: what operators take on a core."""
+    return boards_dir() / "cores"
+
+
+def user_boards_dir() -> Path:
+    """The folder of a user's own `<board>.toml` files, which need not be there."""
+    return _of_user("XDG_CONFIG_HOME", "~/.config") / "boards"
+
+
+def user_data_dir() -> Path:
+    """The folder of what poetfw keeps for a user, which need not be there."""
+    return _of_user("XDG_DATA_HOME", "~/.local/share")
+
+
+def _of_user(variable: str, default: str) -> Path:
+    configured = Path(os.environ.get(variable, ""))
+    folder = configured if configured.is_absolute() else Path(os.path.expanduser(default))
+    return folder / "poetfw"
+
+
+def firmware_templates_dir() -> Path:
+    """The folder of C sources and Jinja templates that firmware projects are made from."""
+    return _root() / "firmware_templates"
+
+
+def profiler_sketches_dir() -> Path:
+    """The folder of what a measuring firmware has beside the library."""
+    return _root() / "profiler_sketches"
+
+
+def platformio_ini() -> Path:
+    """The file that holds every PlatformIO environment."""
+    return _root() / "platformio.ini"

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedulers side by side: one model on one board, over budgets.
+
+`Comparison.cells` solves; `settle` sees to it that more RAM is never worse and POET never worse
+than another scheduler, whatever time the solver had.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from poetfw.common.errors import ConfigError, InfeasibleError, UnsuitableError
+from poetfw.common.limits import Deadline, Work
+from poetfw.common.option_values import SCHEDULERS
+from poetfw.planning import (
+    BuildSettings,
+    Room,
+    Ways,
+    costs_from,
+    load_room,
+    modelled_as,
+    solve_ways,
+)
+from poetfw.report import Line
+from poetfw.schedule import (
+    ExecutionPlan,
+    Interrupted,
+    Schedule,
+    ScheduleSummary,
+    SolveOptions,
+    Status,
+    checkpoint_all_schedule,
+    overhead_gap,
+)
+
+FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Budgets that are compared by default, as `Ways.budget_bytes` takes them."""
+
+BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
+"""What pictures say of `Cell.ram_fraction`."""
+
+COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
+"""Schedulers that are compared by default: all but the one for small problems only."""
+
+UNSUITABLE = "unsuitable"
+"""Status of a cell whose scheduler's method does not apply, or does not get within the budget."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is scheduled.
+
+    Attributes:
+        board, model: as `poetfw build` takes them.
+        batch: samples in a batch.
+        model_as: a key of `poetfw.schedule.MODELS_AS`.
+        db: the database of measured costs; None for those of the analytic model.
+    """
+
+    board: str
+    model: str
+    batch: int = 1
+    model_as: str = "device"
+    db: str | None = None
+
+    def load(self, warn: Callable[[str], None] = lambda text: None) -> tuple[Room, Ways]:
+        """Its training step, and the schedule problem of that.
+
+        Args:
+            warn: called with each of the model's warnings.
+
+        Raises:
+            PoetfwError: the board or the model is unknown or malformed, or nothing of the board is
+                in the database.
+        """
+        settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
+        room, ways = load_room(settings, warn, costs_from(self.db))
+        return room, modelled_as(ways, self.model_as)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scheduler at one budget and deadline.
+
+    Attributes:
+        board, model, batch, model_as: what is scheduled.
+        deadline_factor: upper bound on a step's time as a multiple of checkpoint-all's, or None.
+        deadline_s: the same in seconds.
+        ram_fraction: the budget as a fraction of what keeping everything takes beside what is
+            never free.
+        ram_bytes: the budget: what the arena may occupy.
+        scheduler: which scheduler.
+        status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
+        reason: why there is no plan; empty where there is one.
+        answer: the plan's figures and what is proven; None without a plan.
+        time_limited: whether the time limit ended its search: another run may find another plan.
+        solve_time_s: seconds that the scheduler took.
+        db: the database of measured costs; None where they are those of the analytic model.
+    """
+
+    board: str
+    model: str
+    batch: int
+    model_as: str
+    deadline_factor: float | None
+    deadline_s: float | None
+    ram_fraction: float
+    ram_bytes: int
+    scheduler: str
+    status: str
+    reason: str = ""
+    answer: ScheduleSummary | None = None
+    time_limited: bool = False
+    solve_time_s: float | None = None
+    db: str | None = None
+
+    @property
+    def overhead(self) -> float | None:
+        """Energy over that of checkpoint-all, minus 1; None without a plan."""
+        return None if self.answer is None else self.answer.overhead
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name, those of the answer beside them."""
+        own = asdict(self)
+        return {**(own.pop("answer") or dict.fromkeys(_ANSWER)), **own}
+
+
+_ANSWER = tuple(field.name for field in fields(ScheduleSummary))
+_COLUMNS = tuple(dict.fromkeys([f.name for f in fields(Cell) if f.name != "answer"] + [*_ANSWER]))
+
+
+_STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
+    "poet-paging-off": lambda answer: not answer.page_outs,
+    "poet-remat-off": lambda answer: not answer.recomputes,
+    "poet": lambda answer: True,
+}
+"""Schedulers that start from what the others found, and which of their plans are theirs as well."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What schedulers are compared on.
+
+    Attributes:
+        task: what is scheduled.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        ways: its problem, with the deadline; budgets are set for each cell.
+        everything: the schedule that keeps everything, with RAM for all workspace that makes it
+            faster. Others are compared to it.
+        warnings: the model's.
+        costs: where the ops' costs come from, for people.
+    """
+
+    task: Task
+    deadline_factor: float | None
+    ways: Ways
+    everything: Schedule
+    warnings: tuple[str, ...] = ()
+    costs: str = ""
+
+    @staticmethod
+    def of(task: Task, deadline_factor: float | None = None) -> Comparison:
+        """Prepare a comparison.
+
+        Args:
+            task: what is scheduled.
+            deadline_factor: deadline as a multiple of checkpoint-all's time without faster kernels
+                that take workspace; None for none.
+
+        Raises:
+            PoetfwError: the board or the model is unknown or malformed.
+        """
+        warnings: list[str] = []
+        room, ways = task.load(warnings.append)
+        everything = checkpoint_all_schedule(ways.every).beside(ways.every.resident_bytes)
+        if deadline_factor is not None:
+            deadline_s = deadline_factor * checkpoint_all_schedule(ways.lean).time_s
+            ways = ways.mapped(partial(replace, deadline_s=deadline_s))
+        costs = room.table_with(room.faster).summary
+        return Comparison(task, deadline_factor, ways, everything, tuple(warnings), costs)
+
+    def cells(
+        self,
+        fractions: Sequence[float | Fraction],
+        schedulers: Sequence[str],
+        options: SolveOptions,
+        work_limit: float = 10.0,
+        time_limit_s: float = math.inf,
+    ) -> Iterator[Cell]:
+        """Every scheduler at every budget, smallest budget first, as each is known.
+
+        POET and its variants start from what the others found. When the user interrupts a solve
+        that knew a plan, its cell comes last, before KeyboardInterrupt.
+
+        Args:
+            fractions: budgets, as `Ways.budget_bytes` takes them.
+            schedulers: keys of `poetfw.schedule.SCHEDULERS`.
+            options: how to solve.
+            work_limit: units of work of each solve.
+            time_limit_s: seconds of each solve.
+
+        Raises:
+            ConfigError: there is no such scheduler.
+            ToolError: the solver is missing or failed.
+        """
+        check_schedulers(schedulers)
+        plans: dict[str, ExecutionPlan] = {}
+        for fraction in sorted(set(fractions)):
+            ram_bytes = self.ways.budget_bytes(fraction)
+            for name in sorted(dict.fromkeys(schedulers), key=_turn):
+                cell = self._blank(ram_bytes, float(fraction), name)
+                known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
+                work = Work(work_limit, Deadline(time_limit_s))
+                try:
+                    ways = self.ways.within(ram_bytes)
+                    schedule = solve_ways(ways, name, options, known, work)
+                except UnsuitableError as error:
+                    yield replace(cell, status=UNSUITABLE, reason=error.reason)
+                except InfeasibleError as error:
+                    limited = work.deadline.decided
+                    yield replace(cell, reason=error.message, time_limited=limited)
+                except Interrupted as stop:
+                    yield self._filled(cell, stop.schedule, work.deadline)
+                    raise
+                else:
+                    plans[name] = schedule.plan
+                    yield self._filled(cell, schedule, work.deadline)
+
+    def _blank(self, ram_bytes: int, fraction: float, scheduler: str) -> Cell:
+        return Cell(
+            **asdict(self.task),
+            deadline_factor=self.deadline_factor,
+            deadline_s=self.ways.lean.deadline_s,
+            ram_fraction=fraction,
+            ram_bytes=ram_bytes,
+            scheduler=scheduler,
+            status=Status.INFEASIBLE,
+        )
+
+    def _filled(self, cell: Cell, schedule: Schedule, deadline: Deadline) -> Cell:
+        return replace(
+            cell,
+            status=schedule.status,
+            answer=ScheduleSummary.of(schedule).beside(self.ways.lean.resident_bytes),
+            time_limited=deadline.decided,
+            solve_time_s=deadline.elapsed_s,
+        )
+
+
+def check_schedulers(names: Sequence[str]) -> None:
+    """Check that schedulers exist.
+
+    Raises:
+        ConfigError: one does not.
+    """
+    for name in names:
+        if name not in SCHEDULERS:
+            raise ConfigError(
+                f"there is no scheduler {name!r}: known are {', '.join(SCHEDULERS)}",
+            )
+
+
+def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The same cells, each with the best plan that any of them has for it.
+
+    A plan serves every budget that it fits in, and a plan that another found serves POET; so of
+    what its scheduler may use, each cell gets the plan that takes the least energy, and of those
+    the one with the lowest peak. Then energy falls and the peak rises with the budget, and no
+    scheduler is better than POET. A plan's figures do not depend on the budget; what is proven
+    about a cell stays its own.
+
+    Args:
+        cells: of any boards, models, budgets and deadlines.
+    """
+    groups: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(_group(cell), []).append(cell)
+    return tuple(_settled(cell, groups[_group(cell)]) for cell in cells)
+
+
+def _group(cell: Cell) -> tuple[object, ...]:
+    """What cells have in common whose plans serve each other."""
+    return cell.board, cell.model, cell.batch, cell.model_as, cell.db, cell.deadline_factor
+
+
+def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
+    usable = _STARTS_FROM.get(cell.scheduler)
+    best = cell.answer
+    for other in group:
+        answer = other.answer
+        if answer is None or answer.peak_bytes > cell.ram_bytes:
+            continue
+        if other.scheduler != cell.scheduler and not (usable is not None and usable(answer)):
+            continue
+        if best is None or _rank(answer) < _rank(best):
+            best = answer
+    if best is cell.answer or best is None:
+        return cell
+    own = cell.answer
+    bound_j = None if own is None else own.bound_j
+    gap = None
+    if bound_j is not None:
+        gap = max(0.0, 1 - bound_j / best.energy_j) if best.energy_j else 0.0
+    answer = replace(
+        best,
+        scheduler=cell.scheduler,
+        status=Status.FEASIBLE if own is None else own.status,
+        bound_j=bound_j,
+        bound_covers=None if own is None else own.bound_covers,
+        gap=gap,
+        overhead_gap=overhead_gap(gap, best.overhead),
+    )
+    return replace(cell, status=answer.status, reason="", answer=answer)
+
+
+def _rank(answer: ScheduleSummary) -> tuple[float, int]:
+    return answer.energy_j, answer.peak_bytes
+
+
+def _turn(scheduler: str) -> int:
+    """Those that start from what others found come last, POET at the very end."""
+    return [*_STARTS_FROM].index(scheduler) + 1 if scheduler in _STARTS_FROM else 0
+
+
+def to_csv(cells: Sequence[Cell]) -> bytes:
+    """Cells as a table in UTF-8, one a line; what is unknown stays empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(cell.to_json() for cell in cells)
+    return text.getvalue().encode(errors="backslashreplace")  # file names may be any bytes
+
+
+def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:
+    """Energy over RAM, a line per scheduler, in the order of the cells."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.scheduler, []).append(cell)
+    return tuple(
+        energy_line(name, [(cell.ram_fraction, cell) for cell in group])
+        for name, group in groups.items()
+    )
+
+
+def energy_line(scheduler: str, cells: Iterable[tuple[float, Cell]], label: str = "") -> Line:
+    """The energy overhead of a scheduler's cells in percent, each cell at its x."""
+    ordered = sorted(cells, key=lambda pair: pair[0])
+    return Line(
+        scheduler,
+        tuple((x, 100 * cell.overhead) for x, cell in ordered if cell.overhead is not None),
+        tuple(x for x, cell in ordered if cell.answer is None),
+        label,
+    )

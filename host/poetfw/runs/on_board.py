@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board at the end of a serial line: its storage, and a training that it does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from zlib import crc32
+
+from poetfw.common.errors import (
+    DeviceError,
+    ForeignCardError,
+    OutputError,
+    UnfinishedUploadError,
+    WrongBoardError,
+    WrongCardError,
+)
+from poetfw.common.output_file import replace_file
+from poetfw.firmware import (
+    BLOCK_BYTES,
+    IMAGE,
+    PARTITION_BLOCK,
+    UNFINISHED,
+    Commit,
+    Holds,
+    Places,
+    RunRequest,
+    SlotPurpose,
+    holds,
+    image_blocks,
+    image_identity,
+    is_whole,
+    places,
+    plan_of,
+    read_ring,
+    set_request,
+)
+from poetfw.firmware.project import RUN_DIR
+from poetfw.report import RunReport
+from poetfw.runs.execution import BuiltProject
+from poetfw.runs.ring_files import new_blocks, region_of, write_samples
+from poetfw.runs.running import RunSettings, make_request, report_run
+from poetfw.tools import RunLog
+from poetfw.tools.console import check_finite
+from poetfw.tools.link import Desk, StatusError
+
+Update = Callable[[int, int, str], None]
+"""Is told how many of how many are done, and of what."""
+
+_CAPTURE = 1
+_AT_ONCE = 64  # blocks between two updates
+_FLASH_STORAGE = "poetfw flash --storage"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What became of an image that was sent.
+
+    Attributes:
+        blocks: how many it has.
+        sent: how many of them the storage did not hold already.
+    """
+
+    blocks: int
+    sent: int
+
+
+def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update) -> Upload:
+    """Make the board's storage hold the project's image; what it holds already is not sent.
+
+    Args:
+        project: whose image.
+        desk: the board.
+        force: whether to overwrite what is not poetfw's.
+        update: called as it goes on.
+
+    Raises:
+        DeviceError: the board, its storage or the line fails.
+        ForeignCardError: the storage holds what is not poetfw's.
+        WrongBoardError: other firmware is on the board.
+    """
+    check_board(project, desk)
+    content = _read_image(project)
+    _check_size(project, desk, len(content))
+    held = holds(desk.read_block(0))
+    if held is Holds.FOREIGN and not force:
+        raise ForeignCardError(
+            "the board's storage holds what is not poetfw's: another partition table, or a file "
+            "system without one",
+            "look at what is on the card",
+            f"{_FLASH_STORAGE} --force overwrites it",
+        )
+    wrong = _different(desk, content, range(len(content)), update)
+    _replace(desk, content, wrong, update, "sending the storage image")
+    return Upload(len(content), len(wrong))
+
+
+def run_on_board(
+    project: BuiltProject, settings: RunSettings, desk: Desk, port: str, update: Update
+) -> RunReport:
+    """Have the board train, and verify that if asked to.
+
+    It begins with the project's initial weights, or to resume with the storage's last commit.
+
+    Args:
+        project: what was built; its image is on the board.
+        settings: of the run.
+        desk: the board.
+        port: what the report calls the way to it.
+        update: called as it goes on.
+
+    Raises:
+        DeviceError: the board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    request = make_request(project, settings)
+    prepare_board(project, desk, settings.resume, update)
+    desk.end_within(settings.timeout_s)
+    log = _train(project, desk, request, settings.resume, update)
+    desk.end_within(None)
+
+    read = fetch_trained(project, desk, settings.verify, update)
+    trained = write_trained(project, request, read)
+
+    def progress(text: str) -> None:
+        update(0, request.steps, text)
+
+    return report_run(project, request, log, trained, settings, progress, port)
+
+
+def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Update) -> None:
+    """Check that a board can begin a project's training, and put back what an earlier one wrote.
+
+    Args:
+        project: what was built; its image is on the board.
+        desk: the board.
+        resume: whether the board shall go on from its storage's last commit: nothing is put back.
+        update: called as it goes on.
+
+    Raises:
+        DeviceError: the board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    check_board(project, desk)
+    content = _read_image(project)
+    _check_card(project, desk, len(content))
+    where = places(project.image, project.stages.slots)
+    restored = set() if resume else _written_blocks(project, where)
+    samples = range(where.slots_block)
+    wrong = _different(desk, content, sorted({*samples, *restored}), update)
+    if set(wrong) - restored:
+        raise WrongCardError(
+            "the board's storage holds other samples than this build's image", _FLASH_STORAGE
+        )
+    _replace(desk, content, wrong, update, "restoring the initial weights")
+
+
+def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload:
+    """Write the image that the board's storage holds to a file, whole or not at all.
+
+    Raises:
+        DeviceError: the board, its storage or the line fails.
+        OutputError: the file cannot be written.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    check_board(project, desk)
+    content = _read_image(project)
+    _check_card(project, desk, len(content))
+    different = _different(desk, content, range(len(content)), update)
+    fetched = _read(desk, different, update, "fetching the storage image")
+    replace_file(out, b"".join(fetched.get(i, block) for i, block in enumerate(content)))
+    return Upload(len(content), len(fetched))
+
+
+def pull_ring(project: BuiltProject, desk: Desk, out: Path, update: Update) -> int:
+    """Write the samples that the board took to an NPZ file; returns how many they are.
+
+    Raises:
+        ConfigError: the build has no ring.
+        DeviceError: the board, its storage or the line fails.
+        OutputError: the file cannot be written.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    region = region_of(project)
+    check_board(project, desk)
+    _check_card(project, desk, image_blocks(project.image))
+    update(0, region.samples, "fetching samples")
+    return write_samples(project, read_ring(region, desk.read_block), out)
+
+
+def push_ring(project: BuiltProject, desk: Desk, file: Path, update: Update) -> int:
+    """Append the samples in an NPZ file to the board's; returns how many they are.
+
+    Raises:
+        ConfigError: the build has no ring.
+        DataError: the file is malformed, or holds other samples than the network takes.
+        DeviceError: the board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
+            board or its storage is not the project's.
+    """
+    region = region_of(project)
+    check_board(project, desk)
+    _check_card(project, desk, image_blocks(project.image))
+    where = places(project.image, project.stages.slots)
+    samples, blocks = new_blocks(project, region, where, file, desk.read_block)
+    for done, (block, content) in enumerate(blocks.items()):
+        update(done, len(blocks), "sending samples")
+        desk.write_block(block, content)
+    return samples
+
+
+def _train(
+    project: BuiltProject, desk: Desk, request: RunRequest, resume: bool, update: Update
+) -> RunLog:
+    steps, every = request.steps, request.checkpoint_every
+    try:
+        done = desk.begin(steps, _CAPTURE * request.capture)
+        if done and not resume:
+            raise DeviceError(
+                f"the board goes on after step {done}, although its storage was given the initial "
+                "weights",
+                "try another card",
+            )
+        trained = []
+        update(min(done, steps), steps, "training")
+        for step in range(done + 1, steps + 1):
+            trained.append(desk.train(step))
+            loss = check_finite("loss", trained[-1].loss)
+            update(step, steps, f"loss {loss:.4f}")
+            if step == steps or (every and step % every == 0):
+                desk.save()
+        metrics = [
+            check_finite("metric", desk.evaluate(batch + 1)) for batch in range(project.evaluations)
+        ]
+    except StatusError as error:
+        raise DeviceError(f"the firmware stopped with an error: {error.message}") from error
+    summary = desk.summary()
+    return RunLog(
+        losses=tuple(step.loss for step in trained),
+        metrics=tuple(metrics),
+        ticks=sum(step.ticks for step in trained),
+        tick_unit=summary.tick_unit,
+        high_water_bytes=summary.high_water_bytes,
+        stack_high_water_bytes=summary.stack_high_water_bytes,
+        storage_bytes_read=summary.storage_bytes_read,
+        storage_bytes_written=summary.storage_bytes_written,
+        resumed_from=done,
+        storage_erases=summary.storage_erases,
+    )
+
+
+def check_board(project: BuiltProject, desk: Desk) -> None:
+    """Check that a board runs a project's firmware.
+
+    Raises:
+        DeviceError: the board or the line fails.
+        WrongBoardError: other firmware answers.
+    """
+    found = desk.hello()
+    if found.board != project.board.name:
+        raise WrongBoardError(
+            f"the board that answers is {found.board!r}, not {project.board.name!r}",
+            "name its port with --port",
+            "or name its build with --board or --out",
+        )
+    if found.plan_id != project.report.plan_id:
+        raise WrongBoardError(
+            f"the firmware on the board is of another build (plan {found.plan_id}) than the one in "
+            f"{project.folder} (plan {project.report.plan_id})",
+            "flash this build's: `poetfw flash`",
+        )
+
+
+def _check_size(project: BuiltProject, desk: Desk, blocks: int) -> None:
+    there = desk.open_storage()
+    if there < blocks:
+        raise DeviceError(
+            f"the board's storage has {there * BLOCK_BYTES:,} bytes, and {project.image} "
+            f"{blocks * BLOCK_BYTES:,}",
+            "use a larger card",
+        )
+
+
+def _check_card(project: BuiltProject, desk: Desk, blocks: int) -> None:
+    """Check that the storage holds an image of the project's plan."""
+    _check_size(project, desk, blocks)
+    held = holds(desk.read_block(0))
+    if held is Holds.FOREIGN:
+        raise ForeignCardError(
+            "the board's storage holds what is not poetfw's", "use another card", _FLASH_STORAGE
+        )
+    superblock = desk.read_block(PARTITION_BLOCK)
+    if superblock == UNFINISHED:
+        raise UnfinishedUploadError(
+            "the board's storage holds a part of an image: sending it was not finished",
+            f"{_FLASH_STORAGE} goes on where it stopped",
+        )
+    plan_id = plan_of(superblock)
+    if plan_id is None:
+        raise WrongCardError("the board's storage holds no image, or a damaged one", _FLASH_STORAGE)
+    if plan_id != project.report.plan_id:
+        raise WrongCardError(
+            f"the board's storage holds the image of another plan ({plan_id}) than the one in "
+            f"{project.folder} ({project.report.plan_id})",
+            _FLASH_STORAGE,
+        )
+
+
+def _read_image(project: BuiltProject) -> list[bytes]:
+    """The project's image, block by block."""
+    size = image_blocks(project.image) * BLOCK_BYTES
+    content = project.image.read_bytes()[:size]
+    return [content[at : at + BLOCK_BYTES] for at in range(0, size, BLOCK_BYTES)]
+
+
+def _slot_blocks(project: BuiltProject, first: int, purpose: SlotPurpose) -> Iterator[range]:
+    """The blocks of each slot of a purpose, from where the first slots begin."""
+    for slot in project.stages.slots:
+        if slot.purpose is purpose:
+            start = first + slot.first_block
+            yield range(start, start + slot.blocks)
+
+
+def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
+    """What of an earlier training a new one must not find: its commits, gradients and pages.
+
+    A page's last block is enough, and so are the records of all sets but the first.
+    """
+    return {
+        *chain(*_slot_blocks(project, where.set_blocks[0], SlotPurpose.PERSISTENT)),
+        *where.record_blocks,
+        *chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE)),
+        *(slot[-1] for slot in _slot_blocks(project, where.slots_block, SlotPurpose.PAGE)),
+    }
+
+
+def write_trained(project: BuiltProject, request: RunRequest, fetched: Mapping[int, bytes]) -> Path:
+    """Write what was fetched into a copy of the project's image, where runs leave theirs.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    trained = project.folder / RUN_DIR / IMAGE
+    try:
+        trained.parent.mkdir(exist_ok=True)
+        trained.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        shutil.copyfile(project.image, trained)
+        with trained.open("r+b") as file:
+            for block, data in fetched.items():
+                file.seek(block * BLOCK_BYTES)
+                file.write(data)
+    except OSError as error:
+        raise OutputError(f"{trained} cannot be written: {error.strerror or error}") from error
+    set_request(trained, request)
+    return trained
+
+
+def fetch_trained(
+    project: BuiltProject, desk: Desk, captures: bool, update: Update
+) -> Mapping[int, bytes]:
+    """The records, the slots of the last commit that is whole, and captured gradients if wanted.
+
+    Raises:
+        DeviceError: no commit is whole.
+    """
+    where = places(project.image, project.stages.slots)
+    records = {block: desk.read_block(block) for block in where.record_blocks}
+    identity = image_identity(project.image)
+    found = [Commit.unpack(block, identity) for block in records.values()]
+    commits = [
+        (c, first) for c, first in zip(found, where.set_blocks, strict=True) if c is not None
+    ]
+    slots = project.stages.slots
+    for commit, first in sorted(commits, key=lambda pair: -pair[0].sequence):
+        wanted = list(chain(*_slot_blocks(project, first, SlotPurpose.PERSISTENT)))
+        read = _read(desk, wanted, update, "fetching the trained weights")
+        content = (read.get(block, bytes(BLOCK_BYTES)) for block in range(first, wanted[-1] + 1))
+        if is_whole(b"".join(content), slots, commit):
+            break
+    else:
+        raise DeviceError("the board's storage holds no commit that is whole", "use another card")
+    if captures:
+        wanted = list(chain(*_slot_blocks(project, where.slots_block, SlotPurpose.CAPTURE)))
+        read = {**read, **_read(desk, wanted, update, "fetching the gradients")}
+    return {**records, **read}
+
+
+def _different(
+    desk: Desk, content: list[bytes], blocks: Iterable[int], update: Update
+) -> list[int]:
+    """Those of some blocks, in rising order, that the storage does not hold."""
+    wanted = list(blocks)
+    different: list[int] = []
+    done = 0
+    update(0, len(wanted), "comparing what is there")
+    for run in _runs(wanted):
+        sums = desk.checksums(run.start, len(run))
+        different += [
+            block for block, crc in zip(run, sums, strict=True) if crc != crc32(content[block])
+        ]
+        done += len(run)
+        update(done, len(wanted), "comparing what is there")
+    return different
+
+
+def _runs(blocks: list[int]) -> Iterator[range]:
+    """Rising numbers as ranges of at most `_AT_ONCE`."""
+    start = 0
+    for i in range(1, len(blocks) + 1):
+        whole = i < len(blocks) and blocks[i] == blocks[i - 1] + 1 and i - start < _AT_ONCE
+        if not whole:
+            yield range(blocks[start], blocks[i - 1] + 1)
+            start = i
+
+
+def _replace(
+    desk: Desk, content: list[bytes], blocks: list[int], update: Update, text: str
+) -> None:
+    """Write blocks, the superblock last, so that part of an image is never taken for one."""
+    if not blocks:
+        return
+    last = PARTITION_BLOCK
+    desk.write_block(last, UNFINISHED)
+    order = [*(block for block in blocks if block != last), last]
+    update(0, len(order), text)
+    for done, block in enumerate(order, 1):
+        desk.write_block(block, content[block])
+        update(done, len(order), text)
+
+
+def _read(desk: Desk, blocks: list[int], update: Update, text: str) -> Mapping[int, bytes]:
+    read = {}
+    update(0, len(blocks), text)
+    for done, block in enumerate(blocks, 1):
+        read[block] = desk.read_block(block)
+        update(done, len(blocks), text)
+    return read

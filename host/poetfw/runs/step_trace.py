@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each op and each transfer of a training step takes within that step, on a twin."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+from poetfw.common.errors import ConfigError, OutputError
+from poetfw.firmware import IMAGE, statement_numbers, write_project
+from poetfw.firmware.project import RUN_DIR
+from poetfw.firmware.step_ticks import timed_project
+from poetfw.planning import Progress
+from poetfw.report import StepTrace, TimedStep
+from poetfw.runs.execution import BuiltProject
+from poetfw.runs.running import RunSettings
+from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.tools import build_environments, emulator_of, run_slices
+
+
+def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress) -> StepTrace:
+    """Build the copy of a project that times its step, run it, and say what it found.
+
+    Of the settings, those that bound its time are used.
+
+    Raises:
+        ConfigError: the project is for several devices.
+        DeviceError: the firmware hangs, faults or reports an error.
+        OutputError: the project is not complete.
+        ToolError: a compiler or the emulator is missing or fails.
+    """
+    steps = _steps(project)
+    machine = project.twin.machine
+    folder = project.folder / RUN_DIR / "timed"
+    copy, numbers = timed_project(project.folder, project.board)
+    if set(numbers) - set(steps):
+        raise OutputError(
+            f"{project.folder}: the training step has other statements than its plan",
+            "run `poetfw build` again",
+        )
+    progress("building the step that is timed")
+    write_project(copy, folder)
+    environment = project.environment_of(machine)
+    elf = build_environments(folder, [environment])[environment]
+    image = folder / IMAGE
+    try:
+        shutil.copyfile(project.image, image)
+        emulator = emulator_of(machine)
+        emulator.require()
+        emulator.prepare(machine, image, 0)
+        progress("timing each op of a step")
+        command = emulator.command(machine, elf)
+        found = run_slices(command, folder, settings.timeout_s, len(numbers), settings.silence_s)
+    except OSError as error:
+        raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
+    finally:
+        image.unlink(missing_ok=True)
+    ticks = dict.fromkeys(sorted(set(numbers)), 0.0)
+    for number, slice_ticks in zip(numbers, found.ticks, strict=True):
+        ticks[number] += max(0.0, slice_ticks - found.nothing)
+    return StepTrace(
+        tick_unit=found.tick_unit,
+        whole_ticks=found.whole,
+        steps=tuple(replace(steps[number], ticks=ticks[number]) for number in ticks),
+    )
+
+
+def expect_one_device(project: BuiltProject) -> ExecutionPlan:
+    """The plan of its training step.
+
+    Raises:
+        ConfigError: it is one for several devices.
+    """
+    plan = project.stages.training
+    if len(plan.parts) > 1:
+        raise ConfigError("--trace times the steps of one device, and the build is for several")
+    return plan.steps
+
+
+def _steps(project: BuiltProject) -> dict[int, TimedStep]:
+    """Every statement of the training step, not timed yet, by its number."""
+    plan = expect_one_device(project)
+    kinds = {op.name: op.kind for op in project.stages.program.training.ops}
+    return {
+        number: _untimed(number, step, kinds[step.node])
+        for number, step in zip(statement_numbers(plan), plan, strict=True)
+        if step.kind is not StepKind.FREE
+    }
+
+
+def _untimed(number: int, step: Step, kind: str) -> TimedStep:
+    operator = kind if step.kind is StepKind.COMPUTE else str(step.kind)
+    return TimedStep(number, step.node, operator, 0.0)

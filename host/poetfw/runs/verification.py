@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a run trained what it should have: the verdict of `poetfw run --verify`.
+
+Three questions, each with an answer that rounding cannot blur (docs/adr/0013):
+
+1. Is the schedule right? The same kernels, run without recomputing or paging, must give the same
+   bits.
+2. Are the kernels right? Every op of the last step, on what the device gave it, must lie within the
+   bound that its operator states, and every tensor must keep its bytes from op to op.
+3. Is the whole right? Losses, gradients and weights must agree with NumPy in float64. Where they do
+   not, rounding may have flipped a ReLU or a maximum. That is accepted if it is shown: every step
+   is compared from the device's own state, and all ops of each that differs are checked as in 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from poetfw.boards import Board
+from poetfw.common.errors import DeviceError
+from poetfw.costs import analytic_costs
+from poetfw.firmware import (
+    BLOCK_BYTES,
+    GENERATED,
+    IMAGE,
+    LIBRARY,
+    RunRequest,
+    Samples,
+    SlotPurpose,
+    TracedOp,
+    TraceRequest,
+    TraceTable,
+    append_request,
+    assign_slots,
+    constant_values,
+    image_blocks,
+    read_samples,
+    read_slots,
+    read_sources,
+    read_trace,
+    render_project,
+    sample_order,
+    traced_project,
+    write_image,
+    write_project,
+)
+from poetfw.firmware.project import RUN_DIR
+from poetfw.firmware.trace import Key
+from poetfw.ir import Role
+from poetfw.ops import Array
+from poetfw.planning import Progress, lower_plan, plan_unscheduled
+from poetfw.report import OpChecks, Verification
+from poetfw.runs.execution import BuiltProject, SlotValues, execute
+from poetfw.runs.op_check import OpChecker
+from poetfw.tools import RunLog, build_environments
+from poetfw.training import Reference
+
+LOSS_BOUND = 1e-5
+"""Relative error of a loss, against float64, that rounding alone does not reach."""
+
+GRADIENT_BOUND = 1e-4
+"""The same for gradients and momenta, whose sums cancel more."""
+
+WEIGHT_BOUND = 1e-5
+"""The same for parameters and running statistics."""
+
+PART_BYTES = 256 * 1024 * 1024
+"""What one traced run may record; more is recorded in several runs."""
+
+_ERROR_FLOOR = 1e-3
+_TINY = float(np.finfo(np.float32).tiny)
+_SHARED_SOURCES = (f"{LIBRARY}/kernels/", f"{LIBRARY}/runtime/", f"{LIBRARY}/storage/", "src/")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to verify.
+
+    Attributes:
+        project: what ran.
+        request: what it was asked to do.
+        log: what it reported.
+        values: what it left in its slots.
+        timeout_s: seconds that each further run may take.
+        silence_s: seconds that it may say nothing.
+        begun: what all programs had in their slots before the first step; None for what is in the
+            project's image.
+    """
+
+    project: BuiltProject
+    request: RunRequest
+    log: RunLog
+    values: SlotValues
+    timeout_s: float
+    silence_s: float
+    begun: SlotValues | None = None
+
+    @cached_property
+    def initial(self) -> Mapping[str, Array]:
+        """The persistent tensors before the first step."""
+        values = self.begun
+        if values is None:
+            project = self.project
+            values = read_slots(project.image, project.stages.slots, project.tensors)
+        return {name: value for (name, _), value in values.items()}
+
+    @cached_property
+    def state(self) -> Mapping[str, Array]:
+        """What training left of the persistent tensors; the evaluation's metric is not of it."""
+        program = self.project.stages.program
+        return {
+            tensor.name: self.values[tensor.name, SlotPurpose.PERSISTENT]
+            for tensor in program.training.persistent
+        }
+
+    @cached_property
+    def _samples(self) -> Samples:
+        return read_samples(self.project.image, self.project.stages.program)
+
+    def reference(self, state: Mapping[str, Array]) -> Reference:
+        """The reference in float64, from these values of the persistent tensors."""
+        stages = self.project.stages
+        return Reference(stages.program, {**stages.constants, **state}, np.float64)
+
+    def batch(self, step: int) -> tuple[Array, Array]:
+        """Features and targets of a training step, counted from 1."""
+        (x, y), (damaged, _) = self._samples.training, self._samples.damaged
+        program = self.project.stages.program
+        chosen = sample_order(len(x), program.batch, self.request.seed, step - 1, damaged)
+        return x[chosen], y[chosen]
+
+
+def verify(run: Run, progress: Progress) -> Verification:
+    """Verify a run. Ops are not checked where several programs have them.
+
+    Args:
+        run: what ran, and what it left.
+        progress: called with what begins.
+
+    Raises:
+        DeviceError: a further run hangs, faults or reports an error.
+        OutputError: a source of the project is missing, or cannot be traced.
+        ToolError: the project's sources do not compile.
+    """
+    progress("building and running without recomputing or paging")
+    log, unscheduled = run_unscheduled(run)
+    same_bits = log.losses == run.log.losses and _same(run.state, unscheduled)
+    progress("calculating the reference in float64")
+    errors = compare(run)
+    checked = _Checked()
+    if not run.project.stages.training.apart:
+        checked = _check_ops(run, errors, progress)
+    missed = (*_missed_bits(same_bits), *checked.missed)
+    return Verification(
+        ok=not missed,
+        missed=missed,
+        max_rel_error_loss=errors.loss,
+        max_rel_error_gradients=errors.gradients,
+        max_rel_error_weights=errors.weights,
+        bit_identical_to_unscheduled=same_bits,
+        bit_identical_to_traced=checked.same_bits,
+        ops=checked.ops,
+        examined_steps=checked.examined_steps,
+    )
+
+
+class _Checked(NamedTuple):
+    """What a traced run showed; see `Verification`. By default there was none."""
+
+    missed: tuple[str, ...] = ()
+    same_bits: bool | None = None
+    ops: OpChecks | None = None
+    examined_steps: tuple[int, ...] | None = None
+
+
+def _check_ops(run: Run, errors: Errors, progress: Progress) -> _Checked:
+    """Check each op of the last step, and of others where the reference disagrees."""
+    progress("building the traced run")
+    with traced(run) as trace:
+        checker = OpChecker(trace.table, run.project.stages.constants)
+        steps = run.request.steps
+        check_step(run, trace, checker, steps, None, run.state, progress)
+        examined = None
+        first_state_is_right = True
+        if not errors.within_bounds and _all_right(checker.findings) and trace.same_bits:
+            progress("recording the state before each step")
+            states = trace.states()
+            first_state_is_right = _same(states[1], run.initial)
+            examined = []
+            for step in range(1, steps + 1):
+                progress(f"comparing step {step} of {steps} from the device's own state")
+                after = states[step + 1] if step < steps else run.state
+                if not compare_step(run, step, states[step], after).within_bounds:
+                    examined.append(step)
+            for step in examined:
+                after = states[step + 1] if step < steps else run.state
+                check_step(run, trace, checker, step, states[step], after, progress)
+        same_as_traced = trace.same_bits
+    ops = checker.findings
+    missed = (
+        *_missed_while_traced(same_as_traced, first_state_is_right),
+        *_missed_ops(ops),
+        *([] if errors.within_bounds or examined is not None else _missed_errors(errors)),
+    )
+    return _Checked(missed, same_as_traced, ops, None if examined is None else tuple(examined))
+
+
+# The schedule ----------------------------------------------------------------------------------
+
+
+def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
+    """Build and run the same model with everything kept in RAM, on a machine with enough of it.
+
+    Kernels and runtime are those in the project's folder: only the schedule differs.
+
+    Returns what it reported, and the persistent tensors it left.
+    """
+    project, program = run.project, run.project.stages.program
+    board, environment = with_reference_ram(project)
+    plan = plan_unscheduled(program, board, analytic_costs)
+    slots = assign_slots(program, plan.training.plan)
+    lowering = lower_plan(program, board, plan, slots)
+    samples = read_samples(project.image, program)
+    image = write_image(
+        program,
+        lowering.view.plan_id,
+        slots,
+        run.initial,
+        samples.training,
+        samples.held_out,
+        run.request,
+        damaged=samples.damaged,
+    )
+    sources = {
+        path: content
+        for path, content in read_sources(project.folder).items()
+        if path.startswith(_SHARED_SOURCES)
+    }
+    constants = constant_values(lowering.names, project.stages.constants)
+    rendered = render_project(lowering.view, board, constants=constants)
+    rendered = rendered.with_files({**sources, IMAGE: image})
+    folder = project.folder / RUN_DIR / "unscheduled"
+    write_project(rendered, folder)
+    elf = build_environments(folder, [environment])[environment]
+    log = execute(
+        project.twin.reference,
+        elf,
+        folder / IMAGE,
+        folder / RUN_DIR,
+        run.request,
+        project.evaluations,
+        run.timeout_s,
+        silence_s=run.silence_s,
+    )
+    values = read_slots(folder / RUN_DIR / IMAGE, slots, project.tensors)
+    return log, _persistent(values)
+
+
+def with_reference_ram(project: BuiltProject) -> tuple[Board, str]:
+    """A project's board with the RAM of its twin's reference, and the environment for that.
+
+    That machine is for runs that need more RAM than the board has: the one that keeps everything,
+    and the traced one, which has variables of its own.
+    """
+    reference = project.twin.reference
+    ram_bytes = reference.ram_bytes or project.board.ram_bytes
+    return replace(project.board, ram_bytes=ram_bytes), project.environment_of(reference)
+
+
+# The ops ---------------------------------------------------------------------------------------
+
+
+class Trace:
+    """Runs the traced copy of a project.
+
+    Attributes:
+        table: what it can record.
+        same_bits: whether every run so far had the losses and left the state of the run to verify.
+    """
+
+    def __init__(self, run: Run, table: TraceTable, elf: Path, folder: Path, block: int) -> None:
+        self.table = table
+        self.same_bits = True
+        self._run = run
+        self._elf = elf
+        self._folder = folder
+        self._block = block
+
+    def record(self, wanted: TraceRequest) -> dict[int, dict[Key, Array]]:
+        """Run as far as needed, and return what was recorded, by training step."""
+        run = self._run
+        last = wanted.steps[1]
+        image = self._folder / IMAGE
+        log = execute(
+            run.project.twin.reference,
+            self._elf,
+            run.project.image,
+            self._folder,
+            replace(run.request, steps=last, evaluate=False),
+            0,
+            run.timeout_s,
+            prepare=lambda copy: append_request(copy, wanted),
+            room_bytes=self.table.recorded_blocks(wanted) * BLOCK_BYTES,
+            silence_s=run.silence_s,
+        )
+        self.same_bits &= log.losses == run.log.losses[:last]
+        if last == run.request.steps:
+            values = read_slots(image, run.project.stages.slots, run.project.tensors)
+            self.same_bits &= _same(run.state, _persistent(values))
+        return read_trace(image, self.table, self._block, wanted)
+
+    def parts(self, step: int) -> Iterator[tuple[tuple[TracedOp, ...], dict[Key, Array]]]:
+        """The ops of a training step in parts, and what was recorded of each."""
+        for part in self.table.parts(PART_BYTES):
+            statements = part[0].statement, part[-1].statement + 1
+            yield part, self.record(TraceRequest((step, step), statements))[step]
+
+    def states(self) -> dict[int, dict[str, Array]]:
+        """The persistent tensors before each training step."""
+        steps = self._run.request.steps
+        each = max(1, PART_BYTES // (self.table.blocks[1] * BLOCK_BYTES))
+        names = [tensor.name for tensor in self.table.graph.persistent]
+        states = {}
+        for first in range(1, steps + 1, each):
+            wanted = TraceRequest((first, min(first + each - 1, steps)), (1, 1))
+            for step, values in self.record(wanted).items():
+                states[step] = {name: np.array(values[1, name]) for name in names}
+        return states
+
+
+@contextmanager
+def traced(run: Run) -> Iterator[Trace]:
+    """Build the traced copy of a project; what it recorded is deleted at the end."""
+    project, stages = run.project, run.project.stages
+    board, environment = with_reference_ram(project)
+    table = TraceTable.of(stages.program.training, stages.training, stages.memory)
+    block = image_blocks(project.image)
+    folder = project.folder / RUN_DIR / "traced"
+    write_project(traced_project(project.folder, table, board, block), folder)
+    elf = build_environments(folder, [environment])[environment]
+    try:
+        yield Trace(run, table, elf, folder / RUN_DIR, block)
+    finally:
+        (folder / RUN_DIR / IMAGE).unlink(missing_ok=True)
+
+
+def check_step(
+    run: Run,
+    trace: Trace,
+    checker: OpChecker,
+    step: int,
+    before: Mapping[str, Array] | None,
+    after: Mapping[str, Array],
+    progress: Progress,
+) -> None:
+    """Check every op of a training step, which left the state `after`; `before` it if known."""
+    x, y = run.batch(step)
+    checker.begin_step(before)
+    progress(f"recording the ops of step {step}")
+    for part, values in trace.parts(step):
+        progress(f"checking ops {part[0].statement} to {part[-1].statement} of step {step}")
+        checker.check(step, part, values, {Role.INPUT: x, Role.LABEL: y})
+    checker.end_step(step, after)
+
+
+# The whole -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Relative errors against the reference; see `poetfw.report.Verification`."""
+
+    loss: float
+    gradients: float | None
+    weights: float
+
+    @property
+    def within_bounds(self) -> bool:
+        """Whether rounding alone can explain them."""
+        return (
+            self.loss <= LOSS_BOUND
+            and (self.gradients or 0.0) <= GRADIENT_BOUND
+            and self.weights <= WEIGHT_BOUND
+        )
+
+
+def compare(run: Run) -> Errors:
+    """Train as the device did, in float64 from the initial weights, and compare."""
+    reference = run.reference(run.initial)
+    losses = [reference.step(*run.batch(step)) for step in range(1, run.request.steps + 1)]
+    gradients = {
+        name: value
+        for (name, purpose), value in run.values.items()
+        if purpose is SlotPurpose.CAPTURE
+    }
+    return _errors(run, zip(run.log.losses, losses, strict=True), gradients, run.state, reference)
+
+
+def compare_step(
+    run: Run, step: int, before: Mapping[str, Array], after: Mapping[str, Array]
+) -> Errors:
+    """Train one step as the device did, in float64 from the state it had, and compare."""
+    reference = run.reference(before)
+    loss = reference.step(*run.batch(step))
+    return _errors(run, [(run.log.losses[step - 1], loss)], {}, after, reference)
+
+
+def _errors(
+    run: Run,
+    losses: Iterable[tuple[float, float]],
+    gradients: Mapping[str, Array],
+    state: Mapping[str, Array],
+    reference: Reference,
+) -> Errors:
+    program = run.project.stages.program
+    momenta = {name: state[name] for name in program.optimizer_states}
+    weights = {n: v for n, v in state.items() if n not in momenta and n != program.loss.name}
+    return Errors(
+        loss=max(abs(ours - theirs) / max(abs(theirs), _TINY) for ours, theirs in losses),
+        gradients=max(
+            (
+                relative_error(ours, theirs)
+                for ours, theirs in (
+                    (gradients, reference.gradients),
+                    (momenta, reference.persistent),
+                )
+                if ours
+            ),
+            default=None,
+        ),
+        weights=relative_error(weights, reference.persistent),
+    )
+
+
+def relative_error(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
+    """The largest relative error of any tensor; see `poetfw.report.Verification`."""
+    magnitudes = {name: float(np.abs(theirs[name]).max()) for name in ours}
+    floor = max(_ERROR_FLOOR * max(magnitudes.values()), _TINY)
+    return max(
+        float(np.abs(value - theirs[name]).max()) / max(magnitudes[name], floor)
+        for name, value in ours.items()
+    )
+
+
+# The verdict -----------------------------------------------------------------------------------
+
+
+def verdict(verification: Verification) -> DeviceError:
+    """The error of a run that missed something: what, and what to try."""
+    found = None if verification.ops is None else verification.ops.first_beyond
+    other_sources = verification.bit_identical_to_traced is False
+    hints = []
+    if other_sources:
+        hints.append("compile what is in the folder: `pio run`; or build again: `poetfw build`")
+    if found is not None:
+        hints += [
+            f"look at what operator {found.kind!r} runs, in lib/poetfw/kernels, and at step "
+            f"{found.plan_step} in {GENERATED}/train_step.c",
+            "if the kernel is meant to round differently, its `error_bounds` must say so "
+            "(docs/adding-an-operator.md)",
+        ]
+    elif not other_sources:
+        hints.append("build again with `poetfw build`, and run once more")
+        hints.append(
+            "if it happens again, it is a bug in poetfw: please report the project's folder"
+        )
+    return DeviceError("the run is not verified: " + "; ".join(verification.missed), *hints)
+
+
+def _all_right(ops: OpChecks) -> bool:
+    return ops.first_beyond is None and ops.first_altered is None
+
+
+def _missed_bits(unscheduled: bool) -> Iterator[str]:
+    if not unscheduled:
+        yield "the same kernels without the schedule trained to other bits"
+
+
+def _missed_while_traced(traced: bool, first_state: bool) -> Iterator[str]:
+    if not traced:
+        yield (
+            "the sources in the project's folder do not train to the bits of the firmware that "
+            "ran: it was compiled from others"
+        )
+    if not first_state:
+        yield "training did not begin with the weights in the storage image"
+
+
+def _missed_ops(ops: OpChecks) -> Iterator[str]:
+    if (beyond := ops.first_beyond) is not None:
+        error = "is no number" if beyond.error is None else f"has an error of {beyond.error:.3g}"
+        yield (
+            f"op {beyond.op!r} ({beyond.kind}, step {beyond.plan_step} of the plan, in training "
+            f"step {beyond.training_step}) is wrong: {beyond.tensor!r} {error}, where rounding "
+            f"explains {beyond.bound:.3g}"
+        )
+    if (altered := ops.first_altered) is not None:
+        reader = "the end of the step" if altered.op is None else f"op {altered.op!r}"
+        yield (
+            f"{reader} (step {altered.plan_step} of the plan, in training step "
+            f"{altered.training_step}) found {altered.tensor!r} altered since it was written"
+        )
+
+
+def _missed_errors(errors: Errors) -> Iterator[str]:
+    for what, error, bound in (
+        ("losses", errors.loss, LOSS_BOUND),
+        ("gradients", errors.gradients, GRADIENT_BOUND),
+        ("weights", errors.weights, WEIGHT_BOUND),
+    ):
+        if error is not None and not error <= bound:
+            yield f"{what} are {error:.3g} off the reference, where {bound:g} is accepted"
+
+
+def _persistent(values: SlotValues) -> dict[str, Array]:
+    return {n: v for (n, purpose), v in values.items() if purpose is SlotPurpose.PERSISTENT}
+
+
+def _same(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> bool:
+    return all(
+        np.ascontiguousarray(value).tobytes() == np.ascontiguousarray(theirs[name]).tobytes()
+        for name, value in ours.items()
+    )

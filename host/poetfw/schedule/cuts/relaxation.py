@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear relaxations that grow row by row, and what their multipliers prove.
+
+cvxpy has no way to add rows to a program that is solved already, nor to start from the basis of
+the last solution, which is what makes adding cuts cheap; so this speaks to HiGHS itself (ADR 0015).
+
+What a relaxation proves does not rest on the solver: any multipliers y of its rows, of the right
+signs, give a bound, by a sum that is made here. With A x between l and u row by row and 0 ≤ x ≤ b,
+
+    c · x  =  y · A x + (c - y A) · x  ≥  Σ_r min(y_r l_r, y_r u_r) + Σ_j min(0, d_j) b_j,
+
+where d = c - y A are the reduced costs. (A. Neumaier, O. Shcherbina, "Safe bounds in linear and
+mixed-integer linear programming", 2004.) It holds when a solver stopped before the optimum as well.
+And where the bound plus |d_j| exceeds the objective of a known solution, a better one has column j
+at the bound on which it rests: 0 if d_j > 0, b_j if d_j < 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poetfw.common.limits import Work
+from poetfw.schedule.cuts.cut import Cut
+from poetfw.schedule.highs import Highs, Model, Outcome, Vector
+from poetfw.schedule.milp import OBJECTIVE_SCALE, Program
+
+_TIGHT = 1e-6  # slack that is none
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """What a linear relaxation says.
+
+    Attributes:
+        values: the columns of its best solution; None if there is none or the work was over.
+        bound: what its multipliers prove: no solution of the program has a smaller objective.
+            Infinite if there is no solution.
+        reduced_costs: per column, what its leaving the bound 0 (if positive) or its upper bound
+            (if negative) adds to `bound`.
+        cuts: those that the best solution meets with equality.
+        used: columns that are not 0 in the solution, or in one of those on the way to it.
+    """
+
+    values: Vector | None
+    bound: float
+    reduced_costs: Vector
+    cuts: tuple[Cut, ...]
+    used: frozenset[int] = frozenset()
+
+
+class Relaxation:
+    """The linear relaxation of a program, and cuts.
+
+    Args:
+        program: whose rows and columns it has; later changes of it are not seen.
+
+    Attributes:
+        cuts: the cuts in it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.cuts: list[Cut] = []
+        self._offset = program.offset
+        self._scale = OBJECTIVE_SCALE / (
+            program.offset or max(map(abs, program.costs), default=0.0) or 1.0
+        )
+        self._costs = np.array(program.costs) * self._scale
+        self._upper = np.array(program.upper)
+        self._matrix, self._least, self._most = program.matrix()
+        continuous = np.zeros(program.columns, dtype=bool)
+        model = Model(self._costs, self._upper, continuous, self._matrix, self._least, self._most)
+        self._highs = Highs(model, {})
+
+    def add(self, cuts: Sequence[Cut]) -> None:
+        """Add cuts."""
+        bounds = np.array([cut.bound for cut in cuts])
+        self._highs.add_rows(self._rows(cuts), bounds, np.full(len(cuts), math.inf))
+        self.cuts += cuts
+
+    def drop_slack(self, values: Vector) -> None:
+        """Leave out the cuts that its last solution meets with slack: the bound stays as it is."""
+        if not self.cuts:
+            return
+        rows, bounds = len(self._least), np.array([cut.bound for cut in self.cuts])
+        slack = np.flatnonzero(self._rows(self.cuts) @ values > bounds + _TIGHT).tolist()
+        gone = self._highs.drop_rows({rows + x: len(self.cuts[x].terms) for x in slack})
+        self.cuts = [cut for row, cut in enumerate(self.cuts, rows) if row not in gone]
+
+    def _rows(self, cuts: Sequence[Cut]) -> Any:
+        from scipy.sparse import csr_array  # slow to import
+
+        starts = np.cumsum([0, *(len(cut.terms) for cut in cuts)], dtype=np.int32)
+        columns = np.array([x for cut in cuts for x, _ in cut.terms], dtype=np.int32)
+        values = np.array([a for cut in cuts for _, a in cut.terms], dtype=float)
+        return csr_array((values, columns, starts), shape=(len(cuts), len(self._costs)))
+
+    def solve(self, work: Work) -> Relaxed:
+        """Solve it, from the basis of the last solution, until the work is over.
+
+        Raises:
+            ToolError: the solver failed.
+        """
+        answer = self._highs.run(work)
+        if answer.outcome is Outcome.INFEASIBLE:
+            return Relaxed(None, math.inf, np.zeros(len(self._costs)), tuple(self.cuts))
+        return self._prove(answer.values if answer.outcome is Outcome.OPTIMAL else None)
+
+    def _prove(self, values: Vector | None) -> Relaxed:
+        """What the solver's multipliers prove."""
+        rows = len(self._least)
+        multipliers = self._highs.multipliers(rows + len(self.cuts))
+        of_rows, of_cuts = multipliers[:rows], np.maximum(multipliers[rows:], 0.0)
+        sides = np.where(of_rows > 0, self._least, self._most)
+        of_rows = np.where(np.isinf(sides), 0.0, of_rows)
+        sides = np.where(of_rows == 0, 0.0, sides)
+        reduced = self._costs - self._matrix.T @ of_rows
+        bound = float(of_rows @ sides)
+        rested_on: tuple[Cut, ...] = ()
+        if self.cuts:
+            rows_of_cuts = self._rows(self.cuts)
+            bounds = np.array([cut.bound for cut in self.cuts])
+            reduced -= rows_of_cuts.T @ of_cuts
+            bound += float(of_cuts @ bounds)
+            tight = rows_of_cuts @ values < bounds + _TIGHT if values is not None else of_cuts > 0
+            rested_on = tuple(self.cuts[number] for number in np.flatnonzero(tight))
+        bound += float(np.minimum(reduced, 0.0) @ np.where(reduced < 0, self._upper, 0.0))
+        bound = self._offset + bound / self._scale
+        used = np.flatnonzero(values > _TIGHT).tolist() if values is not None else ()
+        return Relaxed(values, bound, reduced / self._scale, rested_on, frozenset(used))

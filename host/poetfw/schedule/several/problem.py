@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training step on several devices: each with RAM, storage and costs of its own."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
+from poetfw.common.option_values import LARGEST_BYTES, LARGEST_COST
+from poetfw.common.transfer import Transfer
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import (
+    BoundCovers,
+    ExecutionPlan,
+    ScheduleProblem,
+    Status,
+    Storage,
+)
+from poetfw.schedule.validation import validate
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What computes, with a memory of its own.
+
+    Attributes:
+        name: unique in its problem.
+        problem: the nodes with what they take on this device, its RAM and its storage; without
+            deadline, which is one for all devices.
+        lacks: names of the nodes that it cannot compute.
+        idle_w: watts that it draws all the time, beside what its nodes take.
+    """
+
+    name: str
+    problem: ScheduleProblem
+    lacks: frozenset[str] = frozenset()
+    idle_w: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What copying a tensor from one device to another costs, in one direction.
+
+    Attributes:
+        source, target: names of devices.
+        transfer: what it costs.
+        buffer_bytes: RAM that a copy takes on both devices while it lasts, beside the tensor.
+    """
+
+    source: str
+    target: str
+    transfer: Transfer
+    buffer_bytes: int = 0
+
+
+class Minimise(StrEnum):
+    """What a schedule shall take little of."""
+
+    TIME = "time"
+    ENERGY = "energy"
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesProblem:
+    """A graph, the devices that may compute it, and the links between them.
+
+    A copy is a tensor on the target as any other, from the step that makes it until it is freed.
+
+    Attributes:
+        name: what is scheduled.
+        devices: all of the same graph.
+        links: at most one from one device to another.
+        deadline_s: upper bound on the time of one training step, or None.
+        parallel: whether devices and links work at once, each in the plan's order; if not, one
+            step of a plan happens after the other, on whatever device.
+    """
+
+    name: str
+    devices: tuple[Device, ...]
+    links: tuple[Link, ...] = ()
+    deadline_s: float | None = None
+    parallel: bool = False
+
+    @property
+    def idle_w(self) -> float:
+        """Watts that all devices draw all the time."""
+        return math.fsum(device.idle_w for device in self.devices)
+
+    @property
+    def tensor_bytes(self) -> dict[str, int]:
+        """What each node's tensor takes: the same on all devices."""
+        return {node.name: node.output_bytes for node in self.devices[0].problem.nodes}
+
+    def cost(self, minimise: Minimise, energy_j: float, time_s: float) -> float:
+        """What energy and time of a step add to what is minimised: joules or seconds."""
+        return time_s if minimise is Minimise.TIME else energy_j + self.idle_w * time_s
+
+    def priced(self, device: Device, minimise: Minimise) -> ScheduleProblem:
+        """One device's problem, whose energies are what is minimised, and with the deadline."""
+
+        def transfer(of: Transfer) -> Transfer:
+            per_byte_s = 1 / of.bandwidth_bytes_per_s
+            return replace(
+                of,
+                energy_j_per_byte=self.cost(minimise, of.energy_j_per_byte, per_byte_s),
+                energy_j=self.cost(minimise, of.energy_j, of.latency_s),
+            )
+
+        storage, problem = device.problem.storage, device.problem
+        return replace(
+            problem,
+            deadline_s=self.deadline_s,
+            nodes=tuple(
+                replace(node, energy_j=self.cost(minimise, node.energy_j, node.time_s))
+                for node in problem.nodes
+            ),
+            storage=None
+            if storage is None
+            else replace(
+                storage, page_in=transfer(storage.page_in), page_out=transfer(storage.page_out)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesFigures:
+    """What a plan comes to, by the simulator.
+
+    Attributes:
+        energy_j: joules of one training step, with what the devices draw all the time.
+        time_s: seconds of one training step.
+        peak_bytes: per device, the largest number of live bytes at any step.
+        computed: per device, how many compute steps it has.
+        recomputes: compute steps beyond the first of each node.
+        copies, page_ins, page_outs: counts of such steps.
+    """
+
+    energy_j: float
+    time_s: float
+    peak_bytes: dict[str, int]
+    computed: dict[str, int]
+    recomputes: int
+    copies: int
+    page_ins: int
+    page_outs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """What a plan for devices that work at once is measured by, in seconds.
+
+    Attributes:
+        path_s: the longest chain of nodes of which each waits for the one before, each where it
+            takes least: no plan takes less.
+        balanced_s: all nodes shared out among the devices so that each has as long to do, where
+            nodes may be cut into parts and nothing is copied: no plan takes less.
+        sequential_s: the best plan known where one step follows the other; None without one.
+    """
+
+    path_s: float
+    balanced_s: float
+    sequential_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesSchedule(DevicesFigures):
+    """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
+
+    Attributes:
+        scheduler: which.
+        status: OPTIMAL where the gap is none and the plan is one that `bound_covers` names.
+        minimised: what was.
+        bound: no plan that `bound_covers` names takes less of it: seconds or joules. A plan that
+            is not one of them may.
+        bound_covers: of which plans the bound holds.
+        ceiling: what the best placement takes where memory has no limits: no plan takes less.
+        gap: (what the plan takes - bound) / what it takes, at least 0.
+        plan: the plan.
+        tensor_bytes: the nodes of the graph that it is of, and what each one's tensor takes.
+        at_once: where devices work at once, what else is known.
+    """
+
+    scheduler: str
+    status: Status
+    minimised: Minimise
+    bound: float
+    bound_covers: BoundCovers
+    ceiling: float
+    gap: float
+    plan: ExecutionPlan
+    tensor_bytes: dict[str, int]
+    at_once: AtOnce | None = None
+
+    @property
+    def cost(self) -> float:
+        """What was minimised: seconds or joules."""
+        return self.time_s if self.minimised is Minimise.TIME else self.energy_j
+
+
+def validate_devices(problem: DevicesProblem) -> None:
+    """Check that schedulers and the simulator can rely on the problem.
+
+    Raises:
+        ProblemError: a device or a link is malformed, or devices have different graphs.
+        InfeasibleError: a node fits on no device that can compute it.
+    """
+    if not problem.devices:
+        raise ProblemError(f"problem {problem.name!r} has no devices: it needs at least one")
+    for name, count in Counter(device.name for device in problem.devices).items():
+        if count > 1:
+            raise ProblemError(f"device {name!r} appears {count} times: names must be unique")
+    if problem.deadline_s is not None:
+        _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
+    graph = _graph(problem.devices[0].problem)
+    for device in problem.devices:
+        try:
+            validate(device.problem)
+        except ProblemError as error:
+            raise ProblemError(f"device {device.name!r}: {error.message}") from error
+        _require(f"device {device.name!r}", "idle_w", device.idle_w)
+        if device.problem.deadline_s is not None:
+            raise ProblemError(f"device {device.name!r} has a deadline: it is one for all devices")
+        if _graph(device.problem) != graph:
+            raise ProblemError(
+                f"devices {problem.devices[0].name!r} and {device.name!r} have different graphs"
+            )
+        if device.lacks >= {node.name for node in device.problem.nodes}:
+            raise ProblemError(f"device {device.name!r} can compute no node", "leave it out")
+        storage = device.problem.storage
+        if len(problem.devices) > 1 and storage is not None and storage.overlap:
+            raise ProblemError(
+                f"device {device.name!r} has a storage with overlap: with several devices "
+                "every transfer is waited for"
+            )
+    _check_links(problem)
+    _check_working_sets(problem)
+
+
+def require_same_graph(problem: DevicesProblem, tensor_bytes: Mapping[str, int] | None) -> None:
+    """Check that an answer is of a problem's graph, as far as it says of which it is.
+
+    Args:
+        problem: valid.
+        tensor_bytes: of the answer, see `DevicesSchedule`; None where it does not say.
+
+    Raises:
+        PlanError: it is of another graph, such as of another batch.
+    """
+    here = problem.tensor_bytes
+    there = here if tensor_bytes is None else tensor_bytes
+    for name in {**here, **there}:
+        if name not in here:
+            differs = f"it has a node {name!r}"
+        elif name not in there:
+            differs = f"it has no node {name!r}"
+        elif here[name] != there[name]:
+            differs = f"{name!r} makes {there[name]:,} bytes there, and {here[name]:,} here"
+        else:
+            continue
+        raise PlanError(
+            f"the answer is not of this model and batch: {differs}",
+            "give the model, batch and optimizer that it was found for",
+        )
+
+
+def without_overlap(storage: Storage | None) -> Storage | None:
+    """The storage as it is used beside other devices: every transfer is waited for."""
+    return None if storage is None else replace(storage, overlap=False)
+
+
+def _graph(problem: ScheduleProblem) -> list[object]:
+    return [replace(node, time_s=0.0, energy_j=0.0, workspace_bytes=0) for node in problem.nodes]
+
+
+def _check_links(problem: DevicesProblem) -> None:
+    names = [device.name for device in problem.devices]
+    ends = [(link.source, link.target) for link in problem.links]
+    for link in problem.links:
+        where = f"the link from {link.source!r} to {link.target!r}"
+        if link.source == link.target or not {link.source, link.target} <= set(names):
+            raise ProblemError(f"{where} does not join two devices: known are {', '.join(names)}")
+        if ends.count((link.source, link.target)) > 1:
+            raise ProblemError(f"{where} appears {ends.count((link.source, link.target))} times")
+        for quantity in ("latency_s", "energy_j_per_byte", "energy_j"):
+            _require(where, quantity, getattr(link.transfer, quantity))
+        if not link.transfer.bandwidth_bytes_per_s > 0:
+            raise ProblemError(
+                f"{where} has bandwidth_bytes_per_s {link.transfer.bandwidth_bytes_per_s}: "
+                "expected more than 0"
+            )
+        _require(where, "buffer_bytes", link.buffer_bytes, LARGEST_BYTES)
+    for name in names:
+        if len(names) > 1 and not any(name in pair for pair in ends):
+            raise ProblemError(
+                f"no link joins device {name!r} to another", "add a link, or leave the device out"
+            )
+
+
+def _check_working_sets(problem: DevicesProblem) -> None:
+    graphs = [Indexed.of(device.problem) for device in problem.devices]
+    nowhere: list[tuple[int, str, str]] = []
+    for i, node in enumerate(problem.devices[0].problem.nodes):
+        able = [
+            (graph.working_set(i), device)
+            for device, graph in zip(problem.devices, graphs, strict=True)
+            if node.name not in device.lacks
+        ]
+        if not able:
+            raise InfeasibleError(f"node {node.name!r} can be computed on no device")
+        if all(needs > device.problem.ram_bytes for needs, device in able):
+            wants = " and ".join(
+                f"{needs:,} bytes on {device.name!r}, which has {device.problem.ram_bytes:,} bytes"
+                for needs, device in able
+            )
+            nowhere.append((min(needs for needs, _ in able), node.name, wants))
+    if nowhere:
+        _, name, wants = max(nowhere, key=lambda found: found[0])  # the last one to fit
+        raise InfeasibleError(
+            f"node {name!r} fits on no device: it needs {wants}", "give one of them more"
+        )
+
+
+def _require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise ProblemError(f"{where} has {quantity} {value}: expected 0 to {most:g}")

@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compact program (`poetfw.schedule.compact`) for several devices and copies between them.
+
+Stage t computes node t for the first time, on one of the devices. It goes through the nodes up to t
+in their order: each slot computes one again, pages it in, copies it, and frees.
+
+    S[d,t,i]    tensor i stays in the RAM of device d from stage t - 1 into stage t
+    R[d,t,i]    stage t computes node i on d, i ≤ t
+    C[a,b,t,i]  stage t copies tensor i from a to b, i ≤ t
+    P[d,t,i]    stage t pages tensor i in on d, i < t
+    O[d,t,i]    stage t pages tensor i out on d, right after it has come there
+    F[d,t,i,k]  tensor i is freed on d in slot k of stage t
+    U[d,t,k]    bytes live on d once slot k has brought what it brings
+
+The program, with m the tensors' bytes, w the workspaces, b the buffers of copies, and
+H = S + R + P + ΣC[·,d] what d holds in stage t:
+
+    minimise Σ r R + Σ c C + Σ in P + Σ out O  subject to
+    Σ_d R[d,t,t] = 1
+    C[a,b,t,i] ≤ (S + R + P)[a,t,i]
+    O[d,t,i] ≤ (R + ΣC[·,d])[d,t,i];  P[d,t,i] ≤ Σ_{s<t} O[d,s,i]
+    R[d,t,k] + Σ_{j<k} F[d,t,i,j] ≤ H[d,t,i]          i an input of k ≤ t
+    S[d,t+1,i] + Σ_j F[d,t,i,j] ≤ H[d,t,i]
+    F[d,t,i,k] ≤ R[d,t,k], k > i;  F[d,t,i,i] ≤ (ΣC[d,·] + O)[d,t,i]
+    U[d,t,k] + w[d,k] R[d,t,k] ≤ budget;  U[d,t,k] - Σ_{i<k} m[i] F[d,t,i,k] + b C ≤ budget
+
+H is 0 or 1 without a row for it. Bringing what is there costs, and gains nothing: without S a stage
+that computes or pages in i again has all that it had, with as much room or more; and of two ways to
+bring i, or a copy of what stays, one will do. Where i was to be paged out after it came again, it
+can be when it first came.
+
+The row for inputs says what XEngine (Schuler, Membarth, Slusallek, ACM TACO 2022) says by products
+of binaries. Whether an op takes over the RAM of an input is as in the compact program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.common.limits import Deadline
+from poetfw.schedule.compact import Memory, recomputed_near
+from poetfw.schedule.highs import Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.problem import StepKind
+from poetfw.schedule.several.plan import Made
+from poetfw.schedule.several.problem import (
+    DevicesProblem,
+    Link,
+    Minimise,
+)
+
+_Key = tuple[int, int, int]
+"""(device, stage, node)."""
+
+EXCESS_COST = 1e3
+"""What a budget's worth of bytes beyond it costs, in times of everything that must be computed."""
+
+
+@dataclass
+class DevicesProgram:
+    """The program and what its columns mean.
+
+    Attributes:
+        sizes: bytes of each node's tensor.
+        program: what to solve.
+        made: the columns of R, C, P and O.
+        stay: the columns of S; tensors that a stage cannot change have the same as before it.
+        excess: columns for bytes beyond the budgets; empty unless they were asked for.
+        stages: per column, the first and the last stage whose rows it is in.
+        rows: per row, its stage; -1 for those that join several.
+    """
+
+    sizes: tuple[int, ...]
+    program: Program = field(default_factory=Program)
+    made: dict[Made, int] = field(default_factory=dict)
+    stay: dict[_Key, int] = field(default_factory=dict)
+    excess: list[int] = field(default_factory=list)
+    stages: list[tuple[int, int]] = field(default_factory=list)
+    rows: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+
+    def chosen(self, values: Vector) -> list[Made]:
+        """What a solution makes."""
+        return [made for made, column in self.made.items() if values[column] > 0.5]
+
+    def start(self, steps: Iterable[Made]) -> Vector | None:
+        """The solution that a complete plan is, right in its integral columns; or None."""
+        values = np.zeros(self.program.columns)
+        live: set[tuple[int, int]] = set()
+        stage = 0
+        for step in steps:
+            while stage < step.stage:
+                stage += 1
+                for d, i in live:
+                    if (d, stage, i) not in self.stay:
+                        return None
+                    values[self.stay[d, stage, i]] = 1.0
+            if step.kind is StepKind.FREE:
+                live.discard((step.device, step.node))
+                continue
+            if step not in self.made:
+                return None
+            values[self.made[step]] = 1.0
+            if self.sizes[step.node]:
+                live.add((step.device if step.target is None else step.target, step.node))
+        return values
+
+
+def formulate_devices(
+    problem: DevicesProblem,
+    minimise: Minimise,
+    window: int | None = None,
+    also: Iterable[Made] = (),
+    elastic: bool = False,
+    copies_take_ram: bool = True,
+    deadline: Deadline | None = None,
+) -> DevicesProgram:
+    """Write the program down.
+
+    Args:
+        problem: valid.
+        minimise: what to.
+        window: where given, only forward nodes are computed again, in backward stages, and at most
+            about so many nodes before those that the stage differentiates, and tensors move only
+            in stages that make or read them: a restriction.
+        also: what stages may make beyond the window.
+        elastic: whether budgets may be exceeded, at a price.
+        copies_take_ram: False counts a copy from the next stage on only, and no buffer: so XEngine
+            does, and its plans may need more RAM than there is.
+        deadline: when to give up; None for never.
+
+    Raises:
+        OutOfTime: the deadline has passed.
+    """
+    return _Builder(problem, minimise, window, also, elastic, copies_take_ram).build(
+        deadline or Deadline()
+    )
+
+
+def indexed_devices(
+    problem: DevicesProblem, minimise: Minimise
+) -> tuple[list[Indexed], list[Memory], dict[tuple[int, int], Link]]:
+    """Each device's nodes and memory, and the links by the numbers of their ends."""
+    graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
+    memories = [Memory.of(graph, graph.problem.ram_bytes) for graph in graphs]
+    number = {device.name: d for d, device in enumerate(problem.devices)}
+    return graphs, memories, {(number[x.source], number[x.target]): x for x in problem.links}
+
+
+class _Builder:
+    def __init__(
+        self,
+        problem: DevicesProblem,
+        minimise: Minimise,
+        window: int | None,
+        also: Iterable[Made],
+        elastic: bool,
+        copies_take_ram: bool,
+    ) -> None:
+        self.problem = problem
+        self.minimise = minimise
+        self.elastic = elastic
+        self.copies_take_ram = copies_take_ram
+        self.graphs, self.memories, self.links = indexed_devices(problem, minimise)
+        self.graph = self.graphs[0]
+        self.devices = range(len(self.graphs))
+        self.window = window
+        self.windows = [set(nodes) for nodes in recomputed_near(self.graph, window)]
+        for made in also:
+            self.windows[made.stage].add(made.node)
+        self.out = DevicesProgram(self.graph.size)
+        self.timed: list[Term] = []
+        self.now = -1
+        self.least = [
+            min(
+                graph.problem.nodes[i].energy_j
+                for graph, device in zip(self.graphs, problem.devices, strict=True)
+                if graph.problem.nodes[i].name not in device.lacks
+            )
+            for i in range(self.graph.n)
+        ]
+        self.out.program.offset = math.fsum(self.least)
+
+    def build(self, deadline: Deadline) -> DevicesProgram:
+        """The whole program."""
+        for t in deadline.during(range(self.graph.n)):
+            self.make(t)
+        for t in deadline.during(range(self.graph.n)):
+            self.make_stays(t)
+        for t in deadline.during(range(self.graph.n)):
+            self.now = t
+            for d in self.devices:
+                self.limit(d, t)
+            firsts = [(column, 1.0) for d in self.devices for column in self.at("compute", d, t, t)]
+            self.equal(firsts, 1)
+        self.now = -1
+        for made, column in self.out.made.items():
+            if made.kind is StepKind.PAGE_IN:
+                self.at_most([(column, 1.0), *self.outs(made)], 0)
+        if self.problem.deadline_s is not None:
+            unit = self.problem.deadline_s or 1.0
+            self.at_most([(column, s / unit) for column, s in self.timed], 1.0)
+        return self.out
+
+    # Columns ----------------------------------------------------------------------------------
+
+    def column(self, made: Made, cost: float, time_s: float) -> None:
+        column = self.out.made[made] = self.out.program.binary(cost)
+        self.out.stages.append((made.stage, made.stage))
+        self.timed.append((column, time_s))
+
+    def make(self, t: int) -> None:
+        """R, C, P and O of stage t."""
+        again = {
+            i
+            for i in self.windows[t]
+            if i < t <= self.graph.last_recompute[i] and self.graph.size[i]
+        }
+        self.now = t
+        for i in (*sorted(again), t):
+            for d in self.devices:
+                node = self.graphs[d].problem.nodes[i]
+                if node.name not in self.problem.devices[d].lacks:
+                    made = Made(t, i, StepKind.COMPUTE, d)
+                    first = self.least[i] if i == t else 0.0
+                    self.column(made, node.energy_j - first, node.time_s)
+        for i in range(t + 1):
+            size = self.graph.size[i]
+            runs = (
+                i == t or i in again or any(k == t or k in again for k in self.graph.consumers[i])
+            )
+            # Only to make room, a tensor may have to go or come back when nobody looks at it.
+            idle = self.window is None and t <= self.graph.last_use[i]
+            if not (size and (runs or idle)):
+                continue
+            for (a, b), link in self.links.items():
+                time_s = link.transfer.time_s(size)
+                cost = self.problem.cost(self.minimise, link.transfer.cost_j(size), time_s)
+                self.column(Made(t, i, StepKind.COPY, a, b), cost, time_s)
+            for d in self.devices:
+                storage = self.graphs[d].problem.storage
+                if storage is None or not self.graphs[d].pageable[i]:
+                    continue
+                self.column(
+                    Made(t, i, StepKind.PAGE_OUT, d),
+                    storage.page_out_energy_j(size),
+                    storage.page_out_time_s(size),
+                )
+                if i < t:
+                    self.column(
+                        Made(t, i, StepKind.PAGE_IN, d),
+                        storage.page_in_energy_j(size),
+                        storage.page_in_time_s(size),
+                    )
+
+    def make_stays(self, t: int) -> None:
+        """S into stage t. A stage that does nothing with a tensor need not drop it either."""
+        for i in range(t):
+            if not self.graph.size[i] or t > self.graph.last_use[i]:
+                continue
+            for d in self.devices:
+                before = self.out.stay.get((d, t - 1, i))
+                if before is not None and not self.changes(t - 1, i):
+                    self.out.stay[d, t, i] = before
+                    self.out.stages[before] = (self.out.stages[before][0], t)
+                else:
+                    self.out.stay[d, t, i] = self.out.program.binary()
+                    self.out.stages.append((t - 1, t))
+
+    def changes(self, t: int, i: int) -> bool:
+        """Whether stage t can compute, copy or read tensor i."""
+        return any(True for d in self.devices for _ in self.at("copy", d, t, i)) or any(
+            k == t or any(True for d in self.devices for _ in self.at("compute", d, t, k))
+            for k in (i, *self.graph.consumers[i])
+        )
+
+    def at(self, kind: str, d: int, t: int, i: int) -> Iterator[int]:
+        """Columns of R, P, O, of copies to d ("copy") or from d ("send")."""
+        if kind in ("copy", "send"):
+            for a, b in self.links:
+                if d == (b if kind == "copy" else a):
+                    made = Made(t, i, StepKind.COPY, a, b)
+                    if made in self.out.made:
+                        yield self.out.made[made]
+        elif (made := Made(t, i, StepKind(kind), d)) in self.out.made:
+            yield self.out.made[made]
+
+    def terms(self, coefficient: float, d: int, t: int, i: int, *kinds: str) -> list[Term]:
+        """The terms of such columns at (d, t, i); "stay" stands for S."""
+        found = [
+            (column, coefficient)
+            for kind in kinds
+            if kind != "stay"
+            for column in self.at(kind, d, t, i)
+        ]
+        if "stay" in kinds and (d, t, i) in self.out.stay:
+            found.append((self.out.stay[d, t, i], coefficient))
+        return found
+
+    def held(self, coefficient: float, d: int, t: int, i: int) -> list[Term]:
+        """The terms of H."""
+        return self.terms(coefficient, d, t, i, "stay", "compute", "page_in", "copy")
+
+    def outs(self, page_in: Made) -> list[Term]:
+        """Minus all O before a page-in."""
+        return [
+            (self.out.made[out], -1.0)
+            for s in range(page_in.node, page_in.stage)
+            if (out := Made(s, page_in.node, StepKind.PAGE_OUT, page_in.device)) in self.out.made
+        ]
+
+    # Rows -------------------------------------------------------------------------------------
+
+    def at_most(self, terms: list[Term], bound: float) -> None:
+        self.out.program.at_most(terms, bound)
+        self.out.rows[0].append(self.now)
+
+    def equal(self, terms: list[Term], value: float) -> None:
+        self.out.program.equal(terms, value)
+        self.out.rows[1].append(self.now)
+
+    def continuous(self, upper: float = 1.0, cost: float = 0.0) -> int:
+        self.out.stages.append((self.now, self.now))
+        return self.out.program.continuous(cost, upper)
+
+    def require_residency(self, d: int, t: int) -> dict[int, list[tuple[int, int]]]:
+        """Have what d reads in stage t in its RAM, and make F: per slot, what it frees."""
+        freed: dict[int, list[tuple[int, int]]] = {}
+        for i in range(t + 1):
+            absent = self.held(-1, d, t, i)
+            if not self.graph.size[i]:
+                continue
+            sources = self.terms(-1, d, t, i, "stay", "compute", "page_in")
+            for column in self.at("send", d, t, i):
+                self.at_most([(column, 1.0), *sources], 0)
+            arrivals = self.terms(-1, d, t, i, "compute", "copy")
+            for column in self.at("page_out", d, t, i):
+                self.at_most([(column, 1.0), *arrivals], 0)
+            kept = self.terms(1, d, t + 1, i, "stay")
+            if kept and kept == self.terms(1, d, t, i, "stay"):
+                continue
+            frees: list[Term] = []
+            for k in (i, *self.graph.consumers[i]) if i < t else ():
+                cause = (
+                    self.terms(-1, d, t, i, "send", "page_out")
+                    if k == i
+                    else self.terms(-1, d, t, k, "compute")
+                )
+                if not cause:
+                    continue
+                if k > i:
+                    self.at_most([(cause[0][0], 1.0), *frees, *absent], 0)
+                if k < t:
+                    free = self.continuous()
+                    self.at_most([(free, 1.0), *cause], 0)
+                    freed.setdefault(k, []).append((i, free))
+                    frees.append((free, 1.0))
+            if kept or frees:
+                self.at_most([*kept, *frees, *absent], 0)
+            if frees and not self.copies_take_ram:
+                self.at_most([*frees, *sources], 0)  # what took no RAM leaves none
+        return freed
+
+    def limit(self, d: int, t: int) -> None:
+        """Walk through stage t's slots on device d."""
+        memory, freed = self.memories[d], self.require_residency(d, t)
+        size = memory.size
+        brings = ("compute", "page_in", *(("copy",) if self.copies_take_ram else ()))
+        excess: list[Term] = []
+        if self.elastic:
+            price = EXCESS_COST * (self.out.program.offset or 1.0) / (memory.budget or 1.0)
+            column = self.continuous(sum(size) + max(memory.workspace), price)
+            self.out.excess.append(column)
+            excess = [(column, -1.0)]
+        live: list[Term] = [
+            (self.out.stay[d, t, i], size[i]) for i in range(t) if (d, t, i) in self.out.stay
+        ]
+        for k in range(t):
+            arrivals = self.terms(size[k], d, t, k, *brings)
+            frees = freed.get(k, [])
+            if not arrivals and not frees:
+                continue
+            taken = self.graph.in_place[k]
+            early = [(column, -size[i]) for i, column in frees if i == taken]
+            used = self.continuous(np.inf if self.elastic else memory.budget)
+            self.equal([*live, *arrivals, *early, (used, -1.0)], 0)
+            works = self.terms(memory.workspace[k], d, t, k, "compute")
+            if self.elastic or (works and memory.workspace[k]):
+                self.at_most([(used, 1.0), *works, *excess], memory.budget)
+            before = [(used, 1.0), *((c, -size[i]) for i, c in frees if i not in (taken, k))]
+            for buffer in self.buffers(d, t, k):
+                self.at_most([*before, buffer, *excess], self.ram(d))
+            live = [*before, *((c, -size[i]) for i, c in frees if i == k)]
+        self.limit_last(d, t, live, brings, excess)
+
+    def limit_last(
+        self, d: int, t: int, live: list[Term], brings: tuple[str, ...], excess: list[Term]
+    ) -> None:
+        """Slot t of stage t, after which S says what is left."""
+        memory = self.memories[d]
+        size, taken = memory.size, self.graph.in_place[t]
+        arrivals = self.terms(size[t], d, t, t, *brings)
+        running = self.terms(1, d, t, t, "compute")
+        if taken is not None and running:
+            over = self.continuous()
+            self.at_most([(over, 1.0), (running[0][0], -1.0)], 0)
+            self.at_most([(over, 1.0), *self.terms(1, d, t + 1, taken, "stay")], 1)
+            arrivals.append((over, -size[t]))
+        works = self.terms(memory.workspace[t], d, t, t, "compute")
+        self.at_most([*live, *arrivals, *works, *excess], memory.budget)
+        left = [
+            (self.out.stay[d, t + 1, i], size[i])
+            for i in range(t)
+            if (d, t + 1, i) in self.out.stay
+        ]
+        left += self.terms(size[t], d, t, t, *brings)
+        for buffer in self.buffers(d, t, t):
+            self.at_most([*left, buffer, *excess], self.ram(d))
+
+    def ram(self, d: int) -> float:
+        """The budget as it is: buffers need not be multiples of what sizes are multiples of."""
+        return self.graphs[d].problem.ram_bytes / self.memories[d].unit_bytes
+
+    def buffers(self, d: int, t: int, k: int) -> Iterator[Term]:
+        """What each copy of tensor k from or to d takes beside it."""
+        unit_bytes = self.memories[d].unit_bytes
+        for (a, b), link in self.links.items():
+            made = Made(t, k, StepKind.COPY, a, b)
+            if d in (a, b) and made in self.out.made and self.buffer_bytes(link):
+                yield self.out.made[made], link.buffer_bytes / unit_bytes
+
+    def buffer_bytes(self, link: Link) -> int:
+        """What a copy takes beside the tensor, as far as it is counted."""
+        return link.buffer_bytes if self.copies_take_ram else 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program, and per column of it that of the whole."""
+
+    program: Program
+    columns: NDArray[np.intp]
+
+
+def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> Part:
+    """The program where all but some integral columns are as in a solution.
+
+    Args:
+        whole: the program.
+        values: a solution of it, right in its integral columns.
+        free: which columns are free, of the integral ones.
+    """
+    program = whole.program
+    matrix, least, most = program.matrix()
+    first, last = np.array(whole.stages).T
+    integer = np.array(program.integer)
+    touched = np.zeros(last.max() + 1, dtype=bool)
+    for begin, end in zip(first[free & integer], last[free & integer], strict=True):
+        touched[begin : end + 1] = True
+    inside = np.where(integer, free, touched[first])
+    rows = np.array(whole.rows[0] + whole.rows[1])
+    kept = np.flatnonzero((rows < 0) | touched[rows])
+    columns = np.flatnonzero(inside)
+    fixed = np.where(integer & ~inside, values, 0.0)
+    shift = (matrix @ fixed)[kept]
+    small = matrix[kept][:, columns].tocsr()
+    excess = set(whole.excess)
+    beyond = [column for column in excess if not inside[column]]
+    out = Program(
+        offset=program.offset
+        + float(np.dot(program.costs, fixed))
+        + math.fsum(program.costs[column] * values[column] for column in beyond),
+        costs=np.array(program.costs)[columns].tolist(),
+        upper=np.array(program.upper)[columns].tolist(),
+        integer=integer[columns].tolist(),
+    )
+    for row, number in enumerate(kept):
+        begin, end = small.indptr[row], small.indptr[row + 1]
+        if begin == end:
+            continue
+        terms = zip(small.indices[begin:end].tolist(), small.data[begin:end].tolist(), strict=True)
+        side = float(most[number] - shift[row])
+        (out.equal if least[number] == most[number] else out.at_most)(terms, side)
+    return Part(out, columns)

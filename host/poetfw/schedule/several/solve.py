@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a problem with several devices to a schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
+from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
+from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import SolverOptions, solve_program
+from poetfw.schedule.problem import (
+    BoundCovers,
+    ExecutionPlan,
+    PlanFigures,
+    Schedule,
+    ScheduleProblem,
+    Status,
+    StepKind,
+)
+from poetfw.schedule.search import SolveOptions
+from poetfw.schedule.several.baselines import Ceiling, ceiling, greedy, on_device, single_plan
+from poetfw.schedule.several.bounds import bound_by_blocks
+from poetfw.schedule.several.fitting import Kitchen, Recipe, improve
+from poetfw.schedule.several.parallel import at_once, earliest
+from poetfw.schedule.several.plan import Made, complete, in_order, in_stages, named
+from poetfw.schedule.several.problem import (
+    AtOnce,
+    Device,
+    DevicesFigures,
+    DevicesProblem,
+    DevicesSchedule,
+    Minimise,
+    validate_devices,
+)
+from poetfw.schedule.several.program import DevicesProgram, formulate_devices, part_of
+from poetfw.schedule.several.simulator import simulate_devices
+from poetfw.schedule.simulator import simulate
+from poetfw.schedule.solve import Interrupted, solve
+
+WHOLE_NODES = 24
+"""Problems of so many nodes are solved as one program; larger ones stage by stage."""
+
+_WINDOW = 12  # how far from what a stage differentiates it computes again, see `formulate_devices`
+_NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
+_PART_WORK = 3.0  # units for each such part
+_CEILING_SHARE = 0.1  # of the work that is left
+_IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
+_FITTING_SHARE = 0.3  # of what is left, to make placements fit
+_BLOCKS_SHARE = 0.6  # of what is left, for a bound and the plan that it suggests
+_BOUND_SHARE = 0.8  # of it, for the bound
+_SINGLES_SHARE = 0.3  # of what is left, for devices alone
+_WHOLE_SHARE = 0.8  # of what is left, where one program has them all
+_PARTS_SHARE = 0.7
+_TELLING = 1e-3  # relative: smaller steps are not told of
+_ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
+
+
+class DevicesInterrupted(KeyboardInterrupt):
+    """The user interrupted a search.
+
+    Attributes:
+        schedule: the best known until then, with status INTERRUPTED.
+    """
+
+    def __init__(self, schedule: DevicesSchedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+
+
+Tell = Callable[[str, float, float], None]
+"""Told of each plan that is clearly better: the phase, what it takes, the bound."""
+
+
+def solve_devices(
+    problem: DevicesProblem,
+    minimise: Minimise = Minimise.TIME,
+    options: SolveOptions | None = None,
+    work: Work | None = None,
+    tell: Tell = lambda phase, cost, bound: None,
+) -> DevicesSchedule:
+    """Find a schedule that meets every budget and the deadline.
+
+    With one device this is `poetfw.schedule.solve`.
+
+    Args:
+        problem: what to schedule.
+        minimise: what to.
+        options: how to search.
+        work: what the search may do; None for as much as usual. The same arguments give the same
+            answer, unless the work's deadline passes.
+        tell: is told of each plan that is clearly better.
+
+    Raises:
+        ProblemError: the problem is malformed, or energy is minimised at once.
+        InfeasibleError: there is no schedule, or none was found within the limits.
+        ToolError: the solver is missing or failed.
+        DevicesInterrupted: the user interrupted the search when it knew a schedule already.
+    """
+    validate_devices(problem)
+    if problem.parallel and minimise is not Minimise.TIME:
+        raise ProblemError("devices that work at once are scheduled for the least time only")
+    options, work = options or SolveOptions(), work or Work()
+    if len(problem.devices) == 1:
+        return _on_one(problem, minimise, options, work)
+    search = _Search(problem, minimise, options, tell)
+    interrupted = False
+    try:
+        search.run(work)
+    except OutOfTime:
+        pass  # what is known is the answer
+    except KeyboardInterrupt:
+        if search.plan is None:
+            raise
+        interrupted = True
+    answer = search.answer(work)
+    if interrupted:
+        raise DevicesInterrupted(replace(answer, status=Status.INTERRUPTED))
+    return answer
+
+
+def _on_one(
+    problem: DevicesProblem, minimise: Minimise, options: SolveOptions, work: Work
+) -> DevicesSchedule:
+    device = problem.devices[0]
+    if device.lacks:
+        raise InfeasibleError(
+            f"device {device.name!r} cannot compute node {min(device.lacks)!r}, and it is alone"
+        )
+    priced = problem.priced(device, minimise)
+    try:
+        return _of_one(problem, priced, minimise, solve(priced, "poet", options, work=work))
+    except Interrupted as interrupted:
+        found = _of_one(problem, priced, minimise, interrupted.schedule)
+        raise DevicesInterrupted(found) from None
+
+
+def _of_one(
+    problem: DevicesProblem, priced: ScheduleProblem, minimise: Minimise, answer: Schedule
+) -> DevicesSchedule:
+    """What a schedule of the only device, as the problem `priced`, comes to."""
+    device = problem.devices[0]
+    once = math.fsum(node.energy_j for node in priced.nodes)
+    simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
+    figures = PlanFigures.of(simulation)
+    return DevicesSchedule(
+        energy_j=figures.energy_j + problem.idle_w * figures.time_s,
+        time_s=figures.time_s,
+        peak_bytes={device.name: figures.peak_bytes},
+        computed={device.name: len(device.problem.nodes) + figures.recomputes},
+        recomputes=figures.recomputes,
+        copies=0,
+        page_ins=figures.page_ins,
+        page_outs=figures.page_outs,
+        scheduler="poet",
+        status=answer.status,
+        minimised=minimise,
+        bound=once if answer.bound_j is None else answer.bound_j,
+        bound_covers=answer.bound_covers or BoundCovers.ALL,
+        ceiling=once,
+        gap=answer.gap or 0.0,
+        plan=on_device(device.name, answer.plan),
+        tensor_bytes=problem.tensor_bytes,
+    )
+
+
+def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | None:
+    """What a plan comes to, or None if the simulator refuses it."""
+    try:
+        return simulate_devices(problem, plan)
+    except PlanError:
+        return None
+
+
+class _Search:
+    """What is known of a problem so far."""
+
+    def __init__(
+        self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
+    ) -> None:
+        self.problem, self.minimise, self.options, self.tell = problem, minimise, options, tell
+        self.kitchen = Kitchen(problem, minimise)
+        self.recipe: Recipe | None = None
+        self.at_once: AtOnce | None = None
+        self.graph = Indexed.of(problem.devices[0].problem)
+        self.names = tuple(device.name for device in problem.devices)
+        self.plan: ExecutionPlan | None = None
+        self.figures: DevicesFigures | None = None
+        self.scheduler = ""
+        self.cost = self.told = math.inf
+        self.ceiling = Ceiling(0.0, ())
+        self.bound = 0.0
+        self.covers = BoundCovers.ALL
+
+    def run(self, work: Work) -> None:
+        """Look for plans until one is proven the best, or the work is over."""
+        if self.problem.parallel:
+            self.run_at_once(work)
+        else:
+            self.run_in_turn(work)
+
+    def run_at_once(self, work: Work) -> None:
+        """From the best plan whose steps follow each other, and from what ends earliest.
+
+        A plan takes no longer where devices work at once than step by step.
+        """
+        alone = replace(self.problem, parallel=False, deadline_s=None)
+        in_turn = _Search(alone, self.minimise, self.options, lambda phase, cost, bound: None)
+        self.at_once = at_once(self.problem, work)
+        self.bound = max(self.at_once.path_s, self.at_once.balanced_s)
+        self.ceiling = Ceiling(self.bound, ())
+        try:
+            in_turn.run(work.part(work.left * _IN_TURN_SHARE))
+        finally:
+            if in_turn.plan is not None:
+                self.at_once = replace(self.at_once, sequential_s=in_turn.cost)
+                self.take(in_turn.scheduler, in_turn.plan)
+        starts = [earliest(self.kitchen), *([in_turn.recipe] if in_turn.recipe else [])]
+        self.fit(work, starts)
+
+    def run_in_turn(self, work: Work) -> None:
+        """Look for plans whose steps follow each other."""
+        part = work.part(work.left * _CEILING_SHARE)
+        self.ceiling = ceiling(self.problem, self.minimise, part)
+        self.bound = self.ceiling.cost
+        starts = [*self.ceiling.steps, greedy(self.problem, self.minimise)]
+        for steps in starts:
+            self.take("placement", self.named(steps))
+        if self.is_proven():
+            return
+        if self.graph.n <= WHOLE_NODES:
+            self.solve_whole(work.part(work.left * _WHOLE_SHARE), starts)
+        else:
+            self.solve_large(work, starts)
+        # Where a bound is of plans in stages, a device alone may take less in another order.
+        least = self.ceiling.cost if self.options.other_orders else self.bound
+        if not self.is_near(least):
+            self.solve_single(work, self.options)
+
+    def solve_large(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """Placements made to fit, a bound of blocks, and parts of the program."""
+        self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
+        as_given = replace(self.options, other_orders=False)
+        if not self.is_proven():
+            self.solve_blocks(work.part(work.left * _BLOCKS_SHARE))
+        if not self.is_proven():
+            self.solve_single(work.part(work.left * _SINGLES_SHARE), as_given)
+        if not self.is_proven():
+            self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
+        if not self.is_proven() and self.recipe is not None:
+            self.fit(work, [self.recipe])
+
+    def take(self, phase: str, plan: ExecutionPlan, figures: DevicesFigures | None = None) -> None:
+        """Know a plan if it is better and the simulator accepts it, or did with these figures."""
+        figures = figures or accepts(self.problem, plan)
+        if figures is None:
+            return
+        cost = self.cost_of(figures)
+        if cost < self.cost * (1 - 1e-12):
+            self.plan, self.figures, self.cost, self.scheduler = plan, figures, cost, phase
+            if cost < self.told * (1 - _TELLING):
+                self.told = cost
+                self.tell(phase, cost, min(cost, self.bound))
+
+    def is_proven(self) -> bool:
+        """Whether no plan is better, of those that the bound covers."""
+        return self.is_near(self.bound)
+
+    def is_near(self, bound: float) -> bool:
+        """Whether the best plan known takes no more than this, or within the gap of it."""
+        return self.cost <= bound * (1 + self.options.gap + _ROUNDING)
+
+    def fit(self, work: Work, recipes: Iterable[Recipe]) -> None:
+        """Recipes followed, and the best of them in small changes."""
+        costs = [
+            (math.inf if made is None else self.fitted(made), recipe)
+            for recipe in recipes
+            for made in (self.kitchen.follow(recipe, work),)
+        ]
+        cost, recipe = min(costs, key=lambda pair: pair[0])
+        if cost < math.inf:
+            proven = self.bound * (1 + self.options.gap + _ROUNDING)
+            self.recipe = improve(
+                self.kitchen, recipe, self.fitted, work, proven, orders=self.problem.parallel
+            )
+
+    def recipes(self, starts: Iterable[list[Made]]) -> Iterator[Recipe]:
+        """All on one device, and what placements have where."""
+        for d in range(len(self.names)):
+            yield self.kitchen.recipe([d] * self.graph.n)
+        for steps in starts:
+            first = {
+                step.node: step.device for step in reversed(steps) if step.kind is StepKind.COMPUTE
+            }
+            if first:
+                yield self.kitchen.recipe([first[i] for i in range(self.graph.n)])
+
+    def fitted(self, made: list[Made]) -> float:
+        """What steps come to once what nobody reads is freed and left out; known if the best."""
+        plan = self.named(complete(self.graph, made))
+        figures = accepts(self.problem, plan)
+        if figures is None:
+            return math.inf
+        self.take("fitting", plan, figures)
+        return self.cost_of(figures)
+
+    def cost_of(self, figures: DevicesFigures) -> float:
+        """What is minimised."""
+        return figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
+
+    def solve_single(self, work: Work, options: SolveOptions) -> None:
+        """Each device alone that may be better than what is known, the fastest first."""
+        able = [device for device in self.problem.devices if not device.lacks]
+        able.sort(key=self.once)
+        for done, device in enumerate(able):
+            if self.once(device) >= self.cost:
+                break
+            part = work.part(work.left / (len(able) - done))
+            try:
+                plan = single_plan(self.problem, device, self.minimise, "poet", options, part)
+            except InfeasibleError:
+                continue  # the others may help it
+            self.take(f"{device.name} alone", plan)
+
+    def solve_blocks(self, work: Work) -> None:
+        """By the relaxation in blocks: what no plan takes less than, and where nodes belong."""
+        part, gap = work.part(work.left * _BOUND_SHARE), self.options.gap / 2
+        options = SolverOptions(self.options.solver, gap)
+        found = bound_by_blocks(self.problem, self.minimise, self.cost, options, part)
+        if found.bound > self.bound:
+            self.bound, self.covers = found.bound, BoundCovers.STAGES
+        if found.place is not None and not self.is_proven():
+            before, recipe = self.cost, self.recipe
+            self.fit(work, [self.kitchen.recipe(list(found.place))])
+            if self.cost == before:
+                self.recipe = recipe
+
+    def once(self, device: Device) -> float:
+        """What computing every node once takes on a device."""
+        priced = self.problem.priced(device, self.minimise)
+        return math.fsum(node.energy_j for node in priced.nodes)
+
+    def solve_whole(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """As one program."""
+        whole = formulate_devices(self.problem, self.minimise, deadline=work.deadline)
+        known = [whole.start(steps) for steps in starts if self.known(steps)]
+        solution = solve_program(
+            whole.program,
+            SolverOptions(self.options.solver, self.options.gap),
+            work,
+            known[0] if known else None,
+        )
+        if solution.outcome is Outcome.INFEASIBLE:
+            self.bound, self.covers = math.inf, BoundCovers.STAGES
+            return
+        if solution.values is not None:
+            self.take_values("program", whole, solution.values)
+        if solution.bound > self.bound:
+            self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
+
+    def named(self, steps: list[Made]) -> ExecutionPlan:
+        """These steps by the names of nodes and devices."""
+        return named(self.graph, self.names, steps)
+
+    def known(self, steps: list[Made]) -> bool:
+        """Whether the simulator accepts these steps."""
+        return accepts(self.problem, self.named(steps)) is not None
+
+    def take_values(self, phase: str, whole: DevicesProgram, values: Vector) -> None:
+        """Know the plan of a solution."""
+        steps = complete(self.graph, in_order(whole.chosen(values)))
+        self.take(phase, self.named(steps))
+
+    def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
+        """Some nodes at a time: where they are computed, again or for the first time, and copied.
+
+        It starts from the best plan known, if that is legal in stages. Where none is known, it
+        starts from a placement, and what is beyond a budget has a price.
+        """
+        best = None if self.plan is None else in_stages(self.graph, self.names, self.plan)
+        legal = best is not None and self.known(best)
+        if not legal and self.plan is not None:
+            return
+        if best is None:
+            best = next(iter(starts), None)
+        whole = formulate_devices(
+            self.problem,
+            self.minimise,
+            _WINDOW,
+            [step for step in best or () if step.kind is StepKind.COMPUTE],
+            elastic=not legal,
+            deadline=work.deadline,
+        )
+        values = None if best is None else whole.start(best)
+        if values is None:
+            return
+        node = np.full(whole.program.columns, -1)
+        for made, column in whole.made.items():
+            node[column] = made.node
+        for (_, _, i), column in whole.stay.items():
+            node[column] = i
+        for many in _NODES:
+            cost, before = math.inf, math.inf
+            while not self.is_proven():
+                for first in range(0, self.graph.n, many // 2):
+                    if not work.is_left():
+                        return
+                    near = self.around(range(first, min(first + many, self.graph.n)))
+                    part = work.part(_PART_WORK)
+                    cost = min(cost, self.improve(whole, values, np.isin(node, near), part))
+                if cost >= before * (1 - self.options.gap):
+                    break
+                before = cost
+        self.improve(whole, values, node >= 0, work)
+
+    def around(self, nodes: range) -> list[int]:
+        """These nodes and those that read them."""
+        return sorted({*nodes, *(k for i in nodes for k in self.graph.consumers[i])})
+
+    def improve(
+        self, whole: DevicesProgram, values: Vector, free: NDArray[np.bool_], work: Work
+    ) -> float:
+        """Better values of some columns, in place; what the solution takes."""
+        part = part_of(whole, values, free)
+        solution = solve_program(
+            part.program,
+            SolverOptions(self.options.solver, self.options.gap),
+            work,
+            values[part.columns],
+        )
+        if solution.values is not None:
+            values[part.columns] = solution.values
+            self.take_values("program", whole, values)
+        return solution.objective
+
+    def is_in_stages(self, plan: ExecutionPlan) -> bool:
+        """Whether a plan is as good when it is put into stages."""
+        steps = in_stages(self.graph, self.names, plan)
+        figures = None if steps is None else accepts(self.problem, self.named(steps))
+        return figures is not None and self.cost_of(figures) <= self.cost * (1 + _ROUNDING)
+
+    def answer(self, work: Work) -> DevicesSchedule:
+        """The best plan known.
+
+        Raises:
+            InfeasibleError: there is none.
+        """
+        if self.plan is None or self.figures is None:
+            budgets = " and ".join(
+                f"{device.problem.ram_bytes:,} bytes on {device.name!r}"
+                for device in self.problem.devices
+            )
+            within = (
+                "" if self.problem.deadline_s is None else f" within {self.problem.deadline_s:g} s"
+            )
+            proven = math.isinf(self.bound)
+            raise InfeasibleError(
+                f"{'there is' if proven else 'found'} no schedule of {self.problem.name!r}{within} "
+                f"in {budgets}{', computing nodes in the order given' if proven else ''}",
+                "give one of them more"
+                + ("" if self.problem.deadline_s is None else ", or more time"),
+                *(() if proven else (_more(work),)),
+            )
+        if math.isinf(self.bound):  # no plan in stages fits, so this is none of those
+            self.bound, self.covers = self.ceiling.cost, BoundCovers.ALL
+        is_covered = self.covers is BoundCovers.ALL or self.is_in_stages(self.plan)
+        bound = min(self.bound, self.cost) if is_covered else self.bound
+        gap = max(0.0, (self.cost - bound) / self.cost) if self.cost else 0.0
+        return DevicesSchedule(
+            **asdict(self.figures),
+            scheduler=self.scheduler,
+            status=Status.OPTIMAL if is_covered and self.is_proven() else Status.FEASIBLE,
+            minimised=self.minimise,
+            bound=bound,
+            bound_covers=self.covers,
+            ceiling=self.ceiling.cost,
+            gap=gap,
+            plan=self.plan,
+            tensor_bytes=self.problem.tensor_bytes,
+            at_once=self.at_once,
+        )
+
+
+def _more(work: Work) -> str:
+    return RAISE_TIME_LIMIT if work.deadline.decided else "raise the work limit"

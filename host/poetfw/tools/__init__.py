@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PlatformIO, compilers and emulators: the only code that starts processes."""
+
+from poetfw.tools.console import Event
+from poetfw.tools.elf import ElfSize, elf_machine, elf_size
+from poetfw.tools.emulators import emulator_of
+from poetfw.tools.platformio import (
+    build_environments,
+    choose_environment,
+    compiler_name,
+    upload_firmware,
+)
+from poetfw.tools.runner import MeasuredEnergy, RunLog, run_firmware
+from poetfw.tools.slices import Slices, run_slices
+from poetfw.tools.static_ram import static_ram_bytes
+from poetfw.tools.step_size import step_bytes
+
+__all__ = [
+    "ElfSize",
+    "Event",
+    "MeasuredEnergy",
+    "RunLog",
+    "Slices",
+    "build_environments",
+    "choose_environment",
+    "compiler_name",
+    "elf_machine",
+    "elf_size",
+    "emulator_of",
+    "run_firmware",
+    "run_slices",
+    "static_ram_bytes",
+    "step_bytes",
+    "upload_firmware",
+]

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs firmware, one file per emulator. Importing the package registers all of them."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from poetfw.tools.emulators.base import EMULATORS, Emulator, emulator_of
+
+__all__ = ["EMULATORS", "Emulator", "emulator_of"]
+
+for _module in sorted(found.name for found in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine has and lacks, and the command that mends each lack."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from poetfw.boards import list_boards
+from poetfw.common.errors import ToolError
+from poetfw.common.resources import platformio_ini
+from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
+from poetfw.tools.emulators import Emulator, emulator_of
+from poetfw.tools.process import run_tool
+from poetfw.tools.uploaders import Uploader, uploaders_of
+
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing poetfw uses.
+
+    Attributes:
+        name: what it is.
+        needed_for: what does not work without it.
+        found: its version or path; None where it is missing.
+        fix: the command that installs it; None where it is there.
+        required: False for what only some uses need: builds and twins do without.
+    """
+
+    name: str
+    needed_for: str
+    found: str | None
+    fix: str | None
+    required: bool = True
+
+
+_PACKAGES = (
+    ("platformio", "building firmware"),
+    ("scons", "building firmware without PlatformIO's registry"),
+    ("cvxpy", "schedules"),
+    ("highspy", "schedules (the solver HiGHS)"),
+    ("onnx", "models from ONNX files"),
+)
+
+
+def take_inventory() -> tuple[Finding, ...]:
+    """Everything poetfw uses, found or not."""
+    return (
+        *(_program(*program) for program in _programs()),
+        *map(_optional, _uploaders()),
+        _optional(_program("ssh", "boards under Linux elsewhere (--host)", "openssh-client", "-V")),
+        *(_package(name, needed_for, name) for name, needed_for in _PACKAGES),
+        *(_optional(_package(*package)) for package in _emulators_in_python()),
+        _serial_ports(),
+    )
+
+
+def _programs() -> Iterator[tuple[str, str, str]]:
+    """Compilers and emulators of the boards: name, what it is needed for, Debian's packages."""
+    needed: dict[tuple[str, str], list[str]] = {}
+    for board in list_boards(lambda error: None):
+        if board.firmware is not None:
+            toolchain = board.firmware.toolchain
+            key = toolchain.compiler, toolchain.packages
+            needed.setdefault(key, []).append(f"firmware for {board.name}")
+    for emulator, boards in _emulators().items():
+        if emulator.package is not None:
+            needed[emulator.name, emulator.package] = [f"the twin of {board}" for board in boards]
+    for (name, packages), uses in needed.items():
+        yield name, ", ".join(uses), packages
+
+
+def _uploaders() -> Iterator[Finding]:
+    """Programs that put firmware on boards: of several for one board, one is enough."""
+    needed: dict[Uploader, list[str]] = {}
+    for board in list_boards(lambda error: None):
+        if board.firmware is not None:
+            environment = board.platformio_env + SYSTEM_SUFFIX
+            for uploader in uploaders_of(platformio_ini(), environment):
+                needed.setdefault(uploader, []).append(f"poetfw flash to {board.name}")
+    for uploader, uses in needed.items():
+        path = shutil.which(uploader.name)
+        yield Finding(uploader.name, ", ".join(uses), path, None if path else uploader.fix)
+
+
+def _optional(finding: Finding) -> Finding:
+    return replace(finding, required=False)
+
+
+def _emulators_in_python() -> Iterator[tuple[str, str, str]]:
+    """Those that are packages: name, what it is needed for, and what pip shall install."""
+    for emulator, boards in _emulators().items():
+        if emulator.extra is not None:
+            uses = ", ".join(f"a twin of {board}" for board in boards)
+            yield emulator.name, uses, f"'poetfw[{emulator.extra}]'"
+
+
+def _emulators() -> dict[Emulator, list[str]]:
+    """Emulators and the boards that they are for."""
+    found: dict[Emulator, dict[str, None]] = {}
+    for board in list_boards(lambda error: None):
+        for machine in (m for twin in board.twins for m in (twin.machine, twin.reference)):
+            found.setdefault(emulator_of(machine), {})[board.name] = None
+    return {emulator: list(boards) for emulator, boards in found.items()}
+
+
+def _program(name: str, needed_for: str, debian: str, version_flag: str = "--version") -> Finding:
+    if shutil.which(name) is None:
+        return Finding(name, needed_for, None, f"sudo apt-get install {debian}")
+    try:
+        first = run_tool([name, version_flag], Path.cwd(), _TIMEOUT_S).splitlines()[0]
+    except (ToolError, IndexError):
+        return Finding(name, needed_for, None, f"sudo apt-get install --reinstall {debian}")
+    version = re.search(r"\d+(\.\d+)+", first)
+    return Finding(name, needed_for, version[0] if version else first, None)
+
+
+def _package(name: str, needed_for: str, what: str) -> Finding:
+    try:
+        return Finding(name, needed_for, importlib.metadata.version(name), None)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, needed_for, None, f"pip install {what}")
+
+
+def _serial_ports() -> Finding:
+    from serial.tools import list_ports
+
+    ports = [port.device for port in list_ports.comports()]
+    return Finding("serial ports", "real boards", ", ".join(ports) or "none connected", None)

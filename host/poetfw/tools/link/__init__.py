@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards at the other end of a serial line: ports, frames, asking until an answer is whole."""
+
+from poetfw.tools.link.desk import (
+    Desk,
+    Greeting,
+    Summary,
+    Trained,
+)
+from poetfw.tools.link.link import Link
+from poetfw.tools.link.pipe import piped
+from poetfw.tools.link.port import Line, choose_port, console_lines, open_port, usb_ports
+from poetfw.tools.link.profiler import Profiler, ProfilerGreeting
+from poetfw.tools.link.values import StatusError
+
+__all__ = [
+    "Desk",
+    "Greeting",
+    "Line",
+    "Link",
+    "Profiler",
+    "ProfilerGreeting",
+    "StatusError",
+    "Summary",
+    "Trained",
+    "choose_port",
+    "console_lines",
+    "open_port",
+    "piped",
+    "usb_ports",
+]

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board on the desk: what its firmware does for a host, in values. Nothing it says is trusted."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from poetfw.common.errors import DeviceError, NoisyLineError, WrongBoardError
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.tools.link.frames import LARGEST_DATA_BYTES, Answer
+from poetfw.tools.link.link import CONNECT, LONG, QUICK, Link, Patience
+from poetfw.tools.link.values import (
+    IDENTIFIER,
+    PLAN_ID,
+    TICK_UNITS,
+    check_status,
+    fields,
+    integer,
+    nonsense,
+)
+
+PROTOCOL = 2
+_MOST_SUMS = 64  # so many blocks' CRCs come in one answer at most
+
+_SMALLEST = 3  # a part, as a power of two of the whole
+_FEW = 4
+_RESTARTS = 8
+_REFUSED = -4
+_OTHER_BYTES = -6
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Who answers.
+
+    Attributes:
+        plan_id: names the plan that its firmware was made for.
+        board: name of the board that it was built for.
+    """
+
+    plan_id: str
+    board: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A training step.
+
+    Attributes:
+        loss: mean loss of its batch.
+        ticks: what it took.
+    """
+
+    loss: float
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a board counted since a training began.
+
+    Attributes:
+        tick_unit: what a tick is: instructions, cycles or ns.
+        high_water_bytes: of the arena.
+        stack_high_water_bytes: of the stack.
+        storage_bytes_read, storage_bytes_written: what went through the storage.
+        storage_erases: how often a part of it was erased; None where nothing ever was.
+    """
+
+    tick_unit: str
+    high_water_bytes: int
+    stack_high_water_bytes: int
+    storage_bytes_read: int
+    storage_bytes_written: int
+    storage_erases: int | None = None
+
+
+class Desk:
+    """Commands to a board, one method each; each raises `DeviceError` where it fails.
+
+    Data goes in parts that get smaller while the line damages them.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._shrunk = 0
+
+    def end_within(self, timeout_s: float | None) -> None:
+        """Give the board so long, from now on, for all that it is told; None for no limit."""
+        self._link.end_within(timeout_s)
+
+    @property
+    def failures(self) -> int:
+        """How many commands had to be sent again."""
+        return self._link.failures
+
+    @property
+    def _part_bytes(self) -> int:
+        """How much data goes with a command or an answer."""
+        return LARGEST_DATA_BYTES >> self._shrunk
+
+    @property
+    def _sums(self) -> int:
+        """How many blocks' CRCs come in an answer."""
+        return _MOST_SUMS >> self._shrunk
+
+    def hello(self) -> Greeting:
+        """Make the board stop what it does by itself, and say who it is.
+
+        Raises:
+            WrongBoardError: its firmware speaks another language.
+        """
+        answer = self._link.ask("hello", patience=CONNECT)
+        version, plan_id, board = fields(answer, 3)
+        if version != str(PROTOCOL):
+            raise WrongBoardError(
+                f"the board's firmware speaks version {version!r:.20} of the protocol, this poetfw "
+                f"version {PROTOCOL}",
+                "build, and flash what was built: `poetfw flash`",
+            )
+        if not PLAN_ID.fullmatch(plan_id) or not IDENTIFIER.fullmatch(board):
+            raise nonsense(answer)
+        return Greeting(plan_id, board)
+
+    def open_storage(self) -> int:
+        """Make the storage ready; returns how many blocks it has."""
+        answer = self._link.ask("card", patience=LONG)
+        status, blocks = fields(answer, 2)
+        check_status(answer, status)
+        return integer(answer, blocks)
+
+    def checksums(self, first: int, count: int) -> list[int]:
+        """The CRC-32 of each of some blocks."""
+        sums: list[int] = []
+        while len(sums) < count:
+            wanted = min(self._sums, count - len(sums))
+            answer = self._ask_in_parts(LONG, "sums", first + len(sums), wanted)
+            if answer is None:
+                continue
+            if answer.values and answer.values[-1].startswith("-"):
+                check_status(answer, answer.values[-1])
+            sums += [integer(answer, text) for text in fields(answer, wanted)]
+        return sums
+
+    def read_block(self, block: int) -> bytes:
+        """What a block holds."""
+        content = b""
+        while len(content) < BLOCK_BYTES:
+            wanted = min(self._part_bytes, BLOCK_BYTES - len(content))
+            answer = self._ask_in_parts(LONG, "read", block, len(content), wanted)
+            if answer is None:
+                continue
+            (status,) = fields(answer, 1)
+            check_status(answer, status)
+            content += _data(answer, wanted)
+        return content
+
+    def write_block(self, block: int, content: bytes) -> None:
+        """Write a block. The board says what its storage then holds, and that is checked."""
+        wanted = crc32(content)
+        used = len(content.rstrip(b"\0"))  # the board puts zeros behind the data
+        for _ in range(_RESTARTS):
+            answer = self._put(block, content[:used], wanted)
+            status, crc = fields(answer, 2)
+            if status == str(_REFUSED):  # it was reset between two parts
+                continue
+            check_status(answer, status)
+            if integer(answer, crc) == wanted:
+                return
+        raise DeviceError(
+            f"the board's storage does not keep what is written to block {block}",
+            "try another card",
+        )
+
+    def _put(self, block: int, data: bytes, crc: int) -> Answer:
+        at = 0
+        while True:
+            part = data[at : at + self._part_bytes]
+            last = at + len(part) == len(data)
+            if last:
+                answer = self._ask_in_parts(LONG, "put", at, block, crc, data=part)
+            else:
+                answer = self._ask_in_parts(QUICK, "fill", at, data=part)
+            if answer is None:
+                continue
+            if last:
+                return answer
+            (status,) = fields(answer, 1)
+            check_status(answer, status)
+            at += len(part)
+
+    def _ask_in_parts(
+        self, patience: Patience, word: str, *numbers: int, data: bytes | None = None
+    ) -> Answer | None:
+        """Ask with data in the question or the answer; None if less of it should be tried."""
+        smallest = self._shrunk == _SMALLEST
+        before = self._link.failures
+        try:
+            answer = self._link.ask(
+                word,
+                *numbers,
+                data=data,
+                patience=patience if smallest else replace(patience, attempts=_FEW),
+            )
+        except NoisyLineError:
+            if smallest:
+                raise
+            self._shrunk += 1
+            return None
+        if self._link.failures == before and self._shrunk > 0:
+            self._shrunk -= 1
+        return answer
+
+    def begin(self, steps: int, flags: int) -> int:
+        """Begin a training: load the storage's last commit. Returns how many steps it has done."""
+        answer = self._link.ask("begin", steps, flags, patience=LONG)
+        status, done = fields(answer, 2)
+        check_status(answer, status)
+        return integer(answer, done)
+
+    def train(self, step: int) -> Trained:
+        """Train the next step, counted from 1. The last one may be asked for again."""
+        answer = self._link.ask("step", step, patience=LONG)
+        loss, ticks = self._values(answer, 2)
+        return Trained(_real(answer, loss), integer(answer, ticks))
+
+    def train_part(self, step: int, stop: int) -> Trained:
+        """Train a step up to one of its messages, counted from 1, or to its end, one behind them.
+
+        The part that was asked for last may be asked for again. The loss is the step's at its end
+        only, and only where the device calculates it; ticks are those of the step so far.
+        """
+        answer = self._link.ask("part", step, stop, patience=LONG)
+        loss, ticks = self._values(answer, 2)
+        return Trained(_real(answer, loss), integer(answer, ticks))
+
+    def take_message(self, number: int, size_bytes: int) -> bytes:
+        """The bytes of a message to a partner. The board says whether they are all."""
+        for _ in range(_RESTARTS):
+            content = b""
+            while len(content) < size_bytes:
+                wanted = min(self._part_bytes, size_bytes - len(content))
+                answer = self._ask_in_parts(LONG, "take", number, len(content), wanted)
+                if answer is None:
+                    continue
+                self._values(answer, 0)
+                content += _data(answer, wanted)
+            if self._seals(number, content):
+                return content
+        raise _never_whole(number)
+
+    def give_message(self, number: int, content: bytes) -> None:
+        """Give the board the bytes of a message from a partner. It says whether it has them."""
+        for _ in range(_RESTARTS):
+            at = 0
+            while at < len(content):
+                part = content[at : at + self._part_bytes]
+                answer = self._ask_in_parts(LONG, "give", number, at, data=part)
+                if answer is None:
+                    continue
+                self._values(answer, 0)
+                at += len(part)
+            if self._seals(number, content):
+                return
+        raise _never_whole(number)
+
+    def _seals(self, number: int, content: bytes) -> bool:
+        answer = self._link.ask("seal", number, crc32(content), patience=LONG)
+        if answer.values == (str(_OTHER_BYTES),):
+            return False
+        self._values(answer, 0)
+        return True
+
+    def save(self) -> None:
+        """Commit what was trained to the storage."""
+        answer = self._link.ask("save", patience=LONG)
+        self._values(answer, 0)
+
+    def evaluate(self, batch: int) -> float:
+        """The metric of a batch of held-out samples, the first of which is 1."""
+        answer = self._link.ask("eval", batch, patience=LONG)
+        return _real(answer, self._values(answer, 1)[0])
+
+    def summary(self) -> Summary:
+        """What was counted since the training began."""
+        answer = self._link.ask("done", patience=LONG)
+        unit, *counts = fields(answer, 6 if len(answer.values) == 6 else 5)
+        if unit not in TICK_UNITS:
+            raise nonsense(answer)
+        return Summary(unit, *(integer(answer, count) for count in counts))
+
+    def _values(self, answer: Answer, count: int) -> Sequence[str]:
+        """What follows a status that is good."""
+        status = answer.values[0] if answer.values else ""
+        if status == str(_REFUSED):
+            raise DeviceError(
+                "the board does not know of this training any more: it was reset",
+                "check its supply, and begin again",
+            )
+        check_status(answer, status)
+        return fields(answer, count + 1)[1:]
+
+
+def _data(answer: Answer, wanted: int) -> bytes:
+    """The bytes that came with an answer, of which there must be so many."""
+    if answer.data is None or len(answer.data) != wanted:
+        raise nonsense(answer)
+    return answer.data
+
+
+def _never_whole(number: int) -> DeviceError:
+    return DeviceError(
+        f"message {number} never came whole, although each part of it did",
+        "build again, and run once more",
+    )
+
+
+def _real(answer: Answer, text: str) -> float:
+    if not re.fullmatch("[0-9a-f]{8}", text):
+        raise nonsense(answer)
+    value: float = struct.unpack(">f", bytes.fromhex(text))[0]
+    return value

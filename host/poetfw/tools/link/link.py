@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asking a device, over a line that may lose, change and repeat bytes.
+
+Commands are such that it does not matter how often a device gets one. So each is sent again until
+its answer has come whole, for so long or so often and no more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from poetfw.common.errors import DeviceError, NoAnswerError, NoisyLineError
+from poetfw.common.option_values import SILENCE_S
+from poetfw.tools.link.frames import (
+    MAX_LINE_BYTES,
+    READY,
+    Answer,
+    decode_answer,
+    encode_command,
+)
+from poetfw.tools.link.port import Line
+
+_SEQUENCES = 1 << 32
+_END = Answer(False, 0, "", (), None)  # of any answer
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an answer is waited for.
+
+    Attributes:
+        wait_s: for the first time, until the command is sent again.
+        growth: how many times as long each time after that.
+        total_s: in all; None for as long as a device may say nothing.
+        attempts: how often the command is sent at most.
+        noise_s: how long nothing may come but noise, no answer and nothing of the console.
+    """
+
+    wait_s: float
+    growth: float
+    total_s: float | None
+    attempts: int
+    noise_s: float = math.inf
+
+
+CONNECT = Patience(0.04, 1.0, 30.0, 1000, noise_s=5.0)
+"""Between two steps of a training, a device listens for a tenth of a second. What says other things
+all the time is none, or speaks at another rate."""
+
+QUICK = Patience(1.0, 1.0, 30.0, 24)
+"""For what takes a device little time."""
+
+LONG = Patience(2.0, 2.0, None, 32)
+"""For what may take a device long."""
+
+
+class Link:
+    """A device at the other end of a line.
+
+    Attributes:
+        failures: how many commands had to be sent again.
+    """
+
+    _timeout_s: float | None = None
+    _ends_s = math.inf
+    _noise_began_s = math.inf
+    """Since when nothing but noise has come."""
+
+    def __init__(self, line: Line, first: int = 1, silence_s: float | None = None) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            line: where the device is.
+            first: the first command's sequence number; a late answer to another program's has
+                another one.
+            silence_s: how long the device may say nothing before it is taken to hang; None for
+                `SILENCE_S`, which nobody chose.
+        """
+        self._silence_s = silence_s
+        self._line = line
+        self._sequence = first
+        self._rest = b""
+        self.failures = 0
+
+    def end_within(self, timeout_s: float | None) -> None:
+        """Give the device so long, from now on, for all that it is asked; None for no limit."""
+        self._timeout_s = timeout_s
+        self._ends_s = math.inf if timeout_s is None else self._line.now_s() + timeout_s
+
+    def ask(
+        self,
+        word: str,
+        *numbers: int,
+        data: bytes | None = None,
+        patience: Patience = QUICK,
+    ) -> Answer:
+        """Have the device do something.
+
+        Args:
+            word: what.
+            numbers: its arguments.
+            data: bytes that go with it.
+            patience: how long and how often to try.
+
+        Raises:
+            NoAnswerError: nothing at all came back.
+            NoisyLineError: something did, but nothing whole.
+            DeviceError: the device does not know the command, or its time is over.
+        """
+        sequence = self._sequence
+        self._sequence = self._sequence % (_SEQUENCES - 1) + 1
+        command = encode_command(sequence, word, *numbers, data=data)
+        total_s = patience.total_s or self._silence_s or SILENCE_S
+        ends_s = min(self._line.now_s() + total_s, self._ends_s)
+        wait_s, heard = patience.wait_s, False
+        for attempt in range(patience.attempts):
+            self.failures += attempt > 0
+            # What is left of a damaged command ends where the next begins.
+            self._line.write(b"%" + command if attempt else command)
+            damaged = False
+            for answer in self._answers(min(wait_s, ends_s - self._line.now_s())):
+                heard |= answer is not _END  # it may be that of the answer before
+                if answer is None or answer.is_damaged:
+                    damaged = True
+                elif answer is _END and damaged:
+                    break
+                elif answer is not _END and answer.sequence == sequence:
+                    return self._accept(answer, word)
+            else:
+                wait_s *= patience.growth
+            now_s = self._line.now_s()
+            if now_s >= ends_s or (damaged and now_s - self._noise_began_s >= patience.noise_s):
+                break
+        if self._line.now_s() >= self._ends_s:
+            raise DeviceError(
+                f"the board did not end within {self._timeout_s:g} s",
+                "raise --timeout if the run is just long",
+            )
+        if heard:
+            raise NoisyLineError(
+                f"the line is too noisy: no whole answer came to the command {word!r}",
+                "check that --port is the board's, at the rate that its firmware has",
+                "use a shorter cable, or a lower rate (console_baud in the board's file)",
+            )
+        may_be_long = self._silence_s is not None and patience.total_s is None
+        raise NoAnswerError(
+            f"the board does not answer: it said nothing for {total_s:g} s",
+            *(["raise --silence if it just takes longer"] if may_be_long else []),
+            "reset it; while it trains it listens between two steps only",
+            "check --port, and that firmware of poetfw is on the board: `poetfw flash`",
+        )
+
+    def _accept(self, answer: Answer, word: str) -> Answer:
+        if answer.word != word:
+            raise DeviceError(
+                f"the board's firmware does not know the command {word!r}",
+                "flash the firmware that this poetfw built: `poetfw flash`",
+            )
+        return answer
+
+    def _answers(self, wait_s: float) -> Iterator[Answer | None]:
+        """What comes in within so long; None for what is no whole answer, nor of the console."""
+        ends_s = self._line.now_s() + wait_s
+        while (left_s := ends_s - self._line.now_s()) > 0:
+            received = self._line.read(left_s)
+            *lines, self._rest = (self._rest + received).split(b"\n")
+            if len(self._rest) > MAX_LINE_BYTES:  # no device's line
+                self._rest = self._rest[-MAX_LINE_BYTES:]
+                self._noise_began_s = min(self._noise_began_s, self._line.now_s())
+                yield None
+            for line in lines:
+                answer = decode_answer(line[-MAX_LINE_BYTES:])
+                ends = line.strip().endswith(READY)
+                if answer is not None or ends or line.startswith(b"@"):
+                    self._noise_began_s = math.inf
+                elif line.strip():
+                    self._noise_began_s = min(self._noise_began_s, self._line.now_s())
+                    yield None
+                if answer is not None:
+                    yield answer
+                if ends:
+                    yield _END

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Child processes: started in a group of their own, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from poetfw.common.errors import ToolError
+from poetfw.common.interrupts import uninterrupted
+from poetfw.tools.console import MAX_LINE_BYTES
+from poetfw.tools.temporary import MAKE_ROOM
+
+
+class TimedOut(Exception):
+    """A process said nothing for too long, or ran for too long.
+
+    Attributes:
+        silent: whether it was silence.
+    """
+
+    def __init__(self, silent: bool = False) -> None:
+        super().__init__()
+        self.silent = silent
+
+
+@dataclass(frozen=True)
+class Files:
+    """Open files that a program gets.
+
+    Attributes:
+        source: its standard input; None for nothing at all.
+        target: its standard output, of which the lines are then not read; None to read them.
+    """
+
+    source: BinaryIO | None = None
+    target: BinaryIO | None = None
+
+
+_NONE = Files()
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _ender() -> Callable[[], None] | None:
+    """What a child does first so that it does not outlive this process, however that is ended.
+
+    Under Linux the kernel sees to it. The function is looked up here: between fork and exec as
+    little as possible is done.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def end_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    return end_with_parent
+
+
+_END_WITH_PARENT = _ender()
+
+
+class Process:
+    """A running program whose output is read line by line, standard error merged in."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str] | None = None,
+        files: Files = _NONE,
+    ) -> None:
+        """Start a program.
+
+        Args:
+            command: the program and its arguments.
+            cwd: the folder it works in.
+            environment: variables beside those of this process.
+            files: what it reads and writes instead.
+
+        Raises:
+            ToolError: it cannot be started.
+        """
+        try:
+            self._process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=files.source or subprocess.DEVNULL,
+                stdout=files.target or subprocess.PIPE,
+                stderr=subprocess.PIPE if files.target else subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_END_WITH_PARENT,
+            )
+        except OSError as error:
+            raise ToolError(f"cannot start {command[0]}: {error}", "run `poetfw doctor`") from error
+        self._lines: queue.Queue[bytes | None] = queue.Queue(maxsize=10_000)
+        self._unwanted = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        output = self._process.stdout or self._process.stderr
+        assert output is not None
+        with output as stream:
+            while not self._unwanted and (line := stream.readline(MAX_LINE_BYTES)):
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def lines(self, timeout_s: float, silence_s: float | None = None) -> Iterator[bytes]:
+        """The program's lines as they come.
+
+        Args:
+            timeout_s: seconds that the program may run from now.
+            silence_s: seconds that it may say nothing; None for as long as it may run.
+
+        Raises:
+            TimedOut: one of the two has passed.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut
+            silent = silence_s is not None and silence_s < left
+            try:
+                line = self._lines.get(timeout=silence_s if silent else left)
+            except queue.Empty:
+                raise TimedOut(silent) from None
+            if line is None:
+                return
+            yield line
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code.
+
+        Raises:
+            TimedOut: the program is still running after so many seconds.
+        """
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimedOut from None
+
+    def kill(self) -> None:
+        """End the program and everything it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._unwanted = True
+        with contextlib.suppress(queue.Empty):
+            while True:  # the reader may be waiting for room
+                self._lines.get_nowait()
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    files: Files = _NONE,
+) -> Iterator[Process]:
+    """A program that runs for as long as the `with` block."""
+    with contextlib.ExitStack() as stack:
+        with uninterrupted():
+            process = Process(command, cwd, environment, files)
+            stack.callback(process.kill)
+        yield process
+
+
+def run_tool(
+    command: Sequence[str],
+    cwd: Path,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a tool to its end; returns what it printed.
+
+    Raises:
+        ToolError: it fails, or takes longer than `timeout_s`; the error holds its last lines.
+    """
+    output: list[bytes] = []
+    name = Path(command[0]).name
+    with started(command, cwd, environment) as process:
+        try:
+            output.extend(process.lines(timeout_s))
+            code = process.wait(timeout_s)
+        except TimedOut:
+            raise ToolError(
+                f"{name} did not end within {timeout_s:.0f} s", said=last_lines(output)
+            ) from None
+    if code != 0:
+        said = last_lines(output)
+        full = any(os.strerror(errno.ENOSPC) in line for line in said)
+        hints = (f"make room for the files of {cwd}, or {MAKE_ROOM}",) if full else ()
+        raise ToolError(f"{name} ended with exit code {code}", *hints, said=said)
+    return b"".join(output).decode(errors="replace")
+
+
+def last_lines(output: Iterable[bytes], most: int = 30) -> list[str]:
+    """What a program said last, as text."""
+    text = b"".join(deque(output, most)).decode(errors="replace").rstrip()
+    return text.splitlines()[-most:]

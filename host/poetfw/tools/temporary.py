@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders for files that nobody needs afterwards."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from poetfw.common.errors import OutputError
+
+MAKE_ROOM = "name another folder for temporary files with TMPDIR"
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is gone after the block, where the user has such files (TMPDIR).
+
+    Raises:
+        OutputError: it cannot be made, or what the block has in it cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write to the temporary folder {tempfile.tempdir or '/tmp'}: "
+            f"{error.strerror or error}",
+            f"make room there, or {MAKE_ROOM}",
+        ) from error
