@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.onnx.file import OPSETS
-from poetfw.importers.onnx.nodes import RULES
+from poetfw.importers.onnx.rules import RULES
 from poetfw.models import Model
 from poetfw.ops import kind_of
 from poetfw.training import Sgd, make_program

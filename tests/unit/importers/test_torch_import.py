@@ -16,7 +16,8 @@ import pytest
 import pt2
 from poetfw.common.errors import ModelError
 from poetfw.importers.network import Network
-from poetfw.importers.torch_export import import_torch, rules
+from poetfw.importers.torch_export import import_torch
+from poetfw.importers.torch_export.rules.registry import aten
 from poetfw.models import GraphBuilder, Model
 from poetfw.ops import kind_of
 from pt2 import node, tensor
@@ -511,4 +512,4 @@ def test_einstein_s_sum_is_numpy_s(equation: str) -> None:
 
 def test_an_operator_has_one_rule() -> None:
     with pytest.raises(ValueError, match=r"relu\.default has a rule already"):
-        rules._aten("relu.default")(lambda call, self: "other")
+        aten("relu.default")(lambda call, self: "other")

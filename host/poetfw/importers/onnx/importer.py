@@ -13,7 +13,7 @@ from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import folding_warnings
-from poetfw.importers.onnx.nodes import RULES, bias_addition
+from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import Node, Values
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.file import ONNX_ERRORS
-from poetfw.importers.onnx.nodes import RULES
+from poetfw.importers.onnx.rules import RULES
 from poetfw.importers.onnx.values import Node, Values
 from poetfw.ir import Role
 

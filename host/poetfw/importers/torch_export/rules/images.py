@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images with one or two axes: how rules see them."""
+
+from __future__ import annotations
+
+from poetfw.importers.network import Pair
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export.calls import (
+    Call,
+    Value,
+)
+from poetfw.importers.torch_export.rules.registry import Ints
+from poetfw.ops import Shape
+
+
+def image_of(shape: Shape) -> Shape:
+    """Shape [N, C, L] as [N, C, 1, L]; one of four axes as it is.
+
+    Raises:
+        UnsupportedError: it has other axes.
+    """
+    if len(shape) not in (3, 4):
+        raise UnsupportedError(f"shape {list(shape)} is no batch of images or sequences")
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+
+
+def as_image(call: Call, value: Value) -> str:
+    """A batch of images, or of sequences as images of height 1."""
+    x = call.tensor(value)
+    return call.net.reshape(call.name, x, image_of(call.net.shape(x)))
+
+
+def as_ranked(call: Call, y: str, like: Value) -> str:
+    """Images with as many axes as a value has."""
+    shape = call.net.shape(y)
+    if len(call.shape(like)) == 4:
+        return y
+    return call.net.reshape(call.name, y, (*shape[:2], shape[3]))
+
+
+def pair_of(numbers: Ints, shape: Shape, neutral: int) -> Pair:
+    """Numbers for height and width; one number stands for both, or for the width of a sequence."""
+    if len(shape) == 3 and len(numbers) == 1:
+        return neutral, numbers[0]
+    if len(numbers) not in (1, 2):
+        raise UnsupportedError(f"it has {list(numbers)} where 2 numbers are meant")
+    return numbers[0], numbers[-1]

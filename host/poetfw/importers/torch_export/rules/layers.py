@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of layers with weights, norms and dropout."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export.calls import (
+    Call,
+    Live,
+    Value,
+)
+from poetfw.importers.torch_export.file import Weight
+from poetfw.importers.torch_export.rules.arithmetic import matmul
+from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
+from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
+
+
+@aten("linear.default")
+def _linear(call: Call, input: Value, weight: Value, bias: Value | None = None) -> str:
+    return call.net.linear(call.name, call.tensor(input), call.tensor(weight), bias_of(call, bias))
+
+
+def bias_of(call: Call, bias: Value | None) -> str | None:
+    """The tensor of a bias, where there is one."""
+    return None if bias is None else call.tensor(bias)
+
+
+@aten("addmm.default")
+def _addmm(
+    call: Call, self: Value, mat1: Value, mat2: Value, beta: Number = 1, alpha: Number = 1
+) -> str:
+    net = call.net
+    product = net.scale(call.name, matmul(call, mat1, mat2), float(alpha))
+    return net.add(call.name, product, net.scale(call.name, call.tensor(self), float(beta)))
+
+
+@aten("conv1d.default", "conv2d.default")
+def _conv(
+    call: Call,
+    input: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Ints = (1,),
+    padding: Ints = (0,),
+    dilation: Ints = (1,),
+    groups: int = 1,
+) -> str:
+    low, left = pair_of(padding, call.shape(weight), 0)
+    return _convolve(call, input, weight, bias, stride, (low, left, low, left), dilation, groups)
+
+
+@aten("conv1d.padding", "conv2d.padding")
+def _conv_with_mode(
+    call: Call,
+    input: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Ints = (1,),
+    padding: str = "valid",
+    dilation: Ints = (1,),
+    groups: int = 1,
+) -> str:
+    if padding not in ("valid", "same"):
+        raise UnsupportedError(f"padding is {padding!r}")
+    edges = [0, 0, 0, 0]
+    if padding == "same":  # the odd one comes at the end
+        kernel = image_of(call.shape(weight))[2:]
+        for axis, (k, d) in enumerate(
+            zip(kernel, pair_of(dilation, call.shape(weight), 1), strict=True)
+        ):
+            total = (k - 1) * d
+            edges[axis], edges[axis + 2] = total // 2, total - total // 2
+    top, left, bottom, right = edges
+    return _convolve(
+        call, input, weight, bias, stride, (top, left, bottom, right), dilation, groups
+    )
+
+
+def _convolve(
+    call: Call,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Ints,
+    edges: tuple[int, int, int, int],
+    dilation: Ints,
+    groups: int,
+) -> str:
+    shape = call.shape(weight)
+    y = call.net.conv(
+        call.name,
+        as_image(call, input),
+        call.weight(weight, image_of(shape)),
+        bias_of(call, bias),
+        stride=pair_of(stride, shape, 1),
+        padding=edges,
+        dilation=pair_of(dilation, shape, 1),
+        groups=groups,
+    )
+    return as_ranked(call, y, input)
+
+
+@aten("conv_transpose1d.default", "conv_transpose2d.input")
+def _conv_transpose(
+    call: Call,
+    input: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Ints = (1,),
+    padding: Ints = (0,),
+    output_padding: Ints = (0,),
+    groups: int = 1,
+    dilation: Ints = (1,),
+) -> str:
+    shape = call.shape(weight)
+    y = call.net.conv_transpose(
+        call.name,
+        as_image(call, input),
+        call.weight(weight, image_of(shape)),
+        bias_of(call, bias),
+        stride=pair_of(stride, shape, 1),
+        padding=pair_of(padding, shape, 0),
+        more=pair_of(output_padding, shape, 0),
+        dilation=pair_of(dilation, shape, 1),
+        groups=groups,
+    )
+    return as_ranked(call, y, input)
+
+
+@aten("batch_norm.default")
+def _batch_norm(
+    call: Call,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> str:
+    net, x = call.net, call.tensor(input)
+    shape = net.shape(x)
+    batch, channels, *rest = shape
+    if not isinstance(running_mean, Weight) or not isinstance(running_var, Weight):
+        raise UnsupportedError("it keeps no running statistics, which evaluation needs")
+    if running_var.values.astype(float).min() < 0:
+        raise UnsupportedError("its running variance is negative")
+    inputs = (
+        net.reshape(
+            call.name, x, (batch, channels, math.prod(rest[:-1]), *rest[-1:]) if rest else shape
+        ),
+        call.pair(weight, bias, channels),
+        call.pair(running_mean, running_var, channels),
+    )
+    attributes = {"eps": eps, "momentum": momentum} | ({} if training else {"frozen": 1})
+    y = net.builder.op("batch_norm", call.name, inputs, attributes)
+    return net.reshape(call.name, y, shape)
+
+
+@aten("layer_norm.default")
+def _layer_norm(
+    call: Call,
+    input: Value,
+    normalized_shape: Ints,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> str:
+    length = math.prod(normalized_shape)
+    affine = call.pair(weight, bias, length)
+    return call.net.normalize(call.name, call.tensor(input), affine, eps=eps, groups=1, inner=1)
+
+
+@aten("group_norm.default")
+def _group_norm(
+    call: Call,
+    input: Value,
+    num_groups: int,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> str:
+    _, channels, *rest = call.shape(input)
+    affine = call.pair(weight, bias, channels)
+    return call.net.normalize(
+        call.name,
+        call.tensor(input),
+        affine,
+        eps=eps,
+        groups=num_groups,
+        inner=math.prod(rest),
+    )
+
+
+@aten("instance_norm.default")
+def _instance_norm(
+    call: Call,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> str:
+    if not use_input_stats or running_mean is not None or running_var is not None:
+        raise UnsupportedError("it keeps running statistics, which poetfw has for batch norm only")
+    return _group_norm(call, input, call.shape(input)[1], weight, bias, eps)
+
+
+@aten("embedding.default")
+def _embedding(
+    call: Call,
+    weight: Value,
+    indices: Value,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> str:
+    if scale_grad_by_freq:
+        raise UnsupportedError("it has scale_grad_by_freq, which poetfw has not")
+    if not isinstance(indices, Live):
+        ids = indices.values
+        if padding_idx >= 0:
+            raise UnsupportedError("it looks up ids that are constant, and has padding_idx")
+        if ids.dtype.kind != "i" or not np.array_equal(ids.reshape(-1), np.arange(ids.size)):
+            raise UnsupportedError("it looks up ids that are constant, and not 0, 1, 2, …")
+        rows = call.net.part(call.name, call.tensor(weight), 0, 0, ids.size)
+        return call.net.reshape(call.name, rows, (*ids.shape, call.shape(weight)[1]))
+    attributes = {"padding": padding_idx} if padding_idx >= 0 else {}
+    inputs = (indices.tensor, call.tensor(weight))
+    return call.net.builder.op("embedding", call.name, inputs, attributes)
+
+
+@aten("dropout.default", view=True)
+def _dropout(
+    call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
+) -> str:
+    return _dropped(call, input or self, p, train)
+
+
+@aten("feature_dropout.default", view=True)
+def _feature_dropout(
+    call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
+) -> str:
+    """Whole channels: all of a sample's axes behind them are dropped as one."""
+    return _dropped(call, input or self, p, train, channels=True)
+
+
+@aten("alpha_dropout.default", view=True)
+def _alpha_dropout(
+    call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
+) -> str:
+    if train and p != 0:
+        raise UnsupportedError("it is alpha dropout: poetfw has dropout of numbers and of channels")
+    return _dropped(call, input or self, p, train)
+
+
+def _dropped(
+    call: Call, x: Value | None, share: float, train: bool, *, channels: bool = False
+) -> str:
+    """Dropout; where it works in place, ATen calls its input `self`."""
+    if x is None:
+        raise UnsupportedError("it has no input")
+    run = math.prod(call.shape(x)[2:]) if channels else 1
+    return call.net.dropout(call.name, call.tensor(x), in_training(call, share, train), run)
+
+
+def in_training(call: Call, share: float, train: bool) -> float:
+    """What is dropped in training: nothing, and a warning, where the mode drops nothing."""
+    if not train and share != 0:
+        call.net.warnings.append(
+            f"{call.name!r} has dropout in evaluation mode: nothing is dropped in training"
+        )
+    return share if train else 0.0

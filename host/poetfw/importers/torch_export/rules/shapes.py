@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of shapes: views, parts, joins, padding, resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from poetfw.importers.network import Pair
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export.calls import (
+    Call,
+    Value,
+    axes_of,
+    axis_of,
+)
+from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
+from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
+
+
+@aten("contiguous.default", "alias.default", "to.dtype", view=True)
+@aten("clone.default", "lift_fresh_copy.default")
+def _same(call: Call, self: Value, copy: bool = False) -> str:
+    return call.tensor(self)
+
+
+@aten("flatten.using_ints", view=True)
+def _flatten(call: Call, self: Value, start_dim: int = 0, end_dim: int = -1) -> str:
+    return call.net.reshape(call.name, call.tensor(self), call.results[0])
+
+
+@aten("unflatten.int", view=True)
+def _unflatten(call: Call, self: Value, dim: int, sizes: Ints) -> str:
+    return call.net.reshape(call.name, call.tensor(self), call.results[0])
+
+
+@aten("view.default", view=True)
+def _view(call: Call, self: Value, size: Ints) -> str:
+    return _reshaped(call, self, size)
+
+
+@aten("reshape.default", view=True)
+def _reshape(call: Call, self: Value, shape: Ints) -> str:
+    return _reshaped(call, self, shape)
+
+
+def _reshaped(call: Call, value: Value, target: Sequence[int]) -> str:
+    """The shape that the file gives the result, for the batch that was asked for."""
+    (shape,) = call.sizes
+    if len(shape) != len(target) or any(
+        wanted not in (-1, extent) for wanted, extent in zip(target, shape, strict=True)
+    ):
+        raise UnsupportedError(f"its shape {list(target)} is not that of its result, {list(shape)}")
+    return call.net.reshape(call.name, call.tensor(value), call.results[0])
+
+
+@aten("squeeze.dim", view=True)
+def _squeeze(call: Call, self: Value, dim: int) -> str:
+    return _squeeze_all(call, self, (dim,))
+
+
+@aten("squeeze.dims", view=True)
+def _squeeze_all(call: Call, self: Value, dim: Ints) -> str:
+    axes = axes_of(call, self, dim)
+    shape = [e for axis, e in enumerate(call.shape(self)) if axis not in axes or e != 1]
+    return call.net.reshape(call.name, call.tensor(self), shape)
+
+
+@aten("unsqueeze.default", view=True)
+def _unsqueeze(call: Call, self: Value, dim: int) -> str:
+    shape = list(call.shape(self))
+    if not -len(shape) - 1 <= dim <= len(shape):
+        raise UnsupportedError(f"axis {dim} does not exist")
+    shape.insert(dim % (len(shape) + 1), 1)
+    return call.net.reshape(call.name, call.tensor(self), shape)
+
+
+@aten("permute.default", view=True)
+def _permute(call: Call, self: Value, dims: Ints) -> str:
+    axes = axes_of(call, self, dims)
+    if len(axes) != len(call.shape(self)):
+        raise UnsupportedError(f"its axes {list(dims)} are not all of its axes")
+    return call.net.permute(call.name, call.tensor(self), axes)
+
+
+@aten("transpose.int", view=True)
+def _transpose(call: Call, self: Value, dim0: int, dim1: int) -> str:
+    first, second = axis_of(call, self, dim0), axis_of(call, self, dim1)
+    axes = list(range(len(call.shape(self))))
+    axes[first], axes[second] = second, first
+    return call.net.permute(call.name, call.tensor(self), axes)
+
+
+@aten("t.default", "numpy_T.default", view=True)
+def _turn(call: Call, self: Value) -> str:
+    if len(call.shape(self)) != 2:
+        raise UnsupportedError("it is no matrix")
+    return _transpose(call, self, 0, 1)
+
+
+@aten("mT.default", view=True)
+def _turn_matrices(call: Call, self: Value) -> str:
+    return _transpose(call, self, -2, -1)
+
+
+@aten("select.int", view=True)
+def _select(call: Call, self: Value, dim: int, index: int) -> str:
+    shape, axis = call.shape(self), axis_of(call, self, dim)
+    if not -shape[axis] <= index < shape[axis]:
+        raise UnsupportedError(f"position {index} does not exist in shape {list(shape)}")
+    one = call.net.part(call.name, call.tensor(self), axis, index % shape[axis], 1)
+    return call.net.reshape(call.name, one, (*shape[:axis], *shape[axis + 1 :]))
+
+
+@aten("slice.Tensor", view=True)
+def _slice(
+    call: Call,
+    self: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> str:
+    axis = axis_of(call, self, dim)
+    positions = range(*slice(start, end, step).indices(call.shape(self)[axis]))
+    return call.net.part(call.name, call.tensor(self), axis, positions.start, len(positions), step)
+
+
+@aten("chunk.default", view=True)
+def chunk(call: Call, self: Value, chunks: int, dim: int = 0) -> tuple[str, ...]:
+    """Parts of an axis, all of one length but the last."""
+    extent = call.shape(self)[axis_of(call, self, dim)]
+    return _split(call, self, -(-extent // max(chunks, 1)), dim)
+
+
+@aten("split.Tensor", view=True)
+def _split(call: Call, self: Value, split_size: int, dim: int = 0) -> tuple[str, ...]:
+    extent = call.shape(self)[axis_of(call, self, dim)]
+    if not 1 <= split_size:
+        raise UnsupportedError(f"its parts have {split_size} positions")
+    starts = range(0, extent, split_size)
+    return _split_to(call, self, tuple(min(split_size, extent - start) for start in starts), dim)
+
+
+@aten("split_with_sizes.default", view=True)
+def _split_to(call: Call, self: Value, split_sizes: Ints, dim: int = 0) -> tuple[str, ...]:
+    axis, parts, start = axis_of(call, self, dim), [], 0
+    for length in split_sizes:
+        parts.append(call.net.part(call.name, call.tensor(self), axis, start, length))
+        start += length
+    return tuple(parts)
+
+
+@aten("unbind.int", view=True)
+def _unbind(call: Call, self: Value, dim: int = 0) -> tuple[str, ...]:
+    extent = call.shape(self)[axis_of(call, self, dim)]
+    return tuple(_select(call, self, dim, index) for index in range(extent))
+
+
+@aten("cat.default")
+def _cat(call: Call, tensors: tuple[Value, ...], dim: int = 0) -> str:
+    axis = axis_of(call, tensors[0], dim)
+    return call.net.concat(call.name, [call.tensor(value) for value in tensors], axis)
+
+
+@aten("stack.default")
+def _stack(call: Call, tensors: tuple[Value, ...], dim: int = 0) -> str:
+    rank = len(call.shape(tensors[0]))
+    if not -rank - 1 <= dim <= rank:
+        raise UnsupportedError(f"axis {dim} does not exist")
+    parts = [_unsqueeze(call, value, dim) for value in tensors]
+    return call.net.concat(call.name, parts, dim % (rank + 1))
+
+
+@aten("expand.default", view=True)
+def _expand(call: Call, self: Value, size: Ints) -> str:
+    shape = call.shape(self)
+    if len(size) < len(shape):
+        raise UnsupportedError(f"shape {list(shape)} does not expand to {list(size)}")
+    return call.net.stretch(call.name, call.tensor(self), call.results[0])
+
+
+@aten("expand_as.default", view=True)
+def _expand_as(call: Call, self: Value, other: Value) -> str:
+    return call.net.stretch(call.name, call.tensor(self), call.shape(other))
+
+
+@aten("repeat.default")
+def _repeat(call: Call, self: Value, repeats: Ints) -> str:
+    """All of x so often along each axis: an axis of its own for each, stretched."""
+    shape = call.shape(self)
+    if len(repeats) < len(shape):
+        raise UnsupportedError(f"it repeats {len(shape)} axes by {list(repeats)}")
+    result = call.results[0]
+    seen = (1,) * (len(repeats) - len(shape)) + shape
+    pairs = [(1, extent) for extent in seen]
+    often = [(whole // extent, extent) for whole, extent in zip(result, seen, strict=True)]
+    x = call.net.reshape(call.name, call.tensor(self), sum(pairs, ()))
+    return call.net.reshape(call.name, call.net.stretch(call.name, x, sum(often, ())), result)
+
+
+@aten("unfold.default", view=True)
+def _unfold(call: Call, self: Value, dimension: int, size: int, step: int) -> str:
+    return call.net.windows(
+        call.name, call.tensor(self), axis_of(call, self, dimension), size, step
+    )
+
+
+@aten("narrow.default", view=True)
+def _narrow(call: Call, self: Value, dim: int, start: int, length: int) -> str:
+    axis = axis_of(call, self, dim)
+    first = range(call.shape(self)[axis])[start]
+    return call.net.part(call.name, call.tensor(self), axis, first, length)
+
+
+@aten("movedim.int", view=True)
+def _move(call: Call, self: Value, source: int, destination: int) -> str:
+    axes = list(range(len(call.shape(self))))
+    axes.insert(axis_of(call, self, destination), axes.pop(axis_of(call, self, source)))
+    return call.net.permute(call.name, call.tensor(self), axes)
+
+
+@aten("roll.default")
+def _roll(call: Call, self: Value, shifts: Ints, dims: Ints = ()) -> str:
+    x = call.tensor(self)
+    if len(shifts) != len(dims):
+        raise UnsupportedError("it rolls all elements as one row")
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = axis_of(call, self, dim)
+        extent = call.net.shape(x)[axis]
+        if by := shift % extent:
+            parts = [
+                call.net.part(call.name, x, axis, extent - by, by),
+                call.net.part(call.name, x, axis, 0, extent - by),
+            ]
+            x = call.net.concat(call.name, parts, axis)
+    return x
+
+
+@aten("flip.default")
+def _flip(call: Call, self: Value, dims: Ints) -> str:
+    x = call.tensor(self)
+    for axis in axes_of(call, self, dims):
+        extent = call.net.shape(x)[axis]
+        x = call.net.part(call.name, x, axis, extent - 1, extent, -1) if extent > 1 else x
+    return x
+
+
+@aten("pad.default")
+def _pad(
+    call: Call, self: Value, pad: Ints, mode: str = "constant", value: Number | None = None
+) -> str:
+    rank = len(call.shape(self))
+    if len(pad) % 2 or len(pad) > 2 * rank:
+        raise UnsupportedError(f"its widths are {list(pad)}")
+    if value not in (None, 0):
+        raise UnsupportedError(f"it pads with {value:g}; poetfw pads with 0")
+    widths: dict[int, Pair] = {
+        rank - 1 - i // 2: (pad[i], pad[i + 1]) for i in range(0, len(pad), 2)
+    }
+    return call.net.pad(call.name, call.tensor(self), widths, mode)
+
+
+@aten("pixel_shuffle.default")
+def _pixel_shuffle(call: Call, self: Value, upscale_factor: int) -> str:
+    x, r = call.tensor(self), upscale_factor
+    batch, channels, height, width = image_of(call.net.shape(x))
+    if r < 1 or channels % (r * r):
+        raise UnsupportedError(f"{channels} channels do not shuffle by {r}")
+    seen = call.net.reshape(call.name, x, (batch, channels // (r * r), r, r, height, width))
+    turned = call.net.permute(call.name, seen, (0, 1, 4, 2, 5, 3))
+    return call.net.reshape(call.name, turned, (batch, channels // (r * r), height * r, width * r))
+
+
+@aten("upsample_nearest1d.vec", "upsample_nearest2d.vec")
+def _upsample(
+    call: Call,
+    input: Value,
+    output_size: Ints | None,
+    scale_factors: tuple[float, ...] | None,
+) -> str:
+    sizes = _upsampled(call, input, output_size, scale_factors)
+    image = as_image(call, input)
+    factors = [size / extent for size, extent in zip(sizes, call.net.shape(image)[2:], strict=True)]
+    if any(factor != int(factor) for factor in factors):
+        raise UnsupportedError(f"its factors are {factors}; poetfw repeats pixels whole times")
+    y = call.net.repeat_positions(call.name, image, (int(factors[0]), int(factors[1])))
+    return as_ranked(call, y, input)
+
+
+@aten("upsample_linear1d.vec", "upsample_bilinear2d.vec")
+def _interpolate(
+    call: Call,
+    input: Value,
+    output_size: Ints | None,
+    align_corners: bool,
+    scale_factors: tuple[float, ...] | None,
+) -> str:
+    sizes = _upsampled(call, input, output_size, scale_factors)
+    y = call.net.interpolate(call.name, as_image(call, input), sizes, corners=align_corners)
+    return as_ranked(call, y, input)
+
+
+def _upsampled(call: Call, x: Value, sizes: Ints | None, factors: tuple[float, ...] | None) -> Pair:
+    """The height and width that an image is brought to."""
+    extents = image_of(call.shape(x))[2:]
+    if sizes is not None:
+        return pair_of(sizes, call.shape(x), 1)
+    if factors is None or len(factors) != len(call.shape(x)) - 2:
+        raise UnsupportedError("it has neither a size nor factors")
+    both = factors if len(factors) == 2 else (1.0, *factors)
+    wanted = [extent * factor for extent, factor in zip(extents, both, strict=True)]
+    if any(size != int(size) or size < 1 for size in wanted):
+        raise UnsupportedError(
+            f"its factors are {list(factors)}, which do not come to whole pixels: name a size"
+        )
+    return int(wanted[0]), int(wanted[1])
