@@ -54,7 +54,7 @@ ELSEWHERE = {
     "tests/docs/test_library_page.py": "poetfw export --as cmake .*",
     "tests/docs/test_adding_a_board.py": r"poetfw (?:build|run) --board (?:\S+/)?my-f405.*",
     "tests/power/test_killed_programs.py": "python -m pytest -m slow tests/power/.*",
-    "tests/emulator/test_serial_line.py": r"python -m poetfw\.devices\.emulators\.unicorn .*",
+    "tests/emulator/test_serial_line.py": r"python -m poetfw\.tools\.emulators\.unicorn .*",
 }
 """Tests of their own that type commands of pages, beside what these need."""
 
@@ -107,7 +107,6 @@ SHORTENED = {
         "--model mlp"
     ): "--work-limit 0.5",
     "python benchmarks/schedule.py --quick": "--help",
-    "python benchmarks/placement.py --count 20 --seed 1000": "--count 1 --buffers 150",
 }
 """Commands that take minutes to hours, and what is put behind them here."""
 

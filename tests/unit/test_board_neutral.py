@@ -13,14 +13,14 @@ from poetfw.common.resources import firmware_templates_dir
 from poetfw.tools.emulators import EMULATORS
 
 PACKAGE = Path(poetfw.__file__).parent
-EMULATORS_FOLDER = "devices/emulators/"
+EMULATORS_FOLDER = "tools/emulators/"
 
 EXCEPTIONS = {
     ("boards/loader.py", "nrf52840"): "an example of a board file",
     ("boards/toolchain.py", "gcc"): "how the compilers' names end",
-    ("devices/inventory.py", "Linux"): "an operating system",
-    ("devices/process.py", "linux"): "an operating system",
-    ("limits.py", "linux"): "an operating system",
+    ("tools/inventory.py", "Linux"): "an operating system",
+    ("tools/process.py", "linux"): "an operating system",
+    ("common/limits.py", "linux"): "an operating system",
 }
 """Names in code that are there for another reason."""
 

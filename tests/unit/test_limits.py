@@ -39,12 +39,12 @@ from poetfw.schedule.problem import Status
 PACKAGE = Path(poetfw.__file__).parent
 
 CLOCKS = {
-    "limits.py": "ends searches",
+    "common/limits.py": "ends searches",
     "costs/exchange.py": "refuses what was measured in the future",
-    "devices/link/pipe.py": "waits for a device",
-    "devices/link/port.py": "waits for a device",
-    "devices/process.py": "waits for compilers and emulators",
-    "devices/runner.py": "waits for a device",
+    "tools/link/pipe.py": "waits for a device",
+    "tools/link/port.py": "waits for a device",
+    "tools/process.py": "waits for compilers and emulators",
+    "tools/runner.py": "waits for a device",
     "meters/polled.py": "says when a meter was read",
     "profiling/measuring.py": "dates measurements",
 }

@@ -3,7 +3,8 @@
 
 from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.library import GENERATED, LIBRARY, constant_values, initial_weights
-from poetfw.firmware.lower import Lowering, Prediction, lower, statement_numbers
+from poetfw.firmware.lower import Lowering, lower
+from poetfw.firmware.prediction import Prediction
 from poetfw.firmware.project import (
     IMAGE,
     Project,
@@ -27,6 +28,7 @@ from poetfw.firmware.ring import (
 from poetfw.firmware.sample_order import sample_order
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.sound_features import render_features
+from poetfw.firmware.step_code import statement_numbers
 from poetfw.firmware.storage_image import (
     NUMPY_TYPES,
     PARTITION_BLOCK,

@@ -17,15 +17,8 @@ from poetfw.common.resources import profiler_sketches_dir
 from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction_of
 from poetfw.firmware.c_text import comment_text, shape_text, table
+from poetfw.firmware.defines import batch_settings, board_settings, divisors_of
 from poetfw.firmware.library import GENERATED, LIBRARY
-from poetfw.firmware.lower import (
-    C_TYPES,
-    ConstantTable,
-    batch_settings,
-    board_settings,
-    call_statement,
-    divisors_of,
-)
 from poetfw.firmware.project import (
     Project,
     copied_sources,
@@ -33,6 +26,8 @@ from poetfw.firmware.project import (
     template_environment,
 )
 from poetfw.firmware.slots import BLOCK_BYTES
+from poetfw.firmware.step_code import call_statement
+from poetfw.firmware.tensor_names import C_TYPES, ConstantTable
 from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView
 from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory.plan import ALIGNMENT

@@ -26,7 +26,6 @@ from poetfw.common.errors import DeviceError, OutputError
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.library import GENERATED, LIBRARY
-from poetfw.firmware.lower import statement_numbers
 from poetfw.firmware.project import (
     Project,
     read_sources,
@@ -34,6 +33,7 @@ from poetfw.firmware.project import (
     template_environment,
 )
 from poetfw.firmware.slots import BLOCK_BYTES
+from poetfw.firmware.step_code import statement_numbers
 from poetfw.firmware.storage_image import NUMPY_TYPES
 from poetfw.ir import Graph, Op, Tensor
 from poetfw.memory import MemoryPlan, StepPlan

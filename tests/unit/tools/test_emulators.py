@@ -177,7 +177,7 @@ def test_one_file_makes_an_emulator(tmp_path: Path) -> None:
     package = tmp_path / "poetfw"
     source = Path(poetfw.__file__).parent
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "devices/emulators/echo.py").write_text(NEW)
+    (package / "tools/emulators/echo.py").write_text(NEW)
     show = "from poetfw.tools.emulators import EMULATORS; print(*sorted(EMULATORS))"
     result = subprocess.run(
         [sys.executable, "-c", show],

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What generated headers define: facts of the board, the batch, the devices and the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from poetfw.boards import Arithmetic, Board
+from poetfw.firmware.c_text import (
+    comment_text,
+    string_literal,
+)
+from poetfw.firmware.ring import Ring
+from poetfw.firmware.slots import BLOCK_BYTES
+from poetfw.firmware.tensor_names import Names
+from poetfw.firmware.views import (
+    Define,
+    MessageView,
+)
+from poetfw.ir import Graph
+from poetfw.memory.plan import ALIGNMENT, MemoryPlan
+from poetfw.memory.step_plan import Message, StepPlan
+from poetfw.ops import kind_of
+from poetfw.ops.base import DIVISORS
+from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.training import Program
+
+IMAGE_WORDS = 18  # of a struct poet_image without a ring; poetfw.c asserts it
+
+
+OTHER_SUMS: Mapping[Arithmetic, tuple[str, ...]] = {
+    Arithmetic.SEPARATE: (),
+    Arithmetic.FMA: ("fused products",),
+    Arithmetic.INTEGERS: ("fused sums",),
+}
+"""What tells plans apart that sum otherwise: training must not go on with other bits."""
+
+
+def _size(value: int) -> str:
+    return f"{value}u"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What follows from a program and its plan.
+
+    Attributes:
+        x_bytes, y_bytes, output_bytes: of one sample.
+        classes: how many it tells apart; 0 where it does not classify.
+        pages: how many transfers a training step begins.
+    """
+
+    x_bytes: int
+    y_bytes: int
+    output_bytes: int
+    classes: int
+    pages: int
+
+    @staticmethod
+    def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> Facts:
+        """The facts of a program, its memory and its training step."""
+        metric = program.evaluation.ops[-1]
+        output = program.evaluation.by_name[metric.inputs[0]]
+        return Facts(
+            x_bytes=program.input.size_bytes // program.batch,
+            y_bytes=program.label.size_bytes // program.batch,
+            output_bytes=output.size_bytes // program.batch,
+            classes=output.shape[1] if metric.kind == "correct_count" else 0,
+            pages=sum(step.kind in ("page_in", "page_out") for step in training),
+        )
+
+    def public(
+        self, program: Program, board: Board, memory: MemoryPlan, plan_id: str
+    ) -> tuple[Define, ...]:
+        """What poetfw.h says."""
+        return (
+            Define("PLAN_ID", f"0x{plan_id}u", "names the plan; a storage image must agree"),
+            Define("BOARD", string_literal(board.name), "for which it was made"),
+            Define("BATCH", _size(program.batch), "samples of a training step"),
+            Define("X_BYTES", _size(self.x_bytes), "features of one sample"),
+            Define("Y_BYTES", _size(self.y_bytes), "target of one sample"),
+            Define("OUTPUT_BYTES", _size(self.output_bytes), "what is predicted of one sample"),
+            Define("CLASSES", str(self.classes), "that are told apart; 0 where none are"),
+            Define("PAGES", str(self.pages), "transfers of a step; 0: training needs no storage"),
+            Define("ARENA_BYTES", _size(memory.arena_bytes)),
+        )
+
+
+def board_settings(
+    board: Board, plan_id: str, arena_bytes: int, page_buffer_offset: int
+) -> tuple[Define, ...]:
+    """What plan.h says of the board, and of the arena."""
+    size = _size
+    firmware = board.require_firmware()
+    inductor = str(int(firmware.dcdc_inductor))
+    overlap: tuple[Define, ...] = ()
+    if board.overlaps:
+        comment = "that may be under way at once"
+        overlap = (Define("POET_TRANSFERS", size(firmware.transfers), comment),)
+    threads: tuple[Define, ...] = ()
+    if board.compute.threads > 1:
+        count = str(board.compute.threads)
+        threads = (Define("POET_THREADS", count, "that divide the kernels' work"),)
+    fma: tuple[Define, ...] = ()
+    if board.compute.arithmetic is Arithmetic.FMA:
+        fma = (Define("POET_FMA", "1", "products are added in one instruction, which rounds once"),)
+    return (
+        Define("POET_PLAN_ID", f"0x{plan_id}u", "names this plan; the storage image must agree"),
+        Define("POET_BOARD", string_literal(board.name)),
+        Define("POET_RAM_BYTES", size(board.ram_bytes)),
+        Define("POET_FLASH_BYTES", size(board.flash_bytes)),
+        Define("POET_STACK_BYTES", size(board.stack_bytes)),
+        Define("POET_DCDC_INDUCTOR", inductor, "1 if the board has that of the chip's converter"),
+        Define("POET_CONSOLE_BAUD", size(firmware.console_baud), "of the serial line"),
+        Define("POET_ARENA_BYTES", size(arena_bytes)),
+        Define("POET_ARENA_ALIGNMENT", size(ALIGNMENT)),
+        Define("POET_BLOCK_BYTES", size(BLOCK_BYTES), "one storage block"),
+        *overlap,
+        *threads,
+        *fma,
+        Define("POET_PAGE_BUFFER", size(page_buffer_offset), "its offset in the arena"),
+    )
+
+
+def batch_settings(program: Program) -> tuple[Define, ...]:
+    """What plan.h says of a batch and its samples."""
+    x_bytes = program.input.size_bytes // program.batch
+    y_bytes = program.label.size_bytes // program.batch
+    return (
+        Define("POET_BATCH", _size(program.batch)),
+        Define("POET_X_BYTES", _size(x_bytes), "features of one sample"),
+        Define("POET_Y_BYTES", _size(y_bytes), "target of one sample"),
+    )
+
+
+def common_settings(
+    program: Program,
+    board: Board,
+    memory: MemoryPlan,
+    facts: Facts,
+    names: Names,
+    plan_id: str,
+) -> tuple[Define, ...]:
+    """What every project defines."""
+    return (
+        *board_settings(board, plan_id, memory.arena_bytes, memory.page_buffer_offset),
+        *batch_settings(program),
+        Define("POET_OUTPUT_BYTES", _size(facts.output_bytes), "what is predicted of one sample"),
+        Define("POET_CLASSES", str(facts.classes), "0 where it does not classify"),
+        Define("POET_PAGES", str(facts.pages), "transfers of a training step"),
+        Define("POET_LOSS", names.tensor(program.loss)),
+        Define("POET_METRIC", names.tensor(program.metric)),
+    )
+
+
+def ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
+    """The ring of samples that the device keeps; nothing without one."""
+    if ring is None:
+        return ()
+    return (
+        Define(f"{prefix}RING", _size(ring.samples), "samples that the ring holds"),
+        Define(f"{prefix}RING_SHARE", _size(ring.share), "of each batch come from it"),
+    )
+
+
+def watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
+    """The watchdog's period; nothing without one."""
+    if watchdog_ms is None:
+        return ()
+    return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
+
+
+def worker_settings(training: StepPlan) -> tuple[Define, ...]:
+    """The threads of a step and their arenas; nothing for an only device."""
+    if not training.threads:
+        return ()
+    names = workers_of(training)
+    arenas = [part.arena for part in training.own]
+    places = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in arenas)
+    return (
+        Define("POET_WORKERS", _size(len(names)), comment_text("; ".join(names))),
+        Define("POET_DEVICE_ARENAS", places, "first byte in the arena, bytes"),
+    )
+
+
+def device_facts(training: StepPlan) -> tuple[Define, ...]:
+    """The number of devices; nothing for an only one."""
+    if not training.threads:
+        return ()
+    return (Define("DEVICES", _size(len(training.own)), "that a training step runs on"),)
+
+
+def place_among_memories(training: StepPlan) -> tuple[str, ...]:
+    """The memory and all others, in the plan's identifier; an only memory has no name there."""
+    if not training.apart:
+        return ()
+    return training.here, training.evaluates, *training.memories
+
+
+def message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]:
+    """The number of messages; nothing where all devices share a memory."""
+    if not training.apart:
+        return ()
+    messages = training.own_messages(program)
+    in_a_step = sum(message.behind is not None for message in messages)
+    return (
+        Define("POET_MESSAGES", _size(len(messages)), "from partners and to them"),
+        Define("POET_STEP_MESSAGES", _size(in_a_step), "the first ones: those of a training step"),
+    )
+
+
+def message_views(
+    program: Program, training: StepPlan, memory: MemoryPlan
+) -> tuple[MessageView, ...] | None:
+    """The messages of a memory; None where all devices share it."""
+    if not training.apart:
+        return None
+    tensors = {t.name: t for t in (*program.training.tensors, *program.persistent)}
+    return tuple(
+        MessageView(
+            memory.offset_of(message.tensor, message.behind),
+            tensors[message.tensor].size_bytes,
+            message.target == training.here,
+            message_comment(message, training.here),
+        )
+        for message in training.own_messages(program)
+    )
+
+
+def message_comment(message: Message, memory: str) -> str:
+    """A message in words, seen from a memory."""
+    where = f"to {message.target}" if message.source == memory else f"from {message.source}"
+    return comment_text(f"{message.tensor} {where}")
+
+
+def workers_of(plan: StepPlan) -> tuple[str, ...]:
+    """The workers of a program, for people: a device each, and then each link that it uses."""
+    copies = (s for s in plan.steps if s.kind is StepKind.COPY and plan.does(s))
+    return (*(part.device for part in plan.own), *dict.fromkeys(map(link_of, copies)))
+
+
+def link_of(copy: Step) -> str:
+    """The one link of two devices, whose copies follow each other in whichever direction."""
+    return " and ".join(sorted((copy.device, copy.target or "")))
+
+
+def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
+    """What shapes.h says of the kernels of all these graphs; 1 where nothing is to be divided."""
+    found: dict[str, int] = {}
+    for graph in graphs:
+        for op in graph.ops:
+            for name, extent in kind_of(op).kernel(op, graph).divided:
+                found[name] = math.gcd(found.get(name, 0), extent)
+    return tuple(
+        Define(name, str(found.get(name, 1)), comment) for name, comment in DIVISORS.items()
+    )

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of tensors and constants in generated C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from poetfw.firmware.c_text import (
+    comment_text,
+    literal,
+    shape_text,
+)
+from poetfw.firmware.library import flash_array
+from poetfw.firmware.prediction import Prediction
+from poetfw.firmware.slots import Slot, SlotPurpose
+from poetfw.firmware.views import (
+    ConstantsView,
+    Define,
+    FlashView,
+)
+from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ops import Constants, Kernel
+from poetfw.ops.base import Field
+from poetfw.training import Program
+
+C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
+
+
+class Names:
+    """Identifiers for tensors, ops and slots."""
+
+    def __init__(self, program: Program, prediction: Prediction | None) -> None:
+        self._table: dict[str, str] = {}
+        self._persistent = {
+            tensor.name: self._add(f"P{index:04d}", tensor.name)
+            for index, tensor in enumerate(program.persistent)
+        } | {
+            tensor.name: self._add(f"C{index:04d}", tensor.name)
+            for index, tensor in enumerate(program.constants)
+        }
+        self._transient: dict[tuple[str, str], str] = {}
+        index = 0
+        graphs = [program.training, program.evaluation]
+        for graph in (*graphs, *([] if prediction is None else [prediction.graph])):
+            for tensor in graph.tensors:
+                if tensor.role.transient:
+                    identifier = self._add(f"T{index:04d}", tensor.name)
+                    self._transient[graph.name, tensor.name] = identifier
+                    index += 1
+        self._training = program.training
+
+    def _add(self, identifier: str, name: str) -> str:
+        self._table[identifier] = name
+        return identifier
+
+    def tensor(self, tensor: Tensor, graph: Graph | None = None) -> str:
+        """The identifier of a tensor; transient ones are looked up in their graph."""
+        if not tensor.role.transient:
+            return self._persistent[tensor.name]
+        return self._transient[(graph or self._training).name, tensor.name]
+
+    def slot(self, slot: Slot) -> str:
+        """The macro that holds a slot's index."""
+        if slot.purpose is SlotPurpose.PAGE:
+            return f"SLOT_{self._transient[self._training.name, slot.tensor]}"
+        prefix = "CAPTURE" if slot.purpose is SlotPurpose.CAPTURE else "SLOT"
+        return f"{prefix}_{self._persistent[slot.tensor]}"
+
+    def address(self, identifier: str, tensor: Tensor, offset: int) -> Define:
+        """The macro that gives a tensor's address."""
+        c_type = C_TYPES[tensor.dtype]
+        return Define(
+            identifier,
+            f"(({c_type} *)(void *)(poet_arena + {offset}u))",
+            f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+        )
+
+    def in_flash(self, tensor: Tensor) -> FlashView:
+        """The array in flash that holds a constant, and the macro that stands for its address."""
+        identifier = self._persistent[tensor.name]
+        return FlashView(
+            identifier,
+            f"((const {C_TYPES[tensor.dtype]} *)(const void *){flash_array(identifier)})",
+            f"{comment_text(tensor.name)} {shape_text(tensor.shape)}",
+            flash_array(identifier),
+            tensor.elements,
+        )
+
+    def table(self) -> Mapping[str, str]:
+        """The model's name behind every identifier."""
+        return dict(self._table)
+
+
+class ConstantTable:
+    """The kernels' constants; ops with the same ones share them."""
+
+    def __init__(self) -> None:
+        self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
+
+    def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
+        """What a kernel is called with, but for its workspace, as C.
+
+        Args:
+            op: the op that it runs, which the constants' comment names.
+            kernel: the call.
+            identifier: what stands for a tensor, by its name.
+        """
+        arguments = []
+        if kernel.struct is not None:
+            arguments.append(f"&{self._add(op, kernel.struct, kernel.fields)}")
+        for argument in kernel.arguments:
+            if argument is None:
+                arguments.append("NULL")
+            elif isinstance(argument, Constants):
+                constants = self._add(op, argument.struct, argument.fields)
+                arguments.append(f"&{constants}.{argument.member}")
+            elif isinstance(argument, int):
+                arguments.append(literal(argument))
+            else:
+                arguments.append(identifier(argument))
+        return arguments
+
+    def _add(self, op: Op, struct: str, values: Sequence[tuple[str, Field]]) -> str:
+        """The identifier of constants of a kernel."""
+        fields = tuple((name, literal(value)) for name, value in values)
+        key = (struct, fields)
+        if key not in self._views:
+            self._views[key] = ConstantsView(
+                struct, f"poet_op{len(self._views):04d}", comment_text(op.name), fields
+            )
+        return self._views[key].name
+
+    def views(self) -> tuple[ConstantsView, ...]:
+        """All of them, for the templates."""
+        return tuple(self._views.values())
