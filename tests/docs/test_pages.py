@@ -64,6 +64,7 @@ NOT_RUN = {
     "poetfw flash": "it needs a board; typed below without one",
     "python benchmarks/flash.py ELF": "ELF stands for a file; test_nrf52840.py counts flash",
     "sudo dd .*": "it needs a card",
+    r"pio (run|pkg install) -e nrf52840": "it needs PlatformIO's registry",
 }
 """Commands that no test types, and why."""
 
