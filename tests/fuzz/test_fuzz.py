@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fuzz.formats import FORMATS
 
-CASES = 200
-"""Per format, in every run of the tests; the first ones of those in a long run."""
+CASES = 10 * settings.default.max_examples  # type: ignore[attr-defined]
+"""Per format: 100, or 1,000 with `--hypothesis-profile=thorough`; the first ones of those in a long run."""
 
 LONG_PART, LONG_PARTS = 500, 20
 

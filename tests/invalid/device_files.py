@@ -122,7 +122,7 @@ CASES: tuple[Case, ...] = (
         "parallel_for_one_board",
         "schedule --board linux --model mlp --parallel",
         2,
-        ("--parallel and --plot need --devices",),
+        ("--parallel needs --devices",),
     ),
     Case(
         "least_energy_at_once",
@@ -135,7 +135,7 @@ CASES: tuple[Case, ...] = (
         "devices_and_a_board_to_compare",
         "compare --board linux --devices a.toml,b.toml --model mlp",
         2,
-        ("--devices takes --model",),
+        ("--board does not go with --devices",),
     ),
     Case("nothing_to_compare_on", "compare --model mlp", 2, ("either --board or --devices",)),
     Case(
@@ -170,7 +170,7 @@ CASES: tuple[Case, ...] = (
         "devices_beside_a_problem",
         "schedule --devices a.json --problem p.json",
         2,
-        ("say nothing about --devices",),
+        ("--problem does not go with --devices",),
     ),
     Case(
         "devices_problem_of_no_devices",

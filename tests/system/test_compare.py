@@ -70,7 +70,7 @@ def test_compare_schedule_and_build_have_one_energy_at_one_budget(tmp_path: Path
     assert f"{1e3 * built['schedule']['energy_j']:.3f} mJ" in table
     wrong = poetfw("compare", *SMALL, *ram, "--fractions", "0.5", cwd=tmp_path)
     assert wrong.code == 2
-    assert "--ram and --fractions both set the budgets" in wrong.stderr
+    assert "--fractions does not go with --ram" in wrong.stderr
 
 
 def test_the_papers_model_can_be_asked_for(tmp_path: Path) -> None:

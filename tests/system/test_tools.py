@@ -129,7 +129,7 @@ def test_a_problem_and_a_flag_that_it_has_no_use_for_are_refused(
 ) -> None:
     result = poetfw("schedule", "--problem", EXAMPLES / "chain.json", *flag, cwd=tmp_path)
     assert result.code == 2
-    assert f"{flag[0]} says nothing about --problem" in result.stderr
+    assert f"{flag[0]} does not go with --problem" in result.stderr
 
 
 def test_settings_for_other_commands_do_not_stand_in_the_way_of_a_problem(tmp_path: Path) -> None:

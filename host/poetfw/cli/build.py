@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.devices import (
     followed,
     log_of_devices,
@@ -23,7 +24,6 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
-    leave_out,
     limit_options,
     network_options,
     option,
@@ -34,7 +34,6 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     threads_option,
     training_options,
-    typed_options,
 )
 from poetfw.common.limits import Deadline
 from poetfw.settings import BuildSettings, DevicesSettings
@@ -45,34 +44,63 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16"
+    cls=Command,
+    epilog="Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16",
 )
 @option(
     "--board",
+    group="Board",
+    first=True,
     metavar="NAME|FILE.toml[:STORAGE]",
     help="The board, and which of its storages; `poetfw boards` lists what is known.",
 )
 @option(
     "--devices",
+    group="Several devices",
+    excludes=(
+        "--board",
+        "--ram",
+        "--scheduler",
+        "--slices",
+        "--watchdog",
+        "--ring",
+        "--ring-share",
+        "--costs",
+        "--db",
+        "--threads",
+    ),
     callback=parse_names,
     metavar="FILE.toml,...",
     help="Instead of a board: several devices of one, each with an arena of its own.",
 )
 @option(
     "--ram-fraction",
+    group="Several devices",
+    needs=("--devices",),
     callback=parse_fractions,
     metavar="F,...",
     help="With --devices: what each has for tensors, as fractions of what keeping everything "
     "takes.  [default: what its file says]",
 )
-@option("--parallel", is_flag=True, help="With --devices: let them work at once.")
+@option(
+    "--parallel",
+    group="Several devices",
+    needs=("--devices",),
+    is_flag=True,
+    help="With --devices: let them work at once.",
+)
 @option(
     "--apart",
+    group="Several devices",
+    needs=("--devices",),
+    excludes=("--weights-in-flash", "--checkpoint-every"),
     is_flag=True,
     help="With --devices: a program for each, on a board of its own; their boards may differ.",
 )
 @option(
     "--replay",
+    group="Several devices",
+    needs=("--devices",),
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="ANSWER.json",
     help="With --devices: follow the plan in an answer of `poetfw schedule --devices --json`.",
@@ -82,6 +110,8 @@ if TYPE_CHECKING:
 @option(
     "--ram",
     "ram_bytes",
+    group="Budget",
+    first=True,
     type=Bytes(1),
     metavar="SIZE",
     help="Budget of the arena.  [default: the board's RAM without stack and static data]",
@@ -89,6 +119,8 @@ if TYPE_CHECKING:
 @option(
     "--deadline",
     "deadline_s",
+    group="Budget",
+    first=True,
     type=Positive(),
     metavar="SECONDS",
     help="Upper bound on the time of one training step.",
@@ -97,12 +129,14 @@ if TYPE_CHECKING:
 @training_options
 @option(
     "--weights-in-flash",
+    group="Storage and application",
     is_flag=True,
     help="Let the program hold the initial weights: then it can begin without a storage.",
 )
 @threads_option("[default: the board file's]")
 @option(
     "--seed",
+    group="Training",
     type=click.IntRange(0, 2**32 - 1),
     default=BuildSettings.seed,
     show_default=True,
@@ -110,6 +144,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--checkpoint-every",
+    group="Storage and application",
     type=click.IntRange(0, 2**32 - 1),
     default=BuildSettings.checkpoint_every,
     show_default="at the end only",
@@ -118,6 +153,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--checkpoint-sets",
+    group="Storage and application",
     type=click.IntRange(2, 1024),
     default=BuildSettings.checkpoint_sets,
     show_default=True,
@@ -125,12 +161,14 @@ if TYPE_CHECKING:
 )
 @option(
     "--slices",
+    group="Storage and application",
     is_flag=True,
     help="Let the application have a training step done in parts: poetfw_train_some.",
 )
 @option(
     "--watchdog",
     "watchdog_s",
+    group="Storage and application",
     type=Positive(),
     metavar="SECONDS",
     help="Have the board's watchdog reset it where the training hangs for so long.  "
@@ -138,6 +176,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--ring",
+    group="Storage and application",
     type=click.IntRange(0, 1 << 16),
     default=BuildSettings.ring,
     show_default=True,
@@ -146,6 +185,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--ring-share",
+    group="Storage and application",
     type=click.IntRange(1),
     metavar="SAMPLES",
     help="How many samples of each training step come from the ring.  [default: half of them]",
@@ -154,12 +194,19 @@ if TYPE_CHECKING:
 @limit_options(time="for all but the compilers")
 @option(
     "--toolchain",
+    group="Output",
     type=click.Choice(("auto", "system", "stock")),
     default="auto",
     show_default=True,
     help="Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
 )
-@option("--generate-only", is_flag=True, help="Write the project, but do not compile it.")
+@option(
+    "--generate-only",
+    group="Output",
+    first=True,
+    is_flag=True,
+    help="Write the project, but do not compile it.",
+)
 @out_option
 @json_option
 def build(
@@ -191,10 +238,8 @@ def build(
     from poetfw.tools import choose_environment
 
     end = command_deadline(time_limit)
-    if (board is None) is (devices is None):
-        missing = "Missing option '--board': " if board is None else ""
-        raise click.UsageError(f"{missing}give either --board or --devices")
-    _refuse_others(devices is not None, apart)
+    if board is None and devices is None:
+        raise click.UsageError("Missing option '--board': give either --board or --devices")
     several = None
     if devices is not None:
         answer = None if replay is None else read_answer(replay)
@@ -245,33 +290,6 @@ def _document(reports: Mapping[str, BuildReport], folder: Path) -> dict[str, Any
     if len(reports) == 1:
         return next(iter(documents.values()))
     return {"schema_version": 2, "out_dir": str(folder), "memories": documents}
-
-
-_OF_A_BOARD = {
-    *("ram_bytes", "scheduler", "slices", "watchdog_s", "ring", "ring_share", "costs", "db"),
-    "threads",
-}
-_OF_DEVICES = {"ram_fraction", "parallel", "apart", "replay"}
-_NOT_APART = {"weights_in_flash", "checkpoint_every"}
-
-
-def _refuse_others(on_devices: bool, apart: bool) -> None:
-    """Refuse options of a build for one device in one for several, and the other way round.
-
-    Those that come from elsewhere are meant for other commands as well: the user is told of them.
-
-    Raises:
-        UsageError: there is one on the command line.
-    """
-    refused = _OF_A_BOARD if on_devices else _OF_DEVICES
-    for name, spelled in typed_options().items():
-        if name in refused:
-            other = "--devices" if on_devices else "--board"
-            raise click.UsageError(f"{spelled} does not go with {other}")
-        if apart and name in _NOT_APART:
-            raise click.UsageError(f"{spelled} does not go with --apart")
-    leave_out(refused, "--devices" if on_devices else "--board")
-    leave_out(_NOT_APART if apart else (), "--apart")
 
 
 _LAYER_NAMES = {

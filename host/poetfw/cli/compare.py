@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.devices import compare_on_devices
 from poetfw.cli.options import (
     Bytes,
@@ -19,21 +20,18 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
-    leave_out,
     limit_options,
     model_as_option,
     option,
     parse_names,
     schedulers_option,
     solver_option,
-    typed_options,
 )
 from poetfw.common.option_values import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from poetfw.comparisons.comparison import Cell, Comparison
 
-_OF_DEVICES = {"devices", "model", "batch", "fractions", "work_limit", "time_limit", "as_json"}
 _EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
 
 
@@ -66,27 +64,55 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
             )
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Command, epilog=_EPILOG)
 @option(
     "--board",
+    group="Task",
+    first=True,
     metavar="NAME|FILE.toml[:STORAGE]",
     help="The board, and which of its storages; `poetfw boards` lists what is known.",
 )
 @option(
     "--devices",
+    group="Task",
+    first=True,
+    excludes=(
+        "--board",
+        "--ram",
+        "--schedulers",
+        "--deadline-factor",
+        "--costs",
+        "--db",
+        "--solver",
+        "--csv",
+        "--plot",
+        "--model-as",
+    ),
     callback=parse_names,
     metavar="FILE.toml,...|FILE.json",
     help="Instead of a board: several devices, together and each alone, in turn and at once.",
 )
 @option(
     "--model",
+    group="Task",
+    first=True,
     default=DEFAULT_MODEL,
     show_default=True,
     metavar="NAME|FILE.pt2|FILE.onnx",
 )
-@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option(
+    "--batch",
+    group="Task",
+    first=True,
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Samples in a batch.",
+)
 @option(
     "--fractions",
+    group="Budget",
+    first=True,
     callback=parse_numbers,
     metavar="F,...",
     help="Budgets as fractions of what keeping everything takes beside what never leaves RAM; "
@@ -95,6 +121,9 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
 @option(
     "--ram",
     "ram_bytes",
+    group="Budget",
+    first=True,
+    excludes=("--fractions",),
     type=Bytes(1),
     multiple=True,
     metavar="SIZE",
@@ -103,6 +132,8 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
 @schedulers_option
 @option(
     "--deadline-factor",
+    group="Budget",
+    first=True,
     type=Positive(),
     metavar="F",
     help="Deadline as a multiple of checkpoint-all's time.  [default: none]",
@@ -113,12 +144,16 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
 @option(
     "--csv",
     "csv_file",
+    group="Output",
+    first=True,
     type=OutputFile(),
     metavar="FILE.csv",
     help="Write every figure of every cell to this file.",
 )
 @option(
     "--plot",
+    group="Output",
+    first=True,
     type=OutputFile(".svg", ".png"),
     metavar="FILE.svg|FILE.png",
     help="Draw energy over RAM here.",
@@ -166,22 +201,12 @@ def compare(
     from poetfw.schedule import SolveOptions
 
     if devices is not None:
-        context = click.get_current_context()
-        refused = {parameter.name or "" for parameter in context.command.params} - _OF_DEVICES
-        others = [spelled for name, spelled in typed_options().items() if name in refused]
-        if others:
-            raise click.UsageError(
-                f"--devices takes --model, --batch, --fractions and limits, not {others[0]}"
-            )
-        leave_out(refused, "--devices")
         return compare_on_devices(
             devices, model, batch, fractions, work_limit, command_deadline(time_limit), as_json
         )
     if board is None:
         raise click.UsageError("give either --board or --devices")
     refuse_more_than_all(fractions)
-    if fractions is not None and "ram_bytes" in typed_options():
-        raise click.UsageError("--ram and --fractions both set the budgets: give one of them")
     names = tuple(dict.fromkeys(schedulers or COMPARED))
     task = Task(board, model, batch, model_as, database_for(board, costs, db))
     comparison = Comparison.of(task, deadline_factor)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import OutputFile, db_option, json_option, option
 from poetfw.common.errors import CostsError, listed
 
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     from poetfw.costs import ComparedOp, Fit, Measured, Measurement
 
 
-@click.command(epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
+@click.command(
+    cls=Command, epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg"
+)
 @option(
     "--board",
     metavar="NAME|FILE.toml[:STORAGE]",
     help="Only this board, and its fits.",
 )
 @option(
-    "--model", metavar="NAME|FILE.pt2|FILE.onnx", help="Every op of this model's training, too."
+    "--model",
+    needs=("--board",),
+    metavar="NAME|FILE.pt2|FILE.onnx",
+    help="Every op of this model's training, too.",
 )
 @option(
     "--batch", type=click.IntRange(1), help="Samples in a batch.  [default: the board's, or 32]"
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--plot",
+    needs=("--model",),
     type=OutputFile(".svg", ".png"),
     metavar="FILE.svg|FILE.png",
     help="Draw the model's ops here.",
@@ -87,13 +93,6 @@ def costs(
     from poetfw.report import draw_costs
     from poetfw.settings import BuildSettings
 
-    if model is not None and board is None:
-        source = click.get_current_context().get_parameter_source("model")
-        if source is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--model says nothing without --board: give both")
-        model = None  # from the environment or poetfw.toml it is meant for other commands
-    if plot is not None and model is None:
-        raise click.UsageError("--plot says nothing without --model: give both")
     database = Database(db or Database.default_path())
     if db is not None and not imported:
         database.require()

@@ -8,11 +8,12 @@ import functools
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import (
     OutputFile,
     built_board_option,
@@ -28,12 +29,18 @@ if TYPE_CHECKING:
     from poetfw.runs.execution import BuiltProject
     from poetfw.tools.link import Desk
 
-image_option = option(
-    "--image",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="With the ring of a storage image, such as run/storage.img, in place of a board's.",
-)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def image_option(**rules: Any) -> Callable[[_Command], _Command]:
+    """--image, and what it goes with."""
+    return option(
+        "--image",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="With the ring of a storage image, such as run/storage.img, in place of a board's.",
+        **rules,
+    )
 
 
 @contextlib.contextmanager
@@ -53,12 +60,22 @@ def connected(
         yield Desk(Link(line, random.randrange(1, 1 << 31), silence_s)), name
 
 
-@click.command(epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")
+@click.command(cls=Command, epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")
 @built_board_option
 @port_option
 @host_option
-@option("--storage", is_flag=True, help="Send the storage image over the line, not the firmware.")
-@option("--force", is_flag=True, help="Overwrite a card that holds what is not poetfw's.")
+@option(
+    "--storage",
+    excludes=("--host",),
+    is_flag=True,
+    help="Send the storage image over the line, not the firmware.",
+)
+@option(
+    "--force",
+    needs=("--storage",),
+    is_flag=True,
+    help="Overwrite a card that holds what is not poetfw's.",
+)
 @out_option
 @json_option
 def flash(
@@ -81,10 +98,6 @@ def flash(
     from poetfw.tools.link import choose_port, usb_ports
     from poetfw.tools.ssh import Host
 
-    if host is not None and (port is not None or storage):
-        raise click.UsageError("--host copies program and image: it takes no --port, no --storage")
-    if force and not storage:
-        raise click.UsageError("--force is for --storage")
     project = open_project(*built_folder(out, board), on_board=True)
     done: dict[str, Any]
     with output.progress_bar() as update:
@@ -112,7 +125,7 @@ def flash(
     return 0
 
 
-@click.command(epilog="Example:  poetfw monitor --port /dev/ttyACM0")
+@click.command(cls=Command, epilog="Example:  poetfw monitor --port /dev/ttyACM0")
 @built_board_option
 @port_option
 @out_option
@@ -135,7 +148,7 @@ def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     return 0
 
 
-@click.command(epilog="Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
+@click.command(cls=Command, epilog="Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
 @built_board_option
 @port_option
 @option(
@@ -154,7 +167,7 @@ def monitor(board: str | None, port: str | None, out: Path | None) -> int:
     is_flag=True,
     help="Fetch the samples that the board took, as an NPZ file.",
 )
-@image_option
+@image_option(needs=("--ring",))
 @out_option
 @json_option
 def pull(
@@ -173,8 +186,6 @@ def pull(
     from poetfw.runs import on_board, ring_files
     from poetfw.runs.execution import open_project
 
-    if image is not None and not ring:
-        raise click.UsageError("--image goes with --ring: it is a storage image already")
     project = open_project(*built_folder(out, board), on_board=True)
     if ring:
         from_image = functools.partial(ring_files.pull_from_image, project, out=file)
@@ -192,11 +203,11 @@ def pull(
     return 0
 
 
-@click.command(epilog="Example:  poetfw push --port /dev/ttyACM0 samples.npz")
+@click.command(cls=Command, epilog="Example:  poetfw push --port /dev/ttyACM0 samples.npz")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @built_board_option
 @port_option
-@image_option
+@image_option(excludes=("--port",))
 @out_option
 @json_option
 def push(
@@ -233,8 +244,6 @@ def _move_samples(
     """Move samples between a file and the ring of an image or a board."""
     name = None
     if image is not None:
-        if port is not None:
-            raise click.UsageError("--port and --image both say where the ring is: give one")
         samples = with_image(image=image)
     else:
         with output.progress_bar() as update, connected(project, port) as (desk, name):

@@ -56,12 +56,8 @@ def schedule_devices(
         solve_devices,
     )
 
-    if export is not None and (replay is not None or as_json):
-        raise click.UsageError("--export only writes the problem: leave --replay and --json out")
     if parallel and minimise != "time" and replay is None and export is None:
         raise click.UsageError("--parallel takes --minimise time only")
-    if export is not None and plot is not None:
-        raise click.UsageError("--export only writes the problem: leave --plot out")
     problem = _load(names, model, batch, ram_fractions, work)
     problem = replace(problem, parallel=parallel or problem.parallel)
     if deadline_s is not None:

@@ -8,10 +8,11 @@ from dataclasses import asdict
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import json_option
 
 
-@click.command(epilog="Example:  poetfw doctor")
+@click.command(cls=Command, epilog="Example:  poetfw doctor")
 @json_option
 def doctor(as_json: bool) -> int:
     """Say what this machine has and lacks, and the command that mends each lack.

@@ -8,11 +8,15 @@ from pathlib import Path
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import Folder, json_option, option
 from poetfw.common.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS, EXPORTS
 
 
-@click.command(epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
+@click.command(
+    cls=Command,
+    epilog="Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840",
+)
 @click.argument("project", type=Folder())
 @option("--as", "form", type=click.Choice(EXPORTS), required=True, help="For what.")
 @option(

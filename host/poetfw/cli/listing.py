@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poetfw.cli import completion, output
+from poetfw.cli.command import Command
 from poetfw.cli.options import json_option
 from poetfw.common.errors import BoardError, ModelError
 from poetfw.common.option_values import MODELS
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from poetfw.planning import RamNeeds
 
 
-@click.command(epilog="Example:  poetfw boards --json")
+@click.command(cls=Command, epilog="Example:  poetfw boards --json")
 @json_option
 def boards(as_json: bool) -> int:
     """List the boards poetfw knows.
@@ -90,7 +91,7 @@ def _twin(twin: Twin) -> str:
     return twin.name if machine is None else f"{twin.name} ({machine})"
 
 
-@click.command(epilog="Example:  poetfw models --batch 8")
+@click.command(cls=Command, epilog="Example:  poetfw models --batch 8")
 @click.option(
     "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
 )

@@ -37,6 +37,7 @@ _MODULES = {
     "export": "export",
     "export-weights": "weights",
     "flash": "desk",
+    "init": "init",
     "models": "listing",
     "monitor": "desk",
     "place": "place",

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from poetfw.cli import output
+from poetfw.cli.command import Setting, grouped
 from poetfw.cli.completion import BY_OPTION
 from poetfw.cli.config import FILE as CONFIG_FILE
 from poetfw.cli.sizes import parse_bytes
@@ -216,7 +217,7 @@ def option(
     """
     if "type" not in settings:
         settings["shell_complete"] = BY_OPTION.get(flag)
-    return click.option(flag, *more, envvar=variable(flag, command), **settings)
+    return click.option(flag, *more, cls=Setting, envvar=variable(flag, command), **settings)
 
 
 def variable(flag: str, command: str | None = None) -> str:
@@ -258,149 +259,171 @@ def leave_out(names: Container[str], beside: str) -> None:
 
 def network_options(command: _Command) -> _Command:
     """Which network is trained, from which weights, on which data."""
-    return _all_of(
+    return grouped(
+        "Network and data",
+        [
+            option(
+                "--model",
+                first=True,
+                default=BuildSettings.model,
+                show_default=True,
+                metavar="NAME|FILE",
+                help="A built-in model (`poetfw models`), or a .pt2 or .onnx file.",
+            ),
+            option(
+                "--weights",
+                first=True,
+                metavar="FILE",
+                help="Start from the weights in a .npz or .safetensors file.  "
+                "[default: the model's own]",
+            ),
+            option(
+                "--data",
+                first=True,
+                default=BuildSettings.data,
+                show_default=True,
+                metavar="NAME|PATH",
+                help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or "
+                ".npy files.",
+            ),
+            option(
+                "--features",
+                type=click.Choice(FEATURES),
+                help=f"What is calculated of sounds.  [default: {FEATURES[0]}]",
+            ),
+        ],
         command,
-        option(
-            "--model",
-            default=BuildSettings.model,
-            show_default=True,
-            metavar="NAME|FILE.pt2|FILE.onnx",
-            help="A built-in model (`poetfw models`), a torch.export program, or an ONNX file.",
-        ),
-        option(
-            "--weights",
-            metavar="FILE",
-            help="Start from the weights in a .npz or .safetensors file.  "
-            "[default: the model's own]",
-        ),
-        option(
-            "--data",
-            default=BuildSettings.data,
-            show_default=True,
-            metavar="NAME|PATH",
-            help="A built-in data set, an .npz or .csv file, or a folder of images, sounds or "
-            ".npy files.",
-        ),
-        option(
-            "--features",
-            type=click.Choice(FEATURES),
-            help=f"What is calculated of sounds.  [default: {FEATURES[0]}]",
-        ),
     )
 
 
 def batch_options(command: _Command) -> _Command:
     """--batch and --micro-batch."""
-    return _all_of(
+    return grouped(
+        "Training",
+        [
+            option(
+                "--batch",
+                first=True,
+                type=click.IntRange(1),
+                metavar="N",
+                help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
+            ),
+            option(
+                "--micro-batch",
+                type=click.IntRange(1),
+                metavar="SAMPLES",
+                help="Add up the gradients of so many samples at a time, until a batch is "
+                "complete: activations take less RAM, and a training step is a micro-batch.  "
+                "[default: whole batches]",
+            ),
+        ],
         command,
-        option(
-            "--batch",
-            type=click.IntRange(1),
-            help=f"Samples in a batch.  [default: the board's, or {DEFAULT_BATCH}]",
-        ),
-        option(
-            "--micro-batch",
-            type=click.IntRange(1),
-            metavar="SAMPLES",
-            help="Add up the gradients of so many samples at a time, until a batch is complete: "
-            "activations take less RAM, and a training step is a micro-batch.  "
-            "[default: whole batches]",
-        ),
     )
 
 
 def training_options(command: _Command) -> _Command:
     """What is trained, and how: beside the model and the batch, all that decides a step's ops."""
-    return _all_of(
+    return grouped(
+        "Training",
+        [
+            option("--loss", type=click.Choice(LOSSES), help="The loss.  [default: the model's]"),
+            option(
+                "--class-weights",
+                type=_Numbers(),
+                default=(),
+                metavar="W,W,...",
+                help="How much each class counts in a classifier's loss.  [default: all alike]",
+            ),
+            option(
+                "--label-smoothing",
+                type=float,
+                default=0.0,
+                metavar="SHARE",
+                help="The part of a label that is spread over all classes.  [default: 0]",
+            ),
+            option(
+                "--ignore-index",
+                type=int,
+                metavar="LABEL",
+                help="Samples of this label do not count in the loss.  [default: all count]",
+            ),
+            option(
+                "--optimizer",
+                first=True,
+                type=click.Choice(sorted(OPTIMIZERS)),
+                metavar="NAME",
+                help=f"{', '.join(sorted(OPTIMIZERS))}, with PyTorch's defaults.  "
+                "[default: the model's]",
+            ),
+            option(
+                "--learning-rate",
+                type=float,
+                help="Step size.  [default: the optimizer's]",
+            ),
+            option("--weight-decay", type=float, help="L2 penalty.  [default: the optimizer's]"),
+            optimizer_options,
+            option(
+                "--schedule",
+                metavar="SHAPE:STEPS",
+                help="How the learning rate changes: constant, cosine:STEPS and linear:STEPS fall "
+                "to 0, step:STEPS:FACTOR is multiplied.  [default: constant]",
+            ),
+            option(
+                "--warm-up",
+                type=click.IntRange(0, LARGEST_COUNT),
+                metavar="STEPS",
+                help="Steps in which the learning rate rises, before the schedule.  [default: 0]",
+            ),
+            option(
+                "--no-decay",
+                multiple=True,
+                callback=split_at_commas,
+                metavar="PATTERN,...",
+                help="The weights of the parameters of these names do not decay, e.g. bias,norm.",
+            ),
+            option(
+                "--clip-norm",
+                type=float,
+                metavar="NORM",
+                help="Scale gradients down where their global norm is larger.  [default: never]",
+            ),
+            option(
+                "--clip-value",
+                type=float,
+                metavar="VALUE",
+                help="Clip each element of the gradients to this magnitude.  [default: never]",
+            ),
+            option(
+                "--train",
+                first=True,
+                multiple=True,
+                callback=split_at_commas,
+                metavar="PATTERN,...",
+                help="Train nothing but the parameters of these names, e.g. bias, or last:2.",
+            ),
+            option(
+                "--freeze",
+                multiple=True,
+                callback=split_at_commas,
+                metavar="PATTERN,...",
+                help="Do not train the parameters of these names, e.g. 'conv1*'. May be given "
+                "repeatedly.",
+            ),
+        ],
         command,
-        option("--loss", type=click.Choice(LOSSES), help="The loss.  [default: the model's]"),
-        option(
-            "--class-weights",
-            type=_Numbers(),
-            default=(),
-            metavar="W,W,...",
-            help="How much each class counts in a classifier's loss.  [default: all alike]",
-        ),
-        option(
-            "--label-smoothing",
-            type=float,
-            default=0.0,
-            metavar="SHARE",
-            help="The part of a label that is spread over all classes.  [default: 0]",
-        ),
-        option(
-            "--ignore-index",
-            type=int,
-            metavar="LABEL",
-            help="Samples of this label do not count in the loss.  [default: all count]",
-        ),
-        option(
-            "--optimizer",
-            type=click.Choice(sorted(OPTIMIZERS)),
-            help="What updates the weights, with PyTorch's defaults.  [default: the model's]",
-        ),
-        option("--learning-rate", type=float, help="Step size.  [default: the optimizer's]"),
-        option("--weight-decay", type=float, help="L2 penalty.  [default: the optimizer's]"),
-        optimizer_options,
-        option(
-            "--schedule",
-            metavar="SHAPE:STEPS",
-            help="How the learning rate changes: constant, cosine:STEPS and linear:STEPS fall to "
-            "0, step:STEPS:FACTOR is multiplied.  [default: constant]",
-        ),
-        option(
-            "--warm-up",
-            type=click.IntRange(0, LARGEST_COUNT),
-            metavar="STEPS",
-            help="Steps in which the learning rate rises, before the schedule.  [default: 0]",
-        ),
-        option(
-            "--no-decay",
-            multiple=True,
-            callback=split_at_commas,
-            metavar="PATTERN,...",
-            help="The weights of the parameters of these names do not decay, e.g. bias,norm.",
-        ),
-        option(
-            "--clip-norm",
-            type=float,
-            metavar="NORM",
-            help="Scale the gradients down where their global norm is larger.  [default: never]",
-        ),
-        option(
-            "--clip-value",
-            type=float,
-            metavar="VALUE",
-            help="Clip each element of the gradients to this magnitude.  [default: never]",
-        ),
-        option(
-            "--train",
-            multiple=True,
-            callback=split_at_commas,
-            metavar="PATTERN,...",
-            help="Train nothing but the parameters of these names, e.g. bias, or last:2.",
-        ),
-        option(
-            "--freeze",
-            multiple=True,
-            callback=split_at_commas,
-            metavar="PATTERN,...",
-            help="Do not train the parameters of these names, e.g. 'conv1*'. May be given "
-            "repeatedly.",
-        ),
     )
-
-
-def _all_of(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for decorate in reversed(options):
-        command = decorate(command)
-    return command
 
 
 def json_option(command: _Command) -> _Command:
     """--json: one JSON document on stdout, and nothing else there."""
     return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
+        "--json",
+        "as_json",
+        cls=Setting,
+        group="Output",
+        first=True,
+        is_flag=True,
+        help="Print one JSON document on stdout.",
     )(command)
 
 
@@ -408,6 +431,7 @@ def model_as_option(command: _Command) -> _Command:
     """--model-as."""
     return option(
         "--model-as",
+        group="Search",
         type=click.Choice(["device", "poet"]),
         default="device",
         show_default=True,
@@ -420,6 +444,7 @@ def cost_options(command: _Command) -> _Command:
     command = db_option(command)
     return option(
         "--costs",
+        group="Costs",
         type=click.Choice(COSTS),
         help="Which costs to plan with.  [default: measured, if there are any of the board]",
     )(command)
@@ -429,6 +454,7 @@ def db_option(command: _Command) -> _Command:
     """--db."""
     return option(
         "--db",
+        group="Costs",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="The database of measured costs.  [default: poetfw/costs.sqlite in your data folder]",
@@ -439,6 +465,7 @@ def solver_option(command: _Command) -> _Command:
     """--solver."""
     return option(
         "--solver",
+        group="Search",
         default="HIGHS",
         show_default=True,
         help="A solver that cvxpy finds installed.",
@@ -459,6 +486,7 @@ def limit_options(
     def decorate(command: _Command) -> _Command:
         command = option(
             "--time-limit",
+            group="Search",
             type=Positive(),
             default=TIME_LIMIT_S,
             show_default=True,
@@ -467,6 +495,7 @@ def limit_options(
         )(command)
         return option(
             "--work-limit",
+            group="Search",
             type=Positive(),
             default=work,
             show_default=True,
@@ -507,10 +536,12 @@ def scheduler_option(command: _Command) -> _Command:
     """--scheduler."""
     return option(
         "--scheduler",
+        group="Search",
         type=click.Choice(SCHEDULERS),
+        metavar="NAME",
         default="poet",
         show_default=True,
-        help="How to schedule recomputing and paging.",
+        help="How to schedule recomputing and paging: `poetfw compare` has them all.",
     )(command)
 
 
@@ -531,6 +562,7 @@ def schedulers_option(command: _Command) -> _Command:
     """--schedulers."""
     return option(
         "--schedulers",
+        group="Search",
         callback=parse_schedulers,
         metavar="NAME,...",
         help="Which schedulers.  [default: all but poet-algorithm-1]",
@@ -541,6 +573,8 @@ def board_option(command: _Command) -> _Command:
     """--board."""
     return option(
         "--board",
+        group="Board",
+        first=True,
         required=True,
         metavar="NAME|FILE.toml[:STORAGE]",
         help="The board, and which of its storages; `poetfw boards` lists what is known.",
@@ -551,6 +585,8 @@ def built_board_option(command: _Command) -> _Command:
     """--board of a command that finds it by what was built."""
     return option(
         "--board",
+        group="Board",
+        first=True,
         metavar="NAME|FILE.toml[:STORAGE]",
         help="The board.  [default: that of the only build in build/]",
     )(command)
@@ -560,6 +596,8 @@ def port_option(command: _Command) -> _Command:
     """--port."""
     return option(
         "--port",
+        group="Board",
+        first=True,
         metavar="DEVICE|socket://HOST:PORT",
         help="The board's serial port.  [default: the only one on USB]",
     )(command)
@@ -570,6 +608,8 @@ def ports_option(command: _Command) -> _Command:
     return option(
         "--port",
         "ports",
+        group="Board",
+        first=True,
         multiple=True,
         metavar="[DEVICE=]PORT",
         help="The board's serial port, or socket://HOST:PORT. For a build with --apart, that of a "
@@ -581,6 +621,7 @@ def threads_option(default: str) -> Callable[[_Command], _Command]:
     """--threads, whose help ends with what holds without it."""
     return option(
         "--threads",
+        group="Board",
         type=click.IntRange(1, 64),
         help="Threads that kernels divide their results among, on a board with an operating "
         f"system; bits stay the same.  {default}",
@@ -589,9 +630,14 @@ def threads_option(default: str) -> Callable[[_Command], _Command]:
 
 def host_option(command: _Command) -> _Command:
     """--host."""
-    return option("--host", metavar="USER@HOST", help="A board that ssh reaches, as ssh calls it.")(
-        command
-    )
+    return option(
+        "--host",
+        excludes=("--port",),
+        group="Board",
+        first=True,
+        metavar="USER@HOST",
+        help="A board that ssh reaches, as ssh calls it.",
+    )(command)
 
 
 def out_option(command: _Command) -> _Command:
@@ -601,7 +647,9 @@ def out_option(command: _Command) -> _Command:
 
 def out_folder_option(text: str) -> Callable[[_Command], _Command]:
     """--out, of what the help's text says."""
-    return option("--out", type=Folder(), default=None, metavar="DIR", help=text)
+    return option(
+        "--out", group="Output", first=True, type=Folder(), default=None, metavar="DIR", help=text
+    )
 
 
 def built_folder(out: Path | None, board: str | None) -> tuple[Path, str | None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import (
     Bytes,
     OutputFile,
@@ -57,7 +58,7 @@ def _parse_banks(
     return banks
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Command, epilog=_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @option(
     "--capacity",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import (
     Bytes,
     OutputFile,
@@ -36,6 +37,7 @@ _ENDING = ".json"
 
 @click.command(
     "plan-update",
+    cls=Command,
     epilog="Example:  poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
     "--data samples.npz --bytes-fraction 0.5 --out plan.json && poetfw build --board nrf52840 "
     "--model net.pt2 --weights trained.npz --data samples.npz --train plan.json",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import (
     batch_options,
     board_option,
@@ -34,7 +35,8 @@ _BESIDE = "\0"  # no folder is called so
 
 
 @click.command(
-    epilog="Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu"
+    cls=Command,
+    epilog="Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu",
 )
 @board_option
 @option(

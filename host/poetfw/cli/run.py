@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.desk import connected
 from poetfw.cli.options import (
     Folder,
@@ -36,45 +37,97 @@ if TYPE_CHECKING:
     from poetfw.tools import Event
 
 
-@click.command(epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
+@click.command(cls=Command, epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
 @built_board_option
-@option("--steps", type=click.IntRange(1), help="Training steps.  [default: the model's epochs]")
-@option("--epochs", type=click.IntRange(1), help="Passes over the training samples.")
+@option(
+    "--steps",
+    group="Training",
+    first=True,
+    type=click.IntRange(1),
+    help="Training steps.  [default: the model's epochs]",
+)
+@option(
+    "--epochs",
+    group="Training",
+    first=True,
+    type=click.IntRange(1),
+    help="Passes over the training samples.",
+)
 @option(
     "--checkpoint-every",
+    group="Training",
     type=click.IntRange(0, 2**32 - 1),
     metavar="STEPS",
     help="Steps between two checkpoints, 0 for one at the end.  [default: the build's]",
 )
-@option("--resume", is_flag=True, help="Go on from the last checkpoint, not from the beginning.")
+@option(
+    "--resume",
+    group="Training",
+    first=True,
+    excludes=("--verify", "--patience"),
+    is_flag=True,
+    help="Go on from the last checkpoint, not from the beginning.",
+)
 @option(
     "--patience",
+    group="Training",
     type=click.IntRange(1),
     metavar="EPOCHS",
     help="End when held-out samples got no better for so long; keep the best epoch. On a twin.",
 )
-@option("--metrics", type=OutputFile(), metavar="FILE.csv", help="Write loss and metric by step.")
+@option(
+    "--metrics",
+    group="Output",
+    first=True,
+    type=OutputFile(),
+    metavar="FILE.csv",
+    help="Write loss and metric by step.",
+)
 @option(
     "--tensorboard",
+    group="Output",
     type=Folder(),
     metavar="FOLDER",
     help="Write them as TensorBoard's events, too.",
 )
-@option("--emulator", metavar="NAME", help="Which of the board's twins.  [default: its first]")
-@option("--on-board", "itself", is_flag=True, help="Run it on the board itself, not on a twin.")
+@option(
+    "--emulator",
+    group="Board",
+    first=True,
+    metavar="NAME",
+    help="Which of the board's twins.  [default: its first]",
+)
+@option(
+    "--on-board",
+    "itself",
+    group="Board",
+    first=True,
+    excludes=("--emulator", "--threads", "--trace", "--patience"),
+    is_flag=True,
+    help="Run it on the board itself, not on a twin.",
+)
 @threads_option("[default: the build's]")
 @ports_option
 @host_option
 @option(
     "--verify",
+    group="Check",
+    first=True,
+    excludes=("--patience",),
     is_flag=True,
     help="Check every op, compare with NumPy and, bit by bit, with a run that keeps everything.",
 )
 @option(
-    "--trace", "trace", is_flag=True, help="Time each op and each transfer of a training step, too."
+    "--trace",
+    "trace",
+    group="Check",
+    first=True,
+    is_flag=True,
+    help="Time each op and each transfer of a training step, too.",
 )
 @option(
     "--timeout",
+    group="Limits",
     type=Positive(),
     default=600.0,
     show_default=True,
@@ -83,6 +136,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--silence",
+    group="Limits",
     type=Positive(),
     default=SILENCE_S,
     show_default=True,
@@ -137,18 +191,6 @@ def run(
     from poetfw.runs.step_trace import expect_one_device, trace_step
     from poetfw.tools.ssh import Host
 
-    if itself and emulator is not None:
-        raise click.UsageError("--on-board and --emulator contradict each other")
-    if itself and threads is not None:
-        raise click.UsageError("--threads is for twins: a board has those that it was built with")
-    if ports and host is not None:
-        raise click.UsageError("--port and --host both say where the board is: give one of them")
-    if resume and verify:
-        raise click.UsageError("--verify compares a whole run: it does not go with --resume")
-    if trace and itself:
-        raise click.UsageError("--trace is for twins: it does not go with --on-board")
-    if patience is not None and (itself or resume or verify):
-        raise click.UsageError("--patience does not go with --on-board, --resume and --verify")
     if tensorboard is not None:
         check_events_folder(tensorboard)
     folder, label = built_folder(out, board)

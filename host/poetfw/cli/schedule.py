@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.devices import schedule_devices
 from poetfw.cli.options import (
     Bytes,
@@ -20,7 +20,6 @@ from poetfw.cli.options import (
     command_deadline,
     cost_options,
     json_option,
-    leave_out,
     limit_options,
     model_as_option,
     option,
@@ -28,7 +27,6 @@ from poetfw.cli.options import (
     parse_names,
     scheduler_option,
     solver_option,
-    typed_options,
 )
 from poetfw.common.errors import ProblemError
 from poetfw.common.limits import Deadline, Work
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 _EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
 
 
-_ON_COMMAND_LINE = ParameterSource.COMMANDLINE
-_OF_A_BOARD = {"problem", "scheduler", "ram", "costs", "db", "model_as"}
-
-
 def _read(path: Path) -> bytes:
     try:
         return read_bytes(path)
@@ -52,28 +46,53 @@ def _read(path: Path) -> bytes:
         raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
 
 
-@click.command(epilog=_EPILOG)
-@option("--problem", type=click.Path(path_type=Path), metavar="FILE.json", help="A problem.")
+@click.command(cls=Command, epilog=_EPILOG)
+@option(
+    "--problem",
+    group="Problem",
+    first=True,
+    excludes=("--board", "--model", "--batch", "--costs", "--db"),
+    type=click.Path(path_type=Path),
+    metavar="FILE.json",
+    help="A problem.",
+)
 @option(
     "--board",
+    group="Problem",
+    first=True,
     metavar="NAME|FILE.toml",
     help="Instead of a problem: a board …",
 )
 @option(
     "--model",
+    group="Problem",
+    first=True,
     metavar="NAME|FILE.pt2|FILE.onnx",
     help="… and a model.",
 )
-@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
+@option(
+    "--batch",
+    group="Problem",
+    first=True,
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Samples in a batch.",
+)
 @scheduler_option
 @option(
     "--ram",
+    group="Budget",
+    first=True,
+    excludes=("--ram-fraction",),
     type=Bytes(0),
     metavar="SIZE",
     help="Budget: what the arena may occupy, as in a build.  [default: the problem's]",
 )
 @option(
     "--ram-fraction",
+    group="Budget",
+    first=True,
     callback=parse_fractions,
     metavar="F[,F]",
     help="Budget as a fraction of what keeping everything takes beside what never leaves RAM; "
@@ -81,36 +100,60 @@ def _read(path: Path) -> bytes:
 )
 @option(
     "--devices",
+    group="Several devices",
+    first=True,
+    excludes=("--problem", "--board", "--scheduler", "--ram", "--costs", "--db", "--model-as"),
     callback=parse_names,
     metavar="FILE.toml,...|FILE.json",
     help="Instead of a board: several devices for the model, or a problem with its devices.",
 )
 @option(
     "--minimise",
+    group="Several devices",
     type=click.Choice(["time", "energy"]),
     default="time",
     show_default=True,
     help="With --devices: what a step shall take little of.",
 )
-@option("--parallel", is_flag=True, help="With --devices: let them work at once.")
+@option(
+    "--parallel",
+    group="Several devices",
+    needs=("--devices",),
+    is_flag=True,
+    help="With --devices: let them work at once.",
+)
 @option(
     "--plot",
+    group="Several devices",
+    needs=("--devices",),
     type=OutputFile(".svg", ".png"),
     metavar="FILE.svg|FILE.png",
     help="With --devices: draw who computes what when.",
 )
-@option("--deadline", type=Positive(), metavar="SECONDS", help="Upper bound on one training step.")
+@option(
+    "--deadline",
+    group="Budget",
+    first=True,
+    type=Positive(),
+    metavar="SECONDS",
+    help="Upper bound on one training step.",
+)
 @cost_options
 @limit_options()
 @solver_option
 @option(
     "--replay",
+    group="Output",
+    first=True,
     type=click.Path(path_type=Path),
     metavar="ANSWER.json",
     help="Do not solve: run the simulator on the plan of this answer.",
 )
 @option(
     "--export",
+    group="Output",
+    first=True,
+    excludes=("--replay", "--json", "--plot"),
     type=OutputFile(),
     metavar="FILE.json",
     help="Do not solve: write the problem to this file, for --problem.",
@@ -169,15 +212,6 @@ def schedule(
 
     end = command_deadline(time_limit)
     if devices is not None:
-        typed = typed_options()
-        if "problem" in typed or "ram" in typed:
-            raise click.UsageError("--problem and --ram say nothing about --devices")
-        if "board" in typed:
-            raise click.UsageError("give either --board or --devices")
-        for name, spelled in typed.items():
-            if name in _OF_A_BOARD:
-                raise click.UsageError(f"{spelled} does not go with --devices")
-        leave_out(_OF_A_BOARD | {"board"}, "--devices")
         work = Work(work_limit, end)
         return schedule_devices(
             devices,
@@ -194,21 +228,10 @@ def schedule(
             plot,
             as_json,
         )
-    if parallel or plot is not None:
-        raise click.UsageError("--parallel and --plot need --devices")
     if ram_fraction is not None and len(ram_fraction) != 1:
         raise click.UsageError("--ram-fraction takes several values with --devices only")
     if problem is None and (board is None or model is None):
         raise click.UsageError("give either --problem, or --board and --model")
-    context = click.get_current_context()
-    for name in ("board", "model", "batch", "costs", "db"):
-        # From the environment or poetfw.toml they are meant for other commands as well.
-        if problem is not None and context.get_parameter_source(name) is _ON_COMMAND_LINE:
-            raise click.UsageError(f"--{name} says nothing about --problem: give one of them")
-    if ram is not None and ram_fraction is not None:
-        raise click.UsageError("--ram and --ram-fraction both set the budget: give one of them")
-    if export is not None and (replay is not None or as_json):
-        raise click.UsageError("--export only writes the problem: leave --replay and --json out")
     room: Room | None = None
     if problem is not None:
         task = problem_from_json(_read(problem), str(problem))

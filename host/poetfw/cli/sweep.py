@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.compare import parse_numbers, print_overheads, refuse_more_than_all
 from poetfw.cli.options import (
     Folder,
@@ -46,9 +47,11 @@ def parse_deadlines(
     )
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Command, epilog=_EPILOG)
 @option(
     "--boards",
+    group="Task",
+    first=True,
     required=True,
     callback=parse_names,
     metavar="NAME,...",
@@ -56,6 +59,8 @@ def parse_deadlines(
 )
 @option(
     "--models",
+    group="Task",
+    first=True,
     required=True,
     callback=parse_names,
     metavar="NAME,...",
@@ -63,6 +68,8 @@ def parse_deadlines(
 )
 @option(
     "--fractions",
+    group="Task",
+    first=True,
     callback=parse_numbers,
     metavar="F,...",
     help="Budgets as fractions of what keeping everything takes beside what never leaves RAM.  "
@@ -70,6 +77,8 @@ def parse_deadlines(
 )
 @option(
     "--deadlines",
+    group="Task",
+    first=True,
     callback=parse_deadlines,
     metavar="F,...",
     help="Deadlines as multiples of checkpoint-all's time, or none.  [default: none]",
@@ -81,6 +90,8 @@ def parse_deadlines(
 @solver_option
 @option(
     "--out",
+    group="Output",
+    first=True,
     command="sweep",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("sweep.jsonl"),
@@ -93,12 +104,16 @@ def parse_deadlines(
 @option(
     "--csv",
     "csv_file",
+    group="Output",
+    first=True,
     type=OutputFile(),
     metavar="FILE.csv",
     help="Write every figure of every cell to this file.",
 )
 @option(
     "--plots",
+    group="Output",
+    first=True,
     type=Folder(),
     metavar="DIR",
     help="Draw energy over RAM, over deadlines, and against Capuchin's into this folder.",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.options import (
     OutputFile,
     built_board_option,
@@ -21,6 +22,7 @@ from poetfw.common.option_values import WEIGHT_FORMATS
 
 @click.command(
     "export-weights",
+    cls=Command,
     epilog="Example:  poetfw export-weights --as safetensors -o trained.safetensors",
 )
 @built_board_option

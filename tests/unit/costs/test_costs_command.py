@@ -83,8 +83,8 @@ def test_the_fits_say_how_well_they_do(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--model", "mlp"), 2, "--model says nothing without --board"),
-        (("--plot", "x.svg"), 2, "--plot says nothing without --model"),
+        (("--model", "mlp"), 2, "--model needs --board"),
+        (("--plot", "x.svg"), 2, "--plot needs --model"),
         (("--export", "x.txt"), 2, "ends in neither .csv nor .json"),
         (("--import", "rows.csv"), 1, "rows.csv cannot be read"),
         (("--import", "bad.csv"), 1, "bad.csv:1: the columns"),

@@ -95,10 +95,10 @@ def test_a_board_needs_threads(tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         ((), 2, "either --board or --devices"),
-        (("--board", "linux", "--devices", PAIR_TEXT), 2, "either --board or --devices"),
+        (("--board", "linux", "--devices", PAIR_TEXT), 2, "--board does not go with --devices"),
         (("--devices", PAIR_TEXT, "--ram", "1000"), 2, "--ram does not go with --devices"),
         (("--devices", PAIR_TEXT, "--slices"), 2, "--slices does not go with --devices"),
-        (("--board", "linux", "--parallel"), 2, "--parallel does not go with --board"),
+        (("--board", "linux", "--parallel"), 2, "--parallel needs --devices"),
         (("--devices", str(PAIR[0])), 1, "two device files or more"),
         (("--devices", PAIR_TEXT, "--model", "mlp", "--ram-fraction", "0.5"), 1, "1 values for 2"),
         (("--devices", PAIR_TEXT, "--replay", "none.json"), 1, "none.json cannot be read"),

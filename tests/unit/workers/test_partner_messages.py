@@ -310,7 +310,7 @@ def test_what_does_not_fit_a_board_is_said(case: Case) -> None:
     whole = whole_of(case, any_plan(case.problem, 1))
     names = list(whole.memories)
     enough = {name: load_board("linux") for name in names}
-    require_room(enough, whole)
+    require_room(case.program, enough, whole)
     short = replace(load_board("nrf52840"), ram_bytes=12_000)
     with pytest.raises(InfeasibleError, match=f"device {names[1]!r} takes .* has "):
-        require_room({**enough, names[1]: short}, whole)
+        require_room(case.program, {**enough, names[1]: short}, whole)

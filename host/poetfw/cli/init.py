@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`poetfw init`: a file of settings to fill in."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from poetfw.cli import output
+from poetfw.cli.command import Command
+from poetfw.cli.config import FILE, has_config
+from poetfw.cli.known_settings import Known, known_settings
+from poetfw.common.errors import OutputError
+
+_HEAD = """\
+# Settings of poetfw in this folder. Flags go before environment variables, and these before it.
+# All lines are comments: take the `#` from those you want, and write a value for what is in <>.
+# A key at the top is for all commands that have it; one below [place] is for `poetfw place` alone.
+"""
+
+
+@click.command(cls=Command, epilog="Example:  poetfw init && poetfw build --board nrf52840")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def init(force: bool) -> None:
+    """Write a poetfw.toml that has every setting as a comment, and sets none."""
+    from poetfw.cli.main import COMMANDS
+    from poetfw.common.output_file import replace_file
+
+    if has_config(Path()) and not force:
+        raise OutputError(f"there is a {FILE} already", "have it written over with --force")
+    replace_file(Path(FILE), template(known_settings(COMMANDS)).encode())
+    output.messages.print(f"wrote {FILE}")
+
+
+def template(settings: list[Known]) -> str:
+    """The text of a settings file in which nothing is set."""
+    lines = [_HEAD]
+    for table, of_table in groupby(settings, key=lambda known: known.table):
+        if table:
+            lines.append(f"# [{table}]\n")
+        by_group: dict[str, list[Known]] = {}
+        for known in of_table:
+            by_group.setdefault(known.group, []).append(known)
+        for group, members in by_group.items():
+            if not table:
+                lines.append(f"# ---- {group} ----\n")
+            lines += [_entry(known) for known in members]
+    return "\n".join(lines)
+
+
+def _entry(known: Known) -> str:
+    what = textwrap.fill(known.what, 96, initial_indent="## ", subsequent_indent="## ")
+    return f"{what}\n# {known.key} = {known.value}\n"

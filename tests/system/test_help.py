@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helps fit on a screen, options that do not go together are refused, and `init` sets nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from poetfw.cli.command import Command, Setting
+from poetfw.cli.config import read_config
+from poetfw.cli.known_settings import known_settings
+from poetfw.cli.main import COMMANDS, _options
+from system.commands import poetfw
+
+MOST = 24
+
+
+def shown(command: str, flag: str) -> str:
+    result = poetfw(command, flag, cwd=Path(), COLUMNS="80")
+    assert result.code == 0
+    return result.stdout
+
+
+def lines_of_options(text: str) -> int:
+    """Lines below headings."""
+    sections = re.findall(r"^\w[\w ]*:\n((?:  .*\n)+)", text, re.M)
+    return sum(section.count("\n") for section in sections)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_screen_of_a_help_has_few_lines_of_options(name: str) -> None:
+    assert lines_of_options(shown(name, "--help")) <= MOST
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_all_options_are_in_the_whole_help(name: str) -> None:
+    whole = shown(name, "--help-all")
+    for option in COMMANDS[name].params:
+        if isinstance(option, click.Option):
+            assert re.search(rf"^  (-\w, )?{option.opts[0]}\b", whole, re.M), option.opts[0]
+    assert "more:" not in whole
+
+
+def test_every_rule_names_options_of_its_command() -> None:
+    for command in COMMANDS.values():
+        assert isinstance(command, Command)
+        flags = {flag for option in command.params for flag in option.opts}
+        for option in command.params:
+            if isinstance(option, Setting):
+                assert {*option.needs, *option.excludes} <= flags
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    refused = {
+        ("run", "--on-board", "--emulator", "qemu"): "--emulator does not go with --on-board",
+        ("run", "--resume", "--verify"): "--verify does not go with --resume",
+        ("flash", "--force"): "--force needs --storage",
+        ("build", "--board", "linux", "--parallel"): "--parallel needs --devices",
+        ("schedule", "--ram", "1", "--ram-fraction", "1"): "--ram-fraction does not go with --ram",
+    }
+    for command, said in refused.items():
+        result = poetfw(*command, cwd=tmp_path)
+        assert (result.code, said in result.stderr) == (2, True), result.stderr
+
+
+def test_what_nobody_typed_gives_way(tmp_path: Path) -> None:
+    """A variable that is meant for other commands ends none."""
+    result = poetfw("flash", cwd=tmp_path, POETFW_FORCE="1")
+    said = "--force (environment variable POETFW_FORCE) needs --storage: it is not used"
+    assert said in " ".join(result.stderr.split())
+    assert result.code == 1  # there is no build
+
+
+def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
+    assert poetfw("init", cwd=tmp_path).code == 0
+    path = tmp_path / "poetfw.toml"
+    text = path.read_text()
+    options = {name: _options(command.params) for name, command in COMMANDS.items()}
+    assert not any(read_config(tmp_path, options).values())
+    again = poetfw("init", cwd=tmp_path)
+    assert (again.code, path.read_text()) == (1, text)
+    path.write_text("batch = 3\n")
+    assert poetfw("init", "--force", cwd=tmp_path).code == 0
+    assert path.read_text() == text
+
+
+def test_every_line_of_the_file_is_a_setting(tmp_path: Path) -> None:
+    assert poetfw("init", cwd=tmp_path).code == 0
+    path = tmp_path / "poetfw.toml"
+    options = {name: _options(command.params) for name, command in COMMANDS.items()}
+    table, found = "", set()
+    for line in path.read_text().splitlines():
+        if heading := re.fullmatch(r"# \[([\w-]+)\]", line):
+            table = heading[1]
+        if setting := re.fullmatch(r"# (([\w-]+) = .*)", line):
+            value = re.sub(r"<.*>$", '"a"', setting[1])
+            path.write_text((f"[{table}]\n" if table else "") + value)
+            assert any(read_config(tmp_path, options).values())
+            found.add((table, setting[2]))
+    known = known_settings(COMMANDS)
+    assert found == {(setting.table, setting.key) for setting in known}
+    assert all(setting.what for setting in known)
