@@ -19,7 +19,7 @@ from hypothesis import settings
 from fuzz.formats import FORMATS
 
 CASES = 10 * settings.default.max_examples  # type: ignore[attr-defined]
-"""Per format: 100, or 1,000 with `--hypothesis-profile=thorough`; the first ones of those in a long run."""
+"""Per format: 100, or 1,000 with `--hypothesis-profile=thorough`."""
 
 LONG_PART, LONG_PARTS = 500, 20
 
