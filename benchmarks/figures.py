@@ -34,6 +34,8 @@ from demo import before_and_after, stages_of
 from tables import Data
 
 from poetfw.boards import load_board
+from poetfw.cli.known_settings import known_settings
+from poetfw.cli.main import COMMANDS
 from poetfw.common.limits import Deadline, Work
 from poetfw.comparisons.comparison import (
     BUDGET_AXIS,
@@ -228,6 +230,17 @@ def check_devices(data: Data) -> list[tuple[object, object]]:
     ]
 
 
+def settings() -> Drawn:
+    """Every setting of every command."""
+    known = [asdict(setting) for setting in known_settings(COMMANDS)]
+    return Drawn({"commands": list(COMMANDS), "settings": json.loads(json.dumps(known))})
+
+
+def check_settings(data: Data) -> list[tuple[object, object]]:
+    """All of them."""
+    return [(data, settings().data)]
+
+
 def models() -> Drawn:
     """What training steps of large networks hold and take, beside POET's."""
     names = ("resnet18", "resnet50", "mobilenetv2", "vgg16", "bert-base", "bert-mini")
@@ -365,6 +378,11 @@ FIGURES: Mapping[str, Figure] = {
         {"demo": ("docs/memory.md", tables.demo)},
     ),
     "devices": Figure(devices, check_devices, ("devices.png",)),
+    "settings": Figure(
+        settings,
+        check_settings,
+        tables={"settings": ("docs/settings.md", tables.settings)},
+    ),
     "models": Figure(
         models,
         check_models,

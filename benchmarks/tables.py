@@ -34,6 +34,17 @@ def demo(data: Data) -> list[str]:
     return table(" | arena bytes | over the peak | of the first", rows)
 
 
+def settings(data: Data) -> list[str]:
+    """Every setting, with the commands that have it."""
+    rows = []
+    for row in data["settings"]:
+        key = f"{row['table']}.{row['key']}" if row["table"] else row["key"]
+        commands = "all" if row["commands"] == data["commands"] else ", ".join(row["commands"])
+        what = row["what"].replace("|", "\\|")
+        rows.append((f"`{key}`", f"`{row['variable']}`", commands, what))
+    return table("setting | variable | commands | what it is", rows, words=4)
+
+
 def held(data: Data) -> list[str]:
     """The training steps of large networks."""
     rows = []

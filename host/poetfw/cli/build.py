@@ -34,6 +34,7 @@ from poetfw.cli.options import (
     settings_of_optimizer,
     threads_option,
     training_options,
+    verbose_option,
 )
 from poetfw.common.limits import Deadline
 from poetfw.settings import BuildSettings, DevicesSettings
@@ -208,6 +209,7 @@ if TYPE_CHECKING:
     help="Write the project, but do not compile it.",
 )
 @out_option
+@verbose_option
 @json_option
 def build(
     board: str | None,
@@ -222,6 +224,7 @@ def build(
     toolchain: str,
     generate_only: bool,
     out: Path | None,
+    verbose: bool,
     as_json: bool,
     **options: Any,  # the fields of BuildSettings
 ) -> None:
@@ -281,7 +284,7 @@ def build(
     else:
         run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
-        _print(reports, folder, end, run, more)
+        _print(reports, folder, end, run, more, verbose)
 
 
 def _document(reports: Mapping[str, BuildReport], folder: Path) -> dict[str, Any]:
@@ -333,6 +336,7 @@ def _print(
     end: Deadline,
     run: Sequence[str],
     more: MoreRam | None,
+    verbose: bool,
 ) -> None:
     """Print what a build came to: the model, each program with its devices, and the plan."""
     first, *others = reports.values()
@@ -341,9 +345,9 @@ def _print(
     basis = ", ".join(source for source, count in first.cost_sources.items() if count)
     rows = [
         ("model", f"{first.model}, batch {first.batch}"),
-        ("layers", _layers(first)),
-        ("optimizer", first.optimizer),
-        ("trained", _trained(first)),
+        output.Detail("layers", _layers(first)),
+        output.Detail("optimizer", first.optimizer),
+        output.Detail("trained", _trained(first)),
         ("keeping everything", output.size(first.checkpoint_all_peak_bytes)),
         *(row for name, report in reports.items() for row in _program_rows(name, report)),
         (
@@ -353,15 +357,15 @@ def _print(
         ),
         *(output.proven_rows(schedule) if first.devices == 1 else []),
         *([] if more is None else [("with more RAM", _saved(more, schedule.energy_j))]),
-        ("costs", first.costs),
-        *output.kernels_rows(first.kernels_by),
+        output.Detail("costs", first.costs),
+        *output.details(output.kernels_rows(first.kernels_by)),
         *([(f"energy per step ({basis})", energy)] if first.devices == 1 else []),
         (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),
-        ("projects" if others else "project", str(folder)),
+        output.Detail("projects" if others else "project", str(folder)),
     ]
     where = "boards of their own" if others else first.board
-    output.results.print(output.facts(f"{first.model} on {where}", rows))
+    output.results.print(output.facts(f"{first.model} on {where}", rows, verbose=verbose))
     if first.elf is not None:
         output.results.print(f"Run it:  {output.escaped(shlex.join(['poetfw', 'run', *run]))}")
 
@@ -370,13 +374,13 @@ def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
     """Rows of a program's RAM and flash; one of several programs has a name."""
     rows = [(name, f"a program for {report.board}")] if name else []
     if report.devices == 1:
-        rows.append(("smallest possible", output.size(report.minimum_budget_bytes)))
+        rows.append(output.Detail("smallest possible", output.size(report.minimum_budget_bytes)))
     rows += [
         ("budget", output.size(report.budget_bytes)),
         ("peak", output.size(report.peak_bytes)),
     ]
     if report.live_bytes < report.peak_bytes:
-        rows.append(("… live at once", output.size(report.live_bytes)))
+        rows.append(output.Detail("… live at once", output.size(report.live_bytes)))
     if report.devices > 1:
         arenas = [part.arena for part in report.parts]
         rows += [
@@ -388,11 +392,13 @@ def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
         return rows
     rows.append(("flash used", output.size(report.flash_bytes)))
     if report.frozen_bytes:
-        rows.append(("… of it frozen weights", output.size(report.frozen_bytes)))
+        rows.append(output.Detail("… of it frozen weights", output.size(report.frozen_bytes)))
     if report.schedule_bytes is not None:
-        rows.append(("… of it added by the schedule", output.size(report.schedule_bytes)))
+        rows.append(
+            output.Detail("… of it added by the schedule", output.size(report.schedule_bytes))
+        )
     return [
         *rows,
         ("RAM used, stack included", output.size(report.ram_bytes)),
-        ("firmware", str(report.elf)),
+        output.Detail("firmware", str(report.elf)),
     ]

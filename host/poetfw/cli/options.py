@@ -427,6 +427,13 @@ def json_option(command: _Command) -> _Command:
     )(command)
 
 
+def verbose_option(command: _Command) -> _Command:
+    """--verbose."""
+    return option(
+        "--verbose", group="Output", is_flag=True, help="Show all rows: phases, costs and checks."
+    )(command)
+
+
 def model_as_option(command: _Command) -> _Command:
     """--model-as."""
     return option(

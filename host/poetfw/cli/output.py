@@ -7,10 +7,10 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 from rich.cells import cell_len
@@ -127,13 +127,35 @@ def table(
     return result
 
 
-def facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    """Names and values, one pair a line."""
+class Detail(NamedTuple):
+    """A row of `facts` that nobody decides by."""
+
+    name: str
+    value: str
+
+
+def details(rows: Iterable[tuple[str, str]]) -> list[Detail]:
+    """Rows that only `--verbose` shows."""
+    return [Detail(*row) for row in rows]
+
+
+def facts(title: str, rows: Sequence[tuple[str, str]], *, verbose: bool = True) -> Table:
+    """Names and values, one pair a line.
+
+    Args:
+        title: stands above them.
+        rows: the pairs.
+        verbose: whether details are shown; else it says how many there are.
+    """
     from rich.table import Table
 
     result = Table(title=escaped(title), title_justify="left", show_header=False)
-    for name, value in rows:
-        result.add_row(escaped(name), escaped(value))
+    for row in rows:
+        if verbose or not isinstance(row, Detail):
+            result.add_row(*map(escaped, row))
+    hidden = len(rows) - len(result.rows)
+    if hidden:
+        result.caption, result.caption_justify = f"{hidden} more rows: --verbose", "left"
     for column in result.columns:
         column.overflow = "fold"
     return result
@@ -236,7 +258,7 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
         status += f": no worse than any of {covers}"
         if schedule.gap is None:
             status += "; not proven among all orders"
-    rows = [("status", status)]
+    rows: list[tuple[str, str]] = [("status", status)]
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))
     if schedule.gap is None:
@@ -244,7 +266,9 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     share = f"at most {schedule.gap:.4%} of the energy"
     if schedule.overhead_gap is not None:
         share += f", {schedule.overhead_gap:.2%} of the overhead"
-    return [*rows, ("gap", share), ("… to the best of", str(covers))]
+    is_optimal = status.startswith("optimal")
+    gap_rows = [("gap", share), ("… to the best of", str(covers))]
+    return [*rows, *(details(gap_rows) if is_optimal else gap_rows)]
 
 
 def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -260,11 +284,13 @@ def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
     """What a command took, each of its phases, and whether that decided: rows of `facts`."""
     timing = deadline.timing()
-    rows = [("time", f"{timing.seconds:.2f} s")]
-    rows += [
-        (f"… of it {spent.phase}", f"{spent.seconds:.2f} s, {spent.work:.2f} units of work")
-        for spent in timing.phases
-        if spent.work >= 0.005 or spent.seconds >= 0.005
+    rows: list[tuple[str, str]] = [
+        Detail("time", f"{timing.seconds:.2f} s"),
+        *(
+            Detail(f"… of it {s.phase}", f"{s.seconds:.2f} s, {s.work:.2f} units of work")
+            for s in timing.phases
+            if s.work >= 0.005 or s.seconds >= 0.005
+        ),
     ]
     if deadline.decided:
         rows.append(

@@ -27,6 +27,7 @@ from poetfw.cli.options import (
     ports_option,
     threads_option,
     typed_options,
+    verbose_option,
 )
 from poetfw.common.errors import listed
 from poetfw.common.option_values import SILENCE_S
@@ -152,6 +153,7 @@ if TYPE_CHECKING:
     help="How long the device may say nothing, as within a step.",
 )
 @out_option
+@verbose_option
 @json_option
 def run(
     board: str | None,
@@ -172,6 +174,7 @@ def run(
     timeout: float,
     silence: float,
     out: Path | None,
+    verbose: bool,
     as_json: bool,
 ) -> int:
     """Run the firmware that `poetfw build` made, on a twin of its board or on the board itself.
@@ -206,7 +209,7 @@ def run(
         steps, epochs, verify, timeout, checkpoint_every, resume, patience, silence
     )
     if together.holds_partners(folder):
-        return _run_partners(folder, settings, emulator, ports, as_json)
+        return _run_partners(folder, settings, emulator, ports, verbose, as_json)
     if not itself and (ports or host is not None):
         raise click.UsageError("--port and --host go with --on-board")
     if len(ports) > 1:
@@ -239,11 +242,22 @@ def run(
         replace_file(metrics, metrics_csv(report))
     if tensorboard is not None:
         write_events(tensorboard, report)
-    return _finish(report, lambda: _print(report), as_json)
+    return _finish(report, lambda: _print(report, verbose), as_json)
 
 
 _OF_PARTNERS = {
-    *("steps", "epochs", "verify", "timeout", "silence", "emulator", "ports", "out", "as_json")
+    *(
+        "steps",
+        "epochs",
+        "verify",
+        "timeout",
+        "silence",
+        "emulator",
+        "ports",
+        "out",
+        "verbose",
+        "as_json",
+    )
 }
 
 _ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
@@ -259,6 +273,7 @@ def _run_partners(
     settings: RunSettings,
     emulator: str | None,
     ports: tuple[str, ...],
+    verbose: bool,
     as_json: bool,
 ) -> int:
     """Run a build with a program for each device; the exit code."""
@@ -279,7 +294,7 @@ def _run_partners(
             update(0, 1, text)
 
         report = together.run_partners(partners, settings, on_stage, update)
-    return _finish(report, lambda: _print_partners(report), as_json)
+    return _finish(report, lambda: _print_partners(report, verbose), as_json)
 
 
 def _finish(report: RunOutcome, show: Callable[[], None], as_json: bool) -> int:
@@ -320,7 +335,7 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _print_partners(report: PartnersReport) -> None:
+def _print_partners(report: PartnersReport, verbose: bool) -> None:
     rows = [
         ("steps", f"{report.steps:,}"),
         *_learned(report),
@@ -340,7 +355,7 @@ def _print_partners(report: PartnersReport) -> None:
         if one.repeated_commands:
             rows.append(("… commands sent to it again", f"{one.repeated_commands:,}"))
     rows += _verified(report.verify)
-    output.results.print(output.facts("devices on boards of their own", rows))
+    output.results.print(output.facts("devices on boards of their own", rows, verbose=verbose))
 
 
 def _place(program: ProgramRun) -> str:
@@ -378,8 +393,11 @@ def _step_time(report: RunReport) -> list[tuple[str, str]]:
     took = (f"a step took{counted}", f"{step_s:.4f} s")
     if report.arenas:  # planned for the devices in the files, which are not what ran it
         return [took, ("… by the plan, on its devices", f"{planned_s:.3g} s")]
-    planned = f"{planned_s:.4f} s, {planned_s / step_s - 1:+.1%}"
-    return [took, ("… by the plan", planned), ("… whose costs are", report.planned_by)]
+    planned = f"{planned_s:.4f} s"
+    if report.instructions is None:  # else they are seconds of two kinds
+        planned += f", {planned_s / step_s - 1:+.1%}"
+    costs = output.Detail("… whose costs are", report.planned_by)
+    return [took, ("… by the plan", planned), costs]
 
 
 def _print_trace(trace: StepTrace) -> None:
@@ -407,8 +425,8 @@ _SAMPLES = {"training": "samples", "held_out": "held-out samples", "ring": "plac
 _FILES = {"direct": "past the system's cache", "cached": "in the system's cache"}
 
 
-def _print(report: RunReport) -> None:
-    rows = [("steps", f"{report.steps:,}")]
+def _print(report: RunReport, verbose: bool) -> None:
+    rows: list[tuple[str, str]] = [("steps", f"{report.steps:,}")]
     if report.resumed_from:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
         rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
@@ -426,12 +444,12 @@ def _print(report: RunReport) -> None:
     if report.stack_high_water_bytes:
         rows.append(("stack high-water mark", output.size(report.stack_high_water_bytes)))
     if report.instructions is not None:
-        rows.append(("instructions (emulated)", f"{report.instructions:,}"))
+        rows.append(output.Detail("instructions (emulated)", f"{report.instructions:,}"))
     rows += [
         *_step_time(report),
-        ("read from storage", output.size(report.storage_bytes_read)),
-        ("written to storage", output.size(report.storage_bytes_written)),
-        (
+        output.Detail("read from storage", output.size(report.storage_bytes_read)),
+        output.Detail("written to storage", output.size(report.storage_bytes_written)),
+        output.Detail(
             "… since the build",
             f"{report.blocks_written:,} blocks, {report.blocks_per_epoch:,.1f} an epoch",
         ),
@@ -441,7 +459,7 @@ def _print(report: RunReport) -> None:
         ("trained weights", report.trained),
     ]
     rows += _verified(report.verify)
-    output.results.print(output.facts(_place(report), rows))
+    output.results.print(output.facts(_place(report), rows, verbose=verbose))
     if report.trace is not None:
         _print_trace(report.trace)
 
@@ -450,7 +468,7 @@ def _verified(found: Verification | None) -> list[tuple[str, str]]:
     if found is None:
         return []
     ops, gradients = found.ops, found.max_rel_error_gradients
-    rows = [
+    rows: list[tuple[str, str]] = [
         ("largest relative error of losses", f"{found.max_rel_error_loss:.2e}"),
         ("… of gradients", "none stored" if gradients is None else f"{gradients:.2e}"),
         ("… of weights", f"{found.max_rel_error_weights:.2e}"),
@@ -470,8 +488,8 @@ def _verified(found: Verification | None) -> list[tuple[str, str]]:
     if found.examined_steps is not None:
         steps = ", ".join(map(str, found.examined_steps)) or "none"
         rows.append(("steps that differ from the reference", steps))
-    rows.append(("verified", _yes(found.ok)))
-    return rows
+    verdict = "verified", _yes(found.ok)
+    return [*(output.details(rows) if found.ok else rows), verdict]
 
 
 def _yes(answer: bool) -> str:

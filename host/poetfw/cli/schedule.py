@@ -27,6 +27,7 @@ from poetfw.cli.options import (
     parse_names,
     scheduler_option,
     solver_option,
+    verbose_option,
 )
 from poetfw.common.errors import ProblemError
 from poetfw.common.limits import Deadline, Work
@@ -159,6 +160,7 @@ def _read(path: Path) -> bytes:
     help="Do not solve: write the problem to this file, for --problem.",
 )
 @model_as_option
+@verbose_option
 @json_option
 def schedule(
     problem: Path | None,
@@ -181,6 +183,7 @@ def schedule(
     replay: Path | None,
     export: Path | None,
     model_as: str,
+    verbose: bool,
     as_json: bool,
 ) -> int:
     """Find the schedule of a problem, or of a model on a board.
@@ -277,7 +280,7 @@ def schedule(
         of_model = {} if room is None else _sources_and_kernels(room, answer)
         output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
-        _print(task, answer, end, room)
+        _print(task, answer, end, room, verbose)
     return code
 
 
@@ -304,27 +307,27 @@ def _sources_and_kernels(room: Room, answer: Schedule) -> dict[str, Any]:
     }
 
 
-def _print(problem: ScheduleProblem, answer: Schedule, end: Deadline, room: Room | None) -> None:
-    of_model = []
+def _print(
+    problem: ScheduleProblem, answer: Schedule, end: Deadline, room: Room | None, verbose: bool
+) -> None:
+    of_model: list[output.Detail] = []
     if room is not None:
         counts = Counter(by.value for by in room.chosen_by(answer.faster).values())
-        of_model = [
-            ("costs", room.table_with(answer.faster).summary),
-            *output.kernels_rows(counts),
-        ]
+        costs = ("costs", room.table_with(answer.faster).summary)
+        of_model = output.details([costs, *output.kernels_rows(counts)])
     rows = [
         ("budget", output.size(problem.budget_bytes)),
         ("peak", output.size(answer.peak_bytes)),
         *output.proven_rows(answer),
         *of_model,
         ("energy", f"{answer.energy_j:.6g} J"),
-        ("… of it paging", f"{answer.paging_energy_j:.6g} J"),
+        output.Detail("… of it paging", f"{answer.paging_energy_j:.6g} J"),
         ("time", f"{answer.time_s:.6g} s"),
         ("recomputes", f"{answer.recomputes}"),
         ("page-outs, page-ins", f"{answer.page_outs}, {answer.page_ins}"),
         *output.spent_rows(end),
     ]
-    output.results.print(output.facts(f"{answer.scheduler}: {problem.name}", rows))
+    output.results.print(output.facts(f"{answer.scheduler}: {problem.name}", rows, verbose=verbose))
 
 
 def _print_simulation(problem: ScheduleProblem, simulation: Simulation, as_json: bool) -> None:
