@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,14 @@ from poetfw.common.option_values import SILENCE_S
 from poetfw.common.output_file import replace_file
 
 if TYPE_CHECKING:
-    from poetfw.report import PartnersReport, RunReport, StepTrace, Verification
+    from poetfw.report import (
+        PartnersReport,
+        ProgramRun,
+        RunOutcome,
+        RunReport,
+        StepTrace,
+        Verification,
+    )
     from poetfw.runs.running import RunSettings
     from poetfw.tools import Event
 
@@ -234,13 +242,7 @@ def run(
         replace_file(metrics, metrics_csv(report))
     if tensorboard is not None:
         write_events(tensorboard, report)
-    if as_json:
-        output.print_json(report.to_json())
-    else:
-        _print(report, verbose)
-        if report.trace is not None:
-            _print_trace(report.trace)
-    return _verdict(report.verify)
+    return _finish(report, lambda: _print(report, verbose), as_json)
 
 
 _OF_PARTNERS = {
@@ -292,17 +294,18 @@ def _run_partners(
             update(0, 1, text)
 
         report = together.run_partners(partners, settings, on_stage, update)
+    return _finish(report, lambda: _print_partners(report, verbose), as_json)
+
+
+def _finish(report: RunOutcome, show: Callable[[], None], as_json: bool) -> int:
+    """Print a report, and what the run missed; the exit code."""
+    from poetfw.runs.verification import verdict
+
     if as_json:
         output.print_json(report.to_json())
     else:
-        _print_partners(report, verbose)
-    return _verdict(report.verify)
-
-
-def _verdict(found: Verification | None) -> int:
-    """The exit code of a run, verified or not; what it missed is printed."""
-    from poetfw.runs.verification import verdict
-
+        show()
+    found = report.verify
     if found is None or found.ok:
         return 0
     refused = verdict(found)
@@ -335,24 +338,15 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
 def _print_partners(report: PartnersReport, verbose: bool) -> None:
     rows = [
         ("steps", f"{report.steps:,}"),
-        ("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"),
-    ]
-    if report.accuracy is not None:
-        rows.append(("held-out accuracy", f"{report.accuracy:.2%}"))
-    if report.held_out_loss is not None:
-        rows.append(("held-out loss", f"{report.held_out_loss:.6f}"))
-    rows += [
+        *_learned(report),
         ("messages of a step", f"{report.messages:,}, {output.size(report.message_bytes)}"),
         ("a step by the plan", f"{report.planned_step_s:.4g} s"),
     ]
     for name, one in report.devices.items():
-        where = f"its emulated twin ({one.emulator})" if one.emulated else "this computer"
-        if one.port is not None:
-            where = f"the board at {one.port}"
         counted = ", an instruction a cycle" if one.tick_unit == "instructions" else ""
         planned = f"{output.size(one.high_water_bytes)} of {output.size(one.arena_bytes)} planned"
         rows += [
-            (name, f"{one.board}, on {where}"),
+            (name, _place(one)),
             ("… computes of a step", f"{one.computed:,} ops, {one.step_s or 0.0:.4g} s{counted}"),
             ("… sends of a step", output.size(one.sent_bytes)),
             ("… arena high-water mark", planned),
@@ -360,9 +354,28 @@ def _print_partners(report: PartnersReport, verbose: bool) -> None:
         ]
         if one.repeated_commands:
             rows.append(("… commands sent to it again", f"{one.repeated_commands:,}"))
-    if report.verify is not None:
-        rows += _verified(report.verify)
+    rows += _verified(report.verify)
     output.results.print(output.facts("devices on boards of their own", rows, verbose=verbose))
+
+
+def _place(program: ProgramRun) -> str:
+    """Board of a program, and where it ran."""
+    where = f"its emulated twin ({program.emulator})" if program.emulated else "this computer"
+    if program.port is not None:
+        where = f"the board at {program.port}"
+    return f"{program.board}, on {where}"
+
+
+def _learned(report: RunOutcome) -> list[tuple[str, str]]:
+    """Losses and metric of a run."""
+    rows = []
+    if report.loss:
+        rows.append(("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"))
+    if report.accuracy is not None:
+        rows.append(("held-out accuracy", f"{report.accuracy:.2%}"))
+    if report.held_out_loss is not None:
+        rows.append(("held-out loss", f"{report.held_out_loss:.6f}"))
+    return rows
 
 
 def _energy(report: RunReport) -> list[tuple[str, str]]:
@@ -413,9 +426,6 @@ _FILES = {"direct": "past the system's cache", "cached": "in the system's cache"
 
 
 def _print(report: RunReport, verbose: bool) -> None:
-    where = f"its emulated twin ({report.emulator})" if report.emulated else "this computer"
-    if report.port is not None:
-        where = f"the board at {report.port}"
     rows: list[tuple[str, str]] = [("steps", f"{report.steps:,}")]
     if report.resumed_from:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
@@ -428,12 +438,7 @@ def _print(report: RunReport, verbose: bool) -> None:
     ]
     if len(report.evaluations) > 1:
         rows.append(("… of so many that were trained", f"{len(report.loss):,}"))
-    if report.loss:
-        rows.append(("loss", f"{report.loss[0]:.4f} → {report.loss[-1]:.4f}"))
-    if report.accuracy is not None:
-        rows.append(("held-out accuracy", f"{report.accuracy:.2%}"))
-    if report.held_out_loss is not None:
-        rows.append(("held-out loss", f"{report.held_out_loss:.6f}"))
+    rows += _learned(report)
     rows.append(("arena high-water mark", output.size(report.high_water_bytes)))
     rows += [(f"… of {device}", output.size(used)) for device, used in report.arenas.items()]
     if report.stack_high_water_bytes:
@@ -453,12 +458,15 @@ def _print(report: RunReport, verbose: bool) -> None:
         *_energy(report),
         ("trained weights", report.trained),
     ]
-    if report.verify is not None:
-        rows += _verified(report.verify)
-    output.results.print(output.facts(f"{report.board}, on {where}", rows, verbose=verbose))
+    rows += _verified(report.verify)
+    output.results.print(output.facts(_place(report), rows, verbose=verbose))
+    if report.trace is not None:
+        _print_trace(report.trace)
 
 
-def _verified(found: Verification) -> list[tuple[str, str]]:
+def _verified(found: Verification | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
     ops, gradients = found.ops, found.max_rel_error_gradients
     rows: list[tuple[str, str]] = [
         ("largest relative error of losses", f"{found.max_rel_error_loss:.2e}"),

@@ -226,74 +226,94 @@ class Verification:
     examined_steps: tuple[int, ...] | None
 
 
-@dataclass(frozen=True)
-class PartnerRun:
-    """The run of one of several programs.
+@dataclass(frozen=True, kw_only=True)
+class ProgramRun:
+    """The run of one program.
 
     Attributes:
         board: name of its board.
-        port: how its board was reached; None if it ran on the board's twin.
-        emulator: name of the twin that it ran on; None if it ran on the board.
-        emulated: whether that is another processor than this computer's.
-        computed: steps of the plan that it computes, in each training step.
-        sent_bytes: bytes of the messages that it sends, in each training step.
-        arena_bytes: bytes of its arena, by the plan.
-        high_water_bytes: bytes of that up to the highest ever written.
-        resident_bytes: what it has beside its arena for the whole run.
+        emulator: name of the twin that it ran on; None on the board itself.
+        port: the serial port or the computer that the board was reached by; None for a twin.
+        emulated: True if that is another processor than this computer's; its instructions are then
+            counts of the emulator, neither cycles nor seconds of the board.
+        high_water_bytes: bytes of the arena up to the highest ever written.
         stack_high_water_bytes: bytes of stack used.
-        ticks: what its part took of all training steps, without waiting for messages.
-        tick_unit: what a tick is: instructions, cycles or ns.
-        step_s: the same of a step, in seconds; of instructions one for each cycle of its core.
-        repeated_commands: commands that had to be sent to it again.
+        step_s: average seconds of its part of the run's steps, without waiting for messages; of
+            instructions one for each cycle of its core. None where no step was trained.
         trained: path of the storage image with what it trained.
     """
 
     board: str
-    port: str | None
     emulator: str | None
+    port: str | None
     emulated: bool
-    computed: int
-    sent_bytes: int
-    arena_bytes: int
     high_water_bytes: int
-    resident_bytes: int
     stack_high_water_bytes: int
-    ticks: int
-    tick_unit: str
     step_s: float | None
-    repeated_commands: int
     trained: str
 
 
-@dataclass(frozen=True)
-class PartnersReport:
-    """The result of a run of several programs together. Other tools may rely on `to_json`.
+@dataclass(frozen=True, kw_only=True)
+class PartnerRun(ProgramRun):
+    """What one of several programs did in a run.
+
+    Attributes:
+        computed: steps of the plan that it computes, in each training step.
+        sent_bytes: bytes of the messages that it sends, in each training step.
+        arena_bytes: bytes of its arena, by the plan.
+        resident_bytes: what it has beside its arena for the whole run.
+        ticks: what its part took of all training steps, without waiting for messages.
+        tick_unit: what a tick is: instructions, cycles or ns.
+        repeated_commands: commands that had to be sent to it again.
+    """
+
+    computed: int
+    sent_bytes: int
+    arena_bytes: int
+    resident_bytes: int
+    ticks: int
+    tick_unit: str
+    repeated_commands: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """What a run trained, by one program or by several. Other tools may rely on `to_json`.
 
     Attributes:
         steps: training steps.
-        loss: the batch's mean loss at each step.
+        loss: the batch's mean loss at each step of this run.
         accuracy: share of held-out samples classified correctly; None without classes.
         held_out_loss: of the held-out samples, by the loss that is trained; None with classes.
-        messages: how many a training step has.
-        message_bytes: their bytes together.
         planned_step_s: what the plan says that a training step takes.
-        devices: what each program did, by its device's name.
-        verify: how it compares with one program; None if not asked for.
+        verify: how it compares with the references; None if not asked for.
     """
 
     steps: int
     loss: tuple[float, ...]
     accuracy: float | None
     held_out_loss: float | None
-    messages: int
-    message_bytes: int
     planned_step_s: float
-    devices: dict[str, PartnerRun]
     verify: Verification | None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
         return {"schema_version": 1, **asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartnersReport(RunOutcome):
+    """The result of a run of several programs together.
+
+    Attributes:
+        messages: how many a training step has.
+        message_bytes: their bytes together.
+        devices: what each program did, by its device's name.
+    """
+
+    messages: int
+    message_bytes: int
+    devices: dict[str, PartnerRun]
 
 
 @dataclass(frozen=True)
@@ -351,24 +371,13 @@ class Evaluation:
         return self.held_out_loss < other.held_out_loss
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """The result of a run. Other tools may rely on `to_json`.
+@dataclass(frozen=True, kw_only=True)
+class RunReport(RunOutcome, ProgramRun):
+    """The result of a run of one program.
 
     Attributes:
-        board: name of the board.
-        emulator: name of the twin that it ran on; None on the board itself.
-        port: the serial port or the computer that the board was reached by; None for a twin.
-        emulated: whether that is another processor than this computer's; its instructions are then
-            counts of the emulator, neither cycles nor seconds of the board.
-        steps: training steps.
-        resumed_from: how many of them were done before this run.
-        loss: the batch's mean loss at each step of this run.
-        accuracy: share of held-out samples classified correctly; None without classes.
-        held_out_loss: of the held-out samples, by the loss that is trained; None with classes.
+        resumed_from: how many of the steps were done before this run.
         evaluations: every evaluation of the held-out samples, in the order of their steps.
-        high_water_bytes: bytes of the arena up to the highest ever written.
-        stack_high_water_bytes: bytes of stack used.
         instructions: executed in the whole run; None where they are not counted.
         storage_bytes_read, storage_bytes_written: what went through the storage.
         blocks_written: blocks of 512 bytes that the firmware wrote to this storage, up to the last
@@ -383,29 +392,14 @@ class RunReport:
             that the program holds.
         measured_energy_j: joules that were measured in the whole run; None where nothing measures.
         energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
-        planned_step_s: what the plan says that a training step takes.
         planned_by: where the plan's costs come from, for people.
-        step_s: what the steps of this run took, each, on average; of instructions as many seconds
-            as the board's core has cycles for, one each. None where no step was trained.
-        trained: path of the storage image with the trained weights.
         arenas: bytes of each device's arena up to the highest ever written, by its name, where a
             training step runs on several devices.
-        verify: how it compares with the references; None if not asked for.
         trace: each op and transfer of a step; None if not asked for.
     """
 
-    board: str
-    emulator: str | None
-    port: str | None
-    emulated: bool
-    steps: int
     resumed_from: int
-    loss: tuple[float, ...]
-    accuracy: float | None
-    held_out_loss: float | None
     evaluations: tuple[Evaluation, ...]
-    high_water_bytes: int
-    stack_high_water_bytes: int
     instructions: int | None
     storage_bytes_read: int
     storage_bytes_written: int
@@ -415,11 +409,7 @@ class RunReport:
     storage_erases: int | None
     measured_energy_j: float | None
     energy_source: str | None
-    planned_step_s: float
     planned_by: str
-    step_s: float | None
-    trained: str
-    verify: Verification | None
     trace: StepTrace | None = None
     arenas: dict[str, int] = field(default_factory=dict)
     damaged: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -429,7 +419,3 @@ class RunReport:
     def metric_name(self) -> str:
         """The measure of held-out samples: `accuracy` or `held_out_loss`."""
         return "held_out_loss" if self.accuracy is None else "accuracy"
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain JSON values."""
-        return {"schema_version": 1, **asdict(self)}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from poetfw.boards import Board
 from poetfw.common.errors import ConfigError, DeviceError, OutputError
 from poetfw.common.option_values import SILENCE_S
 from poetfw.firmware import (
@@ -24,10 +23,11 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.planning import Progress
-from poetfw.report import Evaluation, RunReport, Verification
+from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
 from poetfw.runs.execution import BuiltProject, OnEvent, execute
 from poetfw.runs.verification import Run, verify
 from poetfw.tools import RunLog, emulator_of
+from poetfw.tools.link import Summary
 
 _NANOSECONDS_PER_S = 1_000_000_000
 _BEST = "best.img"
@@ -276,10 +276,29 @@ def report_run(
     return _report(project, request, log, trained, verification, port)
 
 
-def step_time_s(board: Board, ticks: int, tick_unit: str, steps: int) -> float | None:
-    """Seconds of a training step, by the ticks of all; None of no steps."""
-    hz = _NANOSECONDS_PER_S if tick_unit == "ns" else board.clock_hz
-    return ticks / hz / steps if steps else None
+def program_run(
+    project: BuiltProject,
+    port: str | None,
+    image: Path,
+    steps: int,
+    ticks: int,
+    ended: RunLog | Summary,
+) -> ProgramRun:
+    """Where one program ran, and the RAM and time of the steps that it took part in."""
+    emulated = ended.tick_unit == "instructions"  # which only emulators count
+    if port is None:
+        emulated = emulator_of(project.twin.machine).emulates
+    hz = _NANOSECONDS_PER_S if ended.tick_unit == "ns" else project.board.clock_hz
+    return ProgramRun(
+        board=project.board.label,
+        emulator=project.twin.name if port is None else None,
+        port=port,
+        emulated=emulated,
+        high_water_bytes=ended.high_water_bytes,
+        stack_high_water_bytes=ended.stack_high_water_bytes,
+        step_s=ticks / hz / steps if steps else None,
+        trained=str(image),
+    )
 
 
 def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
@@ -308,25 +327,18 @@ def _report(
     evaluations: tuple[Evaluation, ...] = (),
 ) -> RunReport:
     kept = evaluate_log(project, request.steps, log)
-    emulated = log.tick_unit == "instructions"  # which only emulators count
-    if port is None:
-        emulated = emulator_of(project.twin.machine).emulates
-    energy = None if emulated else log.energy  # a meter would have measured the emulator
+    program = program_run(project, port, trained, len(log.losses), log.ticks, log)
+    energy = None if program.emulated else log.energy  # a meter would have measured the emulator
     commit = read_commit(trained, project.stages.slots)
     epochs = commit.step * project.report.batch / project.report.train_samples
     return RunReport(
-        board=project.board.label,
-        emulator=project.twin.name if port is None else None,
-        port=port,
-        emulated=emulated,
+        **vars(program),
         steps=commit.step if evaluations else max(request.steps, log.resumed_from),
         resumed_from=log.resumed_from,
         loss=log.losses,
         accuracy=kept.accuracy,
         held_out_loss=kept.held_out_loss,
         evaluations=evaluations or ((kept,) if log.metrics else ()),
-        high_water_bytes=log.high_water_bytes,
-        stack_high_water_bytes=log.stack_high_water_bytes,
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
@@ -338,8 +350,6 @@ def _report(
         energy_source=None if energy is None else energy.source,
         planned_step_s=project.report.schedule.time_s,
         planned_by=project.report.costs,
-        step_s=step_time_s(project.board, log.ticks, log.tick_unit, len(log.losses)),
-        trained=str(trained),
         verify=verification,
         arenas=_arenas(project, log),
         damaged=dict(log.damaged),

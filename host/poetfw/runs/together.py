@@ -38,7 +38,7 @@ from poetfw.planning import Progress
 from poetfw.report import PartnerRun, PartnersReport
 from poetfw.runs.execution import BuiltProject, SlotValues, fresh_image, open_project
 from poetfw.runs.on_board import Update, check_board, fetch_trained, prepare_board, write_trained
-from poetfw.runs.running import RunSettings, evaluate_log, make_request, step_time_s
+from poetfw.runs.running import RunSettings, evaluate_log, make_request, program_run
 from poetfw.runs.verification import Run, verify
 from poetfw.schedule import StepKind
 from poetfw.tools import RunLog, emulator_of
@@ -579,23 +579,15 @@ def _report(
     (arena,) = (part.arena for part in plan.own)
     sent = [m for _, m in partner.of_a_step if m.source == name]
     ticks = sum(each.ticks for each in trained)
-    emulated = summary.tick_unit == "instructions"  # which only emulators count
-    if partner.port is None:
-        emulated = emulator_of(project.twin.machine).emulates
+    high_water_bytes = max(0, summary.high_water_bytes - arena.offset)
+    ended = replace(summary, high_water_bytes=high_water_bytes)
     return PartnerRun(
-        board=project.board.label,
-        port=partner.port,
-        emulator=project.twin.name if partner.port is None else None,
-        emulated=emulated,
+        **vars(program_run(project, partner.port, images[name], len(trained), ticks, ended)),
         computed=sum(s.kind is StepKind.COMPUTE and s.device == name for s in plan.steps),
         sent_bytes=sum(map(partners.size_bytes, sent)),
         arena_bytes=arena.size_bytes,
-        high_water_bytes=max(0, summary.high_water_bytes - arena.offset),
         resident_bytes=arena.offset,
-        stack_high_water_bytes=summary.stack_high_water_bytes,
         ticks=ticks,
         tick_unit=summary.tick_unit,
-        step_s=step_time_s(project.board, ticks, summary.tick_unit, len(trained)),
         repeated_commands=repeated,
-        trained=str(images[name]),
     )

@@ -142,29 +142,12 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
         "deadline_s": problem.deadline_s,
         "storage": None
         if storage is None
-        else {
-            "block_bytes": storage.block_bytes,
+        else asdict(storage)
+        | {
             "page_in": transfer_to_json(storage.page_in),
             "page_out": transfer_to_json(storage.page_out),
-            "overlap": storage.overlap,
-            "trailer_bytes": storage.trailer_bytes,
         },
-        "nodes": [
-            {
-                "name": node.name,
-                "inputs": list(node.inputs),
-                "time_s": node.time_s,
-                "energy_j": node.energy_j,
-                "output_bytes": node.output_bytes,
-                "workspace_bytes": node.workspace_bytes,
-                "recompute": node.recompute,
-                "page": node.page,
-                "backward": node.backward,
-                "recompute_before": node.recompute_before,
-                "in_place": node.in_place,
-            }
-            for node in problem.nodes
-        ],
+        "nodes": [asdict(node) | {"inputs": list(node.inputs)} for node in problem.nodes],
     }
 
 
@@ -178,8 +161,13 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def plan_to_json(plan: ExecutionPlan) -> list[dict[str, str]]:
-    """The steps as plain JSON values."""
-    return [{"step": step.kind.value, "node": step.node} for step in plan]
+    """The steps as plain JSON values; of one device, which has no name, without `device`."""
+    return [
+        {"step": step.kind.value, "node": step.node}
+        | ({"device": step.device} if step.device else {})
+        | ({} if step.target is None else {"target": step.target})
+        for step in plan
+    ]
 
 
 def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPlan:

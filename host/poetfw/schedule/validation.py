@@ -24,18 +24,18 @@ def validate(problem: ScheduleProblem) -> None:
     if not problem.nodes:
         raise ProblemError(f"problem {problem.name!r} has no nodes: it needs at least one")
     for name in ("ram_bytes", "resident_bytes"):
-        _require(f"problem {problem.name!r}", name, getattr(problem, name), LARGEST_BYTES)
+        require(f"problem {problem.name!r}", name, getattr(problem, name), LARGEST_BYTES)
     if problem.deadline_s is not None:
-        _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
+        require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
     if problem.storage is not None:
         _check_storage(problem.storage)
     _check_names(problem.nodes)
     for node in problem.nodes:
         where = f"node {node.name!r}"
-        _require(where, "time_s", node.time_s)
-        _require(where, "energy_j", node.energy_j)
-        _require(where, "output_bytes", node.output_bytes, LARGEST_BYTES)
-        _require(where, "workspace_bytes", node.workspace_bytes, LARGEST_BYTES)
+        require(where, "time_s", node.time_s)
+        require(where, "energy_j", node.energy_j)
+        require(where, "output_bytes", node.output_bytes, LARGEST_BYTES)
+        require(where, "workspace_bytes", node.workspace_bytes, LARGEST_BYTES)
 
 
 def _check_names(nodes: tuple[Node, ...]) -> None:
@@ -79,25 +79,38 @@ def _check_in_place(node: Node, taken: Node) -> None:
 def _check_storage(storage: Storage) -> None:
     if storage.block_bytes < 1:
         raise ProblemError(f"storage has block_bytes {storage.block_bytes}: expected 1 or more")
-    _require("storage", "block_bytes", storage.block_bytes, LARGEST_BYTES)
-    _require("storage", "trailer_bytes", storage.trailer_bytes, LARGEST_BYTES)
+    require("storage", "block_bytes", storage.block_bytes, LARGEST_BYTES)
+    require("storage", "trailer_bytes", storage.trailer_bytes, LARGEST_BYTES)
     for name in ("page_in", "page_out"):
-        transfer: Transfer = getattr(storage, name)
-        _check_rates(f"storage's {name}", transfer, ("latency_s", "energy_j_per_byte", "energy_j"))
-        if transfer.beside is not None:
-            quantities = ("latency_s", "core_latency_s", "core_s_per_byte")
-            _check_rates(f"storage's {name}.beside", transfer.beside, quantities)
+        require_transfer(f"storage's {name}", getattr(storage, name))
+
+
+def require_transfer(where: str, transfer: Transfer) -> None:
+    """Check what a transfer costs.
+
+    Raises:
+        ProblemError: a figure is negative, not a number or too large.
+    """
+    _check_rates(where, transfer, ("latency_s", "energy_j_per_byte", "energy_j"))
+    if transfer.beside is not None:
+        quantities = ("latency_s", "core_latency_s", "core_s_per_byte")
+        _check_rates(f"{where}.beside", transfer.beside, quantities)
 
 
 def _check_rates(where: str, rates: Transfer | Beside, quantities: tuple[str, ...]) -> None:
     for quantity in quantities:
-        _require(where, quantity, getattr(rates, quantity))
+        require(where, quantity, getattr(rates, quantity))
     bandwidth = rates.bandwidth_bytes_per_s
     if not bandwidth > 0:  # infinite where transfers take no time; NaN is refused
         raise ProblemError(f"{where} has bandwidth_bytes_per_s {bandwidth}: expected more than 0")
 
 
-def _require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:
+def require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:
+    """Check one figure of a problem.
+
+    Raises:
+        ProblemError: it is negative, not a number or too large.
+    """
     if not (math.isfinite(value) and value >= 0):
         raise ProblemError(f"{where} has {quantity} {value}: expected a finite number, 0 or more")
     if value > most:

@@ -26,7 +26,6 @@ from poetfw.schedule.several.problem_json import (
     DevicesAnswer,
     devices_answer_from_json,
     devices_from_json,
-    devices_plan_from_json,
     devices_schedule_to_json,
     devices_to_json,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "compare_devices",
     "devices_answer_from_json",
     "devices_from_json",
-    "devices_plan_from_json",
     "devices_schedule_to_json",
     "devices_to_json",
     "greedy_plan",

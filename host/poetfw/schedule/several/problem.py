@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
-from poetfw.common.option_values import LARGEST_BYTES, LARGEST_COST
+from poetfw.common.option_values import LARGEST_BYTES
 from poetfw.common.transfer import Transfer
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
@@ -20,7 +20,7 @@ from poetfw.schedule.problem import (
     Status,
     Storage,
 )
-from poetfw.schedule.validation import validate
+from poetfw.schedule.validation import require, require_transfer, validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +214,14 @@ def validate_devices(problem: DevicesProblem) -> None:
         if count > 1:
             raise ProblemError(f"device {name!r} appears {count} times: names must be unique")
     if problem.deadline_s is not None:
-        _require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
+        require(f"problem {problem.name!r}", "deadline_s", problem.deadline_s)
     graph = _graph(problem.devices[0].problem)
     for device in problem.devices:
         try:
             validate(device.problem)
         except ProblemError as error:
             raise ProblemError(f"device {device.name!r}: {error.message}") from error
-        _require(f"device {device.name!r}", "idle_w", device.idle_w)
+        require(f"device {device.name!r}", "idle_w", device.idle_w)
         if device.problem.deadline_s is not None:
             raise ProblemError(f"device {device.name!r} has a deadline: it is one for all devices")
         if _graph(device.problem) != graph:
@@ -285,14 +285,8 @@ def _check_links(problem: DevicesProblem) -> None:
             raise ProblemError(f"{where} does not join two devices: known are {', '.join(names)}")
         if ends.count((link.source, link.target)) > 1:
             raise ProblemError(f"{where} appears {ends.count((link.source, link.target))} times")
-        for quantity in ("latency_s", "energy_j_per_byte", "energy_j"):
-            _require(where, quantity, getattr(link.transfer, quantity))
-        if not link.transfer.bandwidth_bytes_per_s > 0:
-            raise ProblemError(
-                f"{where} has bandwidth_bytes_per_s {link.transfer.bandwidth_bytes_per_s}: "
-                "expected more than 0"
-            )
-        _require(where, "buffer_bytes", link.buffer_bytes, LARGEST_BYTES)
+        require_transfer(where, link.transfer)
+        require(where, "buffer_bytes", link.buffer_bytes, LARGEST_BYTES)
     for name in names:
         if len(names) > 1 and not any(name in pair for pair in ends):
             raise ProblemError(
@@ -322,8 +316,3 @@ def _check_working_sets(problem: DevicesProblem) -> None:
         raise InfeasibleError(
             f"node {name!r} fits on no device: it needs {wants}", "give one of them more"
         )
-
-
-def _require(where: str, quantity: str, value: float, most: float = LARGEST_COST) -> None:
-    if not (math.isfinite(value) and 0 <= value <= most):
-        raise ProblemError(f"{where} has {quantity} {value}: expected 0 to {most:g}")

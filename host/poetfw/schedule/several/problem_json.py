@@ -11,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, FailFast, Strict
 
 from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
 from poetfw.schedule.problem_json import (
+    SCHEMA_VERSION,
     StrictTable,
     TransferTable,
+    plan_to_json,
     problem_from_json,
     problem_to_json,
     read_table,
@@ -26,8 +28,6 @@ from poetfw.schedule.several.problem import (
     Link,
     validate_devices,
 )
-
-SCHEMA_VERSION = 1
 
 
 class _Device(StrictTable):
@@ -122,27 +122,17 @@ def devices_to_json(problem: DevicesProblem) -> dict[str, Any]:
             for device in problem.devices
         ],
         "links": [
-            {
-                "source": link.source,
-                "target": link.target,
-                "transfer": transfer_to_json(link.transfer),
-                "buffer_bytes": link.buffer_bytes,
-            }
-            for link in problem.links
+            asdict(link) | {"transfer": transfer_to_json(link.transfer)} for link in problem.links
         ],
     }
 
 
 def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
-    """The answer as plain JSON values; its `plan` is what `devices_plan_from_json` reads."""
+    """The answer as plain JSON values; its `plan` is what `devices_answer_from_json` reads."""
     return {
         "schema_version": SCHEMA_VERSION,
         **asdict(schedule),
-        "plan": [
-            {"step": step.kind.value, "node": step.node, "device": step.device}
-            | ({} if step.target is None else {"target": step.target})
-            for step in schedule.plan
-        ],
+        "plan": plan_to_json(schedule.plan),
     }
 
 
@@ -151,11 +141,6 @@ class DevicesAnswer(NamedTuple):
 
     plan: ExecutionPlan
     tensor_bytes: dict[str, int] | None = None
-
-
-def devices_plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPlan:
-    """The plan of an answer, see `devices_answer_from_json`."""
-    return devices_answer_from_json(text, source).plan
 
 
 def devices_answer_from_json(text: str | bytes, source: str = "the answer") -> DevicesAnswer:
