@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What boards of a HAL family may rely on: its folder says."""
+"""Promises of a HAL family to its boards, as its folder makes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def family_transfers(family: str) -> int:
 
 
 def family_threads(family: str) -> bool:
-    """Whether it has threads.
+    """True if it has threads.
 
     Args:
         family: an identifier; a family that there is not has none.

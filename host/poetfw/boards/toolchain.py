@@ -35,12 +35,12 @@ class Toolchain:
 
     @property
     def soft_float(self) -> bool:
-        """Whether floating-point numbers are calculated by functions: how fast, depends on them."""
+        """True if floating-point numbers are calculated by functions: how fast, depends on them."""
         return "-mfloat-abi=soft" in self.machine_flags
 
     @property
     def prefix(self) -> str:
-        """What its other tools begin with, such as `arm-none-eabi-`."""
+        """The beginning of its other tools' names, such as `arm-none-eabi-`."""
         return self.compiler.removesuffix("gcc")
 
 

@@ -88,7 +88,7 @@ class Database:
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """What was measured under a set-up, of these cases, with these versions of their kernels.
+        """Measurements under a set-up, of these cases, with these versions of their kernels.
 
         Args:
             setup: rows of others are left out.
@@ -228,7 +228,7 @@ class Database:
         )
 
     def _failed(self, error: sqlite3.Error) -> CostsError:
-        """What is said of an error of SQLite's: the file is not always to blame."""
+        """The message for an error of SQLite's: the file is not always to blame."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without its details
         other = "name another file with --db"
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -277,7 +277,7 @@ class Database:
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether no program has made a database of the file: it is as good as none.
+    """True if no program has made a database of the file: it is as good as none.
 
     SQLite leaves such a file where what would have made it one did not get to its end.
     """

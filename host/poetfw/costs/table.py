@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every op of a graph costs on a board."""
+"""Costs of every op of a graph on a board."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """What running one op once takes.
+    """The costs of running one op once.
 
     Attributes:
         time_s: seconds.

@@ -21,7 +21,7 @@ class _Transfer:
     arrives: bool
 
     def blocks(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> bool:
-        """Whether what is read and written there must wait for it."""
+        """True if what is read and written there must wait for it."""
         touched = [*written, *read] if self.arrives else written
         return any(
             stay.offset < self.stay.offset + self.stay.size_bytes

@@ -29,7 +29,7 @@ HIDDEN = -1e30
 
 
 class Network:
-    """What is built so far.
+    """A network that is being built.
 
     Attributes:
         builder: the graph being built.

@@ -46,7 +46,7 @@ class Dtype(StrEnum):
 
 
 class Role(StrEnum):
-    """What a tensor is for; decides how long it lives."""
+    """The purpose of a tensor, which decides how long it lives."""
 
     INPUT = "input"
     """A batch of features, read from the data set."""

@@ -83,7 +83,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Branching:
-    """What may lie next on one section of a node.
+    """The buffers that may lie next on one section of a node.
 
     Attributes:
         cases: buffers that may come to lie at its floor, or `_WASTE`; the best one last.
@@ -117,7 +117,7 @@ _NEVER = 1 << 62
 
 
 class _Settled:
-    """What is settled at a node of the search, and the way back to the nodes above.
+    """The offsets settled at a node of the search, and the way back to the nodes above.
 
     Args:
         slack: of each section, in units.
@@ -408,7 +408,7 @@ class Search:
         return address
 
     def _falls_apart(self, part: _Part, left: int, begin: int, end: int) -> bool:
-        """Whether no buffer left crosses some boundary in [begin, end] within the part."""
+        """True if no buffer left crosses some boundary in [begin, end] within the part."""
         crosses = self._crosses
         if begin == part.lo:
             begin += 1
@@ -439,7 +439,7 @@ class Search:
         return after
 
     def _is_blocked(self, i: int, begin: int, end: int) -> bool:
-        """Whether fixed buffers have units of [begin, end) while buffer i is live."""
+        """True if fixed buffers have units of [begin, end) while buffer i is live."""
         return any(
             start < end and begin < stop
             for s in range(*self.spans[i])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all meters have in common, and the one that a user names."""
+"""The interface of meters, and the meter that a user names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a power meter recorded, and the file that it is kept in."""
+"""Traces of power meters, and the file that one is kept in."""
 
 from __future__ import annotations
 

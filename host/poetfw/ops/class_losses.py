@@ -60,7 +60,7 @@ class ClassOptions:
 
     @property
     def chosen(self) -> bool:
-        """Whether it is anything but the mean over samples."""
+        """True if it is anything but the mean over samples."""
         return self != ClassOptions()
 
     def expect_fitting(self, classes: int) -> None:
@@ -124,7 +124,7 @@ class _Shares:
 
 
 class _OfBoth(OpKind):
-    """What both passes and both losses share: inputs x f32 [N,K], labels i32 [N]."""
+    """Shared by both passes of both losses: inputs x f32 [N,K], labels i32 [N]."""
 
     function: ClassVar[str]
 

@@ -265,7 +265,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 
 class _Pointwise(Elementwise):
-    """What both passes share."""
+    """Shared by both passes."""
 
     source = "pointwise"
     function_name: str

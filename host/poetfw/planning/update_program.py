@@ -37,7 +37,7 @@ from poetfw.training import Program, in_place_input
 
 @dataclass(frozen=True)
 class Choice:
-    """What may be trained of a parameter.
+    """A part of a parameter that may be trained.
 
     Attributes:
         parameter: its name.
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Needs:
-    """What training takes.
+    """Bytes and joules of training.
 
     Attributes:
         size_bytes: at the peak, beside what inference keeps for the whole run: activations,
@@ -62,7 +62,7 @@ class Needs:
     energy_j: float
 
     def within(self, limits: Needs) -> bool:
-        """Whether it is no more than these."""
+        """True if it is no more than these."""
         return self.size_bytes <= limits.size_bytes and self.energy_j <= limits.energy_j
 
 
@@ -240,7 +240,7 @@ class UpdateProgram:
         return tuple(self.choices[bit] for bit in taken), self.needs(taken)
 
     def needs(self, taken: Sequence[int]) -> Needs:
-        """What choices take by the program; they are given by their places."""
+        """The needs of choices by the program; they are given by their places."""
         mask = sum(1 << bit for bit in taken)
 
         def total(terms: Mapping[_Mask, float]) -> float:
@@ -258,7 +258,7 @@ class UpdateProgram:
         return Needs(peak, energy_j)
 
     def _live_bytes(self) -> Iterator[dict[_Mask, float]]:
-        """What is live while each op runs: bytes, by the choices with which they are."""
+        """Bytes that are live while each op runs, by the choices with which they are."""
         live: list[_Stay] = []
         for item in sorted(self._items.values(), key=lambda item: item.position):
             at = item.position

@@ -29,12 +29,12 @@ _BUSY = 0.5
 
 
 class BusyError(DeviceError):
-    """What a meter saw was not the case alone."""
+    """An error: the case was not alone in what a meter saw."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What a meter said of a case.
+    """The energy of a case by a meter.
 
     Attributes:
         case: which.
@@ -82,7 +82,7 @@ class Metering:
 
     @property
     def replays(self) -> bool:
-        """Whether the meter has its traces from a folder."""
+        """True if the meter has its traces from a folder."""
         return self.meter.name.startswith("replay:")
 
     def begin(self, sketch_id: str) -> None:

@@ -69,7 +69,7 @@ _LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed 
 
 @dataclass(frozen=True, slots=True)
 class Knapsack:
-    """What must fit at one moment.
+    """The tensors that must fit at one moment.
 
     Attributes:
         items: what may be live then.
@@ -109,7 +109,7 @@ class Blocks:
 
     @property
     def residency(self) -> Residency:
-        """What cuts are made from: each block is a period."""
+        """The columns that cuts are made from: each block is a period."""
         made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
         kinds = (self.stay, self.recompute, self.page_in, self.page_out)
         stay, recompute, page_in, page_out = (
@@ -199,7 +199,7 @@ class _Builder:
                 self.made.recompute[b, i] = self.program.binary(self.costs.compute[i])
 
     def uses(self, b: int, i: int) -> bool:
-        """Whether anything that reads tensor i can run in block b after i was made."""
+        """True if anything that reads tensor i can run in block b after i was made."""
         stages = self.made.blocks[b]
         return any(
             max(stages.start, i + 1) <= k < stages.stop or (b, k) in self.made.recompute

@@ -67,7 +67,7 @@ class Contraction:
         return plan_of(Indexed.of(self.problem), made)
 
     def contract(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """What the contracted problem can follow of a plan of the whole; maybe not a legal plan."""
+        """The part of a whole's plan that the contracted problem follows; it may be illegal."""
         graph = Indexed.of(self.contracted)
         position = {node.name: i for i, node in enumerate(self.contracted.nodes)}
         stage = 0
@@ -199,7 +199,7 @@ class _Contractor:
         )
 
     def may_hold_instead(self, i: Node, j: Node) -> bool:
-        """Whether j's tensor can be held, computed again and paged wherever i's can."""
+        """True if j's tensor can be held, computed again and paged wherever i's can."""
         return (
             0 < j.output_bytes <= i.output_bytes
             and j.name not in self.small
@@ -212,12 +212,12 @@ class _Contractor:
         )
 
     def runs_early(self, i: Node, j: Node) -> bool:
-        """Whether j can run right after i: of larger tensors, it reads nothing but i's."""
+        """True if j can run right after i: of larger tensors, it reads nothing but i's."""
         before = self.order[: self.order.index(i.name) + 1]
         return set(j.inputs) - self.small == {i.name} and set(j.inputs) <= set(before)
 
     def runs_late(self, i: Node, j: Node) -> bool:
-        """Whether i can run just before j: what it reads is there, or as large and overwritten."""
+        """True if i can run just before j: what it reads is there, or as large and overwritten."""
         taken = self.nodes.get(i.in_place or "")
         if taken is None or j.in_place != i.name or i.workspace_bytes > j.workspace_bytes:
             return False
@@ -236,7 +236,7 @@ class _Contractor:
         return i.in_place if j.in_place == i.name or self.means is Means.RELAXATION else None
 
     def workspace_bytes(self, i: Node, j: Node) -> int:
-        """What both need beside i's inputs and j's tensor."""
+        """Bytes that both need beside i's inputs and j's tensor."""
         during_i = i.workspace_bytes + i.output_bytes - j.output_bytes
         during_j = j.workspace_bytes + (0 if j.in_place == i.name else i.output_bytes)
         if self.means is Means.RELAXATION:  # the inputs of i may be gone

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a known plan rules out of better ones."""
+"""Values that a known plan rules out of better ones."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
 
 
 def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
-    """Whether the best plan takes more than one that keeps everything, by more than the gap."""
+    """True if the best plan takes more than one that keeps everything, by more than the gap."""
     once_j = math.fsum(node.energy_j for node in best.problem.nodes)
     return best.found.energy_j > once_j * (1 + options.gap)
 
@@ -210,7 +210,7 @@ def _try_published(best: Incumbent, work: Work) -> None:
 
 
 def _published_plans(best: Incumbent, work: Work) -> Iterator[ExecutionPlan]:
-    """What the published methods find, one after the other while there is work.
+    """Plans of the published methods, one after the other while there is work.
 
     One that makes an illegal plan is named and left out.
     """
@@ -299,7 +299,7 @@ class _Pass:
 
     @property
     def bound_j(self) -> float:
-        """What none of its plans takes less than, as far as that is known."""
+        """A lower bound of its plans, as far as one is known."""
         return self.relaxed.bound if self.relaxed else -math.inf
 
     def formulate(self, graph: Indexed, deadline: Deadline, outline: bool = False) -> Compact:
@@ -340,7 +340,7 @@ def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: 
 
 
 def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
-    """Whether there is a backward pass, and a window in it."""
+    """True if there is a backward pass, and a window in it."""
     return options.window is not None and any(node.backward for node in best.problem.nodes)
 
 
@@ -408,7 +408,7 @@ def _choices(graph: Indexed) -> int:
 
 
 def _is_large(graph: Indexed) -> bool:
-    """Whether the unrestricted program is more than a computer holds."""
+    """True if the unrestricted program is more than a computer holds."""
     return _choices(graph) > _LARGE
 
 

@@ -49,7 +49,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Program:
-    """What the device runs. Both graphs share the persistent tensors.
+    """The graphs that the device runs. Both share the persistent tensors.
 
     Attributes:
         training: one training step: load a batch, forward, loss, backward, updates.
@@ -119,7 +119,7 @@ class Program:
 
     @cached_property
     def parameter_states(self) -> Mapping[str, tuple[str, ...]]:
-        """What the optimizer keeps of each trained parameter, by the parameter's name."""
+        """The optimizer's tensors of each trained parameter, by the parameter's name."""
         return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
 
     @cached_property
@@ -278,7 +278,7 @@ def _with_constants(graph: Graph, updated: Collection[str]) -> Graph:
 
 @dataclass(frozen=True)
 class _Updates:
-    """What the updates of a training step are made from: the optimizer, and the pace if any."""
+    """The parts of a training step's updates: the optimizer, and the pace if any."""
 
     optimizer: Optimizer
     undecayed: Collection[str]
@@ -508,7 +508,7 @@ class _Builder:
         self.emit(kind, f"{parameter}.update", inputs, attributes, updates=(parameter, *kept))
 
     def _is_better_fused(self, position: int) -> bool:
-        """Whether the op that calculates a parameter's gradient shall apply it, as the last one.
+        """True if the op that calculates a parameter's gradient shall apply it, as the last one.
 
         It cannot where that is another tensor's gradient too; and it is not worth it where what
         would have to wait for it, of all that it reads, is as large as the gradient.

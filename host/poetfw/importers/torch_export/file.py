@@ -53,7 +53,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Exported:
-    """What a file holds.
+    """The content of an exported file.
 
     Attributes:
         program: the program.

@@ -93,7 +93,7 @@ class OrderingProblem:
 
 
 class OrderingStatus(StrEnum):
-    """What is known about an order."""
+    """The status of an order."""
 
     OPTIMAL = "optimal"
     """Its peak equals the lower bound."""

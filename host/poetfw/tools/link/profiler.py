@@ -43,7 +43,7 @@ class ProfilerGreeting:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What runs of a case took.
+    """The results of a case's runs.
 
     Attributes:
         ticks: all of them together.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers hold, as values. Nothing that a device says is trusted."""
+"""Values of answers. Nothing that a device says is trusted."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _gemm(node: Node, values: Values) -> str:
 
 
 def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: bool) -> bool:
-    """Whether a bias is a constant of as many numbers as a product has columns."""
+    """True if a bias is a constant of as many numbers as a product has columns."""
     name, turned = weight
     if len(values.dims(name)) != 2:
         return False
@@ -213,7 +213,7 @@ def _takes_batch_statistics(node: Node, opset: int) -> bool:
 
 
 def decimal(value: float) -> float:
-    """What was meant by an attribute, which ONNX stores as float32: 0.9, not 0.8999999762."""
+    """The decimal that was meant by a float32 attribute: 0.9, not 0.8999999762."""
     return float(str(np.float32(value)))
 
 

@@ -390,7 +390,7 @@ class Samd21(Chip):
         return character
 
     def listens(self) -> bool:
-        """Whether the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on, and a character in it is an interrupt."""
         on = self._values[f"{USART}.CTRLA"] & _ENABLE and self._values[f"{USART}.CTRLB"] >> 17 & 1
         if not on or self._values[f"{USART}.INTENSET"] != _RXC:
             return False
@@ -404,13 +404,13 @@ class Samd21(Chip):
         self._heard += text
 
     def has_received(self) -> bool:
-        """Whether the receiver requests its interrupt."""
+        """True if the receiver requests its interrupt."""
         return bool(self._heard) and self._values[f"{USART}.INTENSET"] == _RXC
 
     # DMA ---------------------------------------------------------------------------------------
 
     def _wants_interrupt(self) -> bool:
-        """Whether a channel of the DMA controller wants to be heard."""
+        """True if a channel of the DMA controller wants to be heard."""
         channels = self._channels
         return any(
             channels[number, "CHINTFLAG"] & channels[number, "CHINTENSET"]
@@ -421,7 +421,7 @@ class Samd21(Chip):
         return any(self._channels[number, "CHCTRLA"] for number in range(_CHANNELS))
 
     def _abort(self) -> None:
-        """What is under way never ends."""
+        """Leave what is under way without an end."""
         self._aborted = self.exchanges
 
     def _write_dmac(self, register: str, before: int, value: int) -> None:
@@ -472,7 +472,7 @@ class Samd21(Chip):
         return self._channels[channel, "CHCTRLB"] >> 8 & 0x3F
 
     def _descriptor(self, channel: int) -> tuple[int, int, int, int]:
-        """What advances (1: source, 2: target), bytes, where source and target begin."""
+        """A descriptor: what advances (1: source, 2: target), bytes, and both beginnings."""
         address = self._values["DMAC.BASEADDR"] + 16 * channel
         descriptor = self._processor.dma_read(address, 16)
         control, count, source, target, following = struct.unpack("<HHIII", descriptor)
