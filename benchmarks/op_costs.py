@@ -43,6 +43,8 @@ from poetfw.optimizers import OPTIMIZERS
 from poetfw.training import make_program
 
 KEPT = Path(__file__).parent / "op_costs.json"
+COLUMNS = ("instructions", "cycles")
+"""Figures of a case in the kept file."""
 NETWORKS, USUAL = 36, 12
 """Drawn at random, beside transformers; of usual shapes, of each kind."""
 
@@ -311,7 +313,26 @@ def recorded(what: str = "instructions") -> tuple[str, dict[str, dict[str, int]]
         what: `instructions`, or the `cycles` that the emulator's plugin estimates.
     """
     document = json.loads(KEPT.read_text())
-    return document["compiler"], document[what]
+    column = COLUMNS.index(what)
+    return document["compiler"], {
+        board: {key: row[column] for key, row in rows.items()}
+        for board, rows in document["boards"].items()
+    }
+
+
+def record(compiler: str, counts: dict[str, dict[str, Measured]]) -> str:
+    """The text of the kept file: JSON with one case a line, by key."""
+    boards = [
+        f"{json.dumps(board)}: {{\n"
+        + ",\n".join(
+            f"{json.dumps(key)}: {json.dumps([getattr(one, what) for what in COLUMNS])}"
+            for key, one in sorted(found.items())
+        )
+        + "\n}"
+        for board, found in counts.items()
+    ]
+    head = f'"compiler": {json.dumps(compiler)},\n"boards": {{\n'
+    return f"{{\n{head}" + ",\n".join(boards) + "\n}\n}\n"
 
 
 def seen_cases(board: str) -> dict[str, Case]:
@@ -459,17 +480,7 @@ def main() -> int:
     if arguments.out:
         arguments.out.write_bytes(to_json(rows))
     if arguments.record:
-        document = {
-            "compiler": compiler_version("nrf52840"),
-            **{
-                what: {
-                    board: {key: getattr(one, what) for key, one in found.items()}
-                    for board, found in counts.items()
-                }
-                for what in ("instructions", "cycles")
-            },
-        }
-        KEPT.write_text(json.dumps(document, indent=0) + "\n")
+        KEPT.write_text(record(compiler_version("nrf52840"), counts))
     return 0
 
 

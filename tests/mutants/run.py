@@ -182,10 +182,23 @@ def by_rule(checkout: Path, reach: Reach, seed: int, count: int) -> list[Mutant]
 @click.option("--only", metavar="PATTERN", default="", help="Those with this text in their name.")
 @click.option("-j", "jobs", metavar="N", type=click.IntRange(1), default=1, help="At a time.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@click.option(
+    "--results",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append each verdict as a line of JSON as it comes.",
+)
 @click.option("--checkout", type=click.Path(path_type=Path), default=CHECKOUT, hidden=True)
 @click.option("--preload", default=_PRELOADED, hidden=True)
 def main(
-    seed: int, count: int, only: str, jobs: int, as_json: bool, checkout: Path, preload: str
+    seed: int,
+    count: int,
+    only: str,
+    jobs: int,
+    as_json: bool,
+    results: Path | None,
+    checkout: Path,
+    preload: str,
 ) -> None:
     """Judge a sample of mistakes, and print those that no test notices.
 
@@ -217,6 +230,9 @@ def main(
         with ThreadPoolExecutor(jobs) as pool:
             for future in as_completed([pool.submit(judge, mutant) for mutant in made]):
                 verdicts.append(future.result())
+                if results:
+                    with results.open("a") as file:
+                        file.write(json.dumps(asdict(verdicts[-1])) + "\n")
                 if verdicts[-1].fate is not Fate.KILLED:
                     click.echo(f"{verdicts[-1].fate}: {verdicts[-1].mutant}", err=True)
                 if len(verdicts) % 25 == 0 or len(verdicts) == len(made):
