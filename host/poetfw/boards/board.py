@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What poetfw knows about a board: plain, checked values.
+"""Facts about a board: plain, checked values.
 
 Every figure comes from the board's TOML file and keeps the source it names there.
 """
@@ -19,7 +19,7 @@ from poetfw.common.transfer import Transfer
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an operator's kernel takes on a core, in cycles.
+    """Cycles of an operator's kernel on a core.
 
     Attributes:
         fixed: of a call.
@@ -33,7 +33,7 @@ class Price:
 
 
 class Arithmetic(StrEnum):
-    """How sums of products are rounded: convolutions', dense layers' and those of matrices."""
+    """Rounding of sums of products: of convolutions, dense layers and matrix products."""
 
     SEPARATE = "separate"
     """Each product, and each sum."""
@@ -47,7 +47,7 @@ class Arithmetic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """How fast the board's core works.
+    """Speed of the board's core.
 
     Attributes:
         macs_per_s: 32-bit floating-point multiply-accumulates per second.
@@ -65,13 +65,13 @@ class Compute:
 
     @property
     def exact(self) -> bool:
-        """Whether sums of products have the bits that they have on most boards."""
+        """True if sums of products have the bits that they have on most boards."""
         return self.arithmetic is Arithmetic.SEPARATE
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What the board draws in each of its states, without its storage, in watts.
+    """Watts that the board draws in each of its states, without its storage.
 
     Attributes:
         active_w: while it computes.
@@ -125,7 +125,7 @@ class BoardStorage:
 
 @dataclass(frozen=True, slots=True)
 class FirmwareSupport:
-    """How firmware is built for a board.
+    """Build settings of a board's firmware.
 
     Attributes:
         hal: the HAL family that drives it.
@@ -147,7 +147,7 @@ class FirmwareSupport:
 
 @dataclass(frozen=True, slots=True)
 class TrainingDefaults:
-    """What a build for a board trains with unless it is told otherwise; None for no opinion.
+    """Defaults of a board's training settings; None where the board has none.
 
     Attributes:
         batch: samples in a batch.
@@ -160,7 +160,7 @@ class TrainingDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What runs firmware in a board's place.
+    """Emulated machine that runs firmware in a board's place.
 
     Attributes:
         emulator: name of the emulator that it is a machine of.
@@ -248,7 +248,7 @@ class Board:
 
     @property
     def label(self) -> str:
-        """What `--board` calls it: its name, and its storage where that is not the first."""
+        """Name for `--board`: the board's, and its storage's where that is not the first."""
         if self.storage is None or self.storage.kind == self.storages[0]:
             return self.name
         return f"{self.name}:{self.storage.kind}"
@@ -309,12 +309,12 @@ class Board:
 
     @property
     def overlaps(self) -> bool:
-        """Whether transfers run while the core computes."""
+        """True if transfers run while the core computes."""
         return self.storage is not None and self.storage.overlap
 
     @property
     def erase_bytes(self) -> int | None:
-        """What of its storage is erased at once before it can be written; None where nothing is."""
+        """Bytes of storage that are erased at once; None where writing needs no erasing."""
         return None if self.storage is None else self.storage.erase_bytes
 
     @property

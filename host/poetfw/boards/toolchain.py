@@ -35,7 +35,7 @@ class Toolchain:
 
     @property
     def soft_float(self) -> bool:
-        """Whether floating-point numbers are calculated by functions: how fast, depends on them."""
+        """True if floating-point numbers are calculated by functions: how fast, depends on them."""
         return "-mfloat-abi=soft" in self.machine_flags
 
     @property

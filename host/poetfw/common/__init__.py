@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every room may use: errors, limits, files, names of choices."""
+"""Modules that every package may use: errors, limits, files, names of choices."""

@@ -61,7 +61,7 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a phase took.
+    """Work units and seconds of one search phase.
 
     Attributes:
         phase: its name.
@@ -76,7 +76,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a command took. Nothing else in an answer differs from run to run.
+    """Time of a command by phase: all that differs from run to run in an answer.
 
     Attributes:
         seconds: in all, by the clock.
@@ -131,7 +131,7 @@ class Deadline:
         return self.elapsed_s - self._excluded_s
 
     def has_passed(self, ahead_s: float = 0.0) -> bool:
-        """Whether a search must end now; asked only by one that would go on otherwise.
+        """True if a search must end now; asked only by one that would go on otherwise.
 
         Args:
             ahead_s: for how many seconds it could not ask again.
@@ -175,7 +175,7 @@ class Deadline:
         return sum(phase.work for phase in self._phases.values())
 
     def timing(self) -> Timing:
-        """What was spent so far."""
+        """Work and time spent so far."""
         return Timing(self.elapsed_s, tuple(self._phases.values()))
 
     def note(self, phase: str, work: float, seconds: float) -> None:
@@ -202,7 +202,7 @@ class Work:
         self._whole: Work | None = None
 
     def is_left(self, ahead_s: float = 0.0) -> bool:
-        """Whether a search may go on that cannot ask again for so many seconds."""
+        """True if a search may go on that cannot ask again for so many seconds."""
         return self.left > 0 and not self.deadline.has_passed(ahead_s)
 
     def spend(self, units: float) -> None:

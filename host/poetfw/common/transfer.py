@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moving bytes between RAM and storage costs, on a board and in a schedule problem."""
+"""Costs of moving bytes between RAM and storage, on a board and in a schedule problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def page_bytes(size_bytes: int, block_bytes: int, trailer_bytes: int = TRAILER_B
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a transfer takes while the core computes.
+    """Time of a transfer while the core computes.
 
     The storage is busy with n bytes (whole blocks) for `latency_s + n / bandwidth_bytes_per_s`
     seconds; of that, and before or after it, the core is busy for
@@ -31,7 +31,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """When core and storage are busy with one transfer.
+    """Seconds in which core and storage are busy with one transfer.
 
     Attributes:
         storage_s: seconds that the storage is.
@@ -52,7 +52,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What moving bytes between RAM and storage costs, in one direction.
+    """Cost of moving bytes between RAM and storage, in one direction.
 
     A transfer of n bytes (whole blocks) that the core waits for takes
     `latency_s + n / bandwidth_bytes_per_s` seconds and `energy_j + n * energy_j_per_byte` joules.

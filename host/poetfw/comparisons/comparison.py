@@ -55,7 +55,7 @@ UNSUITABLE = "unsuitable"
 
 @dataclass(frozen=True)
 class Task:
-    """What is scheduled.
+    """Problem that is scheduled, with its limits.
 
     Attributes:
         board, model: as `poetfw build` takes them.
@@ -146,7 +146,7 @@ _STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """What schedulers are compared on.
+    """Problems and budgets on which schedulers are compared.
 
     Attributes:
         task: what is scheduled.

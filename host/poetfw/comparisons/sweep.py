@@ -68,7 +68,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a sweep covers. Two sweeps are the same if their grids are equal.
+    """Combinations that a sweep covers. Two sweeps are the same if their grids are equal.
 
     Attributes:
         boards, models, deadline_factors, fractions: their product is the grid.

@@ -41,7 +41,7 @@ def alone(case: Case) -> tuple[Op, Graph]:
 
 
 def reads_storage(case: Case) -> bool:
-    """Whether running it waits for the storage: a transfer, or a load of a batch."""
+    """True if running it waits for the storage: a transfer, or a load of a batch."""
     if case.size_bytes:
         return True
     op, graph = alone(case)

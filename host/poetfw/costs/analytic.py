@@ -29,7 +29,7 @@ from poetfw.ops import Work, kind_of
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
-    """What every op of the graph costs on the board, calculated from its work.
+    """Calculate the cost of every op of the graph on the board from its work.
 
     Raises:
         ModelError: an op is of a kind that poetfw does not know.
@@ -43,7 +43,7 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
 
 
 def cost_of(work: Work, board: Board, kind: str | None = None) -> OpCost:
-    """What work costs on the board, in seconds and joules.
+    """Calculate the seconds and joules of work on the board.
 
     Args:
         work: how much there is to do.

@@ -277,7 +277,7 @@ class Database:
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether no program has made a database of the file: it is as good as none.
+    """True if no program has made a database of the file: it is as good as none.
 
     SQLite leaves such a file where what would have made it one did not get to its end.
     """

@@ -45,7 +45,7 @@ _SWITCHES = ("update.weight_decay", "update.clip_value")
 
 @dataclass(frozen=True)
 class Featured:
-    """What the fitted model knows of a case.
+    """Features of a case for the fitted model.
 
     Attributes:
         function: its C function, which is fitted alone where enough of its cases were measured; of
@@ -60,7 +60,7 @@ class Featured:
 
 
 def featured(case: Case) -> Featured:
-    """What the fitted model knows of a case.
+    """Features of a case for the fitted model.
 
     Raises:
         ModelError: the case is a transfer, or no op.

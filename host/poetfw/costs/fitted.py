@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops cost that nobody measured: a model fitted to those that were.
+"""Costs of ops without measurements: a model fitted to measured ones.
 
 The time of a kernel is a sum over what its loops do (`features.py`), each with a price that is 0 or
 more. Prices are those of least squares under that bound (NNLS: Lawson and Hanson, Solving Least
@@ -36,7 +36,7 @@ Figure = Callable[[Measurement], float]
 
 @dataclass(frozen=True)
 class Fit:
-    """What each unit of a feature takes, and how well that predicts.
+    """Price of each feature's unit, and the error of its predictions.
 
     Attributes:
         name: of the C function or, where too few of its cases were measured, of the C file.

@@ -56,7 +56,7 @@ class MeasuredCosts:
     _boards: dict[str, Measured] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, graph: Graph, board: Board) -> CostTable:
-        """What every op of a graph costs on a board.
+        """Costs of every op of a graph on a board.
 
         Raises:
             CostsError: the database cannot be read, or has nothing of the board and should.
@@ -115,7 +115,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
 
 
 def is_of_board(row: Measurement) -> bool:
-    """Whether a measurement says something of the board: an emulator's storage is none of its."""
+    """True if a measurement says something of the board: an emulator's storage is none of its."""
     return not (row.setup.machine and reads_storage(row.case))
 
 
@@ -137,13 +137,13 @@ def _mean(case: Case, rows: Sequence[Measurement]) -> Measurement:
 
 
 def _metered(row: Measurement) -> bool:
-    """Whether a meter measured the board: beside an emulator it saw something else."""
+    """True if a meter measured the board: beside an emulator it saw something else."""
     return row.setup.meter != NO_METER and not row.setup.machine
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a board.
+    """Measured costs of a board.
 
     Attributes:
         setup: how it was measured, apart from the meter; None where nothing was.

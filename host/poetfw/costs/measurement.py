@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured on a board: which case, under which conditions, and what came of it."""
+"""Measurements on a board: case, conditions and result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def direction_of(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """What costs the same wherever it occurs: an operator, with the shapes of its operands.
+    """Operator with the shapes of its operands, which costs the same wherever it occurs.
 
     A case is one op of a training graph without its names, or one transfer of `size_bytes` between
     RAM and storage (kinds `MOVES`). Where what an op costs depends on its numbers, it has a case of
@@ -119,7 +119,7 @@ def own_case_of(op: Op, graph: Graph) -> Case:
 
 
 class Counter(StrEnum):
-    """What a time was counted in. Instructions of an emulator are not the board's cycles."""
+    """Unit of a measured time. Instructions of an emulator are not the board's cycles."""
 
     CYCLES = "cycles"
     INSTRUCTIONS = "instructions"
@@ -149,7 +149,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one case came to.
+    """Measured time and energy of one case.
 
     Attributes:
         case: what ran.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every op of a graph costs on a board."""
+"""Costs of every op of a graph on a board."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA_VERSION = 3
 
 
 class Source(StrEnum):
-    """Where a cost comes from, the best first."""
+    """Origin of a cost, the best first."""
 
     MEASURED = "measured"
     FITTED = "fitted"
@@ -31,7 +31,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """What running one op once takes.
+    """Seconds and joules of running one op once.
 
     Attributes:
         time_s: seconds.
@@ -79,7 +79,7 @@ class CostTable:
 
     @property
     def summary(self) -> str:
-        """Where the costs come from, for people."""
+        """Text that says where the costs come from."""
         sources = self.sources
         if sources[Source.ANALYTIC] == len(self.ops) and not (self.page_in or self.page_out):
             return Source.ANALYTIC.value

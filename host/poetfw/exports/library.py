@@ -49,7 +49,7 @@ _TAKEN = frozenset(
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """What a user may set for an export.
+    """Settings of an export.
 
     Attributes:
         form: one of `poetfw.common.option_values.EXPORTS`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What generated headers define: facts of the board, the batch, the devices and the data."""
+"""Definitions of generated headers: facts of the board, batch, devices and data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _size(value: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What follows from a program and its plan.
+    """Facts that follow from a program and its plan.
 
     Attributes:
         x_bytes, y_bytes, output_bytes: of one sample.
@@ -74,7 +74,7 @@ class Facts:
     def public(
         self, program: Program, board: Board, memory: MemoryPlan, plan_id: str
     ) -> tuple[Define, ...]:
-        """What poetfw.h says."""
+        """Definitions of poetfw.h."""
         return (
             Define("PLAN_ID", f"0x{plan_id}u", "names the plan; a storage image must agree"),
             Define("BOARD", string_literal(board.name), "for which it was made"),
@@ -143,7 +143,7 @@ def common_settings(
     names: Names,
     plan_id: str,
 ) -> tuple[Define, ...]:
-    """What every project defines."""
+    """Definitions that every project has."""
     return (
         *board_settings(board, plan_id, memory.arena_bytes, memory.page_buffer_offset),
         *batch_settings(program),

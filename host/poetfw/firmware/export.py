@@ -30,7 +30,7 @@ _URL = "https://github.com/poetfw/poetfw"
 
 @dataclass(frozen=True, slots=True)
 class ExportFacts:
-    """What an exported folder says of its plan.
+    """Facts about its plan in an exported folder.
 
     Attributes:
         title: model, board and batch.
@@ -53,7 +53,7 @@ class ExportFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What a build system wants, as its format.toml says.
+    """Requirements of a build system, from its format.toml.
 
     Attributes:
         compiled: whether the tests of poetfw compile and run such a folder.

@@ -323,7 +323,7 @@ def _check_output_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
-    """What poetfw wrote to a folder.
+    """List of the files that poetfw wrote to a folder.
 
     Attributes:
         files: paths; what else is there is the user's.

@@ -29,7 +29,7 @@ ReadBlock = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What a firmware has of a ring.
+    """Ring settings of a firmware.
 
     Attributes:
         samples: how many it holds, 2 or more.
@@ -42,7 +42,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class RingRegion:
-    """Where a ring is.
+    """Location of a ring in storage.
 
     Attributes:
         first_block: of the storage.
@@ -70,7 +70,7 @@ class RingRegion:
 
 @dataclass(frozen=True, slots=True)
 class RingSamples:
-    """What a ring holds, oldest first: n samples.
+    """Samples of a ring, oldest first: n of them.
 
     Attributes:
         ids: what names them, [n].

@@ -65,7 +65,7 @@ class _Function:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """What an operand is filled with.
+    """Content of an operand before a measurement.
 
     Attributes:
         offset, words: where it lies in the arena, and how long it is.
@@ -152,7 +152,7 @@ class Sketch:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the operands of an op lie in the arena.
+    """Addresses of an op's operands in the arena.
 
     Attributes:
         offsets: by tensor; that of the workspace under None.

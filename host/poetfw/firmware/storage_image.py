@@ -67,7 +67,7 @@ NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What one run of the firmware shall do.
+    """Request for one run of the firmware.
 
     Attributes:
         steps: training steps.
@@ -99,7 +99,7 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the first block of an image's partition says.
+    """Fields of the first block of an image's partition.
 
     Attributes:
         plan_id: names the plan; the firmware refuses an image of another one.
@@ -170,7 +170,7 @@ class _Header:
 
 
 class Holds(Enum):
-    """What a storage holds, by its first block."""
+    """Kind of content of a storage, by its first block."""
 
     OURS = auto()
     """A partition table of one partition, of our type."""
@@ -180,7 +180,7 @@ class Holds(Enum):
 
 
 def holds(first_block: bytes) -> Holds:
-    """What a storage holds whose first block is this."""
+    """Tell the kind of content of a storage from its first block."""
     if first_block.count(first_block[:1]) == len(first_block) and first_block[0] in (0x00, 0xFF):
         return Holds.NOTHING
     entries = [first_block[at : at + 16] for at in range(446, 510, 16)]
@@ -201,7 +201,7 @@ def plan_of(superblock: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a commit's record says.
+    """Fields of a commit's record.
 
     Attributes:
         sequence: of commits; 0 for the host's.
@@ -444,7 +444,7 @@ def set_request(image: Path, request: RunRequest) -> None:
 
 
 def trains_alike(image: Path, other: Path) -> bool:
-    """Whether two images are of one plan, and have the same seed and samples.
+    """True if two images are of one plan, and have the same seed and samples.
 
     Raises:
         DeviceError: one of the files is no storage image.
@@ -520,7 +520,7 @@ def _values(payload: bytes, tensor: Tensor) -> Array:
 
 
 def is_whole(content: bytes, slots: Sequence[Slot], commit: Commit) -> bool:
-    """Whether a set's blocks, from its first to its last, hold what its commit says."""
+    """True if a set's blocks, from its first to its last, hold what its commit says."""
     committed = [slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT]
     return _set_payloads(content, 0, committed, commit) is not None
 

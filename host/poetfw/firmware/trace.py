@@ -95,7 +95,7 @@ class TracedOp:
 
 @dataclass(frozen=True)
 class TraceTable:
-    """What is recorded in a training step.
+    """Entries that are recorded in a training step.
 
     Attributes:
         graph: the training step.

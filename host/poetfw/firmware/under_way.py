@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a step must wait for transfers that run while the core computes.
+"""Waits of a step for transfers that run while the core computes.
 
 It waits as late as it can: before it reads what is on its way in, and before it writes where
 something is still on its way. `schedule/timeline.py` waits where a tensor on its way out is freed,
@@ -21,7 +21,7 @@ class _Transfer:
     arrives: bool
 
     def blocks(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> bool:
-        """Whether what is read and written there must wait for it."""
+        """True if what is read and written there must wait for it."""
         touched = [*written, *read] if self.arrives else written
         return any(
             stay.offset < self.stay.offset + self.stay.size_bytes

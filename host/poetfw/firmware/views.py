@@ -137,7 +137,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """What a partner sends or gets.
+    """Message that a program sends or receives.
 
     Attributes:
         offset: where the tensor lies, in the arena.

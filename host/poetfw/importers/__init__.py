@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users bring: data sets and ONNX models."""
+"""Readers of what users bring: data sets, `.pt2` and ONNX models."""
 
 from poetfw.importers.dataset import BUILT_IN, DataSet, load_data
 

@@ -106,7 +106,7 @@ def _read(spec: str | Path, model: Model, features: str | None) -> Samples:
 
 
 def _holds_sounds(path: Path) -> bool:
-    """Whether there is a WAV file in a folder's folders, or in theirs."""
+    """True if there is a WAV file in a folder's folders, or in theirs."""
     files = (file for depth in ("*/*", "*/*/*") for file in path.glob(depth))
     return any(file.suffix.lower() in SOUNDS for file in files)
 

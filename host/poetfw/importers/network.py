@@ -29,7 +29,7 @@ HIDDEN = -1e30
 
 
 class Network:
-    """What is built so far.
+    """Graph that is built so far, and its parameters.
 
     Attributes:
         builder: the graph being built.

@@ -18,7 +18,7 @@ Step = Callable[[Network, str, str, str, str, str], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Cell:
-    """What a layer does at each step.
+    """Computation of a recurrent layer at each step.
 
     Attributes:
         gates: by how much wider than h the weights' products are.

@@ -46,7 +46,7 @@ class Dtype(StrEnum):
 
 
 class Role(StrEnum):
-    """What a tensor is for; decides how long it lives."""
+    """Purpose of a tensor, which decides its lifetime."""
 
     INPUT = "input"
     """A batch of features, read from the data set."""

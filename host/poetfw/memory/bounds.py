@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no placement can undercut."""
+"""Lower bounds of every placement."""
 
 from __future__ import annotations
 

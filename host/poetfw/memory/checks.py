@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a placement problem must fulfil before anyone tries to solve it."""
+"""Checks of a placement problem before it is solved."""
 
 from __future__ import annotations
 

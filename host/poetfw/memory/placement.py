@@ -142,7 +142,7 @@ def place(
 
 @dataclass(slots=True)
 class _Work:
-    """What may still be spent, shared by all components."""
+    """Work that may still be spent, shared by all components."""
 
     deadline: Deadline
     states: int
@@ -208,7 +208,7 @@ class _Component:
             grant *= 4
 
     def _is_open(self) -> bool:
-        """Whether something may still be won."""
+        """True if something may still be won."""
         if self._capacity is not None and self.proven > self._capacity:
             return False
         return self.height > self._goal and self._work.is_left()

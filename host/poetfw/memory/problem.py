@@ -30,12 +30,12 @@ class Buffer:
     bank: str | None = None
 
     def overlaps_in_time(self, other: Buffer) -> bool:
-        """Whether both are live at some moment."""
+        """True if both are live at some moment."""
         return self.lower < other.upper and other.lower < self.upper
 
 
 class PlacementStatus(StrEnum):
-    """What is known about a placement."""
+    """Status of a placement: optimal, or feasible."""
 
     OPTIMAL = "optimal"
     """Proven: no placement is lower."""

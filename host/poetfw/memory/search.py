@@ -55,7 +55,7 @@ class Look(Enum):
 
 
 class Outcome(Enum):
-    """How a search ended."""
+    """Reason why a search ended."""
 
     FOUND = "found"
     EXHAUSTED = "exhausted"
@@ -83,7 +83,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Branching:
-    """What may lie next on one section of a node.
+    """Buffers that may lie next on one section of a node.
 
     Attributes:
         cases: buffers that may come to lie at its floor, or `_WASTE`; the best one last.
@@ -408,7 +408,7 @@ class Search:
         return address
 
     def _falls_apart(self, part: _Part, left: int, begin: int, end: int) -> bool:
-        """Whether no buffer left crosses some boundary in [begin, end] within the part."""
+        """True if no buffer left crosses some boundary in [begin, end] within the part."""
         crosses = self._crosses
         if begin == part.lo:
             begin += 1
@@ -439,7 +439,7 @@ class Search:
         return after
 
     def _is_blocked(self, i: int, begin: int, end: int) -> bool:
-        """Whether fixed buffers have units of [begin, end) while buffer i is live."""
+        """True if fixed buffers have units of [begin, end) while buffer i is live."""
         return any(
             start < end and begin < stop
             for s in range(*self.spans[i])

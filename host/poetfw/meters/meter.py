@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all meters have in common, and the one that a user names."""
+"""Interface of all meters, and the choice of one by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a power meter recorded, and the file that it is kept in."""
+"""Recordings of a power meter, and their file format."""
 
 from __future__ import annotations
 

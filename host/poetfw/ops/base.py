@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator is: shape rule, gradient rule, reference, work, and its C kernel.
+"""Interface of an operator: shape rule, gradient rule, reference, work and C kernel.
 
 Adding an operator takes one file in this folder, which registers its kinds, and one C file with its
 header in `firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
@@ -31,7 +31,7 @@ LARGEST_INTEGER = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What running an op once costs, independent of any board.
+    """Work of running an op once, independent of any board.
 
     Attributes:
         macs: multiply-accumulates, padding included; other arithmetic counts one per element.
@@ -133,7 +133,7 @@ class Tape(Protocol):
         """Shape of a tensor that exists already."""
 
     def needs_gradient(self, tensor: str) -> bool:
-        """Whether anything upstream of the tensor is trained."""
+        """True if anything upstream of the tensor is trained."""
 
     def trained_channels(self, x: str, w: str) -> str:
         """The channels of an input x that the trained part of a weight w is applied to.
@@ -194,7 +194,7 @@ class OpKind(ABC):
 
     @abstractmethod
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        """What one run costs."""
+        """Work of one run."""
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:

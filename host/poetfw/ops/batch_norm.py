@@ -89,7 +89,7 @@ def _centred(x: Array, statistics: Array, eps: float) -> tuple[Array, Array]:
 
 
 class _OverImage(OpKind):
-    """What the ops that pass over x share."""
+    """Base of the ops that pass over x."""
 
     function: ClassVar[str]
     pairs: ClassVar[tuple[int, ...]]
@@ -129,7 +129,7 @@ class _OverImage(OpKind):
         )
 
     def is_small(self, extents: Shape) -> bool:
-        """Whether planes take less one element after the other, as measured: without a burst."""
+        """True if planes take less one element after the other, as measured: without a burst."""
         return extents[2] * extents[3] < _BURST
 
     def named(self, extents: Shape) -> tuple[str, str]:

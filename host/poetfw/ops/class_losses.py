@@ -60,7 +60,7 @@ class ClassOptions:
 
     @property
     def chosen(self) -> bool:
-        """Whether it is anything but the mean over samples."""
+        """True if it is anything but the mean over samples."""
         return self != ClassOptions()
 
     def expect_fitting(self, classes: int) -> None:

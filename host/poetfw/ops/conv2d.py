@@ -80,7 +80,7 @@ class _Geometry:
 
     @property
     def one_tap(self) -> bool:
-        """Whether each position of y is the product of one position of x with a matrix."""
+        """True if each position of y is the product of one position of x with a matrix."""
         return self.window.kernel == (1, 1) and not any(self.window.padding)
 
     @property
@@ -90,34 +90,34 @@ class _Geometry:
 
     @property
     def pointwise(self) -> bool:
-        """Whether that is so, and no position of x is left out."""
+        """True if that is so, and no position of x is left out."""
         return self.one_tap and self.window.stride == (1, 1)
 
     @property
     def pointwise_by_2(self) -> bool:
-        """Whether that is so of every second column, or of a single one."""
+        """True if that is so of every second column, or of a single one."""
         return self.one_tap and (self.window.stride[1] == 2 or self.y[3] == 1)
 
     @property
     def dense(self) -> bool:
-        """Whether it is a dense layer, of 8 features at least, by which `linear.c` goes."""
+        """True if it is a dense layer, of 8 features at least, by which `linear.c` goes."""
         window = self.window
         alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
         return alone and self.groups == 1 and self.x[1] >= 8
 
     @property
     def depthwise(self) -> bool:
-        """Whether each channel is a group."""
+        """True if each channel is a group."""
         return self.x[1] == self.y[1] == self.groups
 
     @property
     def depthwise_by_1(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 1, with padding of 2 at most."""
+        """True if a depthwise 3x3 kernel moves by 1, with padding of 2 at most."""
         return self._depthwise_planes((1, 1), 0, 2)
 
     @property
     def depthwise_by_2(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
+        """True if a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
         return self._depthwise_planes((2, 2), -1, 1)
 
     @property
@@ -129,7 +129,7 @@ class _Geometry:
         return {(1, 1): "depthwise_5x5_", (2, 2): "depthwise_5x5_by_2_"}.get(window.stride, "")
 
     def is_column(self, results: Shape) -> bool:
-        """Whether a 5x5 kernel's planes of these extents take less by the general loops, measured.
+        """True if a 5x5 kernel's planes of these extents take less by the general loops, measured.
 
         They have one column, and four samples are summed at once, or results of many planes.
         """
@@ -138,7 +138,7 @@ class _Geometry:
         return results[1] == 1 and (self.x[0] >= 4 or many)
 
     def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
-        """Whether a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
+        """True if a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
         window = self.window
         return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
             before <= most and least <= results + 2 - sources - before <= min(most, results)
@@ -149,21 +149,21 @@ class _Geometry:
 
     @property
     def three_by_three(self) -> bool:
-        """Whether a 3x3 kernel moves by 1 over planes of one size, of 2 by 4 at least."""
+        """True if a 3x3 kernel moves by 1 over planes of one size, of 2 by 4 at least."""
         window = self.window
         moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
 
     @property
     def three_by_three_by_2(self) -> bool:
-        """Whether a 3x3 kernel moves by 2 with padding of 1, to planes of 2 by 4 at least."""
+        """True if a 3x3 kernel moves by 2 with padding of 1, to planes of 2 by 4 at least."""
         window = self.window
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
     @property
     def narrow(self) -> bool:
-        """Whether a 3x3 kernel moves by 1 to planes of up to 3 columns, or by 2 of up to 4."""
+        """True if a 3x3 kernel moves by 1 to planes of up to 3 columns, or by 2 of up to 4."""
         window = self.window
         if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
             return False
@@ -171,14 +171,14 @@ class _Geometry:
 
     @property
     def five_by_five(self) -> bool:
-        """Whether a 5x5 kernel moves by 1 over planes of one size, of 4 columns or 6 at least."""
+        """True if a 5x5 kernel moves by 1 over planes of one size, of 4 columns or 6 at least."""
         window, columns = self.window, self.y[3]
         moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
 
     @property
     def five_by_five_by_2(self) -> bool:
-        """Whether a 5x5 kernel moves by 2 with padding of 2, to planes of 2 columns at least."""
+        """True if a 5x5 kernel moves by 2 with padding of 2, to planes of 2 columns at least."""
         window = self.window
         moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
@@ -194,7 +194,7 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """Whether a depthwise 3x3 kernel moves by 2 to planes that only one by 1 has strips for."""
+        """True if a depthwise 3x3 kernel moves by 2 to planes that only one by 1 has strips for."""
         return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
@@ -289,7 +289,7 @@ class _Conv2d(OpKind):
         return "3x3_" if geometry.three_by_three else ""
 
     def apart(self, geometry: _Geometry) -> bool:
-        """Whether fours of positions of x or dx are no neighbours, and need not be gathered."""
+        """True if fours of positions of x or dx are no neighbours, and need not be gathered."""
         return geometry.x[2:] != geometry.y[2:] and math.prod(geometry.y[2:]) >= 4
 
     def depthwise_class(self, geometry: _Geometry) -> str:
@@ -314,7 +314,7 @@ class _Conv2d(OpKind):
         return geometry.y[2:]
 
     def in_bursts(self, geometry: _Geometry) -> bool:
-        """Whether a 1x1 kernel takes less by bursts than by the general loops, as measured.
+        """True if a 1x1 kernel takes less by bursts than by the general loops, as measured.
 
         Those take fours of positions wherever they are, bursts what each plane has.
         """

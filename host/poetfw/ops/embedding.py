@@ -61,7 +61,7 @@ def _padding(op: Op) -> int:
 
 
 def _known(ids: Array, length: int) -> Array:
-    """Whether each id is a row of a table of this length."""
+    """True if each id is a row of a table of this length."""
     known: Array = (ids >= 0) & (ids < length)
     return known
 

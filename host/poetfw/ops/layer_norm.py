@@ -72,7 +72,7 @@ def _centred(op: Op, x: Array, statistics: Array) -> tuple[Array, Array]:
 
 
 class _OverRows(OpKind):
-    """What the ops of this family share: each looks at x, the first input."""
+    """Base of the ops of this family, whose first input is x."""
 
     others: ClassVar[tuple[str, ...]]
     """What the inputs after x are: "statistics", "affine" or "dy"."""

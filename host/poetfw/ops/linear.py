@@ -31,13 +31,13 @@ _FEWEST = 12
 
 
 class _Linear(OpKind):
-    """What the passes share."""
+    """Base of the passes."""
 
     function: ClassVar[str]
 
     @abstractmethod
     def is_small(self, batch: int, features: int, outputs: int) -> bool:
-        """Whether one product after the other takes less than blocks, as measured."""
+        """True if one product after the other takes less than blocks, as measured."""
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         batch, features, outputs = self.extents([tensor.shape for tensor in inputs])

@@ -265,7 +265,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 
 class _Pointwise(Elementwise):
-    """What both passes share."""
+    """Base of both passes."""
 
     source = "pointwise"
     function_name: str

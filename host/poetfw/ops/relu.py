@@ -14,7 +14,7 @@ from poetfw.ops.elementwise import Elementwise
 
 
 class _Relu(Elementwise):
-    """What the ops of this family share."""
+    """Base of the ops of this family."""
 
     source = "relu"
 

@@ -14,7 +14,7 @@ from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDO
 
 
 class _Softmax(Elementwise):
-    """What both passes share."""
+    """Base of both passes."""
 
     source = "softmax"
 

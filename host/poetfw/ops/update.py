@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimizer does: what it keeps per parameter, and how it changes one element.
+"""Interface of an optimizer: its state per parameter, and its update of one element.
 
 Adding an optimizer takes its settings (an `Optimizer` in `poetfw.optimizers`), one file in this
 folder with its update (an `UpdateKind`), and one C file with its header in
@@ -41,7 +41,7 @@ from poetfw.optimizers import LARGEST_COUNT
 
 
 class UpdateKind(OpKind):
-    """How an optimizer changes a parameter.
+    """Update of a parameter by an optimizer.
 
     Inputs gradient, optionally the factor [1] that it is scaled by, and where attribute `paced` is
     1 the pace of the training step (`poetfw.ops.pace`); updates the parameter, and what the
@@ -339,12 +339,12 @@ def register_fused_updates() -> None:
 
 
 def is_update(op: Op) -> bool:
-    """Whether an op applies a gradient to a parameter, its first update, by an optimizer."""
+    """True if an op applies a gradient to a parameter, its first update, by an optimizer."""
     return isinstance(kind_of(op), UpdateKind | FusedUpdate)
 
 
 def stores_gradient(op: Op) -> bool:
-    """Whether an op applies a gradient that is stored: its first input."""
+    """True if an op applies a gradient that is stored: its first input."""
     return isinstance(kind_of(op), UpdateKind)
 
 

@@ -29,7 +29,7 @@ LARGEST_COUNT = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How the learning rate changes, counted in steps.
+    """Learning rate as a function of the step.
 
     First it rises along a line in `warm_up` steps, of which the last has the whole rate. Then, n
     steps later, it is the rate times
@@ -84,7 +84,7 @@ class Schedule:
 
     @property
     def changes(self) -> bool:
-        """Whether the learning rate is not the same all the time."""
+        """True if the learning rate is not the same all the time."""
         return self.shape != "constant" or self.warm_up > 0
 
     @staticmethod

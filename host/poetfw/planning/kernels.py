@@ -24,7 +24,7 @@ TIE = 0.01
 
 
 class ChosenBy(StrEnum):
-    """What decided by which kernel an op runs."""
+    """Basis of the choice of an op's kernel."""
 
     SHAPE = "shape"
     MODELLED = "modelled"
@@ -134,5 +134,5 @@ def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
 
 
 def _is_less(one: OpCost, other: OpCost, margin: float) -> bool:
-    """Whether it takes less energy, by more than a margin, and no more time."""
+    """True if it takes less energy, by more than a margin, and no more time."""
     return one.energy_j < (1 - margin) * other.energy_j and one.time_s <= other.time_s

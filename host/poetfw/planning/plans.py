@@ -129,7 +129,7 @@ def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Predi
 
 @dataclass(frozen=True)
 class RamNeeds:
-    """What training a model takes, as it comes.
+    """RAM that training a model needs, with its defaults.
 
     Attributes:
         peak_bytes: of the arena, if everything is computed once and kept, by the model's own

@@ -56,7 +56,7 @@ _MEASURING_WORK = 20.0
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """What to train.
+    """Selection of what is trained, with its cost.
 
     Attributes:
         choices: all that could be trained.
@@ -118,7 +118,7 @@ class UpdatePlan:
 
 @dataclass(frozen=True)
 class Budget:
-    """What training may take, all of it at once; None for no limit.
+    """Limits of training, all of which hold; None for no limit.
 
     Attributes:
         size_bytes: as `Needs` counts them.

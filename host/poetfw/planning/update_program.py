@@ -37,7 +37,7 @@ from poetfw.training import Program, in_place_input
 
 @dataclass(frozen=True)
 class Choice:
-    """What may be trained of a parameter.
+    """Share of a parameter that may be trained.
 
     Attributes:
         parameter: its name.
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Needs:
-    """What training takes.
+    """Bytes and joules of training.
 
     Attributes:
         size_bytes: at the peak, beside what inference keeps for the whole run: activations,
@@ -62,7 +62,7 @@ class Needs:
     energy_j: float
 
     def within(self, limits: Needs) -> bool:
-        """Whether it is no more than these."""
+        """True if it is no more than these."""
         return self.size_bytes <= limits.size_bytes and self.energy_j <= limits.energy_j
 
 
@@ -275,7 +275,7 @@ class UpdateProgram:
 
 
 class _Stay:
-    """How long an op's output is live."""
+    """Lifetime of an op's output."""
 
     def __init__(self, item: _Item, items: Mapping[_Key, _Item]) -> None:
         self.item = item

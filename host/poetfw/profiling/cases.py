@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to measure of a program: its distinct cases."""
+"""Distinct cases of a program, which are measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def case_in(op: Op, graph: Graph, board: Board) -> Case:
 
 
 def _by_numbers(op: Op, graph: Graph, board: Board) -> bool:
-    """Whether what an op takes depends on its numbers: without an FPU, all but a copy's does."""
+    """True if what an op takes depends on its numbers: without an FPU, all but a copy's does."""
     kind = kind_of(op)
     if kind.branches or not board.toolchain.soft_float:
         return kind.branches

@@ -48,7 +48,7 @@ _FIRST_SCRATCH_BLOCK = 8
 
 @dataclass(frozen=True)
 class ProfileSettings:
-    """What a user may set.
+    """Settings of a profile.
 
     Attributes:
         build: board, model, and what else decides which ops there are.
@@ -69,7 +69,7 @@ class ProfileSettings:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """What a profile came to.
+    """Results of a profile.
 
     Attributes:
         setup: under which conditions.
@@ -222,7 +222,7 @@ def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Cas
 
 @dataclass
 class _Progress:
-    """How many cases are done."""
+    """Progress of a profile in cases."""
 
     update: Update
     total: int

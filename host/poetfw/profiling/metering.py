@@ -34,7 +34,7 @@ class BusyError(DeviceError):
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What a meter said of a case.
+    """Energy of a case by a meter.
 
     Attributes:
         case: which.
@@ -82,7 +82,7 @@ class Metering:
 
     @property
     def replays(self) -> bool:
-        """Whether the meter has its traces from a folder."""
+        """True if the meter has its traces from a folder."""
         return self.meter.name.startswith("replay:")
 
     def begin(self, sketch_id: str) -> None:

@@ -44,7 +44,7 @@ _NANOSECONDS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What running a case came to.
+    """Time of running a case.
 
     Attributes:
         ticks: median of one run.

@@ -57,7 +57,7 @@ _DISTANT = 4
 
 
 class Origin(StrEnum):
-    """How a tensor came into RAM."""
+    """Way by which a tensor came into RAM."""
 
     COMPUTED = "computed"
     RECOMPUTED = "computed again"
@@ -101,7 +101,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class Arena:
-    """What one panel shows.
+    """Content of one panel.
 
     Attributes:
         title: what stands above it.

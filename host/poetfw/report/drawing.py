@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all pictures have in common: colours, plain text, and files of the same bytes every time."""
+"""Style of all pictures: colours, plain text, and files of the same bytes every time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GREY = "#BBBBBB"
 
 
 class Holds(StrEnum):
-    """What bytes of the arena hold, as a legend says it."""
+    """Kind of content of the arena's bytes, as a legend says it."""
 
     PARAMETER = "parameters"
     OPTIMIZER = "optimizer state"

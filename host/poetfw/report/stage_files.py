@@ -152,7 +152,7 @@ def _training_of(document: Mapping[str, Any]) -> StepPlan:
 
 @dataclass(frozen=True)
 class Stages:
-    """What a run needs of a built project."""
+    """Parts of a built project that a run needs."""
 
     program: Program
     training: StepPlan

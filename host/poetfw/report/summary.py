@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build came to: the figures that `poetfw build` shows."""
+"""Figures of a build that `poetfw build` shows."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class OpChecks:
 
 @dataclass(frozen=True)
 class Verification:
-    """How a run compares with the references.
+    """Comparison of a run with the references.
 
     An error is the largest difference in a tensor, relative to the tensor's largest magnitude (but
     at least to a thousandth of the largest magnitude among all tensors, so that tensors that are
@@ -228,7 +228,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class PartnerRun:
-    """What one of several programs did in a run.
+    """Figures of one of several programs in a run.
 
     Attributes:
         board: name of its board.
@@ -343,7 +343,7 @@ class Evaluation:
     held_out_loss: float | None
 
     def better_than(self, other: Evaluation) -> bool:
-        """Whether it is more accurate, or of smaller error."""
+        """True if it is more accurate, or of smaller error."""
         if self.accuracy is not None and other.accuracy is not None:
             return self.accuracy > other.accuracy
         if self.held_out_loss is None or other.held_out_loss is None:

@@ -38,7 +38,7 @@ class OpChecker:
 
     @property
     def findings(self) -> OpChecks:
-        """What was found so far."""
+        """Findings so far."""
         worst = None if self._worst is None else self._worst[1]
         return OpChecks(self._checked, worst, self._first_beyond, self._first_altered)
 

@@ -35,7 +35,7 @@ _BEST = "best.img"
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a user may set for a run.
+    """Settings of a run.
 
     Attributes:
         steps: training steps; None for as many as the build recommends.

@@ -118,7 +118,7 @@ class Partners:
 
 
 def holds_partners(folder: Path) -> bool:
-    """Whether a folder is one that `poetfw build --apart` wrote."""
+    """True if a folder is one that `poetfw build --apart` wrote."""
     return (folder / PROGRAMS).is_file()
 
 

@@ -383,7 +383,7 @@ class Errors:
 
     @property
     def within_bounds(self) -> bool:
-        """Whether rounding alone can explain them."""
+        """True if rounding alone can explain them."""
         return (
             self.loss <= LOSS_BOUND
             and (self.gradients or 0.0) <= GRADIENT_BOUND

@@ -69,7 +69,7 @@ _LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed 
 
 @dataclass(frozen=True, slots=True)
 class Knapsack:
-    """What must fit at one moment.
+    """Tensors that must fit in RAM at one moment.
 
     Attributes:
         items: what may be live then.
@@ -199,7 +199,7 @@ class _Builder:
                 self.made.recompute[b, i] = self.program.binary(self.costs.compute[i])
 
     def uses(self, b: int, i: int) -> bool:
-        """Whether anything that reads tensor i can run in block b after i was made."""
+        """True if anything that reads tensor i can run in block b after i was made."""
         stages = self.made.blocks[b]
         return any(
             max(stages.start, i + 1) <= k < stages.stop or (b, k) in self.made.recompute

@@ -67,7 +67,7 @@ WINDOW = 20
 
 
 class Objective(Enum):
-    """What to minimise."""
+    """Quantity to minimise."""
 
     ENERGY = auto()
     TIME = auto()
@@ -340,19 +340,19 @@ class _Builder:
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
 
     def reaches(self, t: int, i: int) -> bool:
-        """Whether stage t may compute node i again."""
+        """True if stage t may compute node i again."""
         return i in self.windows[t] or (self.backward_too and self.graph.problem.nodes[i].backward)
 
     def may_recompute(self, t: int, i: int) -> bool:
-        """Whether stage t is among those that may compute node i again."""
+        """True if stage t is among those that may compute node i again."""
         return self.at_most is None or (t, i) in self.at_most.recomputes
 
     def runs(self, t: int, k: int) -> bool:
-        """Whether node k can run in stage t."""
+        """True if node k can run in stage t."""
         return k == t or (t, k) in self.recompute
 
     def uses(self, t: int, i: int) -> bool:
-        """Whether anything that reads tensor i can run in stage t."""
+        """True if anything that reads tensor i can run in stage t."""
         return any(self.runs(t, k) for k in self.graph.consumers[i])
 
     def serves(self, t: int) -> Iterator[int]:

@@ -199,7 +199,7 @@ class _Contractor:
         )
 
     def may_hold_instead(self, i: Node, j: Node) -> bool:
-        """Whether j's tensor can be held, computed again and paged wherever i's can."""
+        """True if j's tensor can be held, computed again and paged wherever i's can."""
         return (
             0 < j.output_bytes <= i.output_bytes
             and j.name not in self.small
@@ -212,12 +212,12 @@ class _Contractor:
         )
 
     def runs_early(self, i: Node, j: Node) -> bool:
-        """Whether j can run right after i: of larger tensors, it reads nothing but i's."""
+        """True if j can run right after i: of larger tensors, it reads nothing but i's."""
         before = self.order[: self.order.index(i.name) + 1]
         return set(j.inputs) - self.small == {i.name} and set(j.inputs) <= set(before)
 
     def runs_late(self, i: Node, j: Node) -> bool:
-        """Whether i can run just before j: what it reads is there, or as large and overwritten."""
+        """True if i can run just before j: what it reads is there, or as large and overwritten."""
         taken = self.nodes.get(i.in_place or "")
         if taken is None or j.in_place != i.name or i.workspace_bytes > j.workspace_bytes:
             return False

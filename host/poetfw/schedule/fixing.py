@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a known plan rules out of better ones."""
+"""Choices that no plan better than a known one makes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a search knows so far, and who is told of it."""
+"""Best plan and bound of a search so far, and who is told of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search knows.
+    """Best plan and bound of a search so far.
 
     Attributes:
         plan: the best plan, which the simulator accepts; None without one.

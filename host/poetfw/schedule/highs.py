@@ -54,7 +54,7 @@ _SETTINGS = {
 
 
 class Outcome(Enum):
-    """What the solver proved."""
+    """Outcome that the solver proved."""
 
     OPTIMAL = auto()
     FEASIBLE = auto()
@@ -82,7 +82,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Answer:
-    """What HiGHS found.
+    """Solution that HiGHS found.
 
     Attributes:
         outcome: OPTIMAL within the gap asked for, FEASIBLE, INFEASIBLE (proven), or UNKNOWN when
@@ -97,7 +97,7 @@ class Answer:
 
 
 def exceeds(nonzeros: int, work: Work) -> bool:
-    """Whether only to begin with a mixed-integer program is more than the work that is left."""
+    """True if only to begin with a mixed-integer program is more than the work that is left."""
     return _FIRST_WORK * nonzeros**2 >= work.left
 
 
@@ -270,7 +270,7 @@ class Highs:
             answer.user_interrupt = True
 
     def _has_stalled(self, bound: float, work: Work) -> bool:
-        """Whether the last questions before branching brought too little; see `run`."""
+        """True if the last questions before branching brought too little; see `run`."""
         self._bounds.append(bound)
         if len(self._bounds) <= _STALLED_QUESTIONS:
             return False

@@ -159,7 +159,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class SolverOptions:
-    """How to solve a program.
+    """Options for solving a program.
 
     Attributes:
         solver: any mixed-integer solver that cvxpy finds installed, by cvxpy's name.

@@ -55,7 +55,7 @@ class _Stuck(Exception):
 
 @dataclass(frozen=True)
 class Rule:
-    """What goes first: see this module.
+    """Rule of which tensor is dropped first: see this module.
 
     Attributes:
         joules, bytes, distance: the exponents.
@@ -240,7 +240,7 @@ class _Run:
                 self.update(u)
 
     def is_read_after(self, u: int, i: int) -> bool:
-        """Whether anything but node i, which reads it now, reads a tensor that is in RAM."""
+        """True if anything but node i, which reads it now, reads a tensor that is in RAM."""
         for c in self.graph.consumers[u]:
             if c == i:
                 continue

@@ -125,7 +125,7 @@ class ScheduleProblem:
 
 
 class StepKind(StrEnum):
-    """What a plan step does."""
+    """Kind of a plan step."""
 
     COMPUTE = "compute"
     COPY = "copy"
@@ -169,7 +169,7 @@ ExecutionPlan = tuple[Step, ...]
 
 
 class Status(StrEnum):
-    """How a solve ended."""
+    """Status with which a solve ended."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -179,7 +179,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFigures:
-    """What a plan comes to, by the simulator.
+    """Figures of a plan by the simulator.
 
     Attributes:
         energy_j: joules of one training step; the sum of compute and paging energy.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the programs are used: what to start from, what to solve first, when to stop."""
+"""Order in which the programs are solved: starts, restrictions, relaxations, and when to stop."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
 
 
 def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
-    """Whether the best plan takes more than one that keeps everything, by more than the gap."""
+    """True if the best plan takes more than one that keeps everything, by more than the gap."""
     once_j = math.fsum(node.energy_j for node in best.problem.nodes)
     return best.found.energy_j > once_j * (1 + options.gap)
 
@@ -340,7 +340,7 @@ def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: 
 
 
 def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
-    """Whether there is a backward pass, and a window in it."""
+    """True if there is a backward pass, and a window in it."""
     return options.window is not None and any(node.backward for node in best.problem.nodes)
 
 
@@ -408,7 +408,7 @@ def _choices(graph: Indexed) -> int:
 
 
 def _is_large(graph: Indexed) -> bool:
-    """Whether the unrestricted program is more than a computer holds."""
+    """True if the unrestricted program is more than a computer holds."""
     return _choices(graph) > _LARGE
 
 

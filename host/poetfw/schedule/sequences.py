@@ -171,7 +171,7 @@ class Trace:
 
     @property
     def fits(self) -> bool:
-        """Whether it fits in RAM."""
+        """True if it fits in RAM."""
         return self.peak_bytes <= self.workload.ram_bytes
 
     @cached_property
@@ -262,7 +262,7 @@ class Moves:
         return known
 
     def _may_stay(self, known: Trace, place: int, gone: set[int]) -> bool:
-        """Whether there may be RAM for the tensor of an event from its last reader on until then.
+        """True if there may be RAM for the tensor of an event from its last reader on until then.
 
         Before the first event that goes with it, no more is gained than what these events read.
         """

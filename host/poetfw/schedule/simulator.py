@@ -28,7 +28,7 @@ TIME_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation(PlanFigures):
-    """What a legal plan costs, step by step.
+    """Costs of a legal plan, step by step.
 
     Its `time_s` is when core and storage channel are done; without overlap, the sum of all steps'
     times. Its `peak_bytes` is the largest entry of `during_bytes`.

@@ -213,7 +213,7 @@ def _schedule(
 
 
 def _is_in_stages(problem: ScheduleProblem, plan: ExecutionPlan, energy_j: float) -> bool:
-    """Whether a plan of this energy is as good when it is put into stages."""
+    """True if a plan of this energy is as good when it is put into stages."""
     simulation = in_stages(problem, plan)
     return simulation is not None and simulation.energy_j <= energy_j * (1 + _GAP_TOLERANCE)
 

@@ -122,7 +122,7 @@ class _Planner:
         self._during_bytes.insert(first, self._during_bytes.pop(last))
 
     def _takes_over(self, steps: Sequence[Step], index: int) -> bool:
-        """Whether a step is an op that takes over what the next step frees."""
+        """True if a step is an op that takes over what the next step frees."""
         if index + 1 >= len(steps):
             return False
         step, taken = steps[index], self._nodes[steps[index].node].in_place

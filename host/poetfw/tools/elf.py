@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an ELF file occupies."""
+"""Memory that an ELF file occupies."""
 
 from __future__ import annotations
 

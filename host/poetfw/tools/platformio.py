@@ -107,7 +107,7 @@ def _install(board: Board) -> None:
 
 
 def _registry_answers() -> bool:
-    """Whether PlatformIO's registry can be reached; PlatformIO itself would retry for a minute."""
+    """True if PlatformIO's registry can be reached; PlatformIO itself would retry for a minute."""
     try:
         socket.create_connection((_REGISTRY, 443), _REGISTRY_TIMEOUT_S).close()
     except OSError:

@@ -37,7 +37,7 @@ class MeasuredEnergy:
 
 @dataclass(frozen=True)
 class RunLog:
-    """What a run reported.
+    """Report of a run.
 
     Attributes:
         losses: mean loss of each training step, as the f32 the device calculated.

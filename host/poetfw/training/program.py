@@ -49,7 +49,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Program:
-    """What the device runs. Both graphs share the persistent tensors.
+    """Graphs that the device runs. Both share the persistent tensors.
 
     Attributes:
         training: one training step: load a batch, forward, loss, backward, updates.
@@ -508,7 +508,7 @@ class _Builder:
         self.emit(kind, f"{parameter}.update", inputs, attributes, updates=(parameter, *kept))
 
     def _is_better_fused(self, position: int) -> bool:
-        """Whether the op that calculates a parameter's gradient shall apply it, as the last one.
+        """True if the op that calculates a parameter's gradient shall apply it, as the last one.
 
         It cannot where that is another tensor's gradient too; and it is not worth it where what
         would have to wait for it, of all that it reads, is as large as the gradient.

@@ -26,7 +26,7 @@ _SHARE = re.compile(r"(?P<pattern>.+)@(?P<above>\d{1,9}(\.\d{1,9})?)(/(?P<below>
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a model is trained.
+    """Part of a model that is trained.
 
     Attributes:
         parameters: names of the parameters that are.
@@ -49,7 +49,7 @@ class Selection:
 
 
 def select(model: Graph, patterns: Iterable[str]) -> Selection:
-    """What of a model is trained.
+    """Part of a model that is trained.
 
     Args:
         model: whose parameters.

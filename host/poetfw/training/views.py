@@ -101,7 +101,7 @@ def _offset_bytes(op: Op, graph: Graph) -> int | None:
 
 
 def _pays(op: Op, graph: Graph) -> bool:
-    """Whether a slice's input stays no longer if it is read in place of the slice's output."""
+    """True if a slice's input stays no longer if it is read in place of the slice's output."""
     x = graph.by_name[op.inputs[0]]
     parts = [reader for reader in graph.consumers[x.name] if reader.kind == op.kind]
     if sum(graph.by_name[part.output or ""].size_bytes for part in parts) >= x.size_bytes:

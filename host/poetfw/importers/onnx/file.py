@@ -101,7 +101,7 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _is_text_valid(message: Message) -> bool:
-    """Whether all text in it is UTF-8. Where it is not, protobuf gives bytes in place of str."""
+    """True if all text in it is UTF-8. Where it is not, protobuf gives bytes in place of str."""
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             parts = (value,) if isinstance(value, Message) else value

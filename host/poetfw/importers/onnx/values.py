@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the names in an ONNX graph stand for while it is translated."""
+"""Values of the names in an ONNX graph while it is translated."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Node:
         return self.outputs[0]
 
     def has_input(self, position: int) -> bool:
-        """Whether an optional input is given."""
+        """True if an optional input is given."""
         return position < len(self.inputs) and self.inputs[position] != ""
 
     def expect(self, name: str, default: object, *accepted: object) -> None:
@@ -125,7 +125,7 @@ def _plain(attribute: onnx.AttributeProto) -> Any:
 
 
 class Values:
-    """What each name stands for: a tensor of the graph being built, or a constant.
+    """Value of each name: a tensor of the graph being built, or a constant.
 
     Attributes:
         net: what is built.
@@ -168,15 +168,15 @@ class Values:
         self._constants[name] = constant
 
     def is_bound(self, name: str) -> bool:
-        """Whether the name stands for anything yet."""
+        """True if the name stands for anything yet."""
         return name in self._tensors or name in self._constants or name in self._turned
 
     def is_constant(self, name: str) -> bool:
-        """Whether the name stands for a constant."""
+        """True if the name stands for a constant."""
         return name in self._constants
 
     def has_batch(self, tensor: str) -> bool:
-        """Whether axis 0 of a tensor is a batch, and another one than in the file."""
+        """True if axis 0 of a tensor is a batch, and another one than in the file."""
         same = self.file_batch == self.net.shape(self.builder.input)[0]
         return tensor in self._batched and not same
 
@@ -209,7 +209,7 @@ class Values:
         return tuple(dict.fromkeys(said))
 
     def is_fixed(self, name: str) -> bool:
-        """Whether a name stands for a constant that is no weight: it is never trained."""
+        """True if a name stands for a constant that is no weight: it is never trained."""
         if name not in self._constants:
             return False
         proto = self._constants[name]
@@ -345,7 +345,7 @@ class Values:
 
     @property
     def reads_ids(self) -> bool:
-        """Whether the input is of ids, not of numbers."""
+        """True if the input is of ids, not of numbers."""
         return self.builder.dtype(self.builder.input) is Dtype.I32
 
     def type_proto(self, name: str) -> onnx.TypeProto:

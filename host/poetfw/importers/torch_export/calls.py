@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of ATen operators work with: values, and the call that is translated."""
+"""Operands of the rules for ATen operators: values, and the call that is translated."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Exported:
-    """What a file holds.
+    """Content of an exported program's file.
 
     Attributes:
         program: the program.

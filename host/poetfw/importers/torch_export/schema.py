@@ -50,7 +50,7 @@ class Size(_Read):
 
 
 class TensorMeta(_Read):
-    """What a tensor is like."""
+    """Shape and type of a tensor."""
 
     dtype: int
     sizes: Annotated[tuple[Size, ...], Field(strict=False, max_length=16)]
@@ -137,7 +137,7 @@ class Named(NamedTuple):
 
 
 class InputSpec(_Read):
-    """What an input of the graph is: one of these, or something else."""
+    """Kind of a graph input: one of these, or something else."""
 
     parameter: ParameterSpec | None = None
     buffer: BufferSpec | None = None
@@ -158,7 +158,7 @@ class InputSpec(_Read):
 
 
 class OutputSpec(_Read):
-    """What an output of the graph is: the user's, or something else."""
+    """Kind of a graph output: the user's, or something else."""
 
     user_output: UserSpec | None = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no order can undercut."""
+"""Lower bounds of every op order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Matrix = NDArray[np.bool_]
 
 
 def ancestors(problem: Indexed) -> Matrix:
-    """Whether op j must run before op i, at [i, j]."""
+    """True if op j must run before op i, at [i, j]."""
     reach = np.zeros((problem.n, problem.n), dtype=np.bool_)
     for j, successors in enumerate(problem.successors):
         for i in successors:  # ops are in a legal order, so row j is complete

@@ -119,7 +119,7 @@ class _Bounded:
 
 @dataclass(slots=True)
 class _Work:
-    """What may still be spent."""
+    """Work that may still be spent."""
 
     deadline: Deadline
     states: int

@@ -93,7 +93,7 @@ class OrderingProblem:
 
 
 class OrderingStatus(StrEnum):
-    """What is known about an order."""
+    """Status of an op order: optimal, or feasible."""
 
     OPTIMAL = "optimal"
     """Its peak equals the lower bound."""

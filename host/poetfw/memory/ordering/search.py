@@ -40,7 +40,7 @@ _Path = tuple[int, "_Path"] | None
 
 
 class Effort(NamedTuple):
-    """How hard to search.
+    """Limits of a search.
 
     Attributes:
         width: states kept of those with equally many ops.
@@ -55,7 +55,7 @@ class Effort(NamedTuple):
 
 
 class State(NamedTuple):
-    """What has run.
+    """Set of ops that have run.
 
     Attributes:
         left: mask of the ops that have not run.
@@ -72,7 +72,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         order: an order within the budget, or None.

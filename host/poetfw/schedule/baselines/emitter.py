@@ -43,7 +43,7 @@ class Emitter:
         self._computed.add(self.graph.problem.nodes[i].name)
 
     def computed(self, i: int) -> bool:
-        """Whether node i has been computed."""
+        """True if node i has been computed."""
         return self.graph.problem.nodes[i].name in self._computed
 
     def ensure(self, i: int) -> None:

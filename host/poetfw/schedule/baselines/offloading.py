@@ -76,7 +76,7 @@ class Offloading:
         return live
 
     def fits(self, paged: Set[int]) -> bool:
-        """Whether the budget holds with these tensors paged."""
+        """True if the budget holds with these tensors paged."""
         return max(self.live_bytes(paged)) <= self.graph.problem.ram_bytes
 
     def first_that_fit(self, order: Iterable[Gap]) -> frozenset[int] | None:

@@ -34,7 +34,7 @@ _TIGHT = 1e-6  # slack that is none
 
 @dataclass(frozen=True)
 class Relaxed:
-    """What a linear relaxation says.
+    """Solution and bound of a linear relaxation.
 
     Attributes:
         values: the columns of its best solution; None if there is none or the work was over.

@@ -38,7 +38,7 @@ _FAR = 1e6  # times what a tensor that shall stay would take to come back
 
 
 class Fate(Enum):
-    """What becomes of a tensor when its room is needed."""
+    """Fate of a tensor when its room is needed: copied away, or computed again."""
 
     CHEAPEST = 0
     COPIED = 1
@@ -118,7 +118,7 @@ class Kitchen:
         return Recipe(steps, tuple(fits), (Fate.CHEAPEST,) * self.n)
 
     def fits(self, d: int, i: int) -> bool:
-        """Whether a device can compute a node at all."""
+        """True if a device can compute a node at all."""
         return self.cost[d][i] < _NEVER and self.graphs[d].working_set(i) <= self.ram[d]
 
     def follow(self, recipe: Recipe, work: Work) -> list[Made] | None:
@@ -197,7 +197,7 @@ class _Meal:
         return cost
 
     def passed(self, i: int, position: float) -> bool:
-        """Whether a node may not be computed any more at a position of the order."""
+        """True if a node may not be computed any more at a position of the order."""
         end = self.kitchen.ends[i]
         return end < self.kitchen.n and self.at[end] < position
 
@@ -223,7 +223,7 @@ class _Meal:
         return cost / (kitchen.graph.size[i] * max(1, min(soon, kitchen.n) - self.now)), target
 
     def has_room(self, d: int, i: int, beside: int) -> bool:
-        """Whether a tensor comes to a device without anything that is read again going there."""
+        """True if a tensor comes to a device without anything that is read again going there."""
         needs = self.kitchen.graph.size[i] + beside
         if self.free[d] >= needs:
             return True
@@ -258,7 +258,7 @@ class _Meal:
             self.free[d] -= graph.size[i]
 
     def gives_up(self, d: int, u: int, room: int) -> bool:
-        """Whether the op that runs now takes over the room of an input, which is saved if it must.
+        """True if the op that runs now takes over the room of an input, which is saved if it must.
 
         It does where nobody reads the input after it, or where there is no room for both.
         """

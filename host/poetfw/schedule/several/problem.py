@@ -25,7 +25,7 @@ from poetfw.schedule.validation import validate
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What computes, with a memory of its own.
+    """Device that computes, with a memory of its own.
 
     Attributes:
         name: unique in its problem.
@@ -43,7 +43,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What copying a tensor from one device to another costs, in one direction.
+    """Cost of copying a tensor from one device to another, in one direction.
 
     Attributes:
         source, target: names of devices.
@@ -58,7 +58,7 @@ class Link:
 
 
 class Minimise(StrEnum):
-    """What a schedule shall take little of."""
+    """Quantity that a schedule minimises: time or energy."""
 
     TIME = "time"
     ENERGY = "energy"
@@ -128,7 +128,7 @@ class DevicesProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesFigures:
-    """What a plan comes to, by the simulator.
+    """Figures of a plan by the simulator.
 
     Attributes:
         energy_j: joules of one training step, with what the devices draw all the time.

@@ -273,7 +273,7 @@ class _Builder:
                     self.out.stages.append((t - 1, t))
 
     def changes(self, t: int, i: int) -> bool:
-        """Whether stage t can compute, copy or read tensor i."""
+        """True if stage t can compute, copy or read tensor i."""
         return any(True for d in self.devices for _ in self.at("copy", d, t, i)) or any(
             k == t or any(True for d in self.devices for _ in self.at("compute", d, t, k))
             for k in (i, *self.graph.consumers[i])

@@ -179,7 +179,7 @@ def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | No
 
 
 class _Search:
-    """What is known of a problem so far."""
+    """Best plan and bounds of a problem so far."""
 
     def __init__(
         self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
@@ -269,11 +269,11 @@ class _Search:
                 self.tell(phase, cost, min(cost, self.bound))
 
     def is_proven(self) -> bool:
-        """Whether no plan is better, of those that the bound covers."""
+        """True if no plan is better, of those that the bound covers."""
         return self.is_near(self.bound)
 
     def is_near(self, bound: float) -> bool:
-        """Whether the best plan known takes no more than this, or within the gap of it."""
+        """True if the best plan known takes no more than this, or within the gap of it."""
         return self.cost <= bound * (1 + self.options.gap + _ROUNDING)
 
     def fit(self, work: Work, recipes: Iterable[Recipe]) -> None:
@@ -369,7 +369,7 @@ class _Search:
         return named(self.graph, self.names, steps)
 
     def known(self, steps: list[Made]) -> bool:
-        """Whether the simulator accepts these steps."""
+        """True if the simulator accepts these steps."""
         return accepts(self.problem, self.named(steps)) is not None
 
     def take_values(self, phase: str, whole: DevicesProgram, values: Vector) -> None:
@@ -440,7 +440,7 @@ class _Search:
         return solution.objective
 
     def is_in_stages(self, plan: ExecutionPlan) -> bool:
-        """Whether a plan is as good when it is put into stages."""
+        """True if a plan is as good when it is put into stages."""
         steps = in_stages(self.graph, self.names, plan)
         figures = None if steps is None else accepts(self.problem, self.named(steps))
         return figures is not None and self.cost_of(figures) <= self.cost * (1 + _ROUNDING)

@@ -35,7 +35,7 @@ _OTHER_BYTES = -6
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Who answers.
+    """Identity of the connected board.
 
     Attributes:
         plan_id: names the plan that its firmware was made for.
@@ -61,7 +61,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a board counted since a training began.
+    """Counters of a board since a training began.
 
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes over a serial line: commands and answers with a sequence number and a CRC-32.
+"""Frames of a serial line: commands and answers with a sequence number and a CRC-32.
 
 The format is in docs/serial-line.md. Every byte from a device is untrusted: what is no whole answer
 is no answer.
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the device says that a command came damaged."""
+        """True if the device says that a command came damaged."""
         return self.refused and self.word == _DAMAGED
 
 

@@ -179,7 +179,7 @@ def open_port(name: str, baud: int) -> Iterator[Port]:
 
 
 def _names_socket(url: str) -> bool:
-    """Whether a URL has a host and a port."""
+    """True if a URL has a host and a port."""
     try:
         parts = urlsplit(url)
         return bool(parts.hostname and parts.port)

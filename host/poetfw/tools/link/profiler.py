@@ -26,7 +26,7 @@ _MOST_TICKS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class ProfilerGreeting:
-    """Who answers.
+    """Identity of the connected board.
 
     Attributes:
         sketch_id: names the sketch that its firmware is.
@@ -43,7 +43,7 @@ class ProfilerGreeting:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What runs of a case took.
+    """Time of a case's runs.
 
     Attributes:
         ticks: all of them together.

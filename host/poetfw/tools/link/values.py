@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers hold, as values. Nothing that a device says is trusted."""
+"""Typed values parsed from device replies, which are untrusted."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _gemm(node: Node, values: Values) -> str:
 
 
 def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: bool) -> bool:
-    """Whether a bias is a constant of as many numbers as a product has columns."""
+    """True if a bias is a constant of as many numbers as a product has columns."""
     name, turned = weight
     if len(values.dims(name)) != 2:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the models of chips have in common.
+"""Base of the chips' models.
 
 They serve two: the processor that executes a board's own program, and the tests of drivers that
 are compiled for this computer, which make a chip slow, or fail.
@@ -55,7 +55,7 @@ class Processor(Protocol):
 
 
 class SpiDevice(Protocol):
-    """What hangs on a chip's SPI pins."""
+    """Interface of a device on a chip's SPI pins."""
 
     def select(self, selected: bool) -> None:
         """Drive its select pin."""
@@ -115,7 +115,7 @@ class Chip(Bus):
         self._processor = processor
 
     def value(self, name: str) -> int:
-        """What a register holds."""
+        """Value of a register."""
         return self._values[name]
 
     @property
@@ -124,7 +124,7 @@ class Chip(Bus):
         raise NotImplementedError
 
     def listens(self) -> bool:
-        """Whether the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on, and a character in it is an interrupt."""
         raise NotImplementedError
 
     def receive(self, text: bytes) -> None:
@@ -132,7 +132,7 @@ class Chip(Bus):
         raise NotImplementedError
 
     def has_received(self) -> bool:
-        """Whether the receiver requests its interrupt."""
+        """True if the receiver requests its interrupt."""
         raise NotImplementedError
 
     def _read(self, name: str) -> int:
@@ -151,7 +151,7 @@ class Chip(Bus):
         self._ready.discard(what)
 
     def _comes(self, what: str) -> bool:
-        """Whether something has come; each question is a poll."""
+        """True if something has come; each question is a poll."""
         if self.pending.get(what, 0) > 0:
             self.pending[what] -= 1
             return False
@@ -159,7 +159,7 @@ class Chip(Bus):
         return True
 
     def _is_idle(self, what: str) -> bool:
-        """Whether nothing has begun that was not seen to end."""
+        """True if nothing has begun that was not seen to end."""
         return what in self._ready or what not in self.pending
 
 

@@ -69,7 +69,7 @@ class Model(Enum):
 
 
 class Ending(Enum):
-    """Why a processor stopped."""
+    """Reason why a processor stopped."""
 
     ASLEEP = auto()
     SOFTWARE = auto()
@@ -85,7 +85,7 @@ class Memory:
     content: bytes
 
     def __contains__(self, place: tuple[int, int]) -> bool:
-        """Whether so many bytes from an address on lie within."""
+        """True if so many bytes from an address on lie within."""
         address, size_bytes = place
         end = self.address + len(self.content)
         return self.address <= address and address + size_bytes <= end
@@ -216,7 +216,7 @@ class Core:
 
     @property
     def wakes_by_pending(self) -> bool:
-        """Whether an interrupt that becomes pending ends its sleep, though it is not enabled."""
+        """True if an interrupt that becomes pending ends its sleep, though it is not enabled."""
         return bool(self._system_control.value)
 
     def run(self) -> Ending:

@@ -347,7 +347,7 @@ class Nrf52840(Chip):
         return self._values["UARTE.RXD.MAXCNT"]
 
     def listens(self) -> bool:
-        """Whether the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on, and a character in it is an interrupt."""
         on = self._values["UARTE.TASKS_STARTRX"] and self._values["UARTE.ENABLE"] == 8
         return bool(on and self._values["UARTE.INTENSET"])
 
@@ -360,7 +360,7 @@ class Nrf52840(Chip):
         self._values[_RECEIVED] = 1
 
     def has_received(self) -> bool:
-        """Whether the receiver requests its interrupt."""
+        """True if the receiver requests its interrupt."""
         return bool(self._values[_RECEIVED] and self._values["UARTE.INTENSET"])
 
     # SPI ---------------------------------------------------------------------------------------

@@ -390,7 +390,7 @@ class Samd21(Chip):
         return character
 
     def listens(self) -> bool:
-        """Whether the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on, and a character in it is an interrupt."""
         on = self._values[f"{USART}.CTRLA"] & _ENABLE and self._values[f"{USART}.CTRLB"] >> 17 & 1
         if not on or self._values[f"{USART}.INTENSET"] != _RXC:
             return False
@@ -404,13 +404,13 @@ class Samd21(Chip):
         self._heard += text
 
     def has_received(self) -> bool:
-        """Whether the receiver requests its interrupt."""
+        """True if the receiver requests its interrupt."""
         return bool(self._heard) and self._values[f"{USART}.INTENSET"] == _RXC
 
     # DMA ---------------------------------------------------------------------------------------
 
     def _wants_interrupt(self) -> bool:
-        """Whether a channel of the DMA controller wants to be heard."""
+        """True if a channel of the DMA controller wants to be heard."""
         channels = self._channels
         return any(
             channels[number, "CHINTFLAG"] & channels[number, "CHINTENSET"]
