@@ -105,7 +105,7 @@ class Drawn:
     """A network of random extents, drawn layer by layer.
 
     A usual one has kernels of one size, 3x3 or 5x5, that have functions of their own: those of 3x3
-    move by 1, and 4 divides their widths and channels. Kernels of NO_PADDING have none.
+    have stride 1, and 4 divides their widths and channels. Kernels of NO_PADDING have none.
     """
 
     def __init__(self, seed: int, small: bool, usual: int = 0) -> None:

@@ -235,7 +235,7 @@ def data_record(data: DataSet) -> Mapping[str, bytes]:
 
 
 def _features_in_c(data: DataSet) -> Mapping[str, bytes]:
-    """What calculates the data's features on the device, where they are of sounds."""
+    """The C code that calculates the data's features on the device, where they are of sounds."""
     settings = data.record.get("features")
     return {} if settings is None else render_features(Spectra(**settings))
 
@@ -262,7 +262,7 @@ def write_build(build: Build, folder: Path) -> dict[str, BuildReport]:
 
 
 def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
-    """What to do where the linker had no room in a memory; None where something else failed."""
+    """Advice where the linker had no room in a memory; None where something else failed."""
     found = _OVERFLOWED.search("\n".join(error.said))
     if found is None:
         return None

@@ -328,7 +328,10 @@ def test_the_whole_chip_is_erased_only_if_asked_to_as_the_page_says(tmp_path: Pa
 
 
 def options_of(command: click.Command) -> set[str]:
-    return {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
+    return {flag for parameter in command.params for flag in parameter.opts} | {
+        "--help",
+        "--help-all",
+    }
 
 
 def options_of_others() -> set[str]:

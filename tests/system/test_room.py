@@ -44,7 +44,7 @@ PLENTY = 200_000
 
 
 def network(batch: int, seed: int, first: int = 0) -> Model:
-    """Depthwise, moving by 2, on the digits; what comes after takes more RAM than its workspace.
+    """Depthwise, of stride 2, on the digits; what comes after takes more RAM than its workspace.
 
     The layer before has one kernel, or two with a padding of 1.
     """

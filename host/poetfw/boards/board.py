@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about a board: plain, checked values.
+"""A board's description: plain, checked values.
 
 Every figure comes from the board's TOML file and keeps the source it names there.
 """
@@ -19,7 +19,7 @@ from poetfw.common.transfer import Transfer
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Cycles of an operator's kernel on a core.
+    """The cycles that an operator's kernel takes on a core.
 
     Attributes:
         fixed: of a call.
@@ -71,7 +71,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Watts that the board draws in each of its states, without its storage.
+    """The watts that the board draws in each of its states, without its storage.
 
     Attributes:
         active_w: while it computes.
@@ -147,7 +147,7 @@ class FirmwareSupport:
 
 @dataclass(frozen=True, slots=True)
 class TrainingDefaults:
-    """Defaults of a board's training settings; None where the board has none.
+    """Settings that a build for a board trains with by default; None for no opinion.
 
     Attributes:
         batch: samples in a batch.
@@ -160,7 +160,7 @@ class TrainingDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Emulated machine that runs firmware in a board's place.
+    """A machine that runs firmware in a board's place.
 
     Attributes:
         emulator: name of the emulator that it is a machine of.
@@ -248,7 +248,7 @@ class Board:
 
     @property
     def label(self) -> str:
-        """Name for `--board`: the board's, and its storage's where that is not the first."""
+        """The name that `--board` takes, with its storage where that is not the first."""
         if self.storage is None or self.storage.kind == self.storages[0]:
             return self.name
         return f"{self.name}:{self.storage.kind}"
@@ -314,7 +314,7 @@ class Board:
 
     @property
     def erase_bytes(self) -> int | None:
-        """Bytes of storage that are erased at once; None where writing needs no erasing."""
+        """Bytes of its storage that are erased at once before they are written, or None."""
         return None if self.storage is None else self.storage.erase_bytes
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What builds for boards: the environments of platformio.ini."""
+"""Environments of platformio.ini that build for boards."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What boards of a HAL family may rely on: its folder says."""
+"""Promises of a HAL family to its boards, as its folder makes them."""
 
 from __future__ import annotations
 

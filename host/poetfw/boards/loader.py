@@ -618,7 +618,7 @@ def _core_file(core: str) -> _CoreFile:
 
 
 def _power(file: _BoardFile) -> Power:
-    """What the board draws with the converter that its firmware switches on."""
+    """The watts that the board draws with the converter that its firmware switches on."""
     values = _values(file.power)
     with_converter = values.pop("dcdc_active_w")
     if with_converter is not None and file.firmware is not None and file.firmware.dcdc_inductor:

@@ -40,7 +40,7 @@ class Toolchain:
 
     @property
     def prefix(self) -> str:
-        """What its other tools begin with, such as `arm-none-eabi-`."""
+        """The beginning of its other tools' names, such as `arm-none-eabi-`."""
         return self.compiler.removesuffix("gcc")
 
 

@@ -179,6 +179,6 @@ def grouped(
 
 
 def _declared(command: Callable[..., Any]) -> list[click.Parameter]:
-    """What the decorators of a command have declared up to now."""
+    """The options that a command's decorators have declared so far."""
     declared: list[click.Parameter] = getattr(command, "__click_params__", [])
     return declared

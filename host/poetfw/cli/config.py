@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user set in `poetfw.toml`, for options not given as a flag or in the environment."""
+"""Settings of `poetfw.toml`, for options not given as a flag or in the environment."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def batch_options(command: _Command) -> _Command:
 
 
 def training_options(command: _Command) -> _Command:
-    """What is trained, and how: beside the model and the batch, all that decides a step's ops."""
+    """Options of training: beside the model and the batch, all that decides a step's ops."""
     return grouped(
         "Training",
         [

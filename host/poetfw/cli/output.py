@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print: results on stdout, everything else on stderr."""
+"""Output of commands: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
-    """What a command took, each of its phases, and whether that decided: rows of `facts`."""
+    """Rows of `facts` with the time of a command and of its phases, and whether a limit decided."""
     timing = deadline.timing()
     rows: list[tuple[str, str]] = [
         Detail("time", f"{timing.seconds:.2f} s"),

@@ -372,7 +372,7 @@ def _energy(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _step_time(report: RunReport) -> list[tuple[str, str]]:
-    """What a step took, and by how much the plan missed that."""
+    """Rows with the time of a step, and the time that was planned."""
     planned_s, step_s = report.planned_step_s, report.step_s
     if not step_s:
         return []

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that every package may use: errors, limits, files, names of choices."""
+"""Shared by all packages: errors, limits, files, names of choices."""

@@ -108,7 +108,7 @@ class NoAnswerError(DeviceError):
 
 
 class NoisyLineError(DeviceError):
-    """What comes back over the line is damaged again and again."""
+    """An error: the line damages what comes over it again and again."""
 
 
 class WrongBoardError(DeviceError):

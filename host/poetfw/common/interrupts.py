@@ -45,7 +45,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def run_interruptibly(call: Callable[[], _T]) -> _T:
-    """What the call returns; Ctrl-C ends the wait at once.
+    """Run a call that computes in C++, and end the wait for it at once on Ctrl-C.
 
     Python handles a signal only between its own instructions, and a solver runs for a minute
     without one. The abandoned call ends with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a search may spend: work, which makes its answer; and time, which may only end it.
+"""Limits of a search: work, which makes its answer; and time, which may only end it.
 
 Work is counted in units that do not depend on the machine or on what else it does, so the same
 input gets the same answer. One unit is about what one core does in a second. The clock has one use:
@@ -61,7 +61,7 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Work units and seconds of one search phase.
+    """Work and seconds of a phase.
 
     Attributes:
         phase: its name.
@@ -76,7 +76,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time of a command by phase: all that differs from run to run in an answer.
+    """Seconds of a command and of its phases. Nothing else in an answer differs from run to run.
 
     Attributes:
         seconds: in all, by the clock.
@@ -175,7 +175,7 @@ class Deadline:
         return sum(phase.work for phase in self._phases.values())
 
     def timing(self) -> Timing:
-        """Work and time spent so far."""
+        """Everything spent so far."""
         return Timing(self.elapsed_s, tuple(self._phases.values()))
 
     def note(self, phase: str, work: float, seconds: float) -> None:

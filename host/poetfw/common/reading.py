@@ -79,7 +79,7 @@ _SUFFIX = re.compile(r"_(type|attributes_type|exact_type|parsing|parsing_size|fr
 
 
 def expected(detail: Mapping[str, Any]) -> str:
-    """Description of the values that were expected.
+    """Words for the kind of value that was expected.
 
     Args:
         detail: one of the errors that pydantic's `ValidationError` lists.

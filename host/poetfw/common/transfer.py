@@ -16,7 +16,7 @@ def page_bytes(size_bytes: int, block_bytes: int, trailer_bytes: int = TRAILER_B
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Time of a transfer while the core computes.
+    """Costs of a transfer while the core computes.
 
     The storage is busy with n bytes (whole blocks) for `latency_s + n / bandwidth_bytes_per_s`
     seconds; of that, and before or after it, the core is busy for
@@ -52,7 +52,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Cost of moving bytes between RAM and storage, in one direction.
+    """Costs of moving bytes between RAM and storage, in one direction.
 
     A transfer of n bytes (whole blocks) that the core waits for takes
     `latency_s + n / bandwidth_bytes_per_s` seconds and `energy_j + n * energy_j_per_byte` joules.

@@ -55,7 +55,7 @@ UNSUITABLE = "unsuitable"
 
 @dataclass(frozen=True)
 class Task:
-    """Problem that is scheduled, with its limits.
+    """A training step to schedule, on a board.
 
     Attributes:
         board, model: as `poetfw build` takes them.
@@ -146,7 +146,7 @@ _STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Problems and budgets on which schedulers are compared.
+    """A comparison of schedulers on one task.
 
     Attributes:
         task: what is scheduled.
@@ -286,7 +286,7 @@ def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 
 def _group(cell: Cell) -> tuple[object, ...]:
-    """What cells have in common whose plans serve each other."""
+    """The properties that cells share whose plans serve each other."""
     return cell.board, cell.model, cell.batch, cell.model_as, cell.db, cell.deadline_factor
 
 

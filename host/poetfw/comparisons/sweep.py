@@ -68,7 +68,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """Combinations that a sweep covers. Two sweeps are the same if their grids are equal.
+    """The points of a sweep. Two sweeps are the same if their grids are equal.
 
     Attributes:
         boards, models, deadline_factors, fractions: their product is the grid.

@@ -29,7 +29,7 @@ from poetfw.ops import Work, kind_of
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
-    """Calculate the cost of every op of the graph on the board from its work.
+    """The costs of every op of a graph on a board, calculated from its work.
 
     Raises:
         ModelError: an op is of a kind that poetfw does not know.
@@ -43,7 +43,7 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
 
 
 def cost_of(work: Work, board: Board, kind: str | None = None) -> OpCost:
-    """Calculate the seconds and joules of work on the board.
+    """The seconds and joules of work on a board.
 
     Args:
         work: how much there is to do.

@@ -88,7 +88,7 @@ class Database:
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """What was measured under a set-up, of these cases, with these versions of their kernels.
+        """Measurements under a set-up, of these cases, with these versions of their kernels.
 
         Args:
             setup: rows of others are left out.
@@ -228,7 +228,7 @@ class Database:
         )
 
     def _failed(self, error: sqlite3.Error) -> CostsError:
-        """What is said of an error of SQLite's: the file is not always to blame."""
+        """The message for an error of SQLite's: the file is not always to blame."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without its details
         other = "name another file with --db"
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

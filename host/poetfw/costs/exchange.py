@@ -317,7 +317,7 @@ def _check_header(place: str, names: Sequence[str]) -> None:
 
 
 def said(error: ValueError) -> str:
-    """What is wrong first of all, where, and what stands there instead."""
+    """The first mistake of a document: where it is, and what stands there."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel's running time is a sum of: how often each of its loops runs.
+"""Features of a kernel's running time: how often each of its loops runs.
 
 Every kernel has the work that its operator states, the elements, rows and planes of its operands,
 and a fixed cost. For most that is enough. The kernels of convolutions and linear layers do the same
@@ -45,7 +45,7 @@ _SWITCHES = ("update.weight_decay", "update.clip_value")
 
 @dataclass(frozen=True)
 class Featured:
-    """Features of a case for the fitted model.
+    """A case as the fitted model knows it.
 
     Attributes:
         function: its C function, which is fitted alone where enough of its cases were measured; of
@@ -60,7 +60,7 @@ class Featured:
 
 
 def featured(case: Case) -> Featured:
-    """Features of a case for the fitted model.
+    """The features of a case.
 
     Raises:
         ModelError: the case is a transfer, or no op.
@@ -182,7 +182,7 @@ def _windows(kernel: Kernel) -> Counter[str]:
 
 
 def _linear(kernel: Kernel) -> Counter[str]:
-    """What `linear.c` does by fours, by sixteens and one by one, and with few features."""
+    """Features of `linear.c`: products by fours, by sixteens, one by one, of few features."""
     extents = _extents(kernel)
     batch, outputs = extents["batch"], extents["out_features"]
     features = extents.get("in_features", 1)
@@ -227,7 +227,7 @@ class _Taps:
 
 
 def _convolution(kernel: Kernel) -> Counter[str]:
-    """What `conv2d.c` does in blocks, by fours, one by one, and in planes.
+    """Features of `conv2d.c`: products in blocks, by fours, one by one, and in planes.
 
     Nothing where that would take seconds to count: of planes and windows that only a row has which
     somebody made up.
@@ -700,7 +700,7 @@ def _each_weight(at: Mapping[str, int]) -> Counter[str]:
 
 
 def _depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:
-    """`conv2d_depthwise.c`: planes of 3x3 kernels that move by 1; None where it has no planes."""
+    """`conv2d_depthwise.c`: planes of 3x3 kernels of stride 1; None where it has no planes."""
     window = [at[f"{what}_{axis}"] for what in ("kernel", "stride") for axis in ("height", "width")]
     if window != [3, 3, 1, 1]:
         return None
@@ -837,7 +837,7 @@ def _met_taps(at: Mapping[str, int], kernel: int) -> tuple[int, int]:
 
 
 def _by_1(at: Mapping[str, int], function: str) -> Counter[str]:
-    """`conv2d_depthwise_by_1.c`: planes that move by 1, and what is taken of them or put there."""
+    """`conv2d_depthwise_by_1.c`: planes of stride 1, and what is taken of them or put there."""
     by_1 = {
         **at,
         **{f"stride_{axis}": 1 for axis in ("height", "width")},

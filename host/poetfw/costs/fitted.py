@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs of ops without measurements: a model fitted to measured ones.
+"""Costs of ops that nobody measured: a model fitted to those that were.
 
 The time of a kernel is a sum over what its loops do (`features.py`), each with a price that is 0 or
 more. Prices are those of least squares under that bound (NNLS: Lawson and Hanson, Solving Least
@@ -36,7 +36,7 @@ Figure = Callable[[Measurement], float]
 
 @dataclass(frozen=True)
 class Fit:
-    """Price of each feature's unit, and the error of its predictions.
+    """The price of each unit of a feature, and how well prices predict.
 
     Attributes:
         name: of the C function or, where too few of its cases were measured, of the C file.
@@ -53,7 +53,7 @@ class Fit:
     largest_error: float
 
     def predict(self, features: Features) -> float:
-        """What a case of these features takes."""
+        """Predict the time of a case with these features."""
         return sum(price * features.get(name, 0.0) for name, price in self.prices.items())
 
 
@@ -120,7 +120,7 @@ class FittedModel:
     _fits: dict[tuple[str, str], Fit | None] = field(default_factory=dict, repr=False)
 
     def predict(self, case: Case) -> float | None:
-        """What a case takes; None where too little like it was measured."""
+        """Predict the time of a case; None where too little like it was measured."""
         known = featured(case)
         found = self.fit_of(known)
         return None if found is None else found.predict(known.features)
@@ -157,7 +157,7 @@ class FittedModel:
 
 
 def fit_transfer(rows: Sequence[tuple[int, float, float]], believed: Transfer) -> Transfer:
-    """What moving bytes takes, from measured transfers.
+    """Fit the costs of moving bytes to measured transfers.
 
     Args:
         rows: bytes, seconds and joules of each, all above 0.
@@ -188,7 +188,7 @@ def fit_transfer(rows: Sequence[tuple[int, float, float]], believed: Transfer) -
 def fit_beside(
     storage: Sequence[tuple[int, float]], core: Sequence[tuple[int, float]]
 ) -> Beside | None:
-    """What transfers take beside computing; None where less than two sizes were measured of each.
+    """Fit transfers beside computing; None where less than two sizes were measured of each.
 
     Args:
         storage: bytes, and seconds that the storage is busy with them.

@@ -56,7 +56,7 @@ class MeasuredCosts:
     _boards: dict[str, Measured] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, graph: Graph, board: Board) -> CostTable:
-        """Costs of every op of a graph on a board.
+        """The costs of every op of a graph on a board.
 
         Raises:
             CostsError: the database cannot be read, or has nothing of the board and should.
@@ -143,7 +143,7 @@ def _metered(row: Measurement) -> bool:
 
 @dataclass(frozen=True)
 class Measured:
-    """Measured costs of a board.
+    """All measurements of a board.
 
     Attributes:
         setup: how it was measured, apart from the meter; None where nothing was.
@@ -192,7 +192,7 @@ class Measured:
         return FittedModel([*rows], lambda row: row.energy_j)
 
     def table(self, graph: Graph, board: Board) -> CostTable:
-        """What every op of a graph costs on the board."""
+        """The costs of every op of a graph on a board."""
         page_in = page_out = None
         if board.storage is not None:
             page_in = self.transfer("page_in", board.storage)
@@ -208,7 +208,7 @@ class Measured:
         return CostTable(board.name, costs, page_in, page_out, self.basis + left_out)
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
-        """What a case costs; `analytic` where neither it nor anything like it was measured."""
+        """The cost of a case; `analytic` where neither it nor anything like it was measured."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.row_of(case)
         if self.setup is not None and self.setup.machine and reads_storage(case):
@@ -223,7 +223,7 @@ class Measured:
         return OpCost(time_s, time_s * power_w if fitted_j is None else fitted_j, Source.FITTED)
 
     def transfer(self, kind: str, storage: BoardStorage) -> Transfer | None:
-        """What a transfer takes, if any was measured on the board itself.
+        """The costs of a transfer, if any was measured on the board itself.
 
         An emulator's storage is a file or a model of a chip, and no storage of the board.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements on a board: case, conditions and result."""
+"""Measurements on a board: which case, under which conditions, and the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def direction_of(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """Operator with the shapes of its operands, which costs the same wherever it occurs.
+    """A unit of measurement that costs the same wherever it occurs: an operator with its shapes.
 
     A case is one op of a training graph without its names, or one transfer of `size_bytes` between
     RAM and storage (kinds `MOVES`). Where what an op costs depends on its numbers, it has a case of
@@ -119,7 +119,7 @@ def own_case_of(op: Op, graph: Graph) -> Case:
 
 
 class Counter(StrEnum):
-    """Unit of a measured time. Instructions of an emulator are not the board's cycles."""
+    """The unit that a time was counted in; an emulator's instructions are no cycles."""
 
     CYCLES = "cycles"
     INSTRUCTIONS = "instructions"
@@ -149,7 +149,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Measured time and energy of one case.
+    """The result of measuring one case.
 
     Attributes:
         case: what ran.

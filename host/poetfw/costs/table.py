@@ -31,7 +31,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """Seconds and joules of running one op once.
+    """The costs of running one op once.
 
     Attributes:
         time_s: seconds.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Definitions of generated headers: facts of the board, batch, devices and data."""
+"""Definitions of generated headers: facts of the board, the batch, the devices and the data."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Facts:
 def board_settings(
     board: Board, plan_id: str, arena_bytes: int, page_buffer_offset: int
 ) -> tuple[Define, ...]:
-    """What plan.h says of the board, and of the arena."""
+    """Definitions of plan.h about the board and the arena."""
     size = _size
     firmware = board.require_firmware()
     inductor = str(int(firmware.dcdc_inductor))
@@ -125,7 +125,7 @@ def board_settings(
 
 
 def batch_settings(program: Program) -> tuple[Define, ...]:
-    """What plan.h says of a batch and its samples."""
+    """Definitions of plan.h about a batch and its samples."""
     x_bytes = program.input.size_bytes // program.batch
     y_bytes = program.label.size_bytes // program.batch
     return (
@@ -143,7 +143,7 @@ def common_settings(
     names: Names,
     plan_id: str,
 ) -> tuple[Define, ...]:
-    """Definitions that every project has."""
+    """Definitions of every project."""
     return (
         *board_settings(board, plan_id, memory.arena_bytes, memory.page_buffer_offset),
         *batch_settings(program),
@@ -247,7 +247,7 @@ def link_of(copy: Step) -> str:
 
 
 def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
-    """What shapes.h says of the kernels of all these graphs; 1 where nothing is to be divided."""
+    """Definitions of shapes.h for the kernels of all these graphs; 1 for nothing to divide."""
     found: dict[str, int] = {}
     for graph in graphs:
         for op in graph.ops:

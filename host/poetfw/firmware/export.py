@@ -30,7 +30,7 @@ _URL = "https://github.com/poetfw/poetfw"
 
 @dataclass(frozen=True, slots=True)
 class ExportFacts:
-    """Facts about its plan in an exported folder.
+    """Facts of a plan that an exported folder states.
 
     Attributes:
         title: model, board and batch.
@@ -53,7 +53,7 @@ class ExportFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Requirements of a build system, from its format.toml.
+    """Files that a build system wants, as its format.toml says.
 
     Attributes:
         compiled: whether the tests of poetfw compile and run such a folder.

@@ -47,7 +47,7 @@ class Status:
 
 @cache
 def statuses() -> tuple[Status, ...]:
-    """What a call of the library may end with, besides what storage and board add."""
+    """Statuses that a call of the library may end with, besides those of storage and board."""
     text = (firmware_templates_dir() / "runtime" / "status.h").read_text()
     return tuple(Status(name, int(value), said) for name, value, said in _STATUS.findall(text))
 

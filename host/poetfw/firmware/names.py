@@ -39,7 +39,7 @@ _INCLUDE = """\
 
 
 def renamed(word: str, name: str) -> str:
-    """Symbol in a library of another name.
+    """The name of a symbol in a library with another name.
 
     A public name changes its first word, any other gets one more: `poetfw_open` becomes
     `NAME_open`, and `poet_page_in` becomes `NAME_poet_page_in`.

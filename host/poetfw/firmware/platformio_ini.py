@@ -21,7 +21,7 @@ _SHARED = ("platformio", "toolchain", "poetfw", "env")
 
 
 def compile_flags() -> tuple[str, ...]:
-    """What every environment compiles with, beside the processor's flags."""
+    """Flags that every environment compiles with, beside the processor's."""
     return tuple(read_environments()["poetfw"]["compile"].split())
 
 

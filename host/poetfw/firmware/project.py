@@ -138,7 +138,7 @@ def render_project(
 
 
 def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
-    """What a project has of the templates as it stands there, and what it is built with.
+    """Templates that a project has unchanged, and those it is built with.
 
     Args:
         board: decides which hardware abstraction layers and PlatformIO environments go along.
@@ -176,7 +176,7 @@ def render_weights(title: str, plan_id: str, weights: Sequence[ValuesInC]) -> by
 
 
 def template_environment() -> jinja2.Environment:
-    """What renders the templates of a project: one for all, since compiling them takes a second."""
+    """The environment that renders a project's templates; it takes a second to make."""
     return _environment(firmware_templates_dir(), profiler_sketches_dir())
 
 
@@ -213,7 +213,7 @@ def render_linker_scripts(board: Board) -> dict[str, bytes]:
 
 
 def read_sources(folder: Path) -> dict[str, bytes]:
-    """What PlatformIO builds from in a project's folder, as it is now, by path.
+    """Read the sources of a project's folder as they are now, by path.
 
     Raises:
         OutputError: a file cannot be read.
@@ -270,7 +270,7 @@ def _environments(board: Board) -> list[str]:
 
 
 def _default_environments(board: Board) -> list[str]:
-    """What `poetfw build` builds and a plain `pio run` builds again: the board, and its twins."""
+    """Environments that `poetfw build` and a plain `pio run` build: the board, and its twins."""
     system = board.platformio_env + SYSTEM_SUFFIX
     itself = system if system in known_environments() else board.platformio_env
     return list(dict.fromkeys([itself, *twin_environments(board)]))
@@ -323,7 +323,7 @@ def _check_output_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
-    """List of the files that poetfw wrote to a folder.
+    """The list of files that poetfw wrote to a folder.
 
     Attributes:
         files: paths; what else is there is the user's.

@@ -29,7 +29,7 @@ ReadBlock = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Ring settings of a firmware.
+    """A firmware's ring of samples.
 
     Attributes:
         samples: how many it holds, 2 or more.
@@ -70,7 +70,7 @@ class RingRegion:
 
 @dataclass(frozen=True, slots=True)
 class RingSamples:
-    """Samples of a ring, oldest first: n of them.
+    """The samples of a ring, oldest first: n of them.
 
     Attributes:
         ids: what names them, [n].

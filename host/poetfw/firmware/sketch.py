@@ -65,7 +65,7 @@ class _Function:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """Content of an operand before a measurement.
+    """The values that an operand is filled with.
 
     Attributes:
         offset, words: where it lies in the arena, and how long it is.
@@ -111,7 +111,7 @@ class _CaseView:
 
 @dataclass(frozen=True)
 class _SketchView:
-    """What the templates of a sketch lay out; those that projects have, too, ask for the same."""
+    """The view of a sketch's templates; those that projects have, too, ask for the same."""
 
     title: str
     poetfw_version: str
@@ -287,14 +287,14 @@ def _render(view: _SketchView) -> dict[str, bytes]:
 
 
 def _application(board: Board) -> dict[str, bytes]:
-    """What a sketch has in place of a project's application, and beside its drivers."""
+    """Files that a sketch has in place of a project's application, and beside its drivers."""
     folder = profiler_sketches_dir() / "application"
     files = {f"src/{file.name}": file.read_bytes() for file in sorted(folder.glob("*.[ch]"))}
     return files | mark_files(board)
 
 
 def mark_files(board: Board) -> dict[str, bytes]:
-    """What marks the beginning and the end of a case, where a board or its twin has something."""
+    """Files that mark the beginning and the end of a case, if a board or its twin has any."""
     folder = profiler_sketches_dir()
     files = {"src/runtime/mark.h": (folder / "hal" / "mark.h").read_bytes()}
     for family in sorted(hal_families(board)):
@@ -304,7 +304,7 @@ def mark_files(board: Board) -> dict[str, bytes]:
 
 
 def _values(op: Op, tensor: Tensor) -> str:
-    """What an operand is filled with before its op is timed."""
+    """Values that an operand is filled with before its op is timed."""
     kind = kind_of(op)
     updated = tensor.name in op.updates
     if tensor.dtype is not Dtype.F32 or (updated and kind.counts):
@@ -430,7 +430,7 @@ class _Lowering:
         return name
 
     def _second(self, direction: str, size_bytes: int) -> str:
-        """What begins the second of two transfers.
+        """The C statement that begins the second of two transfers.
 
         To a flash, it is of memory that the first is not read from: that is changed before.
         """
@@ -443,7 +443,7 @@ class _Lowering:
         return begin
 
     def _moves(self, direction: str, size_bytes: int, at: int = BLOCK_BYTES) -> tuple[str, str]:
-        """What begins a transfer, and what waits for it: nothing where that is one call."""
+        """The C statements that begin a transfer and wait for it; none for a single call."""
         slot = self._slot(size_bytes)
         arguments = [slot, f"poet_arena + {at}u", f"{size_bytes}u"]
         if not self._overlap:

@@ -368,7 +368,7 @@ class _Places:
         return self._buffers.get((copy.device, copy.target or ""), 0)
 
     def of(self, step: Step, op: Op, index: int) -> tuple[list[Span], list[Span]]:
-        """What a step reads and writes."""
+        """The tensors that a step reads and writes."""
         if step.target is not None:
             return self._of_copy(step, op, step.target, index)
         reads = [self._tensor(name, step.device, index) for name in self._graph.reads(op)]

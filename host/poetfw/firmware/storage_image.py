@@ -67,7 +67,7 @@ NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Request for one run of the firmware.
+    """Settings of one run of the firmware, in its storage image.
 
     Attributes:
         steps: training steps.
@@ -99,7 +99,7 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """Fields of the first block of an image's partition.
+    """The first block of an image's partition.
 
     Attributes:
         plan_id: names the plan; the firmware refuses an image of another one.
@@ -170,7 +170,7 @@ class _Header:
 
 
 class Holds(Enum):
-    """Kind of content of a storage, by its first block."""
+    """The kind of content of a storage, by its first block."""
 
     OURS = auto()
     """A partition table of one partition, of our type."""
@@ -180,7 +180,7 @@ class Holds(Enum):
 
 
 def holds(first_block: bytes) -> Holds:
-    """Tell the kind of content of a storage from its first block."""
+    """The kind of content of a storage with this first block."""
     if first_block.count(first_block[:1]) == len(first_block) and first_block[0] in (0x00, 0xFF):
         return Holds.NOTHING
     entries = [first_block[at : at + 16] for at in range(446, 510, 16)]
@@ -201,7 +201,7 @@ def plan_of(superblock: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Fields of a commit's record.
+    """The record of a commit.
 
     Attributes:
         sequence: of commits; 0 for the host's.
@@ -370,7 +370,7 @@ def write_image(
 def _identity(
     plan_id: str, seed: int, columns: Sequence[tuple[Array, Array]], weights: Iterable[bytes]
 ) -> int:
-    """What tells an image from any other: of plan, seed, samples and initial weights.
+    """The identity of an image: of plan, seed, samples and initial weights.
 
     How many steps a run shall have is not of it, for a training may be resumed with more.
     """
@@ -420,7 +420,7 @@ def image_identity(image: Path) -> int:
 
 
 def read_request(image: Path) -> RunRequest:
-    """What a run of an image in a file shall do.
+    """Read the settings of a run from an image's file.
 
     Raises:
         DeviceError: the file is no storage image.
@@ -631,7 +631,7 @@ def _crcs(rows: Array) -> Array:
 
 
 def _read(image: Path) -> tuple[_Header, bytes]:
-    """What an image's header says, and its partition."""
+    """Read an image's header and its partition."""
     try:
         with image.open("rb") as file:
             header = _read_header(image, file)
@@ -666,7 +666,7 @@ def _read_header(image: Path, file: BinaryIO) -> _Header:
 
 
 def _fresh(image: Path) -> tuple[str, ...]:
-    """What writes an image anew: a run its own, a build the one that runs begin with."""
+    """Blocks that a new image needs: a run writes its own, a build the one that runs begin with."""
     if image.parent.name == RUN_DIR:
         return ("run it again, without --resume: `poetfw run` begins with a fresh image",)
     return ("run `poetfw build` again to write a fresh image",)

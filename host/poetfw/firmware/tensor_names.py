@@ -98,7 +98,7 @@ class ConstantTable:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
 
     def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
-        """What a kernel is called with, but for its workspace, as C.
+        """The arguments of a kernel's call in C, but for its workspace.
 
         Args:
             op: the op that it runs, which the constants' comment names.

@@ -95,7 +95,7 @@ class TracedOp:
 
 @dataclass(frozen=True)
 class TraceTable:
-    """Entries that are recorded in a training step.
+    """A table of the values that a training step records.
 
     Attributes:
         graph: the training step.
@@ -182,7 +182,7 @@ class TraceTable:
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """What one run shall record: before these statements, in these training steps, both inclusive.
+    """A request to record values before these statements, in these training steps, both inclusive.
 
     Statements and steps are counted from 1.
     """
@@ -256,7 +256,7 @@ def append_request(image: Path, request: TraceRequest) -> None:
 def read_trace(
     image: Path, table: TraceTable, block: int, request: TraceRequest
 ) -> dict[int, dict[Key, Array]]:
-    """What a traced run recorded, by training step; it is read from the file when it is used.
+    """Read the values that a run recorded, by training step; they are read when they are used.
 
     Args:
         image: the storage image that it ran on.

@@ -137,7 +137,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """Message that a program sends or receives.
+    """A message that a partner sends or gets.
 
     Attributes:
         offset: where the tensor lies, in the arena.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of what users bring: data sets, `.pt2` and ONNX models."""
+"""Data sets and models that users bring."""
 
 from poetfw.importers.dataset import BUILT_IN, DataSet, load_data
 

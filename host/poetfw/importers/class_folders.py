@@ -125,7 +125,7 @@ def _files(path: Path, classes: Sequence[str], suffixes: Sequence[str]) -> list[
 
 
 def _entries(path: Path) -> list[Path]:
-    """Entries of a folder, by name."""
+    """The entries of a folder, by name."""
     try:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
         for entry in entries:

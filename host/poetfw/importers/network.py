@@ -29,7 +29,7 @@ HIDDEN = -1e30
 
 
 class Network:
-    """Graph that is built so far, and its parameters.
+    """A network that is being built.
 
     Attributes:
         builder: the graph being built.

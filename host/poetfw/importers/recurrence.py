@@ -18,7 +18,7 @@ Step = Callable[[Network, str, str, str, str, str], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Cell:
-    """Computation of a recurrent layer at each step.
+    """The calculation of a layer at each step.
 
     Attributes:
         gates: by how much wider than h the weights' products are.
@@ -30,7 +30,7 @@ class Cell:
 
 
 class Direction(NamedTuple):
-    """What one direction of a layer begins with, and its weights.
+    """The weights of one direction of a layer, and its first states.
 
     Attributes:
         weights: of the input [G·H, F], and of h [G·H, H].
@@ -46,7 +46,7 @@ class Direction(NamedTuple):
 
 
 class States(NamedTuple):
-    """What a layer comes to: h at all steps, [N, T, H] or [T, N, H]; the last h and c, [N, H]."""
+    """The results of a layer: h at all steps, [N, T, H] or [T, N, H]; the last h and c, [N, H]."""
 
     sequence: str
     h: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What poetfw cannot train of a file: each part with its reason, all of them at once."""
+"""Refusals of a file's parts that poetfw cannot train, each with its reason, all at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Result = TypeVar("_Result")
 
 
 def attempt(rule: Callable[[], _Result]) -> _Result | str:
-    """What a rule returns, or as text why its node cannot be trained.
+    """The result of a rule, or as text why its node cannot be trained.
 
     Raises:
         TooManyOpsError: the model has more ops than any that is trained.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every format of data is read into; `dataset.py` checks it against the model."""
+"""Samples as every format of data is read; `dataset.py` checks them against the model."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Dtype(StrEnum):
 
 
 class Role(StrEnum):
-    """Purpose of a tensor, which decides its lifetime."""
+    """The purpose of a tensor, which decides how long it lives."""
 
     INPUT = "input"
     """A batch of features, read from the data set."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a placement problem before it is solved."""
+"""Checks of a placement problem before anyone tries to solve it."""
 
 from __future__ import annotations
 

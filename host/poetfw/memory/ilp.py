@@ -31,7 +31,7 @@ _SMALLEST_STEP = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class IlpAnswer:
-    """Answer of the integer program.
+    """The answer of the integer program.
 
     Attributes:
         offsets: in bytes by buffer id; None unless a lower placement was found.

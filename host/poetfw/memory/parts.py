@@ -145,7 +145,7 @@ def _place_on(
 
 
 def _as_on_one(step: Step, device: str) -> StepKind | None:
-    """What a step is to the memory of one device: a copy comes as a page does, or goes as one."""
+    """The kind of a step in the memory of one device: a copy is a page that comes or goes."""
     match step.kind:
         case StepKind.COPY if step.target == device:
             return StepKind.PAGE_IN

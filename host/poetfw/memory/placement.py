@@ -142,7 +142,7 @@ def place(
 
 @dataclass(slots=True)
 class _Work:
-    """Work that may still be spent, shared by all components."""
+    """The work that is left, shared by all components."""
 
     deadline: Deadline
     states: int

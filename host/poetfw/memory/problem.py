@@ -35,7 +35,7 @@ class Buffer:
 
 
 class PlacementStatus(StrEnum):
-    """Status of a placement: optimal, or feasible."""
+    """The status of a placement."""
 
     OPTIMAL = "optimal"
     """Proven: no placement is lower."""

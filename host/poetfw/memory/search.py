@@ -83,7 +83,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Branching:
-    """Buffers that may lie next on one section of a node.
+    """The buffers that may lie next on one section of a node.
 
     Attributes:
         cases: buffers that may come to lie at its floor, or `_WASTE`; the best one last.
@@ -117,7 +117,7 @@ _NEVER = 1 << 62
 
 
 class _Settled:
-    """What is settled at a node of the search, and the way back to the nodes above.
+    """The offsets settled at a node of the search, and the way back to the nodes above.
 
     Args:
         slack: of each section, in units.

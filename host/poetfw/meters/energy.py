@@ -52,7 +52,7 @@ def idle_power(trace: Trace) -> float:
 
 
 def measured_energy(trace: Trace, idle_w: float | None = None) -> MeasuredEnergy:
-    """What the marked intervals of a trace took above idling, for one run of a case.
+    """The energy of a case's marked intervals in a trace above idling, for one run.
 
     The energy of an interval is the integral of volts times amperes by the trapezoidal rule. A
     marker is known to have changed between two samples: the interval begins and ends midway.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of all meters, and the choice of one by name."""
+"""The interface of meters, and the meter that a user names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of a power meter, and their file format."""
+"""Traces of power meters, and the file that one is kept in."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _window_kernel(op: Op, function: str, x: Shape) -> Kernel:
 
 
 def _divisors(op: Op, x: Shape, like: Array) -> Array:
-    """What each window's sum is divided by, [1, 1, OH, OW]."""
+    """The divisors of each window's sum, [1, 1, OH, OW]."""
     ones = np.ones((1, 1, *x[2:]), like.dtype)
     counts: Array = Window.of(op).patches(ones, op.integer("count_include_pad")).sum(axis=(4, 5))
     return counts

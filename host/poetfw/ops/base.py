@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of an operator: shape rule, gradient rule, reference, work and C kernel.
+"""The interface of operators: shape rule, gradient rule, reference, work, and C kernel.
 
 Adding an operator takes one file in this folder, which registers its kinds, and one C file with its
 header in `firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
@@ -31,7 +31,7 @@ LARGEST_INTEGER = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of running an op once, independent of any board.
+    """The work of running an op once, independent of any board.
 
     Attributes:
         macs: multiply-accumulates, padding included; other arithmetic counts one per element.
@@ -67,7 +67,7 @@ DIVISORS: Mapping[str, str] = {
     "POET_BATCH_NORM_WIDTH": "elements of such a row",
     "POET_CONV2D_SUMS": "channels of a group of y or dx",
     "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
-    "POET_CONV2D_COLUMNS": "of x, for dw of 3x3 kernels that move by 1",
+    "POET_CONV2D_COLUMNS": "of x, for dw of 3x3 kernels of stride 1",
     "POET_LINEAR_FEATURES": "of x",
     "POET_LINEAR_OUTPUTS": "of y",
     "POET_LINEAR_SUMS": "products in a sum for dx and dw",
@@ -112,7 +112,7 @@ class Kernel:
 
 
 class Tape(Protocol):
-    """What a training form or a gradient rule may do to the training graph being built."""
+    """The training graph being built, as a training form or a gradient rule may change it."""
 
     def emit(
         self,
@@ -151,30 +151,30 @@ class OpKind(ABC):
     name: str
     """The key that `Op.kind` holds."""
     recomputable: ClassVar[bool] = True
-    """Whether running it again in the same training step gives the same bits and no side effect."""
+    """True if running it again in the same training step gives the same bits and no side effect."""
     in_place: ClassVar[tuple[int, ...]] = ()
     """Which inputs, by position, its output may be written over: it reads each element of them
     before it writes the same one, and never again."""
     view: ClassVar[bool] = False
-    """Whether its output has the bytes of its input, so that in place there is nothing to do."""
+    """True if its output has the bytes of its input, so that in place there is nothing to do."""
     pointwise: ClassVar[bool] = False
-    """Whether each element of its output comes from that of its one input at the same place, so
+    """True if each element of its output comes from that of its one input at the same place, so
     that it may as well run on the input under another shape."""
     onnx: ClassVar[str | None] = None
     """The ONNX operator, one without attributes, that computes the same from the same inputs; None
     where there is none, or where reading it takes a rule of its own in `poetfw.importers.onnx`."""
     cancels: ClassVar[bool] = True
-    """Whether it adds terms of both signs: its rounding errors are then in proportion to what the
+    """True if it adds terms of both signs: its rounding errors are then in proportion to what the
     result is for inputs without signs, not to the result."""
     positive: ClassVar[tuple[int, ...]] = ()
     """Which inputs, by position, hold what may not be negative, such as variances."""
     counts: ClassVar[bool] = False
-    """Whether what it updates are counts, and what goes with them; they begin at 0."""
+    """True if what it updates are counts, and what goes with them; they begin at 0."""
     branches: ClassVar[bool] = False
-    """Whether its kernel goes another way, and takes another time, by what number an element is,
+    """True if its kernel goes another way, and takes another time, by what number an element is,
     with an FPU, too. It looks at the elements one by one then, and its inputs have one shape."""
     streams: ClassVar[bool] = False
-    """Whether its kernel has a form that hands each element of its output, a gradient, to an
+    """True if its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
 
     @abstractmethod
@@ -194,7 +194,7 @@ class OpKind(ABC):
 
     @abstractmethod
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        """Work of one run."""
+        """The work of one run."""
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
@@ -215,7 +215,7 @@ class OpKind(ABC):
     def results(
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """What `compute` comes to: the output, if there is one, and then what `updates` become."""
+        """The results of `compute`: the output, if any, and the new values of `updates`."""
         updated = [value.copy() for value in updates]
         output = self.compute(op, inputs, updated)
         return tuple(updated) if output is None else (output, *updated)

@@ -89,7 +89,7 @@ def _centred(x: Array, statistics: Array, eps: float) -> tuple[Array, Array]:
 
 
 class _OverImage(OpKind):
-    """Base of the ops that pass over x."""
+    """Shared by the ops that pass over x."""
 
     function: ClassVar[str]
     pairs: ClassVar[tuple[int, ...]]

@@ -124,7 +124,7 @@ class _Shares:
 
 
 class _OfBoth(OpKind):
-    """What both passes and both losses share: inputs x f32 [N,K], labels i32 [N]."""
+    """Shared by both passes of both losses: inputs x f32 [N,K], labels i32 [N]."""
 
     function: ClassVar[str]
 

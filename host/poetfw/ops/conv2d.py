@@ -112,17 +112,17 @@ class _Geometry:
 
     @property
     def depthwise_by_1(self) -> bool:
-        """True if a depthwise 3x3 kernel moves by 1, with padding of 2 at most."""
+        """True if a depthwise 3x3 kernel has stride 1, with padding of 2 at most."""
         return self._depthwise_planes((1, 1), 0, 2)
 
     @property
     def depthwise_by_2(self) -> bool:
-        """True if a depthwise 3x3 kernel moves by 2, with padding of 1 at most."""
+        """True if a depthwise 3x3 kernel has stride 2, with padding of 1 at most."""
         return self._depthwise_planes((2, 2), -1, 1)
 
     @property
     def depthwise_5x5(self) -> str:
-        """The class of a depthwise 5x5 kernel with padding of 2 that moves by 1 or 2, or none."""
+        """The class of a depthwise 5x5 kernel with padding of 2 that has stride 1 or 2, or none."""
         window = self.window
         if not self.depthwise or window.kernel != (5, 5) or window.padding != (2, 2, 2, 2):
             return ""
@@ -149,21 +149,21 @@ class _Geometry:
 
     @property
     def three_by_three(self) -> bool:
-        """True if a 3x3 kernel moves by 1 over planes of one size, of 2 by 4 at least."""
+        """True if a 3x3 kernel has stride 1 over planes of one size, of 2 by 4 at least."""
         window = self.window
         moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
 
     @property
     def three_by_three_by_2(self) -> bool:
-        """True if a 3x3 kernel moves by 2 with padding of 1, to planes of 2 by 4 at least."""
+        """True if a 3x3 kernel has stride 2 with padding of 1, to planes of 2 by 4 at least."""
         window = self.window
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
     @property
     def narrow(self) -> bool:
-        """True if a 3x3 kernel moves by 1 to planes of up to 3 columns, or by 2 of up to 4."""
+        """True if a 3x3 kernel has stride 1 to planes of up to 3 columns, or by 2 of up to 4."""
         window = self.window
         if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
             return False
@@ -171,21 +171,21 @@ class _Geometry:
 
     @property
     def five_by_five(self) -> bool:
-        """True if a 5x5 kernel moves by 1 over planes of one size, of 4 columns or 6 at least."""
+        """True if a 5x5 kernel has stride 1 over planes of one size, of 4 columns or 6 at least."""
         window, columns = self.window, self.y[3]
         moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
 
     @property
     def five_by_five_by_2(self) -> bool:
-        """True if a 5x5 kernel moves by 2 with padding of 2, to planes of 2 columns at least."""
+        """True if a 5x5 kernel has stride 2 with padding of 2, to planes of 2 columns at least."""
         window = self.window
         moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
 
     @property
     def rows_by_1(self) -> Shape:
-        """Rows and columns of a plane of y, were it of a kernel that moves by 1."""
+        """Rows and columns of a plane of y, were it of a kernel that has stride 1."""
         rows, columns = (
             (extent - 1) * stride + 1
             for extent, stride in zip(self.y[2:], self.window.stride, strict=True)
@@ -194,7 +194,7 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """True if a depthwise 3x3 kernel moves by 2 to planes that only one by 1 has strips for."""
+        """True if only stride 1 has strips for the planes of a depthwise 3x3 kernel of stride 2."""
         return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
@@ -245,11 +245,11 @@ GENERAL = "general"
 """The variant of a shape that has a function of its own: that of any shape."""
 
 BY_1 = "by_1"
-"""The variant of a depthwise kernel that moves by 2: as one that moves by 1, in a workspace."""
+"""The variant of a depthwise kernel that has stride 2: as one that has stride 1, in a workspace."""
 
 
 class _Conv2d(OpKind):
-    """What the three passes share: attributes stride, padding, groups and all the extents."""
+    """Shared by the three passes: attributes stride, padding, groups and all the extents."""
 
     function: ClassVar[str]
     sources: ClassVar[Mapping[str, str]] = {
@@ -273,7 +273,7 @@ class _Conv2d(OpKind):
     """The C files of classes of shapes that are not in conv2d.c."""
 
     def shape_class(self, geometry: _Geometry) -> str:
-        """What the name of the kernel for such a shape begins with."""
+        """The beginning of the name of the kernel for such a shape."""
         if geometry.one_tap and self.in_bursts(geometry):
             return "pointwise_apart_" if self.apart(geometry) else "pointwise_"
         if geometry.depthwise and geometry.window.kernel == (3, 3):

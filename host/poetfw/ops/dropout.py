@@ -54,7 +54,7 @@ def _mixed(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def threshold(share: float) -> int:
-    """What a place that stays draws at least."""
+    """The least number that a place that stays draws."""
     return round(share * _DRAWN)
 
 

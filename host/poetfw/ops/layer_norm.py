@@ -72,7 +72,7 @@ def _centred(op: Op, x: Array, statistics: Array) -> tuple[Array, Array]:
 
 
 class _OverRows(OpKind):
-    """Base of the ops of this family, whose first input is x."""
+    """Shared by the ops of this family: each looks at x, the first input."""
 
     others: ClassVar[tuple[str, ...]]
     """What the inputs after x are: "statistics", "affine" or "dy"."""
@@ -98,7 +98,7 @@ class _OverRows(OpKind):
         return {"y": x.shape, **shapes}[self.result()], Dtype.F32
 
     def result(self) -> str:
-        """What the output is like: "y", "statistics" or "affine"."""
+        """The kind of the output: "y", "statistics" or "affine"."""
         return "y"
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:

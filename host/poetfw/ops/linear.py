@@ -31,7 +31,7 @@ _FEWEST = 12
 
 
 class _Linear(OpKind):
-    """Base of the passes."""
+    """Shared by the passes."""
 
     function: ClassVar[str]
 

@@ -27,7 +27,7 @@ from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_wor
 
 
 class _MaxPool2d(OpKind):
-    """What both passes share: attributes kernel, stride, padding, and x as first input."""
+    """Shared by both passes: attributes kernel, stride, padding, and x as first input."""
 
     function: ClassVar[str]
 

@@ -96,7 +96,7 @@ MEAN_LOSSES: Mapping[str, MeanLoss] = MappingProxyType(
 
 
 class _OfBoth(OpKind):
-    """Base of both passes: inputs prediction, target of one shape."""
+    """Shared by both passes: inputs prediction, target of one shape."""
 
     loss_name: ClassVar[str]
     function: ClassVar[str]

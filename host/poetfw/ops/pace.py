@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all updates of a training step share: the learning rate, and the corrections of moments.
+"""Shared by all updates of a training step: the learning rate, and the corrections of moments.
 
 One op calculates it, in float32 and by additions, multiplications and divisions alone, so that a
 device has the same bits as NumPy. It counts steps itself, in persistent state: training that goes

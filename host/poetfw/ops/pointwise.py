@@ -265,7 +265,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 
 class _Pointwise(Elementwise):
-    """Base of both passes."""
+    """Shared by both passes."""
 
     source = "pointwise"
     function_name: str

@@ -14,7 +14,7 @@ from poetfw.ops.elementwise import Elementwise
 
 
 class _Relu(Elementwise):
-    """Base of the ops of this family."""
+    """Shared by the ops of this family."""
 
     source = "relu"
 

@@ -14,7 +14,7 @@ from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDO
 
 
 class _Softmax(Elementwise):
-    """Base of both passes."""
+    """Shared by both passes."""
 
     source = "softmax"
 

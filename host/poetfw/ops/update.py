@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of an optimizer: its state per parameter, and its update of one element.
+"""The interface of optimizers: what one keeps per parameter, and how it changes one element.
 
 Adding an optimizer takes its settings (an `Optimizer` in `poetfw.optimizers`), one file in this
 folder with its update (an `UpdateKind`), and one C file with its header in
@@ -325,7 +325,7 @@ class FusedUpdate(OpKind):
 
 
 def fused_name(gradient: str, update: str) -> str:
-    """What the op is called that joins a gradient's kind with an update's."""
+    """The name of the op that joins a gradient's kind with an update's."""
     return f"{gradient}_{update}"
 
 
@@ -358,7 +358,7 @@ def _paced(op: Op) -> int:
 
 
 def _apart(op: Op, inputs: Sequence[Any]) -> tuple[Sequence[Any], Any | None]:
-    """What an op reads without the pace, and the pace, if there is one."""
+    """The inputs of an op without the pace, and the pace, if there is one."""
     return (inputs[:-1], inputs[-1]) if _paced(op) else (inputs, None)
 
 

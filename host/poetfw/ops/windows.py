@@ -91,7 +91,7 @@ class Window:
         )
 
     def patches(self, x: Array, fill: float = 0.0) -> Array:
-        """What each position sees: a view [N, C, OH, OW, kh, kw] of the padded x [N, C, H, W]."""
+        """The windows of positions: a view [N, C, OH, OW, kh, kw] of padded x [N, C, H, W]."""
         top, left, bottom, right = self.padding
         padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
         every = sliding_window_view(padded, self.kernel, axis=(2, 3))

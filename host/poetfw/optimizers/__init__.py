@@ -58,7 +58,7 @@ class Schedule:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is not constant, for people."""
+        """The settings that are not constant, for people."""
         shape = f"{self.shape} over {self.period:,} updates"
         if self.shape == "step":
             shape = f"times {self.factor:g} every {self.period:,} updates"
@@ -110,7 +110,7 @@ class Schedule:
 
     @staticmethod
     def factor_default() -> float:
-        """What a rate that falls in steps is multiplied with, as in PyTorch."""
+        """The factor of a rate that falls in steps, as in PyTorch."""
         return 0.1
 
     def attributes(self) -> dict[str, Attribute]:

@@ -48,7 +48,7 @@ ATTEMPT_SHARE = 0.75
 
 
 def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None = None) -> int:
-    """What the arena may occupy: the board's RAM without stack, static data and what is reserved.
+    """The largest budget: the board's RAM without stack, static data and reserved bytes.
 
     The firmware counts bytes in 32 bits: more RAM than that is left alone.
 
@@ -230,7 +230,7 @@ def _state_bytes(program: Program) -> int:
 def _ways_out(
     program: Program, board: Board, resident: int, needed: int, budget_bytes: int
 ) -> list[str]:
-    """What may help where a budget is too small; nothing that cannot."""
+    """Advice where a budget is too small: only what can help."""
     advice = []
     if resident + needed <= board.unreserved_bytes:
         advice.append(f"raise the budget to {resident + needed:,} bytes")

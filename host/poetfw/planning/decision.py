@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices of a training step and its plan: one device, or several.
+"""The devices of a training step, and its plan: on one device, or on several.
 
 This is the only place where the two differ: one device has a search for recomputing and paging, for
 kernels and for its budget; several have one for who computes what.

@@ -53,7 +53,7 @@ class _Link(_Table):
     buffer_bytes: Annotated[int, Field(ge=0, le=2**40)] = 0
 
     def transfer(self) -> Transfer:
-        """Cost of a copy."""
+        """The costs of a copy."""
         return Transfer(
             self.bandwidth_bytes_per_s.value,
             self.latency_s.value,
@@ -63,7 +63,7 @@ class _Link(_Table):
 
 
 class DeviceFile(_Table):
-    """Settings from a device's file."""
+    """The content of a device's file."""
 
     name: _Name
     description: _Line
@@ -188,7 +188,7 @@ def _links(files: Sequence[DeviceFile]) -> tuple[Link, ...]:
 
 
 def read_device(path: Path) -> DeviceFile:
-    """Settings from a device's file.
+    """Read a device's file.
 
     Raises:
         BoardError: it cannot be read, or is malformed.

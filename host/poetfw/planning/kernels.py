@@ -24,7 +24,7 @@ TIE = 0.01
 
 
 class ChosenBy(StrEnum):
-    """Basis of the choice of an op's kernel."""
+    """The reason why an op runs by its kernel."""
 
     SHAPE = "shape"
     MODELLED = "modelled"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What more RAM would save of a step's energy, where a schedule fits badly."""
+"""Energy of a step that more RAM would save, where a schedule fits badly."""
 
 from __future__ import annotations
 

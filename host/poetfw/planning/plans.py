@@ -129,7 +129,7 @@ def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Predi
 
 @dataclass(frozen=True)
 class RamNeeds:
-    """RAM that training a model needs, with its defaults.
+    """The RAM that training a model takes, as it comes.
 
     Attributes:
         peak_bytes: of the arena, if everything is computed once and kept, by the model's own
@@ -145,7 +145,7 @@ class RamNeeds:
 
 
 def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
-    """What training a model takes on boards, by their defaults. No program is solved.
+    """The RAM that training a model takes on boards, by their defaults. No program is solved.
 
     Raises:
         ModelError: the model cannot be trained in batches of this size.

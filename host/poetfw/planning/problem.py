@@ -83,7 +83,7 @@ def schedule_problem(
 
 
 def _storage(board: Board, costs: CostTable) -> Storage | None:
-    """What paging costs: as measured, else as the board's file has it."""
+    """The costs of paging: as measured, else as the board's file has them."""
     storage = board.storage
     if storage is None:
         return None

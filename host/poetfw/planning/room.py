@@ -48,7 +48,7 @@ class Room:
 
     @staticmethod
     def of(graph: Graph, by: Mapping[str, ChosenBy], board: Board, costs: CostProvider) -> Room:
-        """What may be had with more workspace than a graph takes."""
+        """The kernels that more workspace than a graph takes would allow."""
         return Room(graph, by, board, costs, *faster_with_workspace(graph, board, costs))
 
     def graph_with(self, names: Collection[str]) -> Graph:
@@ -56,11 +56,11 @@ class Room:
         return with_ops(self.graph, {name: self.faster[name] for name in names})
 
     def table_with(self, names: Collection[str]) -> CostTable:
-        """What its ops cost then."""
+        """The costs of its ops then."""
         return self.costs(self.graph_with(names), self.board)
 
     def chosen_by(self, names: Collection[str]) -> dict[str, ChosenBy]:
-        """What decided of each op with several kernels, where these have the faster ones.
+        """The reason for the kernel of each op that has several, where these have the faster ones.
 
         An op that has one with more workspace has several without, too: `by` names them all.
         """

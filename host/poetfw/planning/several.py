@@ -272,7 +272,7 @@ def _schedule(
 
 
 def costs_of(problem: DevicesProblem, plan: ExecutionPlan) -> CostTable:
-    """What each op takes where a plan computes it first."""
+    """The costs of each op where a plan computes it first."""
     nodes = {
         device.name: {node.name: node for node in device.problem.nodes}
         for device in problem.devices

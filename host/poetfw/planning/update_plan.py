@@ -56,7 +56,7 @@ _MEASURING_WORK = 20.0
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """Selection of what is trained, with its cost.
+    """A choice of what to train.
 
     Attributes:
         choices: all that could be trained.
@@ -112,7 +112,7 @@ class UpdatePlan:
 
     @property
     def selection(self) -> Selection:
-        """What is trained, as `--train` takes it."""
+        """The trained parameters, as `--train` takes them."""
         return selection_of(self.chosen)
 
 
@@ -159,7 +159,7 @@ class Updates:
     def __init__(
         self, settings: BuildSettings, model: Model, board: Board, costs: CostProvider
     ) -> None:
-        """What may be trained is all but what the settings and the model's author freeze."""
+        """Choose among all parameters that neither the settings nor the model's author freeze."""
         self._model, self._board, self._costs = model, board, costs
         self._optimizer = choose_optimizer(settings, model)
         self._undecayed = matching_parameters(model.graph, settings.no_decay)
@@ -199,11 +199,11 @@ class Updates:
 
     @property
     def kept_bytes(self) -> int:
-        """What the arena holds whatever is trained: running statistics and the page buffer."""
+        """Bytes in the arena whatever is trained: running statistics and the page buffer."""
         return resident_bytes(self._model.graph.with_role(Role.STATE), BLOCK_BYTES)
 
     def measure(self, selection: Selection, work: Work) -> Needs:
-        """What training a selection takes, as a build without a budget would do it.
+        """Measure the needs of training a selection, as a build without a budget would do it.
 
         What is spent is counted, and does not end it: only the deadline and a build's limits do.
         """

@@ -37,7 +37,7 @@ from poetfw.training import Program, in_place_input
 
 @dataclass(frozen=True)
 class Choice:
-    """Share of a parameter that may be trained.
+    """A part of a parameter that may be trained.
 
     Attributes:
         parameter: its name.
@@ -240,7 +240,7 @@ class UpdateProgram:
         return tuple(self.choices[bit] for bit in taken), self.needs(taken)
 
     def needs(self, taken: Sequence[int]) -> Needs:
-        """What choices take by the program; they are given by their places."""
+        """The needs of choices by the program; they are given by their places."""
         mask = sum(1 << bit for bit in taken)
 
         def total(terms: Mapping[_Mask, float]) -> float:
@@ -258,7 +258,7 @@ class UpdateProgram:
         return Needs(peak, energy_j)
 
     def _live_bytes(self) -> Iterator[dict[_Mask, float]]:
-        """What is live while each op runs: bytes, by the choices with which they are."""
+        """Bytes that are live while each op runs, by the choices with which they are."""
         live: list[_Stay] = []
         for item in sorted(self._items.values(), key=lambda item: item.position):
             at = item.position

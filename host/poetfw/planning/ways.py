@@ -123,7 +123,7 @@ def use_faster(
     follow: Callable[[Schedule], _Found | None],
     search: Callable[[ExecutionPlan], _Found],
 ) -> _Found:
-    """What was found with less workspace, or something better with more.
+    """Find a schedule with faster kernels in more workspace, if one is better.
 
     Args:
         ways: the problem, within its budget and deadline.
@@ -198,7 +198,7 @@ def _is_legal(problem: ScheduleProblem, plan: ExecutionPlan) -> bool:
 
 
 def _running(ways: Ways, names: Collection[str], schedule: Schedule) -> Schedule:
-    """What a schedule's plan comes to where only these nodes run the faster way."""
+    """The figures of a schedule's plan where only these nodes run the faster way."""
     if not ways.faster:
         return schedule
     simulation = simulate(ways.by(names), schedule.plan)

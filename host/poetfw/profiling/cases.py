@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distinct cases of a program, which are measured."""
+"""The distinct cases of a program, which can be measured."""
 
 from __future__ import annotations
 

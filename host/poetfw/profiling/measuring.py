@@ -69,7 +69,7 @@ class ProfileSettings:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """Results of a profile.
+    """The result of a profile.
 
     Attributes:
         setup: under which conditions.
@@ -211,7 +211,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
 
 
 def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Case, Measurement]:
-    """What need not be measured any more."""
+    """The cases that need not be measured any more."""
     known: dict[Case, Measurement] = {}
     for one in dict.fromkeys(setup_of(case, setup) for case in versions):
         known |= store.known(
@@ -229,7 +229,7 @@ class _Progress:
     done: int = 0
 
     def say(self, text: str) -> None:
-        """What comes now."""
+        """Say which case comes now."""
         self.update(self.done, self.total, text)
 
 

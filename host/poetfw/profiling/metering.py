@@ -29,12 +29,12 @@ _BUSY = 0.5
 
 
 class BusyError(DeviceError):
-    """What a meter saw was not the case alone."""
+    """An error: the case was not alone in what a meter saw."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """Energy of a case by a meter.
+    """The energy of a case by a meter.
 
     Attributes:
         case: which.

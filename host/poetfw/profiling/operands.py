@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network's ops read, where how long an op takes depends on its numbers.
+"""Operands of a network's ops whose time depends on their numbers.
 
 Without an FPU a zero takes less time, a row of zeros much less, and a sum's time depends on the
 signs and exponents of its terms. With one, some functions go another way by what their argument is.

@@ -44,7 +44,7 @@ _NANOSECONDS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Time of running a case.
+    """The result of running a case.
 
     Attributes:
         ticks: median of one run.
@@ -232,7 +232,7 @@ def time_case(
 
 
 def power_w(case: Case, board: Board) -> float:
-    """What is drawn while a case runs, by the board's file: during a transfer, by the storage."""
+    """The watts drawn while a case runs, by the board's file: during a transfer, by the storage."""
     if case.kind not in MOVES or case.kind in TAKEN or board.storage is None:
         return board.power.active_w
     transfer = getattr(board.storage, direction_of(case.kind))

@@ -15,7 +15,7 @@ class Store(Protocol):
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """What was measured under a set-up, of these cases with these versions of their kernels."""
+        """Measurements under a set-up, of these cases with these versions of their kernels."""
 
     def check_writable(self) -> None:
         """Check that measurements could be kept."""
@@ -33,7 +33,7 @@ class MemoryStore:
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """What was measured under a set-up, of these cases with these versions of their kernels."""
+        """Measurements under a set-up, of these cases with these versions of their kernels."""
         return {
             row.case: row
             for row in self.rows

@@ -101,7 +101,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class Arena:
-    """Content of one panel.
+    """One panel of a picture.
 
     Attributes:
         title: what stands above it.
@@ -214,7 +214,7 @@ def _overlaps(begin: float, end: float) -> tuple[int, NDArray[np.float64]]:
 
 
 def _resident_stays(program: Program, memory: MemoryPlan, steps: int) -> Iterator[Stay]:
-    """What is never free: one stay for neighbours that hold the same."""
+    """The stays that are never free: one for neighbours that hold the same."""
     tensors = {tensor.name: tensor for tensor in program.persistent}
     kept = set(program.optimizer_states)
 

@@ -48,7 +48,7 @@ def draw_costs(ops: Sequence[ComparedOp], title: str, kind: str) -> bytes:
 
 
 def draw_ops(ops: Sequence[ComparedOp], title: str, kind: str) -> bytes:
-    """What each op takes, as measured, fitted and analytic: an `svg` or `png` file."""
+    """Draw the costs of each op as measured, fitted and analytic: an `svg` or `png` file."""
     series = (
         ("measured", BLACK, "|", [op.measured_s for op in ops]),
         ("fitted", BLUE, "o", [op.fitted_s for op in ops]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Style of all pictures: colours, plain text, and files of the same bytes every time."""
+"""Shared by all pictures: colours, plain text, and files of the same bytes every time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GREY = "#BBBBBB"
 
 
 class Holds(StrEnum):
-    """Kind of content of the arena's bytes, as a legend says it."""
+    """The content of bytes of the arena, as a legend names it."""
 
     PARAMETER = "parameters"
     OPTIMIZER = "optimizer state"

@@ -21,7 +21,7 @@ _INCHES_PER_ROW = 0.15
 
 @dataclass(frozen=True)
 class Line:
-    """What a scheduler came to.
+    """The results of a scheduler.
 
     Attributes:
         scheduler: a key of `poetfw.schedule.SCHEDULERS`; decides how the line looks.
@@ -37,7 +37,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """What the line is called."""
+        """The name of the line."""
         return self.label or self.scheduler
 
 

@@ -152,7 +152,7 @@ def _training_of(document: Mapping[str, Any]) -> StepPlan:
 
 @dataclass(frozen=True)
 class Stages:
-    """Parts of a built project that a run needs."""
+    """The parts of a built project that a run needs."""
 
     program: Program
     training: StepPlan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a build that `poetfw build` shows."""
+"""Results of a build: the figures that `poetfw build` shows."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class AlteredTensor:
 
 @dataclass(frozen=True)
 class OpChecks:
-    """What the ops of one or more training steps did, each on what the device gave it.
+    """The checks of the ops of one or more training steps, each on the device's own inputs.
 
     Attributes:
         checked: how many.
@@ -228,7 +228,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class PartnerRun:
-    """Figures of one of several programs in a run.
+    """The run of one of several programs.
 
     Attributes:
         board: name of its board.
@@ -330,7 +330,7 @@ class StepTrace:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the held-out samples came to after so many training steps.
+    """The result for held-out samples after so many training steps.
 
     Attributes:
         step: training steps done.
@@ -427,7 +427,7 @@ class RunReport:
 
     @property
     def metric_name(self) -> str:
-        """What the held-out samples are measured by: `accuracy` or `held_out_loss`."""
+        """The measure of held-out samples: `accuracy` or `held_out_loss`."""
         return "held_out_loss" if self.accuracy is None else "accuracy"
 
     def to_json(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ _FLASH_STORAGE = "poetfw flash --storage"
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What became of an image that was sent.
+    """The result of sending an image.
 
     Attributes:
         blocks: how many it has.
@@ -329,7 +329,7 @@ def _slot_blocks(project: BuiltProject, first: int, purpose: SlotPurpose) -> Ite
 
 
 def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
-    """What of an earlier training a new one must not find: its commits, gradients and pages.
+    """The blocks of an earlier training that a new one must not find: commits, gradients and pages.
 
     A page's last block is enough, and so are the records of all sets but the first.
     """

@@ -38,7 +38,7 @@ class OpChecker:
 
     @property
     def findings(self) -> OpChecks:
-        """Findings so far."""
+        """The findings so far."""
         worst = None if self._worst is None else self._worst[1]
         return OpChecks(self._checked, worst, self._first_beyond, self._first_altered)
 
@@ -110,7 +110,7 @@ class OpChecker:
 def _expected(
     graph: Graph, op: Op, before: Mapping[str, Array], batch: Mapping[Role, Array]
 ) -> list[tuple[str, Array, Array]]:
-    """What an op should have written, and how far each element may be from it, by tensor."""
+    """The tensors that an op should have written, and how far each element may be from them."""
     if op.output is not None:
         tensor = graph.by_name[op.output]
         if tensor.role in batch:

@@ -74,7 +74,7 @@ def expect_whole(project: BuiltProject) -> None:
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
-    """What the firmware shall do.
+    """The request that tells the firmware what to do.
 
     Raises:
         ConfigError: the settings contradict each other or are out of range.
@@ -216,7 +216,7 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
 
 
 def evaluate_log(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
-    """What the metrics of the held-out batches come to.
+    """Evaluations of the held-out batches from their metrics.
 
     Raises:
         DeviceError: there are more correct answers than samples.
@@ -283,7 +283,7 @@ def step_time_s(board: Board, ticks: int, tick_unit: str, steps: int) -> float |
 
 
 def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
-    """What was used of each device's arena.
+    """Bytes that were used of each device's arena.
 
     Raises:
         DeviceError: the device reports of other arenas than there are.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each op and each transfer of a training step takes within that step, on a twin."""
+"""Times of each op and each transfer within a training step, on a twin."""
 
 from __future__ import annotations
 

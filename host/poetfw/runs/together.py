@@ -89,7 +89,7 @@ Connect = Callable[[Partner, RunRequest], contextlib.AbstractContextManager[Line
 
 @dataclass(frozen=True)
 class Partners:
-    """What `poetfw build --apart` wrote and compiled.
+    """The programs that `poetfw build --apart` wrote and compiled.
 
     Attributes:
         folder: where it is.
@@ -109,7 +109,7 @@ class Partners:
 
     @property
     def program(self) -> Program:
-        """What they train together."""
+        """The program that they train together."""
         return self.evaluator.project.stages.program
 
     def size_bytes(self, message: Message) -> int:
@@ -403,7 +403,7 @@ class _Together:
         return {name: future.result() for future, name in futures.items()}
 
     def _hints(self, name: str, error: DeviceError) -> tuple[str, ...]:
-        """What to try: no command goes on where it stopped, and `flash` must know what to flash."""
+        """Advice: no command goes on where it stopped, and `flash` must know what to flash."""
         partner = self._partners.each[name]
         at = [] if partner.port is None else ["--port", partner.port]
         to_flash = shlex.join(["poetfw", "flash", "--out", str(partner.project.folder), *at])
@@ -495,7 +495,7 @@ class _Together:
         return self.on_each(part, mail.give_up)
 
     def _send_the_last(self) -> None:
-        """What the one that evaluates needs beside what it has."""
+        """Send the one that evaluates what it lacks."""
         mail = _Mail(len(self._partners.messages))
 
         def move(name: str, desk: Desk) -> None:
@@ -537,7 +537,7 @@ def _updaters(partners: Partners) -> Mapping[str, str]:
 
 
 def _joined(partners: Partners, images: Mapping[str, Path]) -> SlotValues:
-    """What partners have in their slots together.
+    """The slots of all partners together.
 
     Raises:
         DeviceError: an image is none of its partner, or two partners have different values.

@@ -83,7 +83,7 @@ def _onnx_bytes(arrays: Arrays, model: Path | None) -> bytes:
 
 
 def _torch_bytes(arrays: Arrays, model: Path | None) -> bytes:
-    """What `torch.save` makes of a state dict, which `torch.load` and `load_state_dict` read."""
+    """The file of a state dict that `torch.load` and `load_state_dict` read."""
     try:
         import torch
     except ImportError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a run trained what it should have: the verdict of `poetfw run --verify`.
+"""True if a run trained what it should have: the verdict of `poetfw run --verify`.
 
 Three questions, each with an answer that rounding cannot blur (docs/adr/0013):
 
@@ -113,7 +113,7 @@ class Run:
 
     @cached_property
     def state(self) -> Mapping[str, Array]:
-        """What training left of the persistent tensors; the evaluation's metric is not of it."""
+        """The persistent tensors that training left, without the evaluation's metric."""
         program = self.project.stages.program
         return {
             tensor.name: self.values[tensor.name, SlotPurpose.PERSISTENT]
@@ -172,7 +172,7 @@ def verify(run: Run, progress: Progress) -> Verification:
 
 
 class _Checked(NamedTuple):
-    """What a traced run showed; see `Verification`. By default there was none."""
+    """The result of a traced run; see `Verification`. By default there was none."""
 
     missed: tuple[str, ...] = ()
     same_bits: bool | None = None

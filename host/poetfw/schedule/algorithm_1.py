@@ -38,7 +38,7 @@ class Algorithm1:
     page_in: Columns
 
     def stages(self, values: Vector) -> Stages:
-        """What a solution produces in each stage: what is paged in at its end serves the next."""
+        """The productions of a solution in each stage: a page-in at its end serves the next."""
         n = len(self.recompute)
         recomputed = values[self.recompute] > 0.5
         paged = (values[self.page_in[:-1]] > 0.5) & (values[self.in_ram[1:]] > 0.5)

@@ -69,7 +69,7 @@ _LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed 
 
 @dataclass(frozen=True, slots=True)
 class Knapsack:
-    """Tensors that must fit in RAM at one moment.
+    """The tensors that must fit at one moment.
 
     Attributes:
         items: what may be live then.
@@ -109,7 +109,7 @@ class Blocks:
 
     @property
     def residency(self) -> Residency:
-        """What cuts are made from: each block is a period."""
+        """The columns that cuts are made from: each block is a period."""
         made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
         kinds = (self.stay, self.recompute, self.page_in, self.page_out)
         stay, recompute, page_in, page_out = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no schedule can go below: the smallest budget, and the shortest time."""
+"""Lower bounds of schedules: the smallest budget, and the shortest time."""
 
 from __future__ import annotations
 

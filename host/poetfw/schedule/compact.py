@@ -67,7 +67,7 @@ WINDOW = 20
 
 
 class Objective(Enum):
-    """Quantity to minimise."""
+    """The objective of a program."""
 
     ENERGY = auto()
     TIME = auto()
@@ -174,7 +174,7 @@ class Compact:
     first: int = 0
 
     def stages(self, values: Vector) -> Stages:
-        """What a solution produces in each stage."""
+        """The productions of a solution in each stage."""
         return Stages(
             recomputes=frozenset(key for key, x in self.recompute.items() if values[x] > 0.5),
             page_ins=frozenset(key for key, x in self.page_in.items() if values[x] > 0.5),

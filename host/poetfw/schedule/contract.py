@@ -67,7 +67,7 @@ class Contraction:
         return plan_of(Indexed.of(self.problem), made)
 
     def contract(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """What the contracted problem can follow of a plan of the whole; maybe not a legal plan."""
+        """The part of a whole's plan that the contracted problem follows; it may be illegal."""
         graph = Indexed.of(self.contracted)
         position = {node.name: i for i, node in enumerate(self.contracted.nodes)}
         stage = 0
@@ -236,7 +236,7 @@ class _Contractor:
         return i.in_place if j.in_place == i.name or self.means is Means.RELAXATION else None
 
     def workspace_bytes(self, i: Node, j: Node) -> int:
-        """What both need beside i's inputs and j's tensor."""
+        """Bytes that both need beside i's inputs and j's tensor."""
         during_i = i.workspace_bytes + i.output_bytes - j.output_bytes
         during_j = j.workspace_bytes + (0 if j.in_place == i.name else i.output_bytes)
         if self.means is Means.RELAXATION:  # the inputs of i may be gone

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices that no plan better than a known one makes."""
+"""Values that a known plan rules out of better ones."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Best plan and bound of a search so far, and who is told of them."""
+"""The state of a search, and who is told of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Best plan and bound of a search so far.
+    """The state of a search.
 
     Attributes:
         plan: the best plan, which the simulator accepts; None without one.
@@ -87,7 +87,7 @@ class Found:
 
 
 def in_stages(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
-    """What the simulator says of a plan put into stages; None if it refuses that."""
+    """The simulation of a plan put into stages; None if the simulator refuses it."""
     return accepts(problem, plan_transfers(problem, Contraction.nothing(problem).contract(plan)))
 
 

@@ -54,7 +54,7 @@ _SETTINGS = {
 
 
 class Outcome(Enum):
-    """Outcome that the solver proved."""
+    """The outcome of a solve."""
 
     OPTIMAL = auto()
     FEASIBLE = auto()
@@ -82,7 +82,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Answer:
-    """Solution that HiGHS found.
+    """The answer of HiGHS.
 
     Attributes:
         outcome: OPTIMAL within the gap asked for, FEASIBLE, INFEASIBLE (proven), or UNKNOWN when

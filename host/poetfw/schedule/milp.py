@@ -96,7 +96,7 @@ class Program:
 
     @property
     def least_cost(self) -> float:
-        """What costs · x cannot go below, whatever the rows say."""
+        """A lower bound of costs · x, whatever the rows say."""
         return sum(c * u for c, u in zip(self.costs, self.upper, strict=True) if c < 0)
 
     def matrix(self) -> tuple[Any, Vector, Vector]:

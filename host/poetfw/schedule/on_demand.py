@@ -55,7 +55,7 @@ class _Stuck(Exception):
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule of which tensor is dropped first: see this module.
+    """The order in which tensors go: see this module.
 
     Attributes:
         joules, bytes, distance: the exponents.
@@ -143,7 +143,7 @@ class _Run:
         self.candidates[u] = 1.0 if free else math.inf
 
     def cost(self, i: int) -> tuple[float, int]:
-        """What computing a tensor again takes, and in which stage that is possible at last.
+        """The cost of computing a tensor again, and the last stage in which that is possible.
 
         What is in storage and needed for it is paged in.
         """
@@ -165,7 +165,7 @@ class _Run:
         return joules, until
 
     def dearness(self, i: int) -> float:
-        """What it takes to have a tensor back where it is read next."""
+        """The cost of having a tensor back where it is read next."""
         workload = self.workload
         page_j = workload.page_in_j[i] + (0.0 if self.stored[i] else workload.page_out_j[i])
         if workload.until[i] < self.next_read[i]:

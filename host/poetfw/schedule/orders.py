@@ -155,7 +155,7 @@ class Plans:
     def _with_last(
         order: _Order, late: list[int], early: list[int]
     ) -> tuple[list[Production], list[Production]]:
-        """What moves with the last one, and what is left, both from the last on.
+        """The events that move with the last one, and those that stay, both from the last on.
 
         Backwards in time, computing node i goes with first computations of `late[i]`, and the first
         computation of a node with computations whose `early` has it. Forwards it is the other way

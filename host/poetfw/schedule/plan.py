@@ -16,7 +16,7 @@ computation)."""
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What happens between the first computations: pairs (stage, node), the node being earlier.
+    """Events between the first computations: pairs (stage, node), the node being earlier.
 
     Attributes:
         recomputes: which nodes each stage computes again.
@@ -42,7 +42,7 @@ def lower(graph: Indexed, stages: Stages) -> ExecutionPlan:
 
 
 def productions(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[Production, ...]:
-    """What a plan produces, in order."""
+    """The productions of a plan, in order."""
     position = {node.name: i for i, node in enumerate(problem.nodes)}
     computed: set[str] = set()
     made: list[Production] = []

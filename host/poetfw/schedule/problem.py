@@ -125,7 +125,7 @@ class ScheduleProblem:
 
 
 class StepKind(StrEnum):
-    """Kind of a plan step."""
+    """The kind of a plan's step."""
 
     COMPUTE = "compute"
     COPY = "copy"
@@ -179,7 +179,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFigures:
-    """Figures of a plan by the simulator.
+    """The figures of a plan, by the simulator.
 
     Attributes:
         energy_j: joules of one training step; the sum of compute and paging energy.

@@ -34,7 +34,7 @@ class StrictTable(BaseModel):
 
 
 class BesideTable(StrictTable):
-    """What a transfer takes beside computing, as in `poetfw.common.transfer.Beside`."""
+    """The costs of a transfer beside computing, as in `poetfw.common.transfer.Beside`."""
 
     bandwidth_bytes_per_s: float | None
     latency_s: float
@@ -43,7 +43,7 @@ class BesideTable(StrictTable):
 
 
 class TransferTable(StrictTable):
-    """What a transfer costs, as in `poetfw.common.transfer.Transfer`."""
+    """The costs of a transfer, as in `poetfw.common.transfer.Transfer`."""
 
     bandwidth_bytes_per_s: float | None
     """None where bytes take no time: JSON has no infinity."""
@@ -213,7 +213,7 @@ def _storage(document: _Storage) -> Storage:
 
 
 def transfer_of(document: TransferTable) -> Transfer:
-    """What a document says that a transfer costs."""
+    """The costs of a transfer in a document."""
     beside = document.beside
     return Transfer(
         _rate(document.bandwidth_bytes_per_s),

@@ -210,7 +210,7 @@ def _try_published(best: Incumbent, work: Work) -> None:
 
 
 def _published_plans(best: Incumbent, work: Work) -> Iterator[ExecutionPlan]:
-    """What the published methods find, one after the other while there is work.
+    """Plans of the published methods, one after the other while there is work.
 
     One that makes an illegal plan is named and left out.
     """
@@ -299,7 +299,7 @@ class _Pass:
 
     @property
     def bound_j(self) -> float:
-        """What none of its plans takes less than, as far as that is known."""
+        """A lower bound of its plans, as far as one is known."""
         return self.relaxed.bound if self.relaxed else -math.inf
 
     def formulate(self, graph: Indexed, deadline: Deadline, outline: bool = False) -> Compact:

@@ -28,7 +28,7 @@ TIME_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation(PlanFigures):
-    """Costs of a legal plan, step by step.
+    """The costs of a legal plan, step by step.
 
     Its `time_s` is when core and storage channel are done; without overlap, the sum of all steps'
     times. Its `peak_bytes` is the largest entry of `during_bytes`.
@@ -222,7 +222,7 @@ class _Replay:
 
 
 def accepts(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
-    """What the simulator says of a plan; None if it refuses it."""
+    """Simulate a plan; None if the simulator refuses it."""
     try:
         return simulate(problem, plan)
     except PlanError:
@@ -230,6 +230,6 @@ def accepts(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
 
 
 def unlimited(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
-    """What the simulator says of a plan with RAM and time enough."""
+    """Simulate a plan with RAM and time enough."""
     ram_bytes = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
     return simulate(replace(problem, ram_bytes=ram_bytes, deadline_s=None), plan)

@@ -65,7 +65,7 @@ def strengthen(
     windows: Sequence[int] = (),
     small: int = _SMALL,
 ) -> Relaxed:
-    """What the outline of a compact program proves, with cuts.
+    """Prove a bound of a compact program by its outline, with cuts.
 
     Args:
         graph: the problem.

@@ -89,7 +89,7 @@ class Clock:
         self.spans.append(Span(self._core_s, self._core_s))
 
     def _receive(self, name: str) -> None:
-        """What the core does with a tensor that came in, once it has."""
+        """The core's work for a tensor that came in."""
         arrives_s, apart_s = self._arrives_s.pop(name, _LONG_THERE)
         self._wait(arrives_s)
         self._core_s += apart_s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a schedule problem makes sense, said in terms of the node that does not."""
+"""True if a schedule problem makes sense, said in terms of the node that does not."""
 
 from __future__ import annotations
 

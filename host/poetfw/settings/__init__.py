@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may set for a build."""
+"""Settings of a build."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DevicesSettings:
-    """What a user may set of a build for several devices.
+    """Settings of a build for several devices.
 
     Attributes:
         files: one TOML file per device.
@@ -39,7 +39,7 @@ class DevicesSettings:
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """What a user may set for a build; None means the model's or the board's default.
+    """Settings of a build; None means the model's or the board's default.
 
     Attributes:
         board: a board's name, or the path of a board's TOML file; the devices' where there are any.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that an ELF file occupies."""
+"""Sizes of an ELF file's parts."""
 
 from __future__ import annotations
 

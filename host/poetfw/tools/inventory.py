@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine has and lacks, and the command that mends each lack."""
+"""The programs and packages of this machine, and the commands that install those it lacks."""
 
 from __future__ import annotations
 

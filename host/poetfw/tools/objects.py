@@ -45,7 +45,7 @@ class Sources:
             yield Sources(folder, (compiler, *toolchain.machine_flags, *includes))
 
     def compiled_size(self, path: str, *flags: str) -> ElfSize:
-        """What the object of one source occupies.
+        """The size of one source's object.
 
         Raises:
             ToolError: the compiler fails.

@@ -57,7 +57,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _ender() -> Callable[[], None] | None:
-    """What a child does first so that it does not outlive this process, however that is ended.
+    """A child's first action, so that it does not outlive this process, however that is ended.
 
     Under Linux the kernel sees to it. The function is looked up here: between fork and exec as
     little as possible is done.
@@ -213,6 +213,6 @@ def run_tool(
 
 
 def last_lines(output: Iterable[bytes], most: int = 30) -> list[str]:
-    """What a program said last, as text."""
+    """The last lines of a program's output, as text."""
     text = b"".join(deque(output, most)).decode(errors="replace").rstrip()
     return text.splitlines()[-most:]

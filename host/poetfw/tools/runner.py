@@ -37,7 +37,7 @@ class MeasuredEnergy:
 
 @dataclass(frozen=True)
 class RunLog:
-    """Report of a run.
+    """The report of a run.
 
     Attributes:
         losses: mean loss of each training step, as the f32 the device calculated.
@@ -125,7 +125,7 @@ def run_firmware(
 
 
 class _Transcript:
-    """What a firmware has said so far. Nothing it says makes it grow beyond what was asked for."""
+    """The output of a firmware so far. Nothing in it makes it grow beyond what was asked for."""
 
     def __init__(self, steps: int, evaluations: int, resume: bool = False) -> None:
         self._resume = resume
@@ -203,11 +203,11 @@ class _Transcript:
 
     @property
     def _said(self) -> str:
-        """What it said last."""
+        """The last lines that it said."""
         return f"@{self._last.word} {dict(self._last.values)}" if self._last else "nothing at all"
 
     def log(self, code: int) -> RunLog:
-        """What a firmware that ended with an exit code reported.
+        """The log of a firmware that ended with an exit code.
 
         Raises:
             DeviceError: it failed, or its report is not complete.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the statuses mean that a firmware ends with, in the words of its headers."""
+"""Meanings of a firmware's statuses, in the words of its headers."""
 
 from __future__ import annotations
 

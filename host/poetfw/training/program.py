@@ -49,7 +49,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Program:
-    """Graphs that the device runs. Both share the persistent tensors.
+    """The graphs that the device runs. Both share the persistent tensors.
 
     Attributes:
         training: one training step: load a batch, forward, loss, backward, updates.
@@ -119,7 +119,7 @@ class Program:
 
     @cached_property
     def parameter_states(self) -> Mapping[str, tuple[str, ...]]:
-        """What the optimizer keeps of each trained parameter, by the parameter's name."""
+        """The optimizer's tensors of each trained parameter, by the parameter's name."""
         return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
 
     @cached_property
@@ -278,7 +278,7 @@ def _with_constants(graph: Graph, updated: Collection[str]) -> Graph:
 
 @dataclass(frozen=True)
 class _Updates:
-    """What the updates of a training step are made from: the optimizer, and the pace if any."""
+    """The parts of a training step's updates: the optimizer, and the pace if any."""
 
     optimizer: Optimizer
     undecayed: Collection[str]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a model is trained, as `--train` takes it: patterns, shares of channels, and files."""
+"""Selections of what is trained, as `--train` takes them: patterns, shares and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHARE = re.compile(r"(?P<pattern>.+)@(?P<above>\d{1,9}(\.\d{1,9})?)(/(?P<below>
 
 @dataclass(frozen=True)
 class Selection:
-    """Part of a model that is trained.
+    """The trained parts of a model.
 
     Attributes:
         parameters: names of the parameters that are.
@@ -49,7 +49,7 @@ class Selection:
 
 
 def select(model: Graph, patterns: Iterable[str]) -> Selection:
-    """Part of a model that is trained.
+    """Select the trained parts of a model.
 
     Args:
         model: whose parameters.

@@ -218,7 +218,7 @@ def test_rows_of_before_are_of_the_kernel_for_the_shape(program: Program, tmp_pa
 
 
 def test_planes_by_1_are_counted_as_such() -> None:
-    """Strips are those of an op that moves by 1 to the plane of which every second one is taken."""
+    """Strips are those of stride 1, to the plane of which every second one is taken."""
     window = {"padding": (2, 2, 1, 1), "groups": 4}
     x, w, y, whole = (2, 4, 16, 16), (4, 1, 3, 3), (2, 4, 9, 9), (2, 4, 17, 17)
     by_1 = {**window, "stride": (2, 2), VARIANT: "by_1"}

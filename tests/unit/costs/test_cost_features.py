@@ -155,7 +155,7 @@ SEEDS = (
     272,
     322,
 )
-"""The last ones draw 3x3 kernels that move by 2, 5x5 kernels, 1x1 kernels that move by 2, and
+"""The last ones draw 3x3 kernels of stride 2, 5x5 kernels, 1x1 kernels of stride 2, and
 depthwise 5x5 kernels."""
 
 
@@ -299,7 +299,7 @@ def in_fours(case: Case, expected: int) -> int:
 
 
 def by_2(case: Case) -> int:
-    """Products of a 3x3 kernel that moves by 2."""
+    """Products of a 3x3 kernel that has stride 2."""
     shapes = [shape for shape, _ in case.inputs]
     if case.kind == "conv2d":
         x, (outer, inner, *_) = shapes
@@ -316,7 +316,7 @@ def by_2(case: Case) -> int:
 
 
 def depthwise_by_2(case: Case) -> int:
-    """Products of a depthwise 3x3 kernel that moves by 2, in strips of four or eight columns."""
+    """Products of a depthwise 3x3 kernel that has stride 2, in strips of four or eight columns."""
     attributes: dict[str, tuple[int, ...]] = {**case.attributes}  # type: ignore[dict-item]
     x = attributes.get("input_shape", case.inputs[0][0])
     edge = attributes["padding"][0]

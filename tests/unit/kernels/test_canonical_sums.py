@@ -145,7 +145,7 @@ GEOMETRIES = [
     Geometry((1, 3, 9, 9), 8, (3, 3), stride=(2, 1)),
     Geometry((2, 4, 9, 12), 6, (3, 3), stride=(1, 2), groups=2),
     Geometry((4, 4, 2, 2), 4, (3, 3)),
-    # 3x3 kernels that move by 2: even and odd planes, whole and broken strips, blocks that overlap
+    # 3x3 kernels of stride 2: even and odd planes, whole and broken strips, blocks that overlap
     Geometry((2, 3, 4, 8), 4, (3, 3), stride=(2, 2)),
     Geometry((1, 3, 3, 7), 1, (3, 3), stride=(2, 2)),
     Geometry((3, 2, 7, 18), 9, (3, 3), stride=(2, 2)),
@@ -188,7 +188,7 @@ GEOMETRIES = [
     Geometry((1, 5, 1, 4), 9, (3, 4), padding=(1, 0, 1, 0)),
     Geometry((2, 3, 1, 2), 4, (2, 2), (3, 3), (2, 0, 0, 1)),
     Geometry((2, 3, 2, 1), 4, (2, 2), (3, 3), (0, 2, 1, 0)),
-    # 5x5 kernels that move by 1: pairs of channels and of rows, strips that overlap, low planes
+    # 5x5 kernels of stride 1: pairs of channels and of rows, strips that overlap, low planes
     Geometry((2, 3, 7, 13), 6, (5, 5), padding=(2, 2, 2, 2)),
     Geometry((1, 2, 5, 9), 3, (5, 5), padding=(2, 2, 2, 2)),
     Geometry((3, 4, 4, 4), 2, (5, 5), padding=(2, 2, 2, 2)),
@@ -209,7 +209,7 @@ GEOMETRIES = [
     Geometry((2, 2, 5, 5), 4, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((2, 2, 4, 6), 2, (5, 5), (2, 2), (2, 2, 2, 2)),
     Geometry((1, 2, 9, 16), 4, (5, 5), (2, 2), (1, 2, 2, 1)),
-    # depthwise ones that move by 2: planes narrower than a strip, strips made again, odd and even,
+    # depthwise ones of stride 2: planes narrower than a strip, strips made again, odd and even,
     # padding before and behind, an input that nothing meets, single results
     *(
         Geometry((batch, 3, height, width), 3, (3, 3), (2, 2), padding, groups=3)
@@ -292,7 +292,7 @@ GEOMETRIES = [
     Geometry((2, 6, 1, 4), 35, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 9, 1, 3), 7, (1, 1), padding=(0, 0, 0, 0)),
     Geometry((2, 18, 1, 5), 34, (1, 1), padding=(0, 0, 0, 0), groups=2),
-    # and those that move by 2: rows of all lengths, even and odd planes, channels and positions
+    # and those of stride 2: rows of all lengths, even and odd planes, channels and positions
     # gathered in turns
     Geometry((2, 3, 7, 7), 8, (1, 1), (2, 2), (0, 0, 0, 0)),
     Geometry((1, 8, 6, 10), 3, (1, 1), (2, 2), (0, 0, 0, 0)),
@@ -320,7 +320,7 @@ GEOMETRIES = [
     Geometry((2, 4, 9, 1), 3, (1, 1), (2, 1), (0, 0, 0, 0)),
     Geometry((3, 6, 5, 5), 4, (1, 1), (2, 3), (0, 0, 0, 0), groups=2),
     Geometry((2, 3, 3, 5), 2, (1, 1), (3, 2), (0, 0, 0, 0)),
-    # dX of 3x3 kernels that move by 2 from planes of two columns
+    # dX of 3x3 kernels of stride 2 from planes of two columns
     Geometry((2, 4, 5, 3), 6, (3, 3), (2, 2), groups=2),
     Geometry((2, 3, 6, 4), 2, (3, 3), (2, 2)),
     Geometry((1, 2, 1, 4), 3, (3, 3), (2, 2)),

@@ -66,7 +66,7 @@ def windows(draw: st.DrawFn, *, pooling: bool) -> Windowed:
 
 @st.composite
 def strips(draw: st.DrawFn) -> Windowed:
-    """What kernels of 3x3 convolutions are for that move by 1 or 2."""
+    """What kernels of 3x3 convolutions are for of stride 1 or 2."""
     stride = draw(st.integers(1, 2))
     attributes: dict[str, Attribute] = {
         "kernel": (3, 3),

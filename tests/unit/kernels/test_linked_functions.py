@@ -18,7 +18,7 @@ CLASSES = ("3x3_", "3x3_by_2_", *FIVES, "depthwise_", "depthwise_by_2_")
 PASSES = ("forward", "backward_input", "backward_weight", "backward_weight_update")
 USE_GENERAL = {f"{name}{part}" for name in FIVES for part in PASSES[:2]}
 USE_GENERAL |= {f"depthwise_{part}" for part in PASSES[2:]}
-"""Where weights are not finite, or a depthwise kernel does not move by 1."""
+"""Where weights are not finite, or a depthwise kernel does not have stride 1."""
 
 pytestmark = pytest.mark.skipif(
     shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file calculates from constants alone, such as shapes and masks: ONNX's reference says."""
+"""Values that a file calculates from constants alone, such as shapes, by ONNX's reference."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of the names in an ONNX graph while it is translated."""
+"""Meanings of names in an ONNX graph while it is translated."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _plain(attribute: onnx.AttributeProto) -> Any:
 
 
 class Values:
-    """Value of each name: a tensor of the graph being built, or a constant.
+    """The meaning of each name: a tensor of the graph being built, or a constant.
 
     Attributes:
         net: what is built.
@@ -187,7 +187,7 @@ class Values:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may make it another network than its author means."""
+        """Warnings where it may be another network than its author means."""
         said = list(self.net.warnings)
         if self._operands:
             said.append(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of the rules for ATen operators: values, and the call that is translated."""
+"""Values and calls, which the rules of ATen operators work with."""
 
 from __future__ import annotations
 

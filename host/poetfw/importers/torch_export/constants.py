@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program calculates from constants alone, such as masks and positions: calculated here.
+"""Values that a program calculates from constants alone, such as masks and positions.
 
 Rules are as in `rules.py`, for calls of which no tensor is a parameter or depends on the input.
 """
@@ -27,7 +27,7 @@ _Array = NDArray[Any]
 
 
 def fold(target: str, arguments: Mapping[str, Any], values: Sequence[Value]) -> Weight | None:
-    """What a call of constants comes to; None where it is one for the rules of calculated values.
+    """Calculate a call of constants; None where it is one for the rules of calculated values.
 
     Raises:
         UnsupportedError: it comes to too much.

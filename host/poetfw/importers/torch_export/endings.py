@@ -127,7 +127,7 @@ def read_ending(exported: Exported) -> Ending | None:
 
 
 def _unstretched(name: str, producers: Mapping[str, schema.Node]) -> str:
-    """What a tensor is before it was stretched to another."""
+    """The tensor before it was stretched to another."""
     node = producers.get(name)
     if node is None or node.target != "torch.ops.aten.broadcast_tensors.default":
         return name

@@ -53,7 +53,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Exported:
-    """Content of an exported program's file.
+    """The content of an exported file.
 
     Attributes:
         program: the program.

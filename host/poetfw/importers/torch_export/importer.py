@@ -396,7 +396,7 @@ def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
 
 
 def _name(node: schema.Node) -> str:
-    """What the author calls it: the module it is in, or else PyTorch's name of its output."""
+    """The author's name of a node: the module it is in, or else PyTorch's name of its output."""
     stack = node.metadata.get("nn_module_stack")
     parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
     module = parts[1] if len(parts) == 3 else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What poetfw reads of an exported program's JSON: schema version 8 of PyTorch's `torch.export`.
+"""The part of an exported program's JSON that poetfw reads: schema version 8 of `torch.export`.
 
 Fields that say nothing about what is calculated are left out, and newer ones are ignored: what they
 could change, an operator or its argument, is refused where it is not known.
@@ -50,7 +50,7 @@ class Size(_Read):
 
 
 class TensorMeta(_Read):
-    """Shape and type of a tensor."""
+    """The shape and the type of a tensor."""
 
     dtype: int
     sizes: Annotated[tuple[Size, ...], Field(strict=False, max_length=16)]
@@ -137,7 +137,7 @@ class Named(NamedTuple):
 
 
 class InputSpec(_Read):
-    """Kind of a graph input: one of these, or something else."""
+    """The kind of an input of the graph: one of these, or something else."""
 
     parameter: ParameterSpec | None = None
     buffer: BufferSpec | None = None
@@ -158,13 +158,13 @@ class InputSpec(_Read):
 
 
 class OutputSpec(_Read):
-    """Kind of a graph output: the user's, or something else."""
+    """The kind of an output of the graph: the user's, or something else."""
 
     user_output: UserSpec | None = None
 
 
 class Signature(_Read):
-    """What inputs and outputs are, in their order."""
+    """The kinds of inputs and outputs, in their order."""
 
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower bounds of every op order."""
+"""Lower bounds of every order."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class _Gluing:
                 todo += sorted(near)
 
     def result(self) -> Glued:
-        """What the rules have joined so far."""
+        """The parts that the rules have joined so far."""
         earlier = self.before.sum(axis=1)
         order = sorted(self._sequence, key=lambda a: (int(earlier[a]), a))
         number = {a: at for at, a in enumerate(order)}

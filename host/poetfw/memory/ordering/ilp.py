@@ -24,7 +24,7 @@ _TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class IlpAnswer:
-    """Answer of the integer program.
+    """The answer of the integer program.
 
     Attributes:
         order: the best order known.

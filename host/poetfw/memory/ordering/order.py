@@ -119,7 +119,7 @@ class _Bounded:
 
 @dataclass(slots=True)
 class _Work:
-    """Work that may still be spent."""
+    """The work that is left."""
 
     deadline: Deadline
     states: int

@@ -93,7 +93,7 @@ class OrderingProblem:
 
 
 class OrderingStatus(StrEnum):
-    """Status of an op order: optimal, or feasible."""
+    """The status of an order."""
 
     OPTIMAL = "optimal"
     """Its peak equals the lower bound."""

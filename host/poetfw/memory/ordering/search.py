@@ -55,7 +55,7 @@ class Effort(NamedTuple):
 
 
 class State(NamedTuple):
-    """Set of ops that have run.
+    """The ops that have run.
 
     Attributes:
         left: mask of the ops that have not run.
@@ -72,7 +72,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Result of a search.
+    """The result of a search.
 
     Attributes:
         order: an order within the budget, or None.

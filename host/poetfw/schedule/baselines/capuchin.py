@@ -58,7 +58,7 @@ def _first_computations(graph: Indexed, plan: ExecutionPlan) -> int:
 
 @dataclass
 class _Policy:
-    """Decisions so far."""
+    """The decisions so far."""
 
     graph: Indexed
     gaps: tuple[Gap, ...]

@@ -189,7 +189,7 @@ class ChainProgram:
         return max(0, math.ceil(size / self._slot_bytes))
 
     def _measure_bytes(self) -> None:
-        """What running each segment takes besides its input and what others have kept.
+        """Bytes that running each segment takes besides its input and what others have kept.
 
         `_forward` if it keeps all that it saves, `_advance` if it does not; `_backward` to
         differentiate it; of this, `_gradient` is there before.
@@ -216,7 +216,7 @@ class ChainProgram:
             outputs += self._output[number]
 
     def _measure_seconds(self) -> None:
-        """What computing each segment again takes, for the next one or for itself; transfers."""
+        """Seconds of computing each segment again, for the next one or for itself; of transfers."""
         chain, problem = self._chain, self._graph.problem
         self._compute_s = [
             math.fsum(self._nodes[i].time_s for i in chain.own(segment) if self._nodes[i].recompute)
@@ -327,7 +327,7 @@ class ChainProgram:
     # The way back ---------------------------------------------------------------------------
 
     def _steps(self, point: Point) -> Iterator[_Step]:
-        """What to do, in order: an explicit stack of parts to run and segments to reverse."""
+        """The steps in order: an explicit stack of parts to run and segments to reverse."""
         last = self._count - 1
         todo: list[_Part | int] = [_Part(0, last, point.slots, first=True, units=point.units)]
         while todo:

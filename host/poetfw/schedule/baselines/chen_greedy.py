@@ -35,7 +35,7 @@ def chen_greedy(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def _divisions(chain: Chain) -> set[tuple[int, ...]]:
-    """What Algorithm 3 keeps, for each b that makes a difference."""
+    """The divisions of Algorithm 3, for each b that makes a difference."""
     sizes = [sum(chain.graph.size[i] for i in chain.own(segment)) for segment in chain.segments]
     divisions = set()
     limit = 0

@@ -45,7 +45,7 @@ def dtr(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 class _Runtime:
-    """What DTR's runtime system knows while the program runs."""
+    """The knowledge of DTR's runtime system while the program runs."""
 
     def __init__(self, graph: Indexed) -> None:
         self.graph = graph
@@ -218,7 +218,7 @@ class _Runtime:
                 self.evict(i)
 
     def wanted(self) -> set[int]:
-        """What it takes to have those evicted tensors again that the program still reads."""
+        """The cost of having those evicted tensors again that the program still reads."""
         wanted: set[int] = set()
         stack = [i for i in range(self.graph.n) if self.unread[i] and self.evicted(i)]
         while stack:

@@ -93,7 +93,7 @@ def dynprog(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def choose_paged(offloading: Offloading, deadline: Deadline) -> list[frozenset[int]]:
-    """What to page: choices that fit, that of the shortest step first, as far as that is known.
+    """Choose what to page among choices that fit, that of the shortest step first, as far as known.
 
     The program takes transfers to free RAM byte by byte, and errs on the memory of the backward
     pass where tensors are not wanted back in exactly the reverse order. So it is run in less than
@@ -246,7 +246,7 @@ class _Program:
                 yield paged
 
     def backtrack(self, keeps: list[NDArray[np.bool_]], kept: int) -> frozenset[int]:
-        """What is paged if so many slots are kept in the end."""
+        """The paged tensors if so many slots are kept in the end."""
         paged = set()
         for gap, keep in zip(reversed(self.offloading.gaps), reversed(keeps), strict=True):
             if keep[kept]:

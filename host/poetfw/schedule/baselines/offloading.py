@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What methods that only page have in common: what may be paged, what it saves, what it delays.
+"""Shared by methods that only page: what may be paged, what it saves, what it delays.
 
 Model and lower bound of O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading
 Strategies for Deep Neural Network Training", Euro-Par 2020: a tensor is paged out after its last
@@ -175,7 +175,7 @@ def _drain(queue: list[list[float]], time_s: float) -> None:
 
 
 def lower_bound_s(problem: ScheduleProblem) -> float:
-    """What no step that only pages takes less than, however well transfers overlap (Prop. 3).
+    """A lower bound of every step that only pages, however well transfers overlap (Prop. 3).
 
     max(Σ u, 2 (M_peak - M) / β), with the two directions' own bandwidths in place of one β.
 

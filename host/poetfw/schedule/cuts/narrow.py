@@ -60,7 +60,7 @@ class Narrow:
         return Cut(tuple((x, a) for x, a in terms.items() if a), cut.bound)
 
     def relaxed(self, relaxed: Relaxed) -> Relaxed:
-        """What a relaxation of the wide program proves, of the narrow one."""
+        """The proof of a wide program's relaxation, for the narrow one."""
         cuts = {cut.terms: cut for cut in map(self.narrowed, relaxed.cuts)}
         count = int(self.columns.max(initial=NOWHERE)) + 1
         reduced = np.full(count, -np.inf)

@@ -34,7 +34,7 @@ _TIGHT = 1e-6  # slack that is none
 
 @dataclass(frozen=True)
 class Relaxed:
-    """Solution and bound of a linear relaxation.
+    """The result of a linear relaxation.
 
     Attributes:
         values: the columns of its best solution; None if there is none or the work was over.
@@ -111,7 +111,7 @@ class Relaxation:
         return self._prove(answer.values if answer.outcome is Outcome.OPTIMAL else None)
 
     def _prove(self, values: Vector | None) -> Relaxed:
-        """What the solver's multipliers prove."""
+        """The bound that the solver's multipliers prove."""
         rows = len(self._least)
         multipliers = self._highs.multipliers(rows + len(self.cuts))
         of_rows, of_cuts = multipliers[:rows], np.maximum(multipliers[rows:], 0.0)

@@ -67,7 +67,7 @@ class Item:
     terms: tuple[Term, ...] = ()
 
     def value(self, columns: Columns) -> float:
-        """What the expression is worth in a solution."""
+        """The value of the expression in a solution."""
         total = 0.0
         for x, a in self.terms:
             total += float(columns[x]) * a

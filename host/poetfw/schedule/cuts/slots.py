@@ -136,7 +136,7 @@ class _Stage:
         return [item for item in items if item.value(self.values) > _LEAST_VALUE]
 
     def stayed(self, i: int, column: int) -> Item:
-        """What is produced after slot k was there already, unless it is produced again."""
+        """Cuts: what is produced after slot k was there already, unless it is produced again."""
         item = self.item(i, column)
         again = (self.residency.recompute[self.t, i], self.residency.page_in[self.t, i])
         terms = tuple((int(x), -1.0) for x in again if x != NOWHERE)

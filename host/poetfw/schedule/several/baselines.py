@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plans for several devices are measured by: one device alone, no memory limits, greedy."""
+"""Baselines for several devices: one device alone, no memory limits, greedy."""
 
 from __future__ import annotations
 
@@ -195,14 +195,14 @@ def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
 
 
 def greedy_plan(problem: DevicesProblem, minimise: Minimise) -> ExecutionPlan:
-    """What `greedy` makes, by names."""
+    """The plan of `greedy`, by names."""
     graph = Indexed.of(problem.devices[0].problem)
     names = tuple(device.name for device in problem.devices)
     return named(graph, names, greedy(problem, minimise))
 
 
 def xengine_plan(problem: DevicesProblem, minimise: Minimise, work: Work) -> ExecutionPlan | None:
-    """What XEngine's program has for its best plan, or None without one.
+    """The best plan of XEngine's program, or None without one.
 
     It counts no copy in the stage that makes it, so the simulator may refuse the plan.
     """

@@ -62,7 +62,7 @@ _On = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """What no plan does that is better than a known one.
+    """Values that no plan has that is better than a known one.
 
     Attributes:
         computed: (device, node): computing it there at all.
@@ -107,7 +107,7 @@ class DevicesBlocks:
 
     @property
     def residency(self) -> Residency:
-        """What lineage cuts are made from; where nothing can be paged."""
+        """The columns of lineage cuts where nothing can be paged."""
         made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
         stay, again, none = (
             table(columns, len(self.blocks), self.graph.n)
@@ -376,7 +376,7 @@ class _Builder:
         return Item(size, 0.0, ((there, 1.0),))
 
     def both(self, size: int, one: int, other: int) -> Item:
-        """What is there if two columns are 1."""
+        """A column that is 1 if two columns are."""
         there = self.program.continuous()
         self.program.at_most([(one, 1.0), (other, 1.0), (there, -1.0)], 1)
         return Item(size, 0.0, ((there, 1.0),))

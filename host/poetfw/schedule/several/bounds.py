@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no plan for several devices takes less than, where memory has limits."""
+"""Lower bounds of plans for several devices whose memory has limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROUND_WORK = 1e-10  # units for each squared nonzero, to begin from a basis tha
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """What the relaxation by blocks says.
+    """The result of the relaxation by blocks.
 
     Attributes:
         bound: no plan in stages takes less; infinite if there is none.
@@ -84,7 +84,7 @@ def rule_out(
     relaxed: Relaxed,
     known: float,
 ) -> RuledOut:
-    """What plans that take less than a known one do not do.
+    """Rule out values of plans that take less than a known one.
 
     A plan's computations and copies, each counted once however often it does them, are a solution
     of the placement, and what it does again comes on top. So what raises the placement's bound

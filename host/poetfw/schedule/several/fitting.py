@@ -38,7 +38,7 @@ _FAR = 1e6  # times what a tensor that shall stay would take to come back
 
 
 class Fate(Enum):
-    """Fate of a tensor when its room is needed: copied away, or computed again."""
+    """The fate of a tensor when its room is needed."""
 
     CHEAPEST = 0
     COPIED = 1
@@ -48,7 +48,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is decided about a plan before it is made to fit.
+    """The decisions about a plan before it is made to fit.
 
     Attributes:
         order: the nodes, each after those it reads.
@@ -109,7 +109,7 @@ class Kitchen:
         self.again = [node.recompute and node.output_bytes > 0 for node in nodes]
 
     def recipe(self, place: Sequence[int], order: Sequence[int] | None = None) -> Recipe:
-        """What leaves every tensor's fate open; a node that does not fit is computed elsewhere."""
+        """A recipe with every fate open; a node that does not fit is computed elsewhere."""
         fits = [
             d if self.fits(d, i) else next((e for e in self.devices if self.fits(e, i)), d)
             for i, d in enumerate(place)
@@ -202,7 +202,7 @@ class _Meal:
         return end < self.kitchen.n and self.at[end] < position
 
     def score(self, d: int, i: int) -> tuple[float, int | None]:
-        """What giving up a tensor takes per byte and position; the device to copy it to first."""
+        """The cost of giving up a tensor per byte and position, and where to copy it first."""
         kitchen = self.kitchen
         fate, here, soon = self.recipe.fate[i], self.next_use(i, d), self.next_use(i)
         others = [e for e in kitchen.devices if e != d]

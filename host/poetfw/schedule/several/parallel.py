@@ -14,7 +14,7 @@ _ROUNDING = 1e-9
 
 
 def at_once(problem: DevicesProblem, work: Work) -> AtOnce:
-    """What no plan for devices that work at once takes less than."""
+    """A lower bound of plans for devices that work at once."""
     kitchen = Kitchen(problem, Minimise.TIME)
     ends: list[float] = []
     for i in range(kitchen.n):

@@ -41,7 +41,7 @@ class Made(NamedTuple):
 
 
 def in_order(made: Iterable[Made]) -> list[Made]:
-    """What is made, in the order of a plan in stages.
+    """The tensors in the order in which a plan in stages makes them.
 
     A stage goes through the nodes in their order: each is computed, then paged in, then copied.
     """

@@ -25,7 +25,7 @@ from poetfw.schedule.validation import validate
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Device that computes, with a memory of its own.
+    """A device with a memory of its own.
 
     Attributes:
         name: unique in its problem.
@@ -43,7 +43,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Cost of copying a tensor from one device to another, in one direction.
+    """The costs of copying a tensor from one device to another, in one direction.
 
     Attributes:
         source, target: names of devices.
@@ -58,7 +58,7 @@ class Link:
 
 
 class Minimise(StrEnum):
-    """Quantity that a schedule minimises: time or energy."""
+    """The objective of a schedule."""
 
     TIME = "time"
     ENERGY = "energy"
@@ -92,11 +92,11 @@ class DevicesProblem:
 
     @property
     def tensor_bytes(self) -> dict[str, int]:
-        """What each node's tensor takes: the same on all devices."""
+        """Bytes of each node's tensor: the same on all devices."""
         return {node.name: node.output_bytes for node in self.devices[0].problem.nodes}
 
     def cost(self, minimise: Minimise, energy_j: float, time_s: float) -> float:
-        """What energy and time of a step add to what is minimised: joules or seconds."""
+        """The share of a step's energy and time in the objective: joules or seconds."""
         return time_s if minimise is Minimise.TIME else energy_j + self.idle_w * time_s
 
     def priced(self, device: Device, minimise: Minimise) -> ScheduleProblem:
@@ -128,7 +128,7 @@ class DevicesProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesFigures:
-    """Figures of a plan by the simulator.
+    """The figures of a plan, by the simulator.
 
     Attributes:
         energy_j: joules of one training step, with what the devices draw all the time.
@@ -151,7 +151,7 @@ class DevicesFigures:
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """What a plan for devices that work at once is measured by, in seconds.
+    """The times of a plan for devices that work at once, in seconds.
 
     Attributes:
         path_s: the longest chain of nodes of which each waits for the one before, each where it
@@ -197,7 +197,7 @@ class DevicesSchedule(DevicesFigures):
 
     @property
     def cost(self) -> float:
-        """What was minimised: seconds or joules."""
+        """The value of the objective: seconds or joules."""
         return self.time_s if self.minimised is Minimise.TIME else self.energy_j
 
 

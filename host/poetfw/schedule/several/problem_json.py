@@ -147,7 +147,7 @@ def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
 
 
 class DevicesAnswer(NamedTuple):
-    """What is read of an answer: its plan, and of which graph it is, see `require_same_graph`."""
+    """An answer as it is read: its plan, and of which graph it is, see `require_same_graph`."""
 
     plan: ExecutionPlan
     tensor_bytes: dict[str, int] | None = None

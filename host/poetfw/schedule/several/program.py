@@ -85,7 +85,7 @@ class DevicesProgram:
     rows: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
 
     def chosen(self, values: Vector) -> list[Made]:
-        """What a solution makes."""
+        """The choices of a solution."""
         return [made for made, column in self.made.items() if values[column] > 0.5]
 
     def start(self, steps: Iterable[Made]) -> Vector | None:
@@ -427,7 +427,7 @@ class _Builder:
         return self.graphs[d].problem.ram_bytes / self.memories[d].unit_bytes
 
     def buffers(self, d: int, t: int, k: int) -> Iterator[Term]:
-        """What each copy of tensor k from or to d takes beside it."""
+        """Bytes that each copy of tensor k from or to d takes beside it."""
         unit_bytes = self.memories[d].unit_bytes
         for (a, b), link in self.links.items():
             made = Made(t, k, StepKind.COPY, a, b)
@@ -435,7 +435,7 @@ class _Builder:
                 yield self.out.made[made], link.buffer_bytes / unit_bytes
 
     def buffer_bytes(self, link: Link) -> int:
-        """What a copy takes beside the tensor, as far as it is counted."""
+        """Bytes that a copy takes beside the tensor, as far as they are counted."""
         return link.buffer_bytes if self.copies_take_ram else 0
 
 

@@ -307,7 +307,7 @@ class _Replay:
         self.beside[memory.device.name] = beside_bytes
 
     def spend(self, after: list[float], time_s: float, energy_j: float) -> float:
-        """What the step takes; when it ends, if it waits for some times."""
+        """Spend a step's time; it ends later if it waits for some times."""
         device, target = self.step.device, self.step.target
         where = frozenset((device,) if target is None else (device, target))
         begin_s, held = self.clock.begin(where, after, self.needs)

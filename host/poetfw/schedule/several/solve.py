@@ -144,7 +144,7 @@ def _on_one(
 def _of_one(
     problem: DevicesProblem, priced: ScheduleProblem, minimise: Minimise, answer: Schedule
 ) -> DevicesSchedule:
-    """What a schedule of the only device, as the problem `priced`, comes to."""
+    """The figures of a schedule of the only device, as the problem `priced`."""
     device = problem.devices[0]
     once = math.fsum(node.energy_j for node in priced.nodes)
     simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
@@ -171,7 +171,7 @@ def _of_one(
 
 
 def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | None:
-    """What a plan comes to, or None if the simulator refuses it."""
+    """The simulation of a plan, or None if the simulator refuses it."""
     try:
         return simulate_devices(problem, plan)
     except PlanError:
@@ -179,7 +179,7 @@ def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | No
 
 
 class _Search:
-    """Best plan and bounds of a problem so far."""
+    """The state of a search for a problem's plans."""
 
     def __init__(
         self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
@@ -302,7 +302,7 @@ class _Search:
                 yield self.kitchen.recipe([first[i] for i in range(self.graph.n)])
 
     def fitted(self, made: list[Made]) -> float:
-        """What steps come to once what nobody reads is freed and left out; known if the best."""
+        """The plan of steps without what nobody reads; remembered if it is the best."""
         plan = self.named(complete(self.graph, made))
         figures = accepts(self.problem, plan)
         if figures is None:
@@ -311,7 +311,7 @@ class _Search:
         return self.cost_of(figures)
 
     def cost_of(self, figures: DevicesFigures) -> float:
-        """What is minimised."""
+        """The value of the objective."""
         return figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
 
     def solve_single(self, work: Work, options: SolveOptions) -> None:
@@ -342,7 +342,7 @@ class _Search:
                 self.recipe = recipe
 
     def once(self, device: Device) -> float:
-        """What computing every node once takes on a device."""
+        """The time and energy of computing every node once on a device."""
         priced = self.problem.priced(device, self.minimise)
         return math.fsum(node.energy_j for node in priced.nodes)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs firmware, one file per emulator. Importing the package registers all of them."""
+"""Emulators, one file each. Importing the package registers all of them."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an emulator is: a command that runs an ELF, whose output is the firmware's console.
+"""The interface of emulators: a command that runs an ELF, whose output is the firmware's console.
 
 The command runs in the folder that holds the storage image, called `IMAGE`, and ends with the exit
 code of the firmware. What a board file says reaches it as a `Machine`: names, never arguments.
@@ -99,7 +99,7 @@ def register(emulator: Emulator) -> None:
 
 
 def emulator_of(machine: Machine) -> Emulator:
-    """What runs a machine.
+    """The emulator of a machine.
 
     Raises:
         BoardError: there is no such emulator, or it has not what the machine asks for.

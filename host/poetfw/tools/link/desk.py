@@ -61,7 +61,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Counters of a board since a training began.
+    """The counts of a board since a training began.
 
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
@@ -147,7 +147,7 @@ class Desk:
         return sums
 
     def read_block(self, block: int) -> bytes:
-        """What a block holds."""
+        """Read a block."""
         content = b""
         while len(content) < BLOCK_BYTES:
             wanted = min(self._part_bytes, BLOCK_BYTES - len(content))
@@ -286,7 +286,7 @@ class Desk:
         return _real(answer, self._values(answer, 1)[0])
 
     def summary(self) -> Summary:
-        """What was counted since the training began."""
+        """The counts since the training began."""
         answer = self._link.ask("done", patience=LONG)
         unit, *counts = fields(answer, 6 if len(answer.values) == 6 else 5)
         if unit not in TICK_UNITS:
@@ -294,7 +294,7 @@ class Desk:
         return Summary(unit, *(integer(answer, count) for count in counts))
 
     def _values(self, answer: Answer, count: int) -> Sequence[str]:
-        """What follows a status that is good."""
+        """The values behind a status that is good."""
         status = answer.values[0] if answer.values else ""
         if status == str(_REFUSED):
             raise DeviceError(

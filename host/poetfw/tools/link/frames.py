@@ -88,7 +88,7 @@ def encode_data(data: bytes) -> str:
 
 
 def decode_data(text: str) -> bytes | None:
-    """What `encode_data` was given; None if the text is not what it returns."""
+    """The bytes that `encode_data` was given; None if the text is not what it returns."""
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (Error, ValueError):

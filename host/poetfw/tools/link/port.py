@@ -39,7 +39,7 @@ class Line(Protocol):
         """
 
     def read(self, timeout_s: float) -> bytes:
-        """What has come in; waits up to so long where there is nothing, which is then returned.
+        """Read the bytes that have come in, or wait up to so long for some.
 
         Raises:
             PortLostError: the line is gone.
@@ -75,7 +75,7 @@ class Port:
             raise self._lost(error) from error
 
     def read(self, timeout_s: float) -> bytes:
-        """What has come in; waits up to so long where there is nothing, which is then returned.
+        """Read the bytes that have come in, or wait up to so long for some.
 
         Raises:
             PortLostError: the port is gone.
@@ -102,7 +102,7 @@ class Port:
 
 
 def console_lines(line: Line) -> Iterator[str]:
-    """What a device prints, line by line, for ever; a line that is too long comes in parts.
+    """The lines that a device prints, for ever; a line that is too long comes in parts.
 
     Raises:
         PortLostError: the line is gone.

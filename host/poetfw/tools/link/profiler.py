@@ -43,7 +43,7 @@ class ProfilerGreeting:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Time of a case's runs.
+    """The results of a case's runs.
 
     Attributes:
         ticks: all of them together.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed values parsed from device replies, which are untrusted."""
+"""Values of answers. Nothing that a device says is trusted."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _reduce(node: Node, values: Values, *, total: bool) -> str:
 
 
 def _reduced(node: Node, values: Values) -> tuple[str, list[int], bool]:
-    """What a node reduces, along which axes, and whether they stay."""
+    """The input of a reduction, its axes, and whether they stay."""
     x = values.operand(node.inputs[0])
     rank = len(values.builder.shape(x))
     axes: Sequence[int] = node.attributes.get("axes", ())

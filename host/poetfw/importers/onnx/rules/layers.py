@@ -213,7 +213,7 @@ def _takes_batch_statistics(node: Node, opset: int) -> bool:
 
 
 def decimal(value: float) -> float:
-    """What was meant by an attribute, which ONNX stores as float32: 0.9, not 0.8999999762."""
+    """The decimal that was meant by a float32 attribute: 0.9, not 0.8999999762."""
     return float(str(np.float32(value)))
 
 

@@ -277,7 +277,7 @@ def _dropped(
 
 
 def in_training(call: Call, share: float, train: bool) -> float:
-    """What is dropped in training: nothing, and a warning, where the mode drops nothing."""
+    """The share that is dropped in training: 0, and a warning, where the mode drops nothing."""
     if not train and share != 0:
         call.net.warnings.append(
             f"{call.name!r} has dropout in evaluation mode: nothing is dropped in training"

@@ -65,7 +65,7 @@ def read_flash(elf: Path, machine: type[Machine[Any]]) -> bytes:
 
 
 def _architecture(program: ELFFile) -> int | None:
-    """What a program is compiled for; None where it does not say."""
+    """The architecture that a program is compiled for; None where it does not say."""
     section = program.get_section_by_name(".ARM.attributes")
     for subsection in section.iter_subsections() if section is not None else ():
         for scope in subsection.iter_subsubsections():
@@ -80,7 +80,7 @@ def _print(text: bytes) -> None:
 
 
 def _hear() -> bytes:
-    """What is said on standard input; whoever says nothing any more ends the program."""
+    """Read standard input; its end ends the program."""
     said = os.read(sys.stdin.fileno(), 4096)
     if not said:
         sys.exit(0)

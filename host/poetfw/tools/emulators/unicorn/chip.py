@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base of the chips' models.
+"""Shared by the models of chips.
 
 They serve two: the processor that executes a board's own program, and the tests of drivers that
 are compiled for this computer, which make a chip slow, or fail.
@@ -26,7 +26,7 @@ said, and says nothing if nothing will be said any more."""
 
 
 class Processor(Protocol):
-    """What a chip's peripherals want of the processor and its memory."""
+    """The processor and its memory, as a chip's peripherals use them."""
 
     @property
     def cycles(self) -> int:
@@ -55,7 +55,7 @@ class Processor(Protocol):
 
 
 class SpiDevice(Protocol):
-    """Interface of a device on a chip's SPI pins."""
+    """A device on a chip's SPI pins."""
 
     def select(self, selected: bool) -> None:
         """Drive its select pin."""
@@ -64,7 +64,7 @@ class SpiDevice(Protocol):
         """Leave it as it is: the chip is reset, and its pins let go."""
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
-        """What it sends while it receives as many bytes, from a time on."""
+        """Exchange bytes with a device, from a time on; returns as many as it gets."""
 
 
 class Chip(Bus):
@@ -115,7 +115,7 @@ class Chip(Bus):
         self._processor = processor
 
     def value(self, name: str) -> int:
-        """Value of a register."""
+        """The value of a register."""
         return self._values[name]
 
     @property

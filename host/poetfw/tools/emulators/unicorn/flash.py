@@ -75,7 +75,7 @@ class Flash:
         self.busy_s = 0.0
 
     def instruct(self, opcode: int, sent: bytes) -> bytes:
-        """What comes back while an instruction and some bytes are sent, as many as those.
+        """The bytes that come back while an instruction and some bytes are sent, as many as those.
 
         Raises:
             MachineError: there is no such instruction, or not now.
@@ -144,7 +144,7 @@ class Flash:
         self._file.write(bytes([ERASED]) * SECTOR_BYTES)
 
     def read_back(self, address: int, size_bytes: int) -> bytes:
-        """What it holds, for whoever looks on."""
+        """The bytes that it holds, for whoever looks on."""
         self._file.seek(address)
         return self._file.read(size_bytes)
 

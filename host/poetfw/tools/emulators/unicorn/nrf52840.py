@@ -218,7 +218,7 @@ class Nrf52840(Chip):
         )
 
     def kept(self) -> dict[str, int]:
-        """What a reset leaves as it is, by name."""
+        """The registers that a reset leaves as they are, by name."""
         return {name: self._values[name] for name in _KEPT}
 
     def _read(self, name: str) -> int:

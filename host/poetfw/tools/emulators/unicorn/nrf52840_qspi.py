@@ -203,7 +203,7 @@ class QspiChip(Nrf52840):
 
 
 class _NoCard:
-    """What is on the SPI pins then."""
+    """An SPI bus without a card."""
 
     def select(self, selected: bool) -> None:
         """Nobody is selected."""

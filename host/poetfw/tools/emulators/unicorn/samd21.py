@@ -421,7 +421,7 @@ class Samd21(Chip):
         return any(self._channels[number, "CHCTRLA"] for number in range(_CHANNELS))
 
     def _abort(self) -> None:
-        """What is under way never ends."""
+        """Leave what is under way without an end."""
         self._aborted = self.exchanges
 
     def _write_dmac(self, register: str, before: int, value: int) -> None:
@@ -472,7 +472,7 @@ class Samd21(Chip):
         return self._channels[channel, "CHCTRLB"] >> 8 & 0x3F
 
     def _descriptor(self, channel: int) -> tuple[int, int, int, int]:
-        """What advances (1: source, 2: target), bytes, where source and target begin."""
+        """A descriptor: what advances (1: source, 2: target), bytes, and both beginnings."""
         address = self._values["DMAC.BASEADDR"] + 16 * channel
         descriptor = self._processor.dma_read(address, 16)
         control, count, source, target, following = struct.unpack("<HHIII", descriptor)

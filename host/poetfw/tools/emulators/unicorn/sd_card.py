@@ -106,7 +106,7 @@ class Card:
             raise MachineError(misuse)
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float = 0.0) -> bytes:
-        """What the card sends while it receives as many bytes.
+        """Exchange bytes with the card; returns as many as it gets.
 
         Args:
             sent: by the host.
