@@ -88,7 +88,7 @@ def test_the_whole_is_between_its_relaxation_and_its_restriction(
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("number", [5406, 5813, 6374, 7371])
 def test_more_ram_is_never_worse(number: int, share: float) -> None:
-    """HiGHS 1.12 to 1.15 say that some of these are infeasible; see ADR 0012."""
+    """HiGHS 1.12 to 1.15 say that some of these are infeasible; see ADR 0015."""
     problem = with_activations(replace(random_graph(number), deadline_s=None), number)
     relaxed = contract(problem, Means.RELAXATION, share).contracted
     budgets = [int(times * problem.ram_bytes) for times in (1.0, 1.05, 1.2, 1.5, 2.2)]

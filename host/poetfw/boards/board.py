@@ -33,7 +33,7 @@ class Price:
 
 
 class Arithmetic(StrEnum):
-    """How sums of products are rounded: convolutions', dense layers' and those of matrices."""
+    """Rounding of sums of products: of convolutions, dense layers and matrix products."""
 
     SEPARATE = "separate"
     """Each product, and each sum."""
@@ -47,7 +47,7 @@ class Arithmetic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """How fast the board's core works.
+    """Speed of the board's core.
 
     Attributes:
         macs_per_s: 32-bit floating-point multiply-accumulates per second.
@@ -125,7 +125,7 @@ class BoardStorage:
 
 @dataclass(frozen=True, slots=True)
 class FirmwareSupport:
-    """How firmware is built for a board.
+    """Build settings of a board's firmware.
 
     Attributes:
         hal: the HAL family that drives it.

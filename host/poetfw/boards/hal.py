@@ -18,7 +18,7 @@ def families() -> list[str]:
 
 
 def family_transfers(family: str) -> int:
-    """How many transfers may be under way while the core computes: 0 if the core waits for each.
+    """Number of transfers that may overlap with computing: 0 if the core waits for each.
 
     Args:
         family: an identifier; a family that there is not has none.
@@ -51,7 +51,7 @@ def family_watchdog(family: str) -> tuple[int, int] | None:
 
 
 def family_bytes(family: str, memory: str) -> int | None:
-    """How large a memory of its machine is; None where it does not say.
+    """Size of a memory of its machine; None where it does not say.
 
     Args:
         family: an identifier; a family has the machine of one that it uses.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the files that are not Python live: boards, firmware templates, platformio.ini.
+"""Paths of the files that are not Python: boards, firmware templates, platformio.ini.
 
 In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`. A user's own
 are in the folders for configuration and data that the XDG Base Directory Specification names.

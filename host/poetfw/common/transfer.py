@@ -31,7 +31,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """When core and storage are busy with one transfer.
+    """Seconds in which core and storage are busy with one transfer.
 
     Attributes:
         storage_s: seconds that the storage is.

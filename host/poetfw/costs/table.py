@@ -20,7 +20,7 @@ SCHEMA_VERSION = 3
 
 
 class Source(StrEnum):
-    """Where a cost comes from, the best first."""
+    """Origin of a cost, the best first."""
 
     MEASURED = "measured"
     FITTED = "fitted"
@@ -79,7 +79,7 @@ class CostTable:
 
     @property
     def summary(self) -> str:
-        """Where the costs come from, for people."""
+        """Text that says where the costs come from."""
         sources = self.sources
         if sources[Source.ANALYTIC] == len(self.ops) and not (self.page_in or self.page_out):
             return Source.ANALYTIC.value

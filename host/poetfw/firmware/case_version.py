@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which version of the C sources a case is compiled from."""
+"""Version of the C sources that a case is compiled from."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which version of a kernel something was measured with."""
+"""Version of a kernel that something was measured with."""
 
 from __future__ import annotations
 

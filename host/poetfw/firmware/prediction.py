@@ -12,7 +12,7 @@ from poetfw.schedule import ExecutionPlan
 
 @dataclass(frozen=True)
 class Prediction:
-    """How one sample is predicted.
+    """Plan and graph that predict one sample.
 
     Attributes:
         graph: from the sample to the network's output.

@@ -42,7 +42,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class RingRegion:
-    """Where a ring is.
+    """Location of a ring in storage.
 
     Attributes:
         first_block: of the storage.

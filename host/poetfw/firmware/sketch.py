@@ -152,7 +152,7 @@ class Sketch:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the operands of an op lie in the arena.
+    """Addresses of an op's operands in the arena.
 
     Attributes:
         offsets: by tensor; that of the workspace under None.

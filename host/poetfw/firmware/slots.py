@@ -17,7 +17,7 @@ SET_ALIGNMENT = 8
 
 
 class SlotPurpose(StrEnum):
-    """Why a tensor is in storage."""
+    """Reason why a tensor is in storage."""
 
     PERSISTENT = "persistent"
     """Loaded at boot, and committed: every set has a slot for it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a step must wait for transfers that run while the core computes.
+"""Waits of a step for transfers that run while the core computes.
 
 It waits as late as it can: before it reads what is on its way in, and before it writes where
 something is still on its way. `schedule/timeline.py` waits where a tensor on its way out is freed,

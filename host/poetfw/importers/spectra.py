@@ -26,7 +26,7 @@ _FLOOR = 1e-6
 
 @dataclass(frozen=True)
 class Spectra:
-    """How features are calculated.
+    """Settings of the features of sounds.
 
     Attributes:
         kind: one of `poetfw.common.option_values.FEATURES`.

@@ -50,7 +50,7 @@ class Bank:
 
 @dataclass(frozen=True, slots=True)
 class BankUse:
-    """How much of what prefers a bank lies in it as a whole.
+    """Share of the buffers that prefer a bank and lie in it.
 
     Attributes:
         bank: the bank.

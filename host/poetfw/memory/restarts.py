@@ -32,7 +32,7 @@ class Probe:
 
     @property
     def states(self) -> int:
-        """How many were visited so far."""
+        """Number of states visited so far."""
         return self._search.states
 
     @property

@@ -55,7 +55,7 @@ class Look(Enum):
 
 
 class Outcome(Enum):
-    """How a search ended."""
+    """Reason why a search ended."""
 
     FOUND = "found"
     EXHAUSTED = "exhausted"

@@ -165,7 +165,7 @@ class Model:
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained."""
+        """Number of trained weights."""
         return sum(math.prod(t.shape) for t in self.graph.with_role(Role.PARAMETER))
 
     @property

@@ -53,7 +53,7 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True)
 class Initializer:
-    """How a tensor's initial values are made.
+    """Distribution of a tensor's initial values.
 
     Attributes:
         shape: the tensor's shape.

@@ -41,7 +41,7 @@ from poetfw.optimizers import LARGEST_COUNT
 
 
 class UpdateKind(OpKind):
-    """How an optimizer changes a parameter.
+    """Update of a parameter by an optimizer.
 
     Inputs gradient, optionally the factor [1] that it is scaled by, and where attribute `paced` is
     1 the pace of the training step (`poetfw.ops.pace`); updates the parameter, and what the

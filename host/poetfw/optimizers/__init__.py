@@ -29,7 +29,7 @@ LARGEST_COUNT = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How the learning rate changes, counted in steps.
+    """Learning rate as a function of the step.
 
     First it rises along a line in `warm_up` steps, of which the last has the whole rate. Then, n
     steps later, it is the rate times

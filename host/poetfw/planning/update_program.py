@@ -275,7 +275,7 @@ class UpdateProgram:
 
 
 class _Stay:
-    """How long an op's output is live."""
+    """Lifetime of an op's output."""
 
     def __init__(self, item: _Item, items: Mapping[_Key, _Item]) -> None:
         self.item = item

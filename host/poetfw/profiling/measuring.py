@@ -222,7 +222,7 @@ def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Cas
 
 @dataclass
 class _Progress:
-    """How many cases are done."""
+    """Progress of a profile in cases."""
 
     update: Update
     total: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How measuring says how far it is."""
+"""Progress reports of measuring."""
 
 from __future__ import annotations
 

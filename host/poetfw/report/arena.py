@@ -57,7 +57,7 @@ _DISTANT = 4
 
 
 class Origin(StrEnum):
-    """How a tensor came into RAM."""
+    """Way by which a tensor came into RAM."""
 
     COMPUTED = "computed"
     RECOMPUTED = "computed again"

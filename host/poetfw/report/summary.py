@@ -190,7 +190,7 @@ class OpChecks:
 
 @dataclass(frozen=True)
 class Verification:
-    """How a run compares with the references.
+    """Comparison of a run with the references.
 
     An error is the largest difference in a tensor, relative to the tensor's largest magnitude (but
     at least to a thousandth of the largest magnitude among all tensors, so that tensors that are

@@ -159,14 +159,14 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class SolverOptions:
-    """How to solve a program.
+    """Options for solving a program.
 
     Attributes:
         solver: any mixed-integer solver that cvxpy finds installed, by cvxpy's name.
         gap: stop when (objective - bound) / objective is proven to be at most this.
         max_nodes: branch-and-bound nodes after which to stop.
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
-            numbers beyond 1: what it then proves may be wrong (ADR 0012).
+            numbers beyond 1: what it then proves may be wrong (ADR 0015).
         heuristics: whether HiGHS shall look for solutions besides proving what there are none of.
         stalled_share: stop before branching when HiGHS's own cuts have raised the bound by less
             than this share of the objective's offset, and the work is too little to branch.

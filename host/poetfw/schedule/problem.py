@@ -169,7 +169,7 @@ ExecutionPlan = tuple[Step, ...]
 
 
 class Status(StrEnum):
-    """How a solve ended."""
+    """Status with which a solve ended."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the programs are used: what to start from, what to solve first, when to stop."""
+"""Order in which the programs are solved: starts, restrictions, relaxations, and when to stop."""
 
 from __future__ import annotations
 

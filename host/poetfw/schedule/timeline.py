@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each step of a plan runs: the core and one storage channel.
+"""Begin and end of each step of a plan, on the core and one storage channel.
 
 Without overlap the core waits for every transfer. With it, a page-in or page-out step only begins a
 transfer, in the plan's order on one channel, and the core goes on; it waits where it must: before

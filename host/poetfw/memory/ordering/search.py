@@ -40,7 +40,7 @@ _Path = tuple[int, "_Path"] | None
 
 
 class Effort(NamedTuple):
-    """How hard to search.
+    """Limits of a search.
 
     Attributes:
         width: states kept of those with equally many ops.

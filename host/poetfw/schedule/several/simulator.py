@@ -49,7 +49,7 @@ def simulate_devices(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFig
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a step that takes time happens.
+    """Begin and end of a step that takes time.
 
     Attributes:
         step: which.

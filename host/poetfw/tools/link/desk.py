@@ -35,7 +35,7 @@ _OTHER_BYTES = -6
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Who answers.
+    """Identity of the connected board.
 
     Attributes:
         plan_id: names the plan that its firmware was made for.

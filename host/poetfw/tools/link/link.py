@@ -28,7 +28,7 @@ _END = Answer(False, 0, "", (), None)  # of any answer
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an answer is waited for.
+    """Time-outs of an answer.
 
     Attributes:
         wait_s: for the first time, until the command is sent again.

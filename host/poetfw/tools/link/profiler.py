@@ -26,7 +26,7 @@ _MOST_TICKS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class ProfilerGreeting:
-    """Who answers.
+    """Identity of the connected board.
 
     Attributes:
         sketch_id: names the sketch that its firmware is.

@@ -69,7 +69,7 @@ class Model(Enum):
 
 
 class Ending(Enum):
-    """Why a processor stopped."""
+    """Reason why a processor stopped."""
 
     ASLEEP = auto()
     SOFTWARE = auto()
