@@ -255,7 +255,7 @@ class ProgramRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PartnerRun(ProgramRun):
-    """What one of several programs did in a run.
+    """The run of one of several programs.
 
     Attributes:
         computed: steps of the plan that it computes, in each training step.
@@ -278,7 +278,7 @@ class PartnerRun(ProgramRun):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome:
-    """What a run trained, by one program or by several. Other tools may rely on `to_json`.
+    """The result of a run, by one program or by several. Other tools may rely on `to_json`.
 
     Attributes:
         steps: training steps.
