@@ -23,6 +23,7 @@ from poetfw.schedule import (
     StepKind,
     Storage,
     Transfer,
+    solve,
 )
 from poetfw.schedule.several import (
     Device,
@@ -198,6 +199,21 @@ def test_where_no_plan_in_stages_fits_another_order_may() -> None:
     answer = solve_devices(problem)
     assert (answer.scheduler, answer.time_s) == ("large alone", 5.0)
     assert (answer.status, answer.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
+
+
+def test_a_plan_of_which_nothing_is_proven_has_the_gap_to_computing_each_node_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from poetfw.schedule.several import solve as module
+
+    def unproven(*given: Any, **more: Any) -> Any:
+        found = solve(*given, **more)
+        return replace(found, energy_j=2 * found.energy_j, gap=None)
+
+    monkeypatch.setattr(module, "solve", unproven)
+    alone = DevicesProblem("abc", (Device("one", graph({"a": 1, "b": 1, "c": 1}, 30)),), ())
+    answer = solve_devices(alone)
+    assert (answer.gap, answer.bound_covers) == (0.5, BoundCovers.ALL)
 
 
 def test_xengines_plans_need_more_ram_than_there_is() -> None:

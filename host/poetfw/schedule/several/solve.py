@@ -149,6 +149,10 @@ def _of_one(
     once = math.fsum(node.energy_j for node in priced.nodes)
     simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
     figures = PlanFigures.of(simulation)
+    proven = once, BoundCovers.ALL, max(0.0, 1 - once / answer.energy_j) if answer.energy_j else 0.0
+    if answer.gap is not None and answer.bound_j is not None and answer.bound_covers is not None:
+        proven = answer.bound_j, answer.bound_covers, answer.gap
+    bound, covers, gap = proven
     return DevicesSchedule(
         energy_j=figures.energy_j + problem.idle_w * figures.time_s,
         time_s=figures.time_s,
@@ -161,10 +165,10 @@ def _of_one(
         scheduler="poet",
         status=answer.status,
         minimised=minimise,
-        bound=once if answer.bound_j is None else answer.bound_j,
-        bound_covers=answer.bound_covers or BoundCovers.ALL,
+        bound=bound,
+        bound_covers=covers,
         ceiling=once,
-        gap=answer.gap or 0.0,
+        gap=gap,
         plan=on_device(device.name, answer.plan),
         tensor_bytes=problem.tensor_bytes,
     )
