@@ -117,7 +117,7 @@ def test_a_build_shows_layers_and_warns(tmp_path: Path):
     assert report["frozen"] == ["0.bias", "8.weight", "8.bias"]
     (warning,) = report["warnings"]
     assert warning.startswith("PyTorch's exporter has folded batch norm into 2 layers, ")
-    shown = poetfw(*build, *settings, *frozen, cwd=tmp_path)
+    shown = poetfw(*build, *settings, *frozen, "--verbose", cwd=tmp_path)
     assert f"warning: {warning}\n" in shown.stderr
     layers = "1 convolution, 0 batch norms, 2 linear; frozen: 0.bias, 8.weight, 8.bias"
     assert re.search(rf"│ layers +│ {layers} ", shown.stdout)

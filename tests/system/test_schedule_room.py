@@ -146,10 +146,10 @@ def test_the_table_counts_who_chose(measured_net: Path) -> None:
         (line,) = (line for line in result.stdout.splitlines() if "have a choice" in line)
         return line.split("│")[2].strip()
 
-    assert kernels(poetfw("schedule", *NET, cwd=measured_net)).endswith("as measured")
+    assert kernels(poetfw("schedule", *NET, "--verbose", cwd=measured_net)).endswith("as measured")
     command = ("build", *NET, "--data", "data.npz", "--generate-only", "--out", "built")
-    built = poetfw(*command, "--ram", "150000", cwd=measured_net)
-    assert kernels(built) == kernels(poetfw("schedule", *NET, cwd=measured_net))
+    built = poetfw(*command, "--ram", "150000", "--verbose", cwd=measured_net)
+    assert kernels(built) == kernels(poetfw("schedule", *NET, "--verbose", cwd=measured_net))
 
 
 def test_comparisons_take_them_too(measured_net: Path) -> None:

@@ -342,12 +342,13 @@ def _print(
     first, *others = reports.values()
     schedule = first.schedule
     energy = f"{schedule.energy_j * 1e3:.3f} mJ"
+    trained = "trained", _trained(first)
     basis = ", ".join(source for source, count in first.cost_sources.items() if count)
     rows = [
         ("model", f"{first.model}, batch {first.batch}"),
         output.Detail("layers", _layers(first)),
         output.Detail("optimizer", first.optimizer),
-        output.Detail("trained", _trained(first)),
+        *([trained] if first.trained_weights < first.weights else [output.Detail(*trained)]),
         ("keeping everything", output.size(first.checkpoint_all_peak_bytes)),
         *(row for name, report in reports.items() for row in _program_rows(name, report)),
         (

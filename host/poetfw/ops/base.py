@@ -67,7 +67,7 @@ DIVISORS: Mapping[str, str] = {
     "POET_BATCH_NORM_WIDTH": "elements of such a row",
     "POET_CONV2D_SUMS": "channels of a group of y or dx",
     "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
-    "POET_CONV2D_COLUMNS": "of x, for dw of 3x3 kernels of stride 1",
+    "POET_CONV2D_COLUMNS": "of x, for dw of 3x3 kernels that move by 1",
     "POET_LINEAR_FEATURES": "of x",
     "POET_LINEAR_OUTPUTS": "of y",
     "POET_LINEAR_SUMS": "products in a sum for dx and dw",
