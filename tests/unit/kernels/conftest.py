@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -69,24 +70,38 @@ NARROW = "-D__builtin_cpu_supports(feature)=0"
 """For vectors that every computer of this one's kind has."""
 
 
+@cache
+def _depends_on_the_core(path: Path) -> bool:
+    """True if a source includes what says of the core if it has an FPU or vectors."""
+    included = re.findall(r'#include "(\w+\.h)"', path.read_text())
+    headers = [path.parent / name for name in included if (path.parent / name).exists()]
+    return any(h.name in ("fpu.h", "vectors.h") or _depends_on_the_core(h) for h in headers)
+
+
 def compile_kernels(
     folder: Path,
     *flags: str,
     dot: str = "dot.c",
     compiler: str = "gcc",
     only: tuple[str, ...] = ("",),
+    beside: Path | None = None,
 ) -> ctypes.CDLL:
-    """All kernels, or those that begin so, with one of the two files that sum without an FPU."""
+    """All kernels, or those that begin so, with one of the two files that sum without an FPU.
+
+    Where there is a folder `beside`, what does not know of these files is taken from there.
+    """
     kernels = [path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith("dot")]
     kernels = [path for path in kernels if path.name.startswith(only)]
     sources = [*kernels, KERNELS / dot, TEMPLATES / "runtime" / "poet_math.c"]
     library = folder / "kernels.so"
     options = ["-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
-    objects = [str(folder / f"{source.stem}.o") for source in sources]
-    for source, compiled in zip(
-        sources, objects, strict=True
-    ):  # one at a time, as ccache keeps them
-        subprocess.run([compiler, *options, "-c", str(source), "-o", compiled], check=True)
+    objects = []
+    for source in sources:  # one at a time, as ccache keeps them
+        if beside is not None and source.stem[:3] != "dot" and not _depends_on_the_core(source):
+            objects.append(str(beside / f"{source.stem}.o"))
+            continue
+        objects.append(str(folder / f"{source.stem}.o"))
+        subprocess.run([compiler, *options, "-c", str(source), "-o", objects[-1]], check=True)
     subprocess.run([compiler, "-shared", *options, "-o", str(library), *objects], check=True)
     return ctypes.CDLL(str(library))
 
@@ -132,20 +147,24 @@ class Libraries:
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
-    def compiled(*flags: str, dot: str = "dot.c", compiler: str = "gcc") -> ctypes.CDLL:
+    optimised = tmp_path_factory.mktemp("optimised")
+
+    def compiled(
+        *flags: str, folder: Path | None = None, compiler: str = "gcc", **how: Any
+    ) -> ctypes.CDLL:
         if SANITIZE:
             checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
             kept = (flag for flag in flags if flag.startswith("-D"))
-            flags, compiler = ("-O1", "-g", *checks, *kept), "gcc"
-        folder = tmp_path_factory.mktemp("kernels")
-        return compile_kernels(folder, *flags, dot=dot, compiler=compiler)
+            flags, compiler = ("-O0", "-g", *checks, *kept), "gcc"
+        folder = folder or tmp_path_factory.mktemp("kernels")
+        return compile_kernels(folder, *flags, compiler=compiler, **how)
 
     return Libraries(
-        compiled("-O2"),
+        compiled("-O2", folder=optimised),
         compiled("-O0", SCALAR),
         compiled("-O3", NARROW, compiler="clang" if shutil.which("clang") else "gcc"),
-        compiled("-O2", WITHOUT_FPU),
-        compiled("-O2", WITHOUT_FPU, dot="dot_fused.c"),
+        compiled("-O2", WITHOUT_FPU, beside=optimised),
+        compiled("-O2", WITHOUT_FPU, dot="dot_fused.c", beside=optimised),
     )
 
 
