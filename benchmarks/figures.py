@@ -451,11 +451,21 @@ def with_table(page: str, name: str, lines: Sequence[str]) -> str:
     return before + mark + "\n".join(lines) + blank + rest
 
 
+def text_of(data: Data) -> str:
+    """JSON with a line for each item of a list at the top."""
+    lines = []
+    for key, value in data.items():
+        items = [json.dumps(item) for item in value] if isinstance(value, list) else None
+        text = json.dumps(value) if items is None else "[\n" + ",\n".join(items) + "\n]"
+        lines.append(f"{json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def write(name: str) -> None:
     """Compute a figure; write its data, its pictures and its table."""
     figure = FIGURES[name]
     drawn = figure.make()
-    (IMAGES / f"{name}.json").write_text(json.dumps(drawn.data, indent=1) + "\n")
+    (IMAGES / f"{name}.json").write_text(text_of(drawn.data))
     for file in figure.pictures:
         (IMAGES / file).write_bytes(named(drawn.pictures[file], digest_of(name)))
     for mark, (page, lines) in figure.tables.items():
