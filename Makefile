@@ -21,7 +21,7 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
 	$(BIN)/poetfw run --board nrf52840
 
-test: lint ## Run every check but the slow ones (20 minutes on two cores)
+test: lint ## Run every check but the slow ones (10 minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 test-all: lint ## Run every check
@@ -33,12 +33,12 @@ test-faults: setup-dev ## Every fault of an SD card at every call of a short run
 test-power: setup-dev ## Cut the power at every block of two epochs, and have the storage fail and lie (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/power
 
-mutants: setup-dev ## Break the code in 330 ways, and name those that no test notices (half an hour)
+mutants: setup-dev ## Break the code in 330 ways, and name those that no test notices (an hour)
 	$(BIN)/python tests/mutants/run.py -j $$(nproc)
 
 bench: bench-schedule bench-memory bench-kernels ## Measure everything, beside the papers' figures
 
-bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (40 minutes)
+bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
 
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)

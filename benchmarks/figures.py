@@ -341,7 +341,7 @@ def check_memory(data: Data) -> list[tuple[object, object]]:
 
 
 def schedules() -> Drawn:
-    """The certified schedules of `schedule.py`, in half an hour."""
+    """The certified schedules of `schedule.py`, in a quarter of an hour."""
     return Drawn({"certified": json.loads(json.dumps(schedule.certified(quick=False)))})
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules: how good they are proven to be, in what time, and beside the papers' figures.
 
-    python benchmarks/schedule.py           all, in about 40 minutes
+    python benchmarks/schedule.py           all, in about 20 minutes
     python benchmarks/schedule.py --quick   fewer cases, in about 2 minutes
 
 Each solve runs in a process of its own, so that its peak memory is known. Every cost (seconds,
