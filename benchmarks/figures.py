@@ -233,7 +233,7 @@ def check_devices(data: Data) -> list[tuple[object, object]]:
 def settings() -> Drawn:
     """Every setting of every command."""
     known = [asdict(setting) for setting in known_settings(COMMANDS)]
-    return Drawn({"commands": list(COMMANDS), "settings": json.loads(json.dumps(known))})
+    return Drawn({"settings": json.loads(json.dumps(known))})
 
 
 def check_settings(data: Data) -> list[tuple[object, object]]:
@@ -242,7 +242,7 @@ def check_settings(data: Data) -> list[tuple[object, object]]:
 
 
 def models() -> Drawn:
-    """What training steps of large networks hold and take, beside POET's."""
+    """Sizes and energies of large networks' training steps, beside POET's."""
     names = ("resnet18", "resnet50", "mobilenetv2", "vgg16", "bert-base", "bert-mini")
     boards = ("poet-mkr1000", "poet-m4f", "rpi4", "tx2")
     data = {

@@ -182,7 +182,7 @@ def text_of(selection: Selection) -> str:
 
 
 def measured(case: Case, degrees: float = 90.0, share: float = 0.5) -> dict[str, Any]:
-    """What every way comes to with every seed, as plain JSON values."""
+    """The outcome of each way with each seed, as plain JSON values."""
     rows: list[Outcome] = []
     for seed in range(case.seeds):
         rows += outcomes(case.model, case.batch, degrees, share, seed, case.ways)

@@ -39,9 +39,8 @@ def settings(data: Data) -> list[str]:
     rows = []
     for row in data["settings"]:
         key = f"{row['table']}.{row['key']}" if row["table"] else row["key"]
-        commands = "all" if row["commands"] == data["commands"] else ", ".join(row["commands"])
         what = row["what"].replace("|", "\\|")
-        rows.append((f"`{key}`", f"`{row['variable']}`", commands, what))
+        rows.append((f"`{key}`", f"`{row['variable']}`", ", ".join(row["commands"]), what))
     return table("setting | variable | commands | what it is", rows, words=4)
 
 
@@ -231,7 +230,7 @@ def schedules(data: Data) -> list[str]:
 
 
 def sparse(data: Data) -> list[str]:
-    """What parts of a network are worth training."""
+    """The gain of training parts of a network, beside its price."""
     rows = []
     for of_model in data["networks"]:
         every = [row for row in of_model["rows"] if row["way"] != "everything"]

@@ -33,7 +33,7 @@ from poetfw.schedule import SolveOptions, Status
 
 BOARDS = list_boards()
 PLACED_WITH_A_GAP = ("mkr1000", "transformer-tiny")
-"""Where the best schedule of the smallest budget has no placement in it, and another one has."""
+"""A board and a model whose best schedule of the smallest budget cannot be placed in it."""
 QUICK = {("nrf52840", "digits-cnn"), ("nrf52840", "lenet5"), ("mkr1000", "mlp"), PLACED_WITH_A_GAP}
 EVERY = [
     pytest.param(

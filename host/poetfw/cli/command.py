@@ -127,7 +127,8 @@ def _source(ctx: click.Context, setting: Setting) -> ParameterSource:
 def _is_given(ctx: click.Context, setting: Setting) -> bool:
     if _source(ctx, setting) in (ParameterSource.DEFAULT, ParameterSource.PROMPT):
         return False
-    return ctx.params.get(setting.name or "") not in (None, False, ())
+    value = ctx.params.get(setting.name or "")
+    return value not in (None, ()) and value is not False
 
 
 def _exclude(ctx: click.Context, setting: Setting, other: Setting) -> None:
@@ -151,7 +152,9 @@ def _require(ctx: click.Context, setting: Setting, others: Sequence[Setting]) ->
 
 
 def leave_out(ctx: click.Context, setting: Setting, why: str) -> None:
-    """Go on without a setting of the environment or the folder, and say why."""
+    """Go on without a setting of the environment or the folder, and say why; others stay."""
+    if not _is_given(ctx, setting):
+        return
     where = FILE
     if _source(ctx, setting) is ParameterSource.ENVIRONMENT:
         where = f"environment variable {setting.envvar}"

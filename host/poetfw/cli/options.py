@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from poetfw.cli import output
 from poetfw.cli.command import Setting, grouped
 from poetfw.cli.completion import BY_OPTION
-from poetfw.cli.config import FILE as CONFIG_FILE
 from poetfw.cli.sizes import parse_bytes
 from poetfw.common.errors import OutputError, listed
 from poetfw.common.limits import TIME_LIMIT_S, WORK_LIMIT, Deadline
@@ -235,26 +233,6 @@ def typed_options() -> dict[str, str]:
         if parameter.name is not None
         and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
     }
-
-
-def leave_out(names: Container[str], beside: str) -> None:
-    """Warn of settings that a command with some other option does not use, and nobody typed.
-
-    Args:
-        names: their parameters' names.
-        beside: the other option.
-    """
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        if parameter.name is None or parameter.name not in names:
-            continue
-        source = context.get_parameter_source(parameter.name)
-        where = {
-            ParameterSource.ENVIRONMENT: f"environment variable {parameter.envvar}",
-            ParameterSource.DEFAULT_MAP: CONFIG_FILE,
-        }.get(source or ParameterSource.DEFAULT)
-        if where is not None:
-            output.warn(f"{parameter.opts[0]} ({where}) does not go with {beside}: it is not used")
 
 
 def network_options(command: _Command) -> _Command:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
+from poetfw.cli.command import Command, Setting, leave_out
 from poetfw.cli.desk import connected
 from poetfw.cli.options import (
     Folder,
@@ -21,7 +21,6 @@ from poetfw.cli.options import (
     built_folder,
     host_option,
     json_option,
-    leave_out,
     option,
     out_option,
     ports_option,
@@ -285,8 +284,12 @@ def _run_partners(
                 f"{spelled} is for a build of one program, and {folder} has one for each device"
                 f"{_NOT_OF_PARTNERS.get(name, '')}"
             )
-    others = set(click.get_current_context().params) - {*_OF_PARTNERS, "board"}
-    leave_out(others, f"the programs in {folder}, one for each device")
+    context = click.get_current_context()
+    for setting in context.command.params:
+        if isinstance(setting, Setting) and setting.name not in {*_OF_PARTNERS, "board"}:
+            leave_out(
+                context, setting, f"does not go with the programs in {folder}, one for each device"
+            )
     partners = together.open_partners(folder, emulator, _ports_of_devices(ports))
     with output.progress_bar() as update:
 
