@@ -72,6 +72,8 @@ def test_what_nobody_typed_gives_way(tmp_path: Path) -> None:
     said = "--force (environment variable POETFW_FORCE) needs --storage: it is not used"
     assert said in " ".join(result.stderr.split())
     assert result.code == 1  # there is no build
+    switched_off = poetfw("flash", cwd=tmp_path, POETFW_FORCE="0")
+    assert "--force" not in switched_off.stderr
 
 
 def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
