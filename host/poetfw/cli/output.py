@@ -248,7 +248,7 @@ def progress_bar() -> Iterator[Any]:
 
 
 def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
-    """How good a schedule is, and what is proven of that: rows of `facts`."""
+    """Quality of a schedule, and what is proven of it: rows of `facts`."""
     covers, status = schedule.bound_covers, str(schedule.status)
     if status == "optimal" and covers is not None and schedule.gap is not None:
         gap = f"{schedule.gap:.4%}"
@@ -272,7 +272,7 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
 
 
 def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """How many ops have several kernels, by what chose theirs: rows of `facts`."""
+    """Number of ops that have several kernels, by what chose theirs: rows of `facts`."""
     if not counts:
         return []
     by = ", ".join(
