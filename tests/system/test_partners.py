@@ -26,7 +26,7 @@ from poetfw.firmware import RunRequest, SlotPurpose
 from poetfw.runs import together
 from poetfw.runs.running import RunSettings, make_request
 from poetfw.runs.together import Partner, on_a_twin, open_partners, run_partners
-from poetfw.tools.link import Line, Link
+from poetfw.tools.link import DeviceLink, PortLine
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
@@ -185,7 +185,7 @@ def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
     arrives = [message.target == "linux-big" for message in own]
     end = len(own) + 1
     with on_a_twin(project, request) as line:
-        link = Link(line)
+        link = DeviceLink(line)
 
         def ask(word: str, *numbers: int, data: bytes | None = None) -> tuple[str, ...]:
             return link.ask(word, *numbers, data=data).values
@@ -244,7 +244,7 @@ def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
 class Noisy:
     """A line that flips a bit of so many of its bytes, both ways."""
 
-    def __init__(self, line: Line, rate: float, seed: int) -> None:
+    def __init__(self, line: PortLine, rate: float, seed: int) -> None:
         self._line, self._rate, self._random = line, rate, Random(seed)
         self.faults = 0
 
@@ -275,7 +275,7 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     lines = []
 
     @contextlib.contextmanager
-    def connect(partner: Partner, request: RunRequest) -> Iterator[Line]:
+    def connect(partner: Partner, request: RunRequest) -> Iterator[PortLine]:
         with on_a_twin(partner.project, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]

@@ -24,7 +24,7 @@ from poetfw.common.errors import DeviceError
 from poetfw.firmware import RunRequest
 from poetfw.runs.running import RunSettings
 from poetfw.runs.together import Partner, open_partners, reach, run_partners
-from poetfw.tools.link import Line
+from poetfw.tools.link import PortLine
 from system.commands import needs_twin, poetfw, succeed
 from system.test_partners import (
     FILES,
@@ -264,7 +264,7 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
     lines = []
 
     @contextlib.contextmanager
-    def noisy(partner: Partner, request: RunRequest) -> Iterator[Line]:
+    def noisy(partner: Partner, request: RunRequest) -> Iterator[PortLine]:
         with reach(partner, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]

@@ -51,13 +51,13 @@ def connected(
 
     It may say nothing for `silence_s`, as for `Link`.
     """
-    from poetfw.tools.link import Desk, Link, choose_port, open_port
+    from poetfw.tools.link import Desk, DeviceLink, choose_port, open_port
 
     name = choose_port(port)
     if port is None:
         output.messages.print(f"port {output.escaped(name)}")
     with open_port(name, project.board.console_baud) as line:
-        yield Desk(Link(line, random.randrange(1, 1 << 31), silence_s)), name
+        yield Desk(DeviceLink(line, random.randrange(1, 1 << 31), silence_s)), name
 
 
 @click.command(cls=Command, epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")

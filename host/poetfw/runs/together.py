@@ -45,8 +45,8 @@ from poetfw.tools import RunLog, emulator_of
 from poetfw.tools.console import check_finite
 from poetfw.tools.link import (
     Desk,
-    Line,
-    Link,
+    DeviceLink,
+    PortLine,
     StatusError,
     Summary,
     Trained,
@@ -83,7 +83,7 @@ class Partner:
         return tuple(each for each in self.messages if each[1].behind is not None)
 
 
-Connect = Callable[[Partner, RunRequest], contextlib.AbstractContextManager[Line]]
+Connect = Callable[[Partner, RunRequest], contextlib.AbstractContextManager[PortLine]]
 """A line to a partner's firmware, which listens as long as the `with` block runs."""
 
 
@@ -207,7 +207,7 @@ def _on_twin(projects: Mapping[str, BuiltProject], emulator: str) -> dict[str, B
     return chosen
 
 
-def reach(partner: Partner, request: RunRequest) -> contextlib.AbstractContextManager[Line]:
+def reach(partner: Partner, request: RunRequest) -> contextlib.AbstractContextManager[PortLine]:
     """A partner's firmware: its board's at its port, or its twin's.
 
     Raises:
@@ -220,7 +220,7 @@ def reach(partner: Partner, request: RunRequest) -> contextlib.AbstractContextMa
 
 
 @contextlib.contextmanager
-def on_a_twin(project: BuiltProject, request: RunRequest) -> Iterator[Line]:
+def on_a_twin(project: BuiltProject, request: RunRequest) -> Iterator[PortLine]:
     """A partner's firmware on its twin, with a fresh storage image.
 
     Raises:
@@ -266,7 +266,7 @@ def run_partners(
         pool = stack.enter_context(ThreadPoolExecutor(len(partners.each)))
         desks = {
             name: Desk(
-                Link(
+                DeviceLink(
                     stack.enter_context(connect(partner, request)),
                     random.randrange(1, 1 << 31),
                     settings.silence_s,
