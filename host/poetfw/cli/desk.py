@@ -49,7 +49,7 @@ def connected(
 ) -> Iterator[tuple[Desk, str]]:
     """The board at a port, and the port's name; a port that was chosen is said.
 
-    It may say nothing for `silence_s`, as for `Link`.
+    It may say nothing for `silence_s`, as for `DeviceLink`.
     """
     from poetfw.tools.link import Desk, DeviceLink, choose_port, open_port
 
