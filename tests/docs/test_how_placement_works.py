@@ -112,7 +112,7 @@ def test_the_heights_and_gaps_of_the_text(buffers: list[Buffer]) -> None:
     assert f"so {(found['c'] - c) // KIB} KiB of slack goes" in text
     bound = lower_bound(buffers) // KIB
     assert f"a placement within {bound} KiB?" in text
-    assert f"cases, {bound} KiB would be" in text
+    assert f"*proven* that {bound} KiB are too few" in text
 
 
 def _listed(numbers: list[int]) -> str:
