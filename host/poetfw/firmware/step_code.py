@@ -120,6 +120,7 @@ class StepLowering:
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
             statements=tuple(statements),
             waits=self._under_way.end(),
+            end=max(self._numbers, default=0) + 1,
             workers=len(self._workers) if plan.threads else 0,
             stops=plan.apart,
         )
