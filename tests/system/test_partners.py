@@ -24,6 +24,7 @@ import pytest
 
 from poetfw.common.errors import DeviceError, NoisyLineError
 from poetfw.firmware import RunRequest, SlotPurpose
+from poetfw.report import BuildReport
 from poetfw.runs.desks import by_desk, on_a_twin
 from poetfw.runs.execution import BuiltProject, open_build
 from poetfw.runs.running import RunSettings, make_request, run_build
@@ -103,6 +104,36 @@ def test_any_plan_trains_to_the_bits_of_one_device(tmp_path: Path, seed: int) ->
 
     weights = trained(alone)
     assert weights == values_of(tmp_path / "two")
+
+
+def test_reports_have_the_shape_of_one_devices(built: Path, tmp_path: Path) -> None:
+    """A program's keys are under its memory's name; beside that those of the evaluator."""
+    one = succeed("build", "--board", "linux", "--generate-only", "--model", "mlp", cwd=tmp_path)
+    assert one["memories"][""].items() <= one.items()
+    whole = json.loads((built / "build.json").read_text())
+    assert json.loads(json.dumps(BuildReport.read(built / "build.json").to_json())) == whole
+    assert set(one) == set(whole)
+    evaluates = json.loads((built / "linux-big/plan.json").read_text())["evaluates"]
+    for name, program in whole["memories"].items():
+        own = json.loads((built / name / "build.json").read_text())
+        assert own == whole | program
+        assert (own == whole) == (name == evaluates)
+    assert whole["messages"]
+    assert not one["messages"]
+
+
+def test_a_run_of_several_is_written_as_that_of_one(two: Path) -> None:
+    run = succeed("run", "--out", two, "--steps", "2", "--metrics", "run.csv", cwd=two)
+    assert run["steps"] == 2
+    assert [row.split(",")[0] for row in (two / "run.csv").read_text().splitlines()] == [
+        *("step", "1", "2"),
+    ]
+    evaluates = json.loads((two / "linux-big/plan.json").read_text())["evaluates"]
+    assert run["memories"][evaluates].items() <= run.items()
+    assert all(one["blocks_written"] for one in run["memories"].values())
+    shown = poetfw("run", "--out", two, "--steps", "2", cwd=two).stdout
+    assert re.search(r"messages of a step +│ \d+, ", shown)
+    assert len(re.findall("… of linux-(?:big|small) +│ [0-9,]+ B of [0-9,]+ B planned", shown)) == 2
 
 
 @pytest.mark.slow
@@ -283,8 +314,8 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
             yield lines[-1]
 
     settings = RunSettings(steps=2, timeout_s=120.0)
-    way = partial(by_desk, {}, connect=connect)
-    report = run_build(open_build(folder), settings, way, quiet)
+    launch = partial(by_desk, {}, connect=connect)
+    report = run_build(open_build(folder), settings, launch, quiet)
     return report, sum(line.faults for line in lines)
 
 

@@ -274,8 +274,8 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
     with at_a_terminal(two, "linux-small") as small:
         ports = {"linux-small": small}
         build = open_build(two, on_board=ports)
-        way = partial(by_desk, ports)
-        over_noise = partial(way, connect=noisy)
+        launch = partial(by_desk, ports)
+        over_noise = partial(launch, connect=noisy)
         settings = RunSettings(steps=2, timeout_s=40.0 if rate > 0.01 else 120.0)
         if rate > 0.01:
             with pytest.raises(DeviceError, match="device 'linux-"):
@@ -283,7 +283,7 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
             return
         report = run_build(build, settings, over_noise, quiet)
         wanted = values_of(two)
-        clean = run_build(build, settings, way, quiet)
+        clean = run_build(build, settings, launch, quiet)
     assert sum(line.faults for line in lines) > 5
     assert report.loss == clean.loss
     assert values_of(two) == wanted

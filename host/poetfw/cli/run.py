@@ -190,7 +190,7 @@ def run(
     from poetfw.report.event_files import check_events_folder, write_events
     from poetfw.runs import desks, remote
     from poetfw.runs.execution import open_build
-    from poetfw.runs.running import RunSettings, Way, metrics_csv, on_twin, run_build
+    from poetfw.runs.running import Launch, RunSettings, metrics_csv, on_twin, run_build
     from poetfw.runs.step_trace import expect_one_device, trace_step
     from poetfw.tools.ssh import Host
 
@@ -222,14 +222,14 @@ def run(
     build = open_build(folder, label, emulator, at, threads)
     if trace:
         expect_one_device(build.evaluator)
-    way: Way = on_twin
+    launch: Launch = on_twin
     if host is not None:
-        way = functools.partial(remote.on_host, Host(host))
+        launch = functools.partial(remote.on_host, Host(host))
     elif build.apart or at:
         ports_of = {name: port or chosen_port(None) for name, port in at.items()}
-        way = functools.partial(desks.by_desk, ports_of)
+        launch = functools.partial(desks.by_desk, ports_of)
     with output.progress_bar() as update:
-        report = run_build(build, settings, way, update)
+        report = run_build(build, settings, launch, update)
         if trace:
             traced = trace_step(build.evaluator, settings, lambda text: update(0, 1, text))
             report = replace(report, trace=traced)

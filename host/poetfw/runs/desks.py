@@ -78,7 +78,7 @@ def by_desk(
     update: Update,
     connect: Connect = reach,
 ) -> Training:
-    """A way that tells each program what to do, over a line to its board or its twin.
+    """Tell each program what to do, over a line to its board or its twin.
 
     Args:
         ports: by its memory's name, where a program's board is; twins run the others.

@@ -52,7 +52,7 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
 def on_host(
     host: Host, build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
 ) -> Training:
-    """A way that runs an only program there.
+    """Run an only program on another computer.
 
     It runs on a fresh storage image, or to resume on the one that is there.
 

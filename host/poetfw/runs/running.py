@@ -88,8 +88,8 @@ class Training:
     evaluations: tuple[Evaluation, ...] = ()
 
 
-Way = Callable[[BuildFolder, RunRequest, RunSettings, Update], Training]
-"""Starts the programs of a build, brings them together, and has them train."""
+Launch = Callable[[BuildFolder, RunRequest, RunSettings, Update], Training]
+"""Starts the programs of a build where they run, and has them train."""
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
@@ -127,13 +127,15 @@ def _has_own_samples(project: BuiltProject) -> bool:
     return len(held.ids) > 0
 
 
-def run_build(build: BuildFolder, settings: RunSettings, way: Way, update: Update) -> RunReport:
+def run_build(
+    build: BuildFolder, settings: RunSettings, launch: Launch, update: Update
+) -> RunReport:
     """Have the programs of a build train, and verify that if asked to.
 
     Args:
         build: what was built.
         settings: of the run.
-        way: where and how the programs are started.
+        launch: starts the programs: `on_twin`, `remote.on_host` or `desks.by_desk`.
         update: called as it goes on.
 
     Raises:
@@ -145,7 +147,7 @@ def run_build(build: BuildFolder, settings: RunSettings, way: Way, update: Updat
     build.check()
     project = build.evaluator
     request = make_request(project, settings)
-    training = way(build, request, settings, update)
+    training = launch(build, request, settings, update)
     verification = None
     if settings.verify:
         run = Run(
@@ -164,7 +166,7 @@ def run_build(build: BuildFolder, settings: RunSettings, way: Way, update: Updat
 def on_twin(
     build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
 ) -> Training:
-    """A way that runs an only program to its end on its twin."""
+    """Run an only program to its end on its twin."""
     project = build.evaluator
     image = project.folder / RUN_DIR / IMAGE
     update(0, request.steps, "training")

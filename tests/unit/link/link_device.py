@@ -195,9 +195,9 @@ def run_at_desk(
     report: Any = SimpleNamespace(memories={ONLY: project.report}, messages=())
     build = BuildFolder(project.folder, report, {ONLY: project})
 
-    def way(build: BuildFolder, request: Any, settings: RunSettings, update: Update) -> Training:
+    def launch(build: BuildFolder, request: Any, settings: RunSettings, update: Update) -> Training:
         with ThreadPoolExecutor(1) as pool:
             desks = _Desks(build, {ONLY: port}, {ONLY: desk}, pool, update)
             return desks.train(request, settings)
 
-    return run_build(build, settings, way, update)
+    return run_build(build, settings, launch, update)
