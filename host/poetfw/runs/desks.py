@@ -208,8 +208,7 @@ class _Desks:
             DeviceError: a program fails, or begins elsewhere.
         """
         steps, every = request.steps, request.checkpoint_every
-        evaluator = self._build.evaluator
-        tells = self._build.updaters[evaluator.stages.program.loss.name]
+        tells = self._build.tells_loss
         self._update(0, steps, "starting")
         self.on_each(lambda name, desk: self._prepare(name, desk, settings.resume))
         for desk in self._desks.values():
@@ -229,7 +228,7 @@ class _Desks:
                 self._send_the_last()
             if step == steps or (every and step % every == 0):
                 self.on_each(lambda name, desk: desk.save())
-        metrics = self.on_each(self._evaluate)[evaluator.stages.training.here]
+        metrics = self.on_each(self._evaluate)[self._build.evaluator.stages.training.here]
         summaries = self.on_each(lambda name, desk: desk.summary())
         for desk in self._desks.values():
             desk.end_within(None)

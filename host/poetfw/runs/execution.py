@@ -178,13 +178,13 @@ class BuildFolder:
             )
         first = next(iter(self.projects.values())).stages
         for name, project in self.projects.items():
-            plan, program = project.stages.training, project.stages.program
+            stages = project.stages
             if (
                 project.report.plan_id != self.report.memories[name].plan_id
-                or plan != first.training.of(name)
-                or plan.memories != tuple(self.projects)
-                or program.to_json() != first.program.to_json()
-                or plan.messages(program) != self.messages
+                or stages.training != first.training.of(name)
+                or stages.training.memories != tuple(self.projects)
+                or stages.program.to_json() != first.program.to_json()
+                or stages.messages != self.messages
             ):
                 raise OutputError(
                     f"{project.folder} is of another build than its partners",
@@ -198,9 +198,9 @@ class BuildFolder:
         Raises:
             DeviceError: an image is none of its program, or two have different values.
         """
-        updaters, program = self.updaters, self.evaluator.stages.program
+        program = self.evaluator.stages.program
         own = {  # each of which only one program knows, although all have room for it
-            program.loss.name: updaters[program.loss.name],
+            program.loss.name: self.tells_loss,
             program.metric.name: self.evaluator.stages.training.here,
         }
         found: dict[tuple[str, SlotPurpose], Array] = {}
@@ -222,17 +222,14 @@ class BuildFolder:
         return found
 
     @property
-    def updaters(self) -> Mapping[str, str]:
-        """By the name of each tensor that a training step updates, the memory that does."""
+    def tells_loss(self) -> str:
+        """The memory whose program updates the loss."""
         stages = self.evaluator.stages
-        ops = {op.name: op for op in stages.program.training.ops}
-        memory_of = {part.device: part.memory for part in stages.training.parts}
-        return {
-            name: memory_of[step.device]
-            for step in stages.training.steps
-            if step.kind is StepKind.COMPUTE
-            for name in ops[step.node].updates
-        }
+        program, plan = stages.program, stages.training
+        ops = [op.name for op in program.training.ops if program.loss.name in op.updates]
+        devices = [s.device for s in plan.steps if s.kind is StepKind.COMPUTE and s.node in ops]
+        memories = {part.device: part.memory for part in plan.parts}
+        return memories[devices[0]] if devices else plan.here
 
 
 def open_build(

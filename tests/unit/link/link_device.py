@@ -159,12 +159,8 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
     slots = tuple(
         Slot("weight", purpose, SLOT_BLOCKS[name][0], 4) for name, purpose in purposes.items()
     )
-    loss = SimpleNamespace(name="loss", updates=("loss",))
-    persistent = SimpleNamespace(role=SimpleNamespace(persistent=True))
-    training = SimpleNamespace(ops=(loss,), by_name={"loss": persistent}, reads=lambda op: ())
-    program: Any = SimpleNamespace(
-        loss=loss, training=training, evaluation=SimpleNamespace(persistent=()), to_json=dict
-    )
+    loss: Any = SimpleNamespace(name="loss", updates=("loss",))
+    program = SimpleNamespace(loss=loss, training=SimpleNamespace(ops=(loss,)), to_json=dict)
     steps = [Step(StepKind.COMPUTE, "loss")]
     project = SimpleNamespace(
         folder=folder,
@@ -181,7 +177,7 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
             schedule=SimpleNamespace(time_s=0.5),
             costs="analytic",
         ),
-        stages=SimpleNamespace(slots=slots, training=on_one(steps), program=program),
+        stages=SimpleNamespace(slots=slots, training=on_one(steps), program=program, messages=()),
         evaluations=2,
         tensors={"weight": Tensor("weight", (1,), Dtype.F32)},
     )
