@@ -78,7 +78,7 @@ REPORT = "build.json"
 """The build report's name in a project."""
 
 DATA = "data.json"
-"""What a project remembers of its data, where it was made from files of images or sounds."""
+"""Description of a project's data, where it was made from files of images or sounds."""
 
 _OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 
@@ -250,7 +250,7 @@ def write_build(build: Build, folder: Path) -> BuildReport:
 
 
 def _documents(report: BuildReport, folder: Path) -> dict[Path, bytes]:
-    """What is in each folder's `build.json`: of the whole, and of each program."""
+    """Content of each folder's `build.json`: of the whole, and of each program."""
     places = folders_of(report.memories, folder)
     reports = {folder: report} | {places[name]: report.of(name) for name in places}
     return {place: json_bytes(each.to_json()) for place, each in reports.items()}

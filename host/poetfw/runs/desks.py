@@ -156,7 +156,7 @@ class _Desks:
         self._pool = pool
         self._update = update
         self._of_one = update if ONLY in desks else lambda done, of, text: None
-        """Is told what a single program does: of several, nobody would see whose it is."""
+        """Called with the progress of an only program: of several, nobody would see whose it is."""
 
     def on_each(
         self,

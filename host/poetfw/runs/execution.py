@@ -36,7 +36,7 @@ from poetfw.tools import Event, RunLog, emulator_of, run_firmware
 
 OnEvent = Callable[[Event], None]
 Update = Callable[[int, int, str], None]
-"""Is told how many of how many are done, and of what."""
+"""Called with how many of how many are done, and of what."""
 
 SlotValues = Mapping[tuple[str, SlotPurpose], Array]
 
@@ -116,7 +116,7 @@ class BuiltProject:
 
 @dataclass(frozen=True)
 class BuildFolder:
-    """The programs that `poetfw build` wrote and compiled: one for each memory.
+    """The programs that `poetfw build` wrote and compiled, one for each memory.
 
     Attributes:
         folder: where they are.
@@ -131,7 +131,7 @@ class BuildFolder:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What programs exchange, in its order."""
+        """Messages of all programs, in their order."""
         return self.report.messages
 
     @property

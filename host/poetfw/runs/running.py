@@ -60,7 +60,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class ProgramLog:
-    """What one program did.
+    """The log and the storage image of one program.
 
     Attributes:
         log: what it reported.
@@ -77,7 +77,7 @@ class ProgramLog:
 
 @dataclass(frozen=True)
 class Training:
-    """What the programs of a build did, by their memories' names.
+    """The runs of a build's programs, by their memories' names.
 
     Attributes:
         programs: each one; their losses and metrics are those of all.
@@ -307,7 +307,7 @@ def metrics_csv(report: RunReport) -> bytes:
 
 
 def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> ProgramRun:
-    """Where one program ran, and what it took."""
+    """The run of one program: its place, and what it took."""
     project, log, port = build.projects[name], training.log, training.port
     plan = project.stages.training
     devices = [part.device for part in plan.own]
