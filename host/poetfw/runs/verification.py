@@ -90,8 +90,7 @@ class Run:
         values: what it left in its slots.
         timeout_s: seconds that each further run may take.
         silence_s: seconds that it may say nothing.
-        begun: what all programs had in their slots before the first step; None for what is in the
-            project's image.
+        begun: what all programs had in their slots before the first step.
     """
 
     project: BuiltProject
@@ -100,16 +99,12 @@ class Run:
     values: SlotValues
     timeout_s: float
     silence_s: float
-    begun: SlotValues | None = None
+    begun: SlotValues
 
     @cached_property
     def initial(self) -> Mapping[str, Array]:
         """The persistent tensors before the first step."""
-        values = self.begun
-        if values is None:
-            project = self.project
-            values = read_slots(project.image, project.stages.slots, project.tensors)
-        return {name: value for (name, _), value in values.items()}
+        return {name: value for (name, _), value in self.begun.items()}
 
     @cached_property
     def state(self) -> Mapping[str, Array]:

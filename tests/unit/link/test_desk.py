@@ -11,7 +11,15 @@ from random import Random
 from zlib import crc32
 
 import pytest
-from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
+from link_device import (
+    BLOCK,
+    Device,
+    Noise,
+    Simulated,
+    run_at_desk,
+    sample_image,
+    sample_project,
+)
 
 from emulator.firmware_tools import committed_set, set_offset
 from poetfw.common.errors import (
@@ -61,7 +69,7 @@ def run(
     project: BuiltProject, desk: Desk, steps: int = STEPS, every: int = 0, resume: bool = False
 ) -> RunReport:
     settings = RunSettings(steps, checkpoint_every=every, resume=resume)
-    return on_board.run_on_board(project, settings, desk, "here", quiet)
+    return run_at_desk(project, settings, desk, "here", quiet)
 
 
 def test_what_is_there_is_not_sent_again(
@@ -200,7 +208,7 @@ def test_a_training_ends_with_its_time(
             line.dead_after = math.inf if steps > 1 else line.writes
 
     with pytest.raises(DeviceError, match=f"did not end within {timeout_s:g} s") as caught:
-        on_board.run_on_board(project, settings, desk, "here", update)
+        run_at_desk(project, settings, desk, "here", update)
     assert "--timeout" in caught.value.try_next[0]
     assert 0 <= line.now_s() - trained[0] <= timeout_s + 0.01
 
@@ -481,6 +489,8 @@ def test_other_boards_and_builds_are_told(device: Device, project: BuiltProject)
     project.board.name = "sample"  # type: ignore[misc]
     project.report.plan_id = "00000001"  # type: ignore[misc]
     with pytest.raises(WrongBoardError, match="of another build"):
+        on_board.prepare_board(project, desk_of(device), False, quiet)
+    with pytest.raises(DeviceError, match="is the storage image of another build"):
         run(project, desk_of(device))
     assert not any(device.storage)
 
