@@ -59,7 +59,7 @@ class Copy:
             target=_pytest, args=(self.root, self.temporary, arguments, plugin, longest_s)
         )
         process.start()
-        process.join(3 * longest_s + 10)
+        process.join(10 * longest_s)  # a process may have to wait for its processor
         with suppress(ProcessLookupError):
             os.killpg(process.pid or 0, signal.SIGKILL)
         process.join()

@@ -62,12 +62,25 @@ class Verdict:
 
 @dataclass(eq=False)
 class Watch:
-    """A plugin of pytest that keeps the first test that failed."""
+    """A plugin of pytest that runs some tests in their order, and keeps the first that failed."""
 
+    tests: list[str]
     failed: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[str]:
+        """Test files in the order of their first tests."""
+        return list(dict.fromkeys(test.partition("::")[0] for test in self.tests))
 
     def start(self) -> None:
         """Nothing has to be prepared."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out the other tests; those of a file stay together, as do their fixtures."""
+        files = {name: place for place, name in enumerate(self.files)}
+        places = {test: (files[test.partition("::")[0]], n) for n, test in enumerate(self.tests)}
+        chosen = [item for item in items if item.nodeid in places]
+        items[:] = sorted(chosen, key=lambda item: places[item.nodeid])
 
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
         """Note a failure."""
@@ -109,7 +122,8 @@ def first_failure(copy: Copy, tests: list[Recorded]) -> str | None:
     """The first test that fails; empty if none does, None if they take too long."""
     copy.prepare()
     longest_s = 20 + 4 * sum(test.time_s for test in tests)
-    return copy.run(["-x", *(test.name for test in tests)], Watch(), longest_s)
+    watch = Watch([test.name for test in tests])
+    return copy.run(["-x", *watch.files], watch, longest_s)
 
 
 def batches_of(reach: Reach, mutant: Mutant) -> list[list[Recorded]]:

@@ -37,22 +37,27 @@ def test_absolute():
 ADD = """\
 import ctypes
 import subprocess
-from functools import cache
+
+import pytest
 
 
-@cache
-def library(folder):
-    command = ["gcc", "-shared", "-fPIC", "firmware_templates/add.c", "-o", f"{folder}/add.so"]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(f"{folder}/add.so")
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    out = tmp_path_factory.mktemp("add") / "add.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "firmware_templates/add.c", "-o", out], check=True)
+    return ctypes.CDLL(out)
 
 
-def test_compiles(tmp_path):
-    assert library(tmp_path)
+def test_loads(library):
+    assert library
 
 
-def test_adds(tmp_path):
-    assert library(tmp_path).add(2, 3) == 5
+def test_adds(library):
+    assert library.add(2, 3) == 5
+
+
+def test_is_loaded_already(library):
+    assert library
 """
 
 
@@ -194,7 +199,7 @@ def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_pat
     ]  # fmt: skip
     near, far = reach.tests_of("firmware_templates/add.c", 3)
     assert [[test.name.partition("::")[2] for test in tests] for tests in (near, far)] == [
-        ["test_adds"], ["test_compiles"],
+        ["test_adds"], ["test_is_loaded_already", "test_loads"],
     ]  # fmt: skip
     assert reach.tests_of("host/poetfw/other.py", 1) == ([], [])
     wrong = checkout(folder, TESTS.replace("== [1, 0.5]", "== [1, 2]"))
