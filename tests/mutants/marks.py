@@ -108,7 +108,7 @@ def _body(body: list[ast.stmt], lines: list[str]) -> Iterator[Span]:
     first: int | None = None
     for i, statement in enumerate(body):
         line = _first_line(statement)
-        is_left_out = _is_text(statement) or lines[line - 1].lstrip().startswith("elif")
+        is_left_out = is_text(statement) or lines[line - 1].lstrip().startswith("elif")
         is_branch = hasattr(statement, "body") or hasattr(statement, "cases")
         if first is None and not is_left_out:
             first = line
@@ -132,7 +132,7 @@ def _first_code(text: str) -> int:
     """The first line that is neither documentation nor an import from the future."""
     for statement in ast.parse(text).body:
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        if not _is_text(statement) and not is_future:
+        if not is_text(statement) and not is_future:
             return _first_line(statement)
     return text.count("\n") + 1
 
@@ -144,7 +144,8 @@ def _first_line(statement: ast.stmt) -> int:
     )
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def is_text(statement: ast.stmt) -> bool:
+    """True for documentation."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 

@@ -7,10 +7,12 @@ taken again while the test file, its helpers and the sources that it reaches are
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import mmap
 import os
+import re
 import shutil
 import sys
 import time
@@ -152,9 +154,10 @@ class Reach:
 
     def __init__(self, root: Path) -> None:
         self._root, self._kept = root, root / "build/mutants/reach"
-        self._hashes: dict[str, str] = {}
         self._sources = sources(root)
-        self._spans = {path: marks.spans(path, (root / path).read_text()) for path in self._sources}
+        texts = {path: (root / path).read_text() for path in self._sources}
+        self._spans = {path: marks.spans(path, text) for path, text in texts.items()}
+        self._hashes = {path: digest(path, text) for path, text in texts.items()}
         self._base: dict[str, int] = {}
         count = 0
         for path in self._sources:
@@ -188,7 +191,7 @@ class Reach:
             reached[name] = by_path
         files = {test, *found["helpers"], *(p for by_path in reached.values() for p in by_path)}
         kept = {
-            "files": {path: self._hash(path) for path in sorted(files)},
+            "files": {path: self._hash_of(path) for path in sorted(files)},
             "time_s": found["time_s"],
             "reached": reached,
         }
@@ -206,11 +209,10 @@ class Reach:
     def _file(self, test: str) -> Path:
         return self._kept / f"{test.replace('/', '+')}.json"
 
-    def _hash(self, path: str) -> str:
+    def _hash_of(self, path: str) -> str:
         if path not in self._hashes:
             file = self._root / path
-            data = file.read_bytes() if file.exists() else b""
-            self._hashes[path] = hashlib.sha256(data).hexdigest()[:16]
+            self._hashes[path] = digest(path, file.read_text() if file.exists() else "")
         return self._hashes[path]
 
     def _read(self, test: str) -> bool:
@@ -218,7 +220,7 @@ class Reach:
         if not file.exists():
             return False
         kept = json.loads(file.read_text())
-        if any(self._hash(path) != known for path, known in kept["files"].items()):
+        if any(self._hash_of(path) != known for path, known in kept["files"].items()):
             return False
         on_import = kept["reached"].get("", {})
         for name, time_s in kept["time_s"].items():
@@ -229,6 +231,20 @@ class Reach:
                 for number in {*by_path.get(path, ()), *on_import.get(path, ())}:
                     self._by_mark[path, number].append(found)
         return True
+
+
+def digest(path: str, text: str) -> str:
+    """Digest of what a file does: without comments, documentation and places of lines."""
+    if path.endswith(".py"):
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                node.body = [s for s in body if not marks.is_text(s)]  # type: ignore[attr-defined]
+        text = ast.dump(tree)
+    else:
+        text = " ".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).split())
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ordered(tests: Sequence[Recorded], path: str) -> list[Recorded]:

@@ -202,6 +202,11 @@ def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_pat
         ["test_adds"], ["test_is_loaded_already", "test_loads"],
     ]  # fmt: skip
     assert reach.tests_of("host/poetfw/other.py", 1) == ([], [])
+    code_file = folder / "host/poetfw/code.py"
+    code_file.write_text(f'"""Docs."""\n# Comment.\n{CODE}')
+    assert Reach(folder).missing() == []
+    code_file.write_text(CODE.replace("return a", "return +a"))
+    assert Reach(folder).missing() == ["tests/test_code.py"]
     wrong = checkout(folder, TESTS.replace("== [1, 0.5]", "== [1, 2]"))
     assert Reach(folder).missing() == ["tests/test_code.py"]
     assert judged(wrong, "--only", "code.py")[0] == 2
