@@ -64,6 +64,11 @@ _SIGNS = {
 }  # fmt: skip
 """How operators are written, and what is written instead."""
 
+_KEYWORDS_LEFT_OUT = frozenset(
+    "strict exist_ok parents check frozen slots timeout help alpha fontsize linewidth".split()
+)
+"""Arguments that guard against mistakes elsewhere, or that only an eye judges."""
+
 
 class _Python(ast.NodeVisitor):
     """Finds edits in code that runs: not in annotations, decorators, messages and f-strings."""
