@@ -28,7 +28,7 @@ from poetfw.report import BuildReport
 from poetfw.runs.desks import by_desk, on_a_twin
 from poetfw.runs.execution import BuiltProject, open_build
 from poetfw.runs.running import RunSettings, make_request, run_build
-from poetfw.tools.link import Line, Link
+from poetfw.tools.link import DeviceLink, PortLine
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
@@ -218,7 +218,7 @@ def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
     arrives = [message.target == "linux-big" for message in own]
     end = len(own) + 1
     with on_a_twin(project, request) as line:
-        link = Link(line)
+        link = DeviceLink(line)
 
         def ask(word: str, *numbers: int, data: bytes | None = None) -> tuple[str, ...]:
             return link.ask(word, *numbers, data=data).values
@@ -277,7 +277,7 @@ def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
 class Noisy:
     """A line that flips a bit of so many of its bytes, both ways."""
 
-    def __init__(self, line: Line, rate: float, seed: int) -> None:
+    def __init__(self, line: PortLine, rate: float, seed: int) -> None:
         self._line, self._rate, self._random = line, rate, Random(seed)
         self.faults = 0
 
@@ -308,7 +308,7 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     lines = []
 
     @contextlib.contextmanager
-    def connect(project: BuiltProject, port: str | None, request: RunRequest) -> Iterator[Line]:
+    def connect(project: BuiltProject, port: str | None, request: RunRequest) -> Iterator[PortLine]:
         with on_a_twin(project, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]

@@ -26,7 +26,7 @@ from poetfw.firmware import RunRequest
 from poetfw.runs.desks import by_desk, reach
 from poetfw.runs.execution import BuiltProject, open_build
 from poetfw.runs.running import RunSettings, run_build
-from poetfw.tools.link import Line
+from poetfw.tools.link import PortLine
 from system.commands import needs_twin, poetfw, succeed
 from system.test_partners import (
     FILES,
@@ -266,7 +266,7 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
     lines = []
 
     @contextlib.contextmanager
-    def noisy(project: BuiltProject, port: str | None, request: RunRequest) -> Iterator[Line]:
+    def noisy(project: BuiltProject, port: str | None, request: RunRequest) -> Iterator[PortLine]:
         with reach(project, port, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]

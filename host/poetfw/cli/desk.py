@@ -46,11 +46,11 @@ def image_option(**rules: Any) -> Callable[[_Command], _Command]:
 @contextlib.contextmanager
 def connected(project: BuiltProject, port: str | None) -> Iterator[tuple[Desk, str]]:
     """The board at a port, and the port's name; see `chosen_port`."""
-    from poetfw.tools.link import Desk, Link, open_port
+    from poetfw.tools.link import Desk, DeviceLink, open_port
 
     name = chosen_port(port)
     with open_port(name, project.board.console_baud) as line:
-        yield Desk(Link(line, random.randrange(1, 1 << 31))), name
+        yield Desk(DeviceLink(line, random.randrange(1, 1 << 31))), name
 
 
 def chosen_port(port: str | None) -> str:

@@ -28,19 +28,21 @@ from poetfw.runs.on_board import check_board, fetch_trained, prepare_board, writ
 from poetfw.runs.running import ProgramLog, RunSettings, Training
 from poetfw.tools import RunLog, emulator_of
 from poetfw.tools.console import check_finite
-from poetfw.tools.link import Desk, Line, Link, StatusError, Trained, open_port, piped
+from poetfw.tools.link import Desk, DeviceLink, PortLine, StatusError, Trained, open_port, piped
 
 _Result = TypeVar("_Result")
 _CAPTURE = 1
 _NEVER_CAME = None
 
-Connect = Callable[[BuiltProject, str | None, RunRequest], contextlib.AbstractContextManager[Line]]
+Connect = Callable[
+    [BuiltProject, str | None, RunRequest], contextlib.AbstractContextManager[PortLine]
+]
 """A line to a program's firmware, at a port or on its twin, which listens within the `with`."""
 
 
 def reach(
     project: BuiltProject, port: str | None, request: RunRequest
-) -> contextlib.AbstractContextManager[Line]:
+) -> contextlib.AbstractContextManager[PortLine]:
     """A program's firmware: its board's at a port, or its twin's.
 
     Raises:
@@ -53,7 +55,7 @@ def reach(
 
 
 @contextlib.contextmanager
-def on_a_twin(project: BuiltProject, request: RunRequest) -> Iterator[Line]:
+def on_a_twin(project: BuiltProject, request: RunRequest) -> Iterator[PortLine]:
     """A program's firmware on its twin, with a fresh storage image.
 
     Raises:
@@ -98,7 +100,7 @@ def by_desk(
         pool = stack.enter_context(ThreadPoolExecutor(len(build.projects)))
         desks = {
             name: Desk(
-                Link(
+                DeviceLink(
                     stack.enter_context(connect(project, ports.get(name), request)),
                     random.randrange(1, 1 << 31),
                     settings.silence_s,

@@ -25,10 +25,10 @@ from poetfw.firmware import (
     PARTITION_BLOCK,
     UNFINISHED,
     Commit,
-    Holds,
     Places,
     RunRequest,
     SlotPurpose,
+    StorageContent,
     holds,
     image_blocks,
     image_identity,
@@ -78,7 +78,7 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
     content = _read_image(project)
     _check_size(project, desk, len(content))
     held = holds(desk.read_block(0))
-    if held is Holds.FOREIGN and not force:
+    if held is StorageContent.FOREIGN and not force:
         raise ForeignCardError(
             "the board's storage holds what is not poetfw's: another partition table, or a file "
             "system without one",
@@ -210,7 +210,7 @@ def _check_card(project: BuiltProject, desk: Desk, blocks: int) -> None:
     """Check that the storage holds an image of the project's plan."""
     _check_size(project, desk, blocks)
     held = holds(desk.read_block(0))
-    if held is Holds.FOREIGN:
+    if held is StorageContent.FOREIGN:
         raise ForeignCardError(
             "the board's storage holds what is not poetfw's", "use another card", _FLASH_STORAGE
         )

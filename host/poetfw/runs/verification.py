@@ -31,8 +31,8 @@ from poetfw.firmware import (
     GENERATED,
     IMAGE,
     LIBRARY,
+    ImageSamples,
     RunRequest,
-    Samples,
     SlotPurpose,
     TracedOp,
     TraceRequest,
@@ -116,7 +116,7 @@ class Run:
         }
 
     @cached_property
-    def _samples(self) -> Samples:
+    def _samples(self) -> ImageSamples:
         return read_samples(self.project.image, self.project.stages.program)
 
     def reference(self, state: Mapping[str, Array]) -> Reference:
