@@ -142,7 +142,7 @@ class MixedImagesError(DeviceError):
 
 
 class HostError(DeviceError):
-    """A computer cannot be reached by ssh, or what was to be done there failed."""
+    """A computer cannot be reached by ssh, or a command on it failed."""
 
 
 class HostFullError(HostError):

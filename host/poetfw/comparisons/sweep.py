@@ -188,7 +188,7 @@ class Results:
             raise OutputError(f"{file} cannot be used: {error.strerror}") from error
 
     def add(self, point: Point, cells: tuple[Cell, ...]) -> None:
-        """Record what came of a point; it is on disk afterwards.
+        """Record the results of a point; they are on disk afterwards.
 
         Raises:
             OutputError: it cannot be written.

@@ -115,7 +115,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
 
 
 def is_of_board(row: Measurement) -> bool:
-    """True if a measurement says something of the board: an emulator's storage is none of its."""
+    """True if a measurement holds for the board: those of an emulator's storage do not."""
     return not (row.setup.machine and reads_storage(row.case))
 
 

@@ -392,7 +392,7 @@ class Network:
         """Einstein's sum of one tensor or two, as a product of matrices.
 
         Raises:
-            UnsupportedError: there are more, or a letter comes twice in one.
+            UnsupportedError: there are more than two, or one has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")

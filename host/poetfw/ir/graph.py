@@ -264,7 +264,7 @@ class Graph:
 
     @cached_property
     def network(self) -> str:
-        """16 hexadecimal digits that say which network a training step is of.
+        """Identity of the network of a training step: 16 hexadecimal digits.
 
         They are a digest of its name and its forward pass, in whatever order: the optimizer, what
         is trained and by which kernels it runs make no other network of it. Nor does what the

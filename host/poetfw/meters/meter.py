@@ -98,7 +98,7 @@ class ReplayedMeter:
         return trace
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class Model:
         description: one line for people.
         optimizer: settings that train it well.
         epochs: passes over the data set that train it well.
-        warnings: what may make it another network than its author means, for people.
+        warnings: sentences about possible differences from the network that its author means.
         frozen: names of the parameters that its author does not train.
         state_dict: where the tensors of its author's network lie in those of the graph.
 

@@ -244,7 +244,7 @@ def check_setting(
 
 
 def setting(default: Any, text: str) -> Any:
-    """A setting that one optimizer alone has: its default, and what it is, for people."""
+    """A setting of one optimizer only: its default and its help text."""
     return field(default=default, metadata={"help": text})
 
 
@@ -312,7 +312,7 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class AdamW(Adam):
-    """Adam whose weights decay by themselves: w = w - learning_rate * weight_decay * w first."""
+    """Adam with decoupled weight decay: w = w - learning_rate * weight_decay * w first."""
 
     kind = "adamw"
     weight_decay: float = 1e-2

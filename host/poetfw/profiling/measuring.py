@@ -229,7 +229,7 @@ class _Progress:
     done: int = 0
 
     def say(self, text: str) -> None:
-        """Say which case comes now."""
+        """Report the case that is measured next."""
         self.update(self.done, self.total, text)
 
 

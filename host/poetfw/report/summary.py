@@ -339,7 +339,7 @@ class StepTrace:
 
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
-        whole_ticks: of a step that nobody interrupts, on average.
+        whole_ticks: of an uninterrupted step, on average.
         steps: its ops and transfers in their order, of other such steps.
     """
 

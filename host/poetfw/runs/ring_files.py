@@ -48,7 +48,7 @@ def region_of(project: BuiltProject) -> RingRegion:
 
 
 def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
-    """Write what a ring holds to an NPZ file; returns how many samples that are.
+    """Write the samples of a ring to an NPZ file; returns their number.
 
     Its arrays are `x` and `y` as in a data set, `labelled`, whether `y` says anything, and `id`.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 LARGEST_DATA_BYTES = 264
-"""Most bytes of data in a command: the firmware has room for so many."""
+"""Largest number of bytes of data in a command: the firmware has room for no more."""
 
 MAX_LINE_BYTES = 1024
 """No answer is longer."""

@@ -69,7 +69,7 @@ class Link:
     """Since when nothing but noise has come."""
 
     def __init__(self, line: Line, first: int = 1, silence_s: float | None = None) -> None:
-        """Nothing is sent yet.
+        """Set up a link; nothing is sent yet.
 
         Args:
             line: where the device is.

@@ -23,10 +23,10 @@ TICK_UNITS = ("cycles", "instructions", "ns")
 
 
 def fields(answer: Answer, count: int) -> tuple[str, ...]:
-    """An answer's values, of which there must be so many.
+    """The values of an answer, whose number must be `count`.
 
     Raises:
-        DeviceError: there are not.
+        DeviceError: it is another number.
     """
     if len(answer.values) != count:
         raise nonsense(answer)

@@ -301,7 +301,7 @@ def _interpolate(
 
 
 def _upsampled(call: Call, x: Value, sizes: Ints | None, factors: tuple[float, ...] | None) -> Pair:
-    """The height and width that an image is brought to."""
+    """Height and width to which an image is resized."""
     extents = image_of(call.shape(x))[2:]
     if sizes is not None:
         return pair_of(sizes, call.shape(x), 1)

@@ -212,7 +212,7 @@ class _NoCard:
         """Nobody is left."""
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
-        """Nobody answers."""
+        """Exchange bytes with no device: nothing answers."""
         return b"\xff" * len(sent)
 
 
