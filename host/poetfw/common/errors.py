@@ -92,7 +92,7 @@ class DeviceError(PoetfwError):
 
 
 class PortError(PoetfwError):
-    """A serial port is none, or which one is meant is not clear."""
+    """A name is not a serial port, or several ports could be meant."""
 
 
 class PortBusyError(DeviceError):

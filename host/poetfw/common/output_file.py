@@ -44,7 +44,7 @@ def check_output_files(folder: Path) -> None:
     """Check that files can be written to a folder, which is made when they are.
 
     Raises:
-        OutputError: they cannot, or it is no folder.
+        OutputError: they cannot, or it is not a folder.
     """
     try:
         whole = folder.absolute()

@@ -210,7 +210,7 @@ class Results:
                 record = _RECORD.validate_json(line, strict=True)
             except ValueError as error:  # ValidationError is one
                 raise ProblemError(
-                    f"{self._file}, line {number}: this is no result of a sweep",
+                    f"{self._file}, line {number}: this is not a result of a sweep",
                     "delete that line: its point is computed again",
                 ) from error
             self.cells[record.point] = record.cells

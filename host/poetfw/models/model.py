@@ -67,7 +67,7 @@ class Model:
             )
         if self.loss not in LOSSES:
             raise ModelError(
-                f"{self.loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES)
+                f"{self.loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES)
             )
         if self.loss in CLASSIFYING and (len(self.output.shape) != 2 or self.output.shape[1] < 2):
             raise ModelError(

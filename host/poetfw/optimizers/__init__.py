@@ -68,7 +68,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise ConfigError(
-                f"{self.shape!r} is no schedule of the learning rate",
+                f"{self.shape!r} is not a schedule of the learning rate",
                 "use one of: " + ", ".join(SHAPES),
             )
         if not 1 <= self.period <= LARGEST_COUNT:
@@ -92,7 +92,7 @@ class Schedule:
         """The schedule that `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]` is.
 
         Raises:
-            ConfigError: the text is none of these, or a number is out of range.
+            ConfigError: the text has another form, or a number is out of range.
         """
         shape, *numbers = text.split(":")
         counts = {"constant": (0,), "step": (1, 2)}.get(shape, (1,))
@@ -103,7 +103,7 @@ class Schedule:
             factor = float(numbers[1]) if len(numbers) > 1 else Schedule.factor_default()
         except ValueError:
             raise ConfigError(
-                f"{text!r} is no schedule of the learning rate",
+                f"{text!r} is not a schedule of the learning rate",
                 "use constant, cosine:STEPS, linear:STEPS or step:STEPS:FACTOR",
             ) from None
         return Schedule(shape, period, factor, warm_up)
@@ -162,7 +162,8 @@ class Optimizer(ABC):
             check_setting("value to clip at", self.clip_value, above=0)
             if self.clip_norm is not None:
                 raise ConfigError(
-                    "gradients are clipped by their norm and by value", "choose one of both"
+                    "gradients cannot be clipped both by norm and by value",
+                    "choose one of the two",
                 )
         if not 1 <= self.micro_batches <= LARGEST_COUNT:
             raise ConfigError(
@@ -171,8 +172,8 @@ class Optimizer(ABC):
             )
         if self.micro_batches > 1 and self.clip_norm is not None:
             raise ConfigError(
-                "gradients cannot be clipped by their norm over micro-batches: each is added up "
-                "as it is made, and the norm of their sum is never known before they are applied",
+                "gradients cannot be clipped by their norm over micro-batches: they are added up "
+                "one by one, and the norm of their sum is never known before they are applied",
                 "clip them by value, or train without micro-batches",
             )
         self.check()

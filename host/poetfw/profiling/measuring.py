@@ -152,7 +152,7 @@ def _row(one: Measurement, op: str | None) -> dict[str, Any]:
 
 def _source(one: Measurement) -> str:
     if one.setup.machine and reads_storage(one.case):
-        return "counted without the storage, which is no board's"
+        return "counted without the storage, which is not a board's"
     return "measured" if one.setup.meter != NO_METER else "measured time, datasheet power"
 
 

@@ -141,7 +141,7 @@ class OpError:
         training_step: which training step, from 1.
         plan_step: its number in `train_step.c`.
         tensor: what it wrote.
-        error: the distance of one element; None where that is no number.
+        error: the distance of one element; None where that is not a number.
         bound: the most that rounding can account for there.
     """
 

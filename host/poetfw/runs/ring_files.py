@@ -83,7 +83,7 @@ def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, 
         classes = program.evaluation.by_name[metric.inputs[0]].shape[1]
         known = y[labelled]
         if ((known < 0) | (known >= classes)).any():
-            raise DataError(f"{path}: a label is none of the classes 0 to {classes - 1}")
+            raise DataError(f"{path}: a label is not one of the classes 0 to {classes - 1}")
     return x.view(np.uint8).reshape(n, -1), y.view(np.uint8).reshape(n, -1), labelled
 
 

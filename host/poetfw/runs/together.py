@@ -540,7 +540,7 @@ def _joined(partners: Partners, images: Mapping[str, Path]) -> SlotValues:
     """The slots of all partners together.
 
     Raises:
-        DeviceError: an image is none of its partner, or two partners have different values.
+        DeviceError: an image is not its partner's, or two partners have different values.
     """
     updaters = _updaters(partners)
     program = partners.program

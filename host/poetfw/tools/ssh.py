@@ -38,7 +38,7 @@ class Host:
         """
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{name!r:.200} is no host: it must be USER@HOST, or HOST",
+                f"{name!r:.200} is not a host: it must be USER@HOST, or HOST",
                 "give a port or a key a name in ~/.ssh/config, and use that name",
             )
         if shutil.which(_CLIENT) is None:

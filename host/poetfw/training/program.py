@@ -217,7 +217,7 @@ def make_program(
             output that the loss does not fit.
     """
     if loss not in LOSSES:
-        raise ModelError(f"{loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES))
+        raise ModelError(f"{loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES))
     parameters = model.with_role(Role.PARAMETER)
     if not parameters:
         raise ModelError(f"model {model.name!r} has no parameters to train")

@@ -916,7 +916,7 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path):
         ("short.bin", {"offset": "9"}, "which has 4"),
         ("short.bin", {"offset": "-1"}, "which has 4"),
         ("short.bin", {"length": "99999999999"}, "which has 4"),
-        ("short.bin", {"offset": "one"}, "is no number"),
+        ("short.bin", {"offset": "one"}, "is not a number"),
     ],
 )
 def test_weights_elsewhere_are_refused(

@@ -161,7 +161,7 @@ class Link:
         return answer
 
     def _answers(self, wait_s: float) -> Iterator[Answer | None]:
-        """The answers that come in within so long; None for anything that is no whole answer."""
+        """The answers that come in within so long; None for anything that is not a whole answer."""
         ends_s = self._line.now_s() + wait_s
         while (left_s := ends_s - self._line.now_s()) > 0:
             received = self._line.read(left_s)

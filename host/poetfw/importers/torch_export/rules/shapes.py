@@ -93,7 +93,7 @@ def _transpose(call: Call, self: Value, dim0: int, dim1: int) -> str:
 @aten("t.default", "numpy_T.default", view=True)
 def _turn(call: Call, self: Value) -> str:
     if len(call.shape(self)) != 2:
-        raise UnsupportedError("it is no matrix")
+        raise UnsupportedError("it is not a matrix")
     return _transpose(call, self, 0, 1)
 
 
