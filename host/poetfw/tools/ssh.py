@@ -33,7 +33,7 @@ class Host:
         """Nothing is connected yet.
 
         Raises:
-            ConfigError: the name is none that ssh would take for a host.
+            ConfigError: ssh would not take the name for a host.
             ToolError: there is no ssh client.
         """
         if not _NAME.fullmatch(name):

@@ -46,8 +46,8 @@ class Patience:
 
 
 CONNECT = Patience(0.04, 1.0, 30.0, 1000, noise_s=5.0)
-"""Between two steps of a training, a device listens for a tenth of a second. What says other things
-all the time is none, or speaks at another rate."""
+"""Between two steps of a training, a device listens for a tenth of a second. A program that
+only sends other things is no such device, or uses another rate."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""
