@@ -126,6 +126,10 @@ class Network:
             return x
         return self.builder.op("reshape", name, (x,), {"shape": tuple(shape)})
 
+    def detach(self, name: str, x: str) -> str:
+        """The same elements, through which no gradient passes."""
+        return self.builder.op("detach", name, (x,), {"shape": self.shape(x)})
+
     def permute(self, name: str, x: str, axes: Sequence[int]) -> str:
         """Axis i of the result is axis `axes[i]` of x: a view where only axes of extent 1 move."""
         shape = self.shape(x)

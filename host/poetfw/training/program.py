@@ -364,7 +364,7 @@ class _Builder:
             op = Op(op.name, kind, op.inputs, None, op.attributes, op.updates, op.backward)
         else:
             self._tensors[tensor.name] = tensor
-            if not self._trained.isdisjoint(inputs):
+            if not self._trained.isdisjoint(inputs) and not kind_of(op).stops_gradient:
                 self._trained.add(tensor.name)
         self._ops.append(op)
         return tensor.name if tensor is not None else ""
@@ -421,6 +421,11 @@ class _Builder:
         self, optimizer: Optimizer, undecayed: Collection[str], fuse_updates: bool
     ) -> None:
         forward, self._backward = tuple(self._ops), True
+        if not self.needs_gradient(forward[-1].inputs[0]):
+            raise ModelError(
+                f"the loss of model {self._model.name!r} depends on nothing that is trained",
+                "detach() and torch.no_grad() leave out all before them: train what comes after",
+            )
         updates = _Updates(optimizer, undecayed, self._pace(optimizer))
         if optimizer.clip_norm is None:
             for parameter in self._propagate(forward):

@@ -226,6 +226,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "relu6": lambda d: Case([d(*X)]),
     "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),
     "relu_backward": lambda d: Case([np.maximum(d(*X), 0), d(*X)]),
+    "detach": lambda d: Case([d(*X)], {"shape": X}),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
     "pace": lambda d: Case([], PACE, (np.float32([40, 2, 0.3, 0.01]),)),
     **{kind: updated(kind) for kind in OPTIMIZERS},

@@ -23,6 +23,11 @@ def _same(call: Call, self: Value, copy: bool = False) -> str:
     return call.tensor(self)
 
 
+@aten("detach.default", view=True)
+def _detach(call: Call, self: Value) -> str:
+    return call.net.detach(call.name, call.tensor(self))
+
+
 @aten("flatten.using_ints", view=True)
 def _flatten(call: Call, self: Value, start_dim: int = 0, end_dim: int = -1) -> str:
     return call.net.reshape(call.name, call.tensor(self), call.results[0])
