@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.ir import Attribute
+from poetfw.ir import Attribute, Dtype
 from poetfw.models import GraphBuilder, StateEntry
 from poetfw.ops import Shape
 
@@ -37,6 +37,8 @@ class Network:
         entries: where the tensors of the file's state dict lie in those of the graph.
         frozen: parameters that the file says are not trained.
         warnings: what may make it another network than its author means.
+        classes: how many classes labels name, of each operator that reads them as class numbers.
+        ignored: the class number that does not count in such a loss; None for none.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -45,6 +47,9 @@ class Network:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
+        self.classes: set[int] = set()
+        self.ignored: int | None = None
+        self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0
         self._forms: dict[str, tuple[object, ...]] = {}
@@ -117,6 +122,22 @@ class Network:
         attributes: dict[str, Attribute] = {"share": share, "seed": self._dropouts, "run": run}
         self._dropouts += 1
         return self.builder.op("dropout", name, (x, self._step), attributes)
+
+    def floats(self, name: str, x: str) -> str:
+        """X as f32, converted once."""
+        if self.builder.dtype(x) is Dtype.F32:
+            return x
+        if x not in self._floats:
+            self._floats[x] = self.builder.op("to_float", name, (x,))
+        return self._floats[x]
+
+    def integers(self, name: str, x: str) -> str:
+        """X as i32."""
+        if self.builder.dtype(x) is Dtype.I32:
+            return x
+        return next(
+            (integer for integer, real in self._floats.items() if real == x), None
+        ) or self.builder.op("to_integer", name, (x,))
 
     # Shapes -----------------------------------------------------------------------------------
 
@@ -341,7 +362,7 @@ class Network:
         if keep:
             return y
         left = [extent for axis, extent in enumerate(shape) if axis not in axes]
-        return self.reshape(name, y, left)
+        return self.reshape(name, y, left or [1])
 
     def largest(self, name: str, x: str, axes: Sequence[int], *, keep: bool) -> str:
         """The largest element along axes, which stay with extent 1 if `keep`.

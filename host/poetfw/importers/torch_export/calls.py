@@ -63,7 +63,9 @@ class Call:
         Raises:
             UnsupportedError: it is no float32 tensor.
         """
-        return value.tensor if isinstance(value, Live) else self.weight(value)
+        if isinstance(value, Live):
+            return self.net.floats(self.name, value.tensor)
+        return self.weight(value)
 
     def shape(self, value: Value) -> Shape:
         """The shape of a value."""
@@ -80,7 +82,8 @@ class Call:
                 self.name, weight.tensor, shape or self.net.shape(weight.tensor)
             )
         values = weight.values.astype(np.float32, copy=False)
-        if weight.values.dtype != np.float32:
+        exact = values.size and np.array_equal(values.astype(weight.values.dtype), weight.values)
+        if weight.values.dtype != np.float32 and (weight.is_parameter or not exact):
             raise UnsupportedError(f"it reads {weight.values.dtype} numbers")
         if not weight.is_parameter:  # a mask's infinity would make NaN of 0 times it
             values = np.clip(values, HIDDEN, -HIDDEN)

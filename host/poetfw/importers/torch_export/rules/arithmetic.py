@@ -7,11 +7,9 @@ import math
 
 import numpy as np
 
-from poetfw.importers.network import HIDDEN
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import (
     Call,
-    Live,
     Result,
     Value,
     axes_of,
@@ -204,19 +202,6 @@ def _weight_norm(call: Call, v: Value, g: Value, dim: int = 0) -> str:
     inverse = call.net.builder.op("reciprocal", call.name, (length,))
     share = call.net.multiply(call.name, inverse, call.tensor(g))
     return call.net.multiply(call.name, call.tensor(v), share)
-
-
-@aten("masked_fill.Scalar")
-def _masked_fill(call: Call, self: Value, mask: Value, value: Number) -> str:
-    """X where the mask, a constant, is false, and elsewhere the number; infinity is HIDDEN."""
-    if isinstance(mask, Live) or mask.values.dtype != np.bool_:
-        raise UnsupportedError("its mask is no constant of true and false")
-    net, x = call.net, call.tensor(self)
-    hidden = mask.values.astype(np.float32)
-    kept = net.constant(f"{call.name}.kept", 1 - hidden)
-    number = max(min(float(value), -HIDDEN), HIDDEN)
-    filled = net.constant(f"{call.name}.filled", hidden * np.float32(number))
-    return net.add(call.name, net.multiply(call.name, x, kept), filled)
 
 
 def _reduce(call: Call, x: Value, dims: Ints | None, keep: bool, *, total: bool) -> str:

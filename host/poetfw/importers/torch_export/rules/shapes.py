@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from poetfw.importers.network import Pair
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import (
     Call,
     Value,
@@ -17,10 +20,28 @@ from poetfw.importers.torch_export.rules.images import as_image, as_ranked, imag
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 
 
-@aten("contiguous.default", "alias.default", "to.dtype", view=True)
+@aten("contiguous.default", "alias.default", view=True)
 @aten("clone.default", "lift_fresh_copy.default")
-def _same(call: Call, self: Value, copy: bool = False) -> str:
+def _same(call: Call, self: Value) -> str:
     return call.tensor(self)
+
+
+@aten("to.dtype", "to.dtype_layout", "_to_copy.default", view=True)
+def _to(call: Call, self: Value, dtype: int | None = None, copy: bool = False) -> str:
+    """Float32 where no other type is named; masks and integers are float32 here, too."""
+    x = call.tensor(self)
+    if dtype is None:
+        return x
+    if dtype == schema.BOOL:
+        return call.net.shift(
+            call.name,
+            call.net.scale(call.name, call.net.builder.op("zero", call.name, (x,)), -1.0),
+            1.0,
+        )
+    if dtype not in (schema.INT, schema.LONG):
+        known = schema.DTYPES.get(dtype, "an unknown type")
+        raise UnsupportedError(f"it converts to {known}: poetfw calculates in float32")
+    return call.net.integers(call.name, x)
 
 
 @aten("detach.default", view=True)
@@ -187,6 +208,12 @@ def _expand(call: Call, self: Value, size: Ints) -> str:
 @aten("expand_as.default", view=True)
 def _expand_as(call: Call, self: Value, other: Value) -> str:
     return call.net.stretch(call.name, call.tensor(self), call.shape(other))
+
+
+@aten("broadcast_tensors.default", view=True)
+def _stretch_all(call: Call, tensors: tuple[Value, ...]) -> tuple[str, ...]:
+    shape = np.broadcast_shapes(*(call.shape(value) for value in tensors))
+    return tuple(call.net.stretch(call.name, call.tensor(value), shape) for value in tensors)
 
 
 @aten("repeat.default")
