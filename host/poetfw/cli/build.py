@@ -301,7 +301,7 @@ _LAYER_NAMES = {
     "linear": ("linear", "linear"),
     "dropout": ("dropout", "dropouts"),
 }
-"""What people call one and several layers of a kind; other kinds go by their own names."""
+"""Usual names of layers, in the singular and the plural; other kinds keep their own names."""
 
 
 def _layers(report: BuildReport) -> str:

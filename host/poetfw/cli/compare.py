@@ -327,6 +327,6 @@ def _overhead(cell: Cell | None) -> str:
 
 
 def _reasons(cells: Iterable[Cell]) -> list[str]:
-    """Why schedulers have no plan, that of the largest budget each."""
+    """Reasons why schedulers have no plan, each for the largest budget tried."""
     reasons = {cell.scheduler: cell for cell in cells if cell.reason}
     return [f"-  {name} at {cell.ram_fraction:g}: {cell.reason}" for name, cell in reasons.items()]

@@ -236,7 +236,7 @@ def typed_options() -> dict[str, str]:
 
 
 def network_options(command: _Command) -> _Command:
-    """Which network is trained, from which weights, on which data."""
+    """Options that select the network, its weights and its data."""
     return grouped(
         "Network and data",
         [

@@ -141,7 +141,7 @@ class Model:
 
     @property
     def classes(self) -> int | None:
-        """How many classes it tells apart; None where it does not classify."""
+        """Number of classes that it tells apart; None where it does not classify."""
         if self.loss == OWN_LOSS:
             alike = len(self.target.shape) == 1 and self.output.shape[1:] == (self.told_apart,)
             return self.told_apart if alike else None
@@ -158,7 +158,7 @@ class Model:
 
     @property
     def ids(self) -> int:
-        """How many ids, from 0 on, every table has that the input is looked up in."""
+        """Number of ids, from 0 on, that every table has in which the input is looked up."""
         readers = self.graph.consumers[self.input.name]
         tables = (op.inputs[1] for op in readers if op.kind == "embedding")
         return min(
