@@ -229,6 +229,8 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "relu6": lambda d: Case([d(*X)]),
     "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),
     "relu_backward": lambda d: Case([np.maximum(d(*X), 0), d(*X)]),
+    "sin": lambda d: Case([d(*X)]),
+    "cos": lambda d: Case([d(*X)]),
     "where": lambda d: Case([np.float32(d(*X) > 0), d(*X), d(*X)]),
     "mask": lambda d: Case([np.float32(d(*X) > 0), d(*X)]),
     "mask_out": lambda d: Case([np.float32(d(*X) > 0), d(*X)]),

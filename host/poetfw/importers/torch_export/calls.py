@@ -186,6 +186,9 @@ def plain(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         return values[value["name"]]
     if key == "as_tensors":
         return tuple(values[each["name"]] for each in value)
+    if key == "as_optional_tensors":
+        given = [each.get("as_tensor") for each in value]
+        return tuple(None if each is None else values[each["name"]] for each in given)
     if key in ("as_sym_int", "as_sym_ints"):
         sizes = value if isinstance(value, list) else [value]
         numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)

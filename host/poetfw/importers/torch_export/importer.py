@@ -304,7 +304,7 @@ class _Importer:
                 continue
             size, wanted = filed or (1,), asked or (1,)  # poetfw's numbers have an axis
             value: Value = result if isinstance(result, Weight) else Live(result)
-            shape, place = call.shape(value), None
+            shape, place = call.shape(value) or (1,), None
             if source is not None and shape == wanted and reshapes:
                 place = batches.viewed(size, source)[1]
             elif source is not None and not reshapes:

@@ -15,6 +15,7 @@ from poetfw.importers.torch_export.calls import (
     axes_of,
     axis_of,
 )
+from poetfw.importers.torch_export.expression import expression
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 
 
@@ -160,13 +161,10 @@ def _deviation(
 def _length(
     call: Call, self: Value, ord: Number = 2, dim: Ints | None = None, keepdim: bool = False
 ) -> str:
-    kinds = {1: "abs", 2: "square"}
-    if ord not in kinds:
-        raise UnsupportedError(f"its order is {ord:g}; poetfw has 1 and 2")
+    if not 0 < ord < math.inf:
+        raise UnsupportedError(f"its order is {ord:g}, which is no positive number")
     axes = axes_of(call, self, dim or range(len(call.shape(self))))
-    each = call.net.builder.op(kinds[int(ord)], call.name, (call.tensor(self),))
-    total = call.net.mean(call.name, each, axes, keep=keepdim, total=True)
-    return total if ord == 1 else call.net.builder.op("sqrt", call.name, (total,))
+    return expression(call, self).length(float(ord), axes, keep=keepdim).tensor
 
 
 @aten("norm.ScalarOpt_dim")

@@ -38,6 +38,8 @@ for _target, _kind in {
     "square.default": "square",
     "abs.default": "abs",
     "erf.default": "erf",
+    "sin.default": "sin",
+    "cos.default": "cos",
 }.items():
     _pointwise(_target, _kind)
 
