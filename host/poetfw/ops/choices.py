@@ -17,7 +17,7 @@ from poetfw.ops.base import Array, Shape, Tape, expect_dtype, expect_inputs, reg
 from poetfw.ops.elementwise import Elementwise
 
 LARGEST_CONVERTED = 1 << 30
-"""What is converted to an integer is at most that far from 0."""
+"""The limit of integers that are converted, either way from 0."""
 
 
 class _Exact(Elementwise):

@@ -159,7 +159,7 @@ def _compared(graph: schema.Graph, source: str, calculated: set[str], labelled: 
     batch = graph.tensor_values[source].sizes[:1]
 
     def whole(name: str) -> str:
-        """What a tensor is a part of, or has the elements of."""
+        """The tensor that another is a part of, or has the elements of."""
         node = producers[name]
         while node.target in _PARTS and node.reads[0] in calculated:
             name, node = node.reads[0], producers[node.reads[0]]

@@ -34,7 +34,7 @@ _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
 _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
 """A frame in PyTorch's own modules: not the author's."""
 _COUNTED = re.compile(r"\bu\d+\b")
-"""What PyTorch calls a size that depends on numbers, not on shapes."""
+"""PyTorch's name of a size that depends on numbers, not on shapes."""
 _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
 """Arguments that say where and how a result is stored, not what it is."""
 
