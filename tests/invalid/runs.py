@@ -333,6 +333,24 @@ CASES = (
         changed("build.json", put("more", value=1)),
     ),
     run(
+        "report of no program",
+        1,
+        ("build.json names no memories", "run `poetfw build` again"),
+        changed("build.json", put("memories", value={})),
+    ),
+    run(
+        "report of a program elsewhere",
+        1,
+        ("build.json names no memories",),
+        changed("build.json", lambda b: b.replace(b'"": {', b'"../other": {')),
+    ),
+    run(
+        "report of another plan",
+        1,
+        ("is of another build than its partners",),
+        changed("build.json", put("plan_id", value="00000000")),
+    ),
+    run(
         "no graph",
         1,
         ("build/linux: a stage file is missing or malformed:", "graph.json"),
@@ -441,7 +459,7 @@ CASES = (
     run(
         "image of another plan",
         4,
-        ("the firmware stopped with an error",),
+        ("storage.img is the storage image of another build or device",),
         changed("storage.img", superblock((12, 7))),
     ),
     run(
