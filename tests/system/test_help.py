@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from poetfw.cli.command import Command, Setting
+from poetfw.cli.command import Command
 from poetfw.cli.config import read_config
 from poetfw.cli.known_settings import known_settings
-from poetfw.cli.main import COMMANDS, _options
+from poetfw.cli.main import COMMANDS
 from system.commands import poetfw
 
 MOST = 24
@@ -47,10 +47,11 @@ def test_all_options_are_in_the_whole_help(name: str) -> None:
 def test_every_rule_names_options_of_its_command() -> None:
     for command in COMMANDS.values():
         assert isinstance(command, Command)
-        flags = {flag for option in command.params for flag in option.opts}
-        for option in command.params:
-            if isinstance(option, Setting):
-                assert {*option.needs, *option.excludes} <= flags
+        for option in command.options.values():
+            assert {*option.setting.needs, *option.setting.excludes} <= {*command.options}
+        assert {flag for ways in command.one_of for way in ways for flag in way} <= {
+            *command.options
+        }
 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
     assert poetfw("init", cwd=tmp_path).code == 0
     path = tmp_path / "poetfw.toml"
     text = path.read_text()
-    options = {name: _options(command.params) for name, command in COMMANDS.items()}
+    options = {name: command.keys for name, command in COMMANDS.items()}
     assert not any(read_config(tmp_path, options).values())
     again = poetfw("init", cwd=tmp_path)
     assert (again.code, path.read_text()) == (1, text)
@@ -92,7 +93,7 @@ def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
 def test_every_line_of_the_file_is_a_setting(tmp_path: Path) -> None:
     assert poetfw("init", cwd=tmp_path).code == 0
     path = tmp_path / "poetfw.toml"
-    options = {name: _options(command.params) for name, command in COMMANDS.items()}
+    options = {name: command.keys for name, command in COMMANDS.items()}
     table, found = "", set()
     for line in path.read_text().splitlines():
         if heading := re.fullmatch(r"# \[([\w-]+)\]", line):

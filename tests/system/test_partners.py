@@ -24,8 +24,9 @@ import pytest
 from poetfw.common.errors import DeviceError, NoisyLineError
 from poetfw.firmware import RunRequest, SlotPurpose
 from poetfw.runs import together
-from poetfw.runs.running import RunSettings, make_request
+from poetfw.runs.running import make_request
 from poetfw.runs.together import Partner, on_a_twin, open_partners, run_partners
+from poetfw.settings import RunSettings
 from poetfw.tools.link import Line, Link
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of

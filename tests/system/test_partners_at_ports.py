@@ -22,8 +22,8 @@ import pytest
 from emulator.test_serial_line import started
 from poetfw.common.errors import DeviceError
 from poetfw.firmware import RunRequest
-from poetfw.runs.running import RunSettings
 from poetfw.runs.together import Partner, open_partners, reach, run_partners
+from poetfw.settings import RunSettings
 from poetfw.tools.link import Line
 from system.commands import needs_twin, poetfw, succeed
 from system.test_partners import (

@@ -12,7 +12,8 @@ import pytest
 from poetfw.report import Verification
 from poetfw.runs import verification
 from poetfw.runs.execution import open_project
-from poetfw.runs.running import RunSettings, run_project
+from poetfw.runs.running import run_project
+from poetfw.settings import RunSettings
 from poetfw.tools import build_environments
 from system.commands import Result, needs_twin, poetfw, succeed
 

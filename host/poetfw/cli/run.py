@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,26 +11,21 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command, Setting, leave_out
+from poetfw.cli.command import command, refuse
 from poetfw.cli.desk import connected
-from poetfw.cli.options import (
-    Folder,
-    OutputFile,
-    Positive,
-    built_board_option,
-    built_folder,
-    host_option,
-    json_option,
-    option,
-    out_option,
-    ports_option,
-    threads_option,
-    typed_options,
-    verbose_option,
-)
+from poetfw.cli.folders import built_folder
 from poetfw.common.errors import listed
-from poetfw.common.option_values import SILENCE_S
 from poetfw.common.output_file import replace_file
+from poetfw.settings import (
+    Built,
+    Detailed,
+    OfOneProgram,
+    OneMachine,
+    RunOutput,
+    RunSettings,
+    Where,
+    declared,
+)
 
 if TYPE_CHECKING:
     from poetfw.report import (
@@ -41,140 +36,17 @@ if TYPE_CHECKING:
         StepTrace,
         Verification,
     )
-    from poetfw.runs.running import RunSettings
     from poetfw.tools import Event
 
 
-@click.command(cls=Command, epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
-@built_board_option
-@option(
-    "--steps",
-    group="Training",
-    first=True,
-    type=click.IntRange(1),
-    help="Training steps.  [default: the model's epochs]",
-)
-@option(
-    "--epochs",
-    group="Training",
-    first=True,
-    type=click.IntRange(1),
-    help="Passes over the training samples.",
-)
-@option(
-    "--checkpoint-every",
-    group="Training",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="STEPS",
-    help="Steps between two checkpoints, 0 for one at the end.  [default: the build's]",
-)
-@option(
-    "--resume",
-    group="Training",
-    first=True,
-    excludes=("--verify", "--patience"),
-    is_flag=True,
-    help="Go on from the last checkpoint, not from the beginning.",
-)
-@option(
-    "--patience",
-    group="Training",
-    type=click.IntRange(1),
-    metavar="EPOCHS",
-    help="End when held-out samples got no better for so long; keep the best epoch. On a twin.",
-)
-@option(
-    "--metrics",
-    group="Output",
-    first=True,
-    type=OutputFile(),
-    metavar="FILE.csv",
-    help="Write loss and metric by step.",
-)
-@option(
-    "--tensorboard",
-    group="Output",
-    type=Folder(),
-    metavar="FOLDER",
-    help="Write them as TensorBoard's events, too.",
-)
-@option(
-    "--emulator",
-    group="Board",
-    first=True,
-    metavar="NAME",
-    help="Which of the board's twins.  [default: its first]",
-)
-@option(
-    "--on-board",
-    "itself",
-    group="Board",
-    first=True,
-    excludes=("--emulator", "--threads", "--trace", "--patience"),
-    is_flag=True,
-    help="Run it on the board itself, not on a twin.",
-)
-@threads_option("[default: the build's]")
-@ports_option
-@host_option
-@option(
-    "--verify",
-    group="Check",
-    first=True,
-    excludes=("--patience",),
-    is_flag=True,
-    help="Check every op, compare with NumPy and, bit by bit, with a run that keeps everything.",
-)
-@option(
-    "--trace",
-    "trace",
-    group="Check",
-    first=True,
-    is_flag=True,
-    help="Time each op and each transfer of a training step, too.",
-)
-@option(
-    "--timeout",
-    group="Limits",
-    type=Positive(),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a run may take.",
-)
-@option(
-    "--silence",
-    group="Limits",
-    type=Positive(),
-    default=SILENCE_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the device may say nothing, as within a step.",
-)
-@out_option
-@verbose_option
-@json_option
+@command("poetfw run --board nrf52840 --steps 10 --verify")
 def run(
-    board: str | None,
-    steps: int | None,
-    epochs: int | None,
-    checkpoint_every: int | None,
-    resume: bool,
-    patience: int | None,
-    metrics: Path | None,
-    tensorboard: Path | None,
-    emulator: str | None,
-    itself: bool,
-    threads: int | None,
-    ports: tuple[str, ...],
-    host: str | None,
-    verify: bool,
-    trace: bool,
-    timeout: float,
-    silence: float,
-    out: Path | None,
-    verbose: bool,
-    as_json: bool,
+    built: Built,
+    settings: RunSettings,
+    where: Where,
+    machine: OneMachine,
+    files: RunOutput,
+    printed: Detailed,
 ) -> int:
     """Run the firmware that `poetfw build` made, on a twin of its board or on the board itself.
 
@@ -192,7 +64,6 @@ def run(
     from poetfw.runs import on_board, remote, together
     from poetfw.runs.execution import open_project
     from poetfw.runs.running import (
-        RunSettings,
         expect_whole,
         make_request,
         metrics_csv,
@@ -201,21 +72,24 @@ def run(
     from poetfw.runs.step_trace import expect_one_device, trace_step
     from poetfw.tools.ssh import Host
 
-    if tensorboard is not None:
-        check_events_folder(tensorboard)
-    folder, label = built_folder(out, board)
-    settings = RunSettings(
-        steps, epochs, verify, timeout, checkpoint_every, resume, patience, silence
-    )
+    if files.tensorboard is not None:
+        check_events_folder(files.tensorboard)
+    folder, label = built_folder(built)
     if together.holds_partners(folder):
-        return _run_partners(folder, settings, emulator, ports, verbose, as_json)
-    if not itself and (ports or host is not None):
-        raise click.UsageError("--port and --host go with --on-board")
-    if len(ports) > 1:
-        raise click.UsageError(f"--port is given {len(ports)} times, and {folder} is for one board")
-    project = open_project(folder, label, emulator, itself, threads)
+        return _run_partners(folder, settings, where, printed)
+    if not machine.on_board:
+        for flag in ("--port", "--host"):
+            refuse(click.get_current_context(), flag, "needs --on-board")
+    port, *others = where.ports or (None,)
+    if others:
+        refuse(
+            click.get_current_context(),
+            "--port",
+            f"is given {len(where.ports)} times, and {folder} is for one board",
+        )
+    project = open_project(folder, label, where.emulator, machine.on_board, machine.threads)
     expect_whole(project)
-    if trace:
+    if files.trace:
         expect_one_device(project)
     total = make_request(project, settings).steps
     with output.progress_bar() as update:
@@ -227,77 +101,50 @@ def run(
         def on_stage(text: str) -> None:
             update(0, total, text)
 
-        if host is not None:
-            report = remote.run_there(project, settings, Host(host), update, on_event)
-        elif itself:
-            port = ports[0] if ports else None
-            with connected(project, port, silence) as (desk, name):
-                report = on_board.run_on_board(project, settings, desk, name, update)
-        else:
+        if not machine.on_board:
             report = run_project(project, settings, on_stage, on_event)
-        if trace:
+        elif machine.host is not None:
+            report = remote.run_there(project, settings, Host(machine.host), update, on_event)
+        else:
+            with connected(project, port, settings.silence_s) as (desk, name):
+                report = on_board.run_on_board(project, settings, desk, name, update)
+        if files.trace:
             report = replace(report, trace=trace_step(project, settings, on_stage))
-    if metrics is not None:
-        replace_file(metrics, metrics_csv(report))
-    if tensorboard is not None:
-        write_events(tensorboard, report)
-    return _finish(report, lambda: _print(report, verbose), as_json)
+    if files.metrics is not None:
+        replace_file(files.metrics, metrics_csv(report))
+    if files.tensorboard is not None:
+        write_events(files.tensorboard, report)
+    return _finish(report, lambda: _print(report, printed.verbose), printed.as_json)
 
-
-_OF_PARTNERS = {
-    *(
-        "steps",
-        "epochs",
-        "verify",
-        "timeout",
-        "silence",
-        "emulator",
-        "ports",
-        "out",
-        "verbose",
-        "as_json",
-    )
-}
 
 _ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
 _NOT_OF_PARTNERS = {
-    "itself": "; --port DEVICE=PORT says which device is where",
-    "resume": _ANEW,
-    "checkpoint_every": _ANEW,
+    "--on-board": "; --port DEVICE=PORT says which device is where",
+    "--resume": _ANEW,
+    "--checkpoint-every": _ANEW,
 }
 
 
-def _run_partners(
-    folder: Path,
-    settings: RunSettings,
-    emulator: str | None,
-    ports: tuple[str, ...],
-    verbose: bool,
-    as_json: bool,
-) -> int:
+def _run_partners(folder: Path, settings: RunSettings, where: Where, printed: Detailed) -> int:
     """Run a build with a program for each device; the exit code."""
     from poetfw.runs import together
 
-    for name, spelled in typed_options().items():
-        if name not in _OF_PARTNERS:
-            raise click.UsageError(
-                f"{spelled} is for a build of one program, and {folder} has one for each device"
-                f"{_NOT_OF_PARTNERS.get(name, '')}"
+    for model in (OfOneProgram, OneMachine, RunOutput):
+        for declaration in declared(model).values():
+            refuse(
+                click.get_current_context(),
+                declaration.flag,
+                f"is for a build of one program, and {folder} has one for each device"
+                f"{_NOT_OF_PARTNERS.get(declaration.flag, '')}",
             )
-    context = click.get_current_context()
-    for setting in context.command.params:
-        if isinstance(setting, Setting) and setting.name not in {*_OF_PARTNERS, "board"}:
-            leave_out(
-                context, setting, f"does not go with the programs in {folder}, one for each device"
-            )
-    partners = together.open_partners(folder, emulator, _ports_of_devices(ports))
+    partners = together.open_partners(folder, where.emulator, ports_of_devices(where.ports))
     with output.progress_bar() as update:
 
         def on_stage(text: str) -> None:
             update(0, 1, text)
 
         report = together.run_partners(partners, settings, on_stage, update)
-    return _finish(report, lambda: _print_partners(report, verbose), as_json)
+    return _finish(report, lambda: _print_partners(report, printed.verbose), printed.as_json)
 
 
 def _finish(report: RunOutcome, show: Callable[[], None], as_json: bool) -> int:
@@ -316,7 +163,7 @@ def _finish(report: RunOutcome, show: Callable[[], None], as_json: bool) -> int:
     return refused.exit_code
 
 
-def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
+def ports_of_devices(ports: Sequence[str]) -> dict[str, str]:
     """The port of each device that is at one, by its name.
 
     Raises:
@@ -324,16 +171,19 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in ports:
-        name, is_named, port = text.partition("=")
-        if not (name and is_named and port):
-            raise click.UsageError(
-                f"--port {text!r:.200} does not say whose it is: write DEVICE=PORT, such as "
+        name, _, port = text.partition("=")
+        wrong = None
+        if not (name and port):
+            wrong = (
+                f"{text!r:.200} does not say whose it is: write DEVICE=PORT, such as "
                 "sensor=/dev/ttyACM0"
             )
-        if name in found:
-            raise click.UsageError(f"--port is given twice for device {name!r:.200}")
-        if port in found.values():
-            raise click.UsageError(f"--port {port!r:.200} is given for two devices")
+        elif name in found:
+            wrong = f"is given twice for device {name!r:.200}"
+        elif port in found.values():
+            wrong = f"{port!r:.200} is given for two devices"
+        if wrong is not None:
+            raise click.UsageError(f"--port {wrong}")
         found[name] = port
     return found
 

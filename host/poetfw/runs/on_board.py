@@ -42,7 +42,8 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.report import RunReport
 from poetfw.runs.execution import BuiltProject
 from poetfw.runs.ring_files import new_blocks, region_of, write_samples
-from poetfw.runs.running import RunSettings, make_request, report_run
+from poetfw.runs.running import make_request, report_run
+from poetfw.settings import RunSettings
 from poetfw.tools import RunLog
 from poetfw.tools.console import check_finite
 from poetfw.tools.link import Desk, StatusError

@@ -16,7 +16,8 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.report import RunReport
 from poetfw.runs.execution import BuiltProject, OnEvent, check_resumable
 from poetfw.runs.on_board import Update
-from poetfw.runs.running import RunSettings, make_request, report_run
+from poetfw.runs.running import make_request, report_run
+from poetfw.settings import RunSettings
 from poetfw.tools import elf_machine, run_firmware
 from poetfw.tools.ssh import Host
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from poetfw.common.errors import ConfigError, DeviceError, OutputError
-from poetfw.common.option_values import SILENCE_S
 from poetfw.firmware import (
     BLOCK_BYTES,
     IMAGE,
@@ -26,38 +25,12 @@ from poetfw.planning import Progress
 from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
 from poetfw.runs.execution import BuiltProject, OnEvent, execute
 from poetfw.runs.verification import Run, verify
+from poetfw.settings import RunSettings
 from poetfw.tools import RunLog, emulator_of
 from poetfw.tools.link import Summary
 
 _NANOSECONDS_PER_S = 1_000_000_000
 _BEST = "best.img"
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """Settings of a run.
-
-    Attributes:
-        steps: training steps; None for as many as the build recommends.
-        epochs: passes over the training samples, instead of steps.
-        verify: whether to compare with the references.
-        timeout_s: seconds a run may take.
-        checkpoint_every: steps between two checkpoints, 0 for one at the end; None for what the
-            build has.
-        resume: whether to go on from the last checkpoint.
-        patience: end after so many epochs that were no better on the held-out samples than the best
-            one before, and keep that one's weights; None for training to the end.
-        silence_s: seconds that the device may say nothing, before it is taken to hang.
-    """
-
-    steps: int | None = None
-    epochs: int | None = None
-    verify: bool = False
-    timeout_s: float = 600.0
-    checkpoint_every: int | None = None
-    resume: bool = False
-    patience: int | None = None
-    silence_s: float = SILENCE_S
 
 
 def expect_whole(project: BuiltProject) -> None:

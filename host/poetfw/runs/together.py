@@ -38,9 +38,10 @@ from poetfw.planning import Progress
 from poetfw.report import PartnerRun, PartnersReport
 from poetfw.runs.execution import BuiltProject, SlotValues, fresh_image, open_project
 from poetfw.runs.on_board import Update, check_board, fetch_trained, prepare_board, write_trained
-from poetfw.runs.running import RunSettings, evaluate_log, make_request, program_run
+from poetfw.runs.running import evaluate_log, make_request, program_run
 from poetfw.runs.verification import Run, verify
 from poetfw.schedule import StepKind
+from poetfw.settings import RunSettings
 from poetfw.tools import RunLog, emulator_of
 from poetfw.tools.console import check_finite
 from poetfw.tools.link import (
