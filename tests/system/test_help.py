@@ -58,6 +58,8 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     refused = {
         ("run", "--on-board", "--emulator", "qemu"): "--emulator does not go with --on-board",
         ("run", "--resume", "--verify"): "--verify does not go with --resume",
+        ("run", "--steps", "1", "--epochs", "1"): "--epochs does not go with --steps",
+        ("schedule", "--board", "linux"): "give either --problem, or --board and --model, or",
         ("flash", "--force"): "--force needs --storage",
         ("build", "--board", "linux", "--parallel"): "--parallel needs --devices",
         ("schedule", "--ram", "1", "--ram-fraction", "1"): "--ram-fraction does not go with --ram",
@@ -75,6 +77,24 @@ def test_what_nobody_typed_gives_way(tmp_path: Path) -> None:
     assert result.code == 1  # there is no build
     switched_off = poetfw("flash", cwd=tmp_path, POETFW_FORCE="0")
     assert "--force" not in switched_off.stderr
+
+
+def test_what_is_typed_stays(tmp_path: Path) -> None:
+    """Of two settings that exclude each other, whichever of them declares it."""
+    for typed, variable in (("--verify", "RESUME"), ("--resume", "VERIFY")):
+        result = poetfw("run", typed, cwd=tmp_path, **{f"POETFW_{variable}": "1"})
+        why = f"(environment variable POETFW_{variable}) does not go with {typed}: it is not used"
+        assert f"--{variable.lower()} {why}" in " ".join(result.stderr.split())
+        assert result.code == 1  # there is no build
+
+
+def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(tmp_path: Path) -> None:
+    (tmp_path / "build/linux").mkdir(parents=True)
+    typed = poetfw("run", "--out", "build/linux", "--port", "x", cwd=tmp_path)
+    assert (typed.code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr
+    result = poetfw("run", "--out", "build/linux", cwd=tmp_path, POETFW_PORT="x")
+    assert "(environment variable POETFW_PORT) needs --on-board" in " ".join(result.stderr.split())
+    assert result.code == 1  # there is no build
 
 
 def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:

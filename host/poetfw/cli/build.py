@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Where(Model, group="Board", one_of=(("--board",), ("--devices",))):
+class Programmed(Model, group="Board", one_of=(("--board",), ("--devices",))):
     """The board; None where there are several devices."""
 
     board: str | None = like(Target, "board", required=False)
@@ -73,7 +73,7 @@ class Compiling(Model, group="Output"):
 
 @command("poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16")
 def build(
-    where: Where,
+    programmed: Programmed,
     devices: Devices,
     network: Network,
     budget: Budget,
@@ -99,7 +99,7 @@ def build(
     from poetfw.tools import choose_environment
 
     end = command_deadline(limits.time_limit_s)
-    board, toolchain, replay = where.board, compiling.toolchain, devices.replay
+    board, toolchain, replay = programmed.board, compiling.toolchain, devices.replay
     several: DevicesSettings | None = devices if devices.files else None
     if replay is not None:
         several = replace(devices, followed=read_answer(replay))

@@ -34,12 +34,15 @@ class Option(click.Option):
         """The option of a command that gives the parameter of this name."""
         self.setting = setting
         switch = isinstance(setting.default, bool) or setting.type is click.BOOL
-        more: dict[str, Any] = {"flag_value": setting.alone} if setting.alone is not None else {}
+        more: dict[str, Any] = {}
+        if setting.alone is not None:
+            more["flag_value"] = setting.alone
+        if switch or setting.default is not None:  # to click, a None that is given is a value
+            more["default"] = setting.default
         super().__init__(
             [name, setting.flag, *([setting.short] if setting.short else [])],
             type=None if switch else setting.type,
             is_flag=switch,
-            default=setting.default,
             required=setting.required,
             multiple=setting.multiple,
             metavar=setting.metavar or _metavar(setting.type),
@@ -121,8 +124,12 @@ class Command(click.Command):
         """
         options = self.options
         for flag, option in options.items():
-            for other in option.setting.excludes if _is_given(ctx, option) else ():
-                refuse(ctx, other, f"does not go with {flag}")
+            for other in option.setting.excludes:
+                if _is_given(ctx, option) and _is_given(ctx, options[other]):
+                    stays, goes = flag, other
+                    if _is_typed(ctx, options[other]) and not _is_typed(ctx, option):
+                        stays, goes = other, flag
+                    refuse(ctx, goes, f"does not go with {stays}")
         for flag, option in options.items():
             needed = option.setting.needs
             if needed and not any(_is_given(ctx, options[other]) for other in needed):
@@ -198,6 +205,10 @@ def _source(ctx: click.Context, option: Option) -> ParameterSource:
     return ctx.get_parameter_source(option.name or "") or ParameterSource.DEFAULT
 
 
+def _is_typed(ctx: click.Context, option: Option) -> bool:
+    return _source(ctx, option) is ParameterSource.COMMANDLINE
+
+
 def _is_given(ctx: click.Context, option: Option) -> bool:
     """True if somebody set an option, and did not switch it off."""
     if _source(ctx, option) in (ParameterSource.DEFAULT, ParameterSource.PROMPT):
@@ -218,10 +229,10 @@ def refuse(ctx: click.Context, flag: str, why: str) -> None:
     option = ctx.command.options[flag]
     if not _is_given(ctx, option):
         return
-    origin, where = _source(ctx, option), FILE
-    if origin is ParameterSource.COMMANDLINE:
+    if _is_typed(ctx, option):
         raise click.UsageError(f"{flag} {why}", ctx)
-    if origin is ParameterSource.ENVIRONMENT:
+    where = FILE
+    if _source(ctx, option) is ParameterSource.ENVIRONMENT:
         where = f"environment variable {option.envvar}"
     name = option.name or ""
     ctx.params[name] = option.type_cast_value(ctx, option.get_default(ctx))

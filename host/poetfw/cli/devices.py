@@ -74,9 +74,13 @@ def schedule_devices(
                 output.facts(f"legal plan of {problem.name}", _rows(problem, figures))
             )
         return 0
-    if minimise == "energy" and not problem.parallel and not any(
-        device.idle_w or any(node.energy_j for node in device.problem.nodes)
-        for device in problem.devices
+    if (
+        minimise == "energy"
+        and not problem.parallel
+        and not any(
+            device.idle_w or any(node.energy_j for node in device.problem.nodes)
+            for device in problem.devices
+        )
     ):
         raise ProblemError(
             "no device says what it draws: every plan takes 0 J",

@@ -15,7 +15,7 @@ from poetfw.settings.values import Folder
 
 
 @dataclass(frozen=True)
-class Target(Printed):
+class Destination(Printed):
     """The library's folder, and the form of what is printed."""
 
     target: Path = setting(
@@ -32,16 +32,16 @@ class Target(Printed):
 
 @command("poetfw export --as cmake -o keyword --name keyword build/nrf52840")
 @click.argument("project", type=Folder())
-def export(project: Path, settings: ExportSettings, target: Target) -> None:
+def export(project: Path, settings: ExportSettings, destination: Destination) -> None:
     """Write the library of PROJECT, a folder of `poetfw build`, for another build system.
 
     Each has examples, and a README that says how it is used.
     """
     from poetfw.exports.library import export_project
 
-    folder = target.target
+    folder = destination.target
     files = export_project(project, folder, settings)
-    if target.as_json:
+    if destination.as_json:
         output.print_json({"out_dir": str(folder), "files": list(files)})
     else:
         output.results.print(

@@ -87,7 +87,8 @@ def place(file: Path, arena: Arena, limits: Limits, printed: Printed) -> int:
     try:
         check_banks(banks)
     except ProblemError as error:
-        raise click.BadParameter(error.message, param_hint="'--bank'") from error
+        context, option = click.get_current_context(), place.options["--bank"]
+        raise click.BadParameter(error.message, context, option) from error
     end = command_deadline(limits.time_limit_s)
     buffers = read_buffers(file, banks)
     with output.spinner() as progress:

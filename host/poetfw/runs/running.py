@@ -52,8 +52,6 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
     Raises:
         ConfigError: the settings contradict each other or are out of range.
     """
-    if settings.steps is not None and settings.epochs is not None:
-        raise ConfigError("--steps and --epochs both say how long to train: give one of them")
     if settings.verify and _has_own_samples(project):
         raise ConfigError(
             f"--verify compares with a training on the data set alone, and {project.image} holds "

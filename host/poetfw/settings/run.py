@@ -20,7 +20,11 @@ class _Length(Model, group="Training"):
     """How much is trained; None for as much as the build recommends."""
 
     steps: int | None = setting(
-        "Training steps.", otherwise="the model's epochs", type=click.IntRange(1), first=True
+        "Training steps.",
+        otherwise="the model's epochs",
+        type=click.IntRange(1),
+        excludes=("--epochs",),
+        first=True,
     )
     epochs: int | None = setting(
         "Passes over the training samples.", type=click.IntRange(1), first=True
