@@ -74,13 +74,13 @@ from poetfw.tools import build_environments, choose_environment, elf_size
 from poetfw.training import constant_bytes
 
 PROGRAMS = "partners.json"
-"""Which programs train together that have their projects in the folders beside it."""
+"""List of the programs that train together, whose projects are in the folders beside it."""
 
 REPORT = "build.json"
 """The build report's name in a project."""
 
 DATA = "data.json"
-"""What a project remembers of its data, where it was made from files of images or sounds."""
+"""Description of a project's data, where it was made from files of images or sounds."""
 
 _OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 

@@ -139,10 +139,10 @@ def test_sources_that_are_not_what_ran_are_noticed(tmp_path: Path, project: Path
     assert "pio run" in result.stderr
 
 
-def test_a_training_step_without_its_comments_cannot_be_traced(
+def test_a_training_step_with_other_statements_cannot_be_traced(
     tmp_path: Path, project: Path
 ) -> None:
-    change(project, ("train_step.c", "    /*   2  ", "    /*   9  "))
+    change(project, ("train_step.c", "POET_STATEMENT(2u)", "POET_STATEMENT(9u)"))
     result = poetfw("run", "--board", "linux", "--verify", "--steps", "1", cwd=tmp_path)
     assert result.code == 1
     assert "train_step.c cannot be traced" in result.stderr

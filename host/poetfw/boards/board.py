@@ -280,7 +280,7 @@ class Board:
         return replace(self, compute=replace(self.compute, threads=threads))
 
     def require_firmware(self) -> FirmwareSupport:
-        """How firmware is built for the board.
+        """Return the build settings of the board's firmware.
 
         Raises:
             BoardError: it can only be scheduled for.

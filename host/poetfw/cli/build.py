@@ -61,7 +61,7 @@ class Devices(DevicesSettings):
 
 @dataclass(frozen=True)
 class Compiling(Model, group="Output"):
-    """How the project is compiled."""
+    """Compiler of the project, if any."""
 
     toolchain: str = setting(
         "Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
@@ -71,7 +71,7 @@ class Compiling(Model, group="Output"):
     generate_only: bool = setting("Write the project, but do not compile it.", False, first=True)
 
 
-@command("poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16")
+@command("Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16")
 def build(
     programmed: Programmed,
     devices: Devices,
@@ -152,7 +152,7 @@ _LAYER_NAMES = {
     "linear": ("linear", "linear"),
     "dropout": ("dropout", "dropouts"),
 }
-"""What people call one and several layers of a kind; other kinds go by their own names."""
+"""Usual names of layers, in the singular and the plural; other kinds keep their own names."""
 
 
 def _layers(report: BuildReport) -> str:

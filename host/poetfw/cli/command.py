@@ -36,13 +36,14 @@ class Option(click.Option):
         switch = isinstance(setting.default, bool) or setting.type is click.BOOL
         more: dict[str, Any] = {}
         if setting.alone is not None:
-            more["flag_value"] = setting.alone
+            more |= {"is_flag": False, "flag_value": setting.alone}
+        if switch:
+            more["is_flag"] = True
         if switch or setting.default is not None:  # to click, a None that is given is a value
             more["default"] = setting.default
         super().__init__(
             [name, setting.flag, *([setting.short] if setting.short else [])],
             type=None if switch else setting.type,
-            is_flag=switch,
             required=setting.required,
             multiple=setting.multiple,
             metavar=setting.metavar or _metavar(setting.type),
@@ -145,7 +146,7 @@ def command(example: str, name: str | None = None) -> Callable[[Callable[..., An
     """Make a command of a function: the settings of models that it takes become options.
 
     Args:
-        example: a command line, for the end of the help.
+        example: the end of its help.
         name: the command's name; None for the function's.
     """
 
@@ -162,7 +163,7 @@ def command(example: str, name: str | None = None) -> Callable[[Callable[..., An
             models = {parameter: take(kind, values) for parameter, kind in kinds.items()}
             return function(**values, **models)
 
-        made = click.command(called, cls=Command, epilog=f"Example:  {example}")(run)
+        made = click.command(called, cls=Command, epilog=example)(run)
         settings = [pair for kind in kinds.values() for pair in declared(kind).items()]
         made.params[:0] = [Option(name, setting, called) for name, setting in settings]
         made.one_of = [kind.one_of for kind in kinds.values() if kind.one_of]

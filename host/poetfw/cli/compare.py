@@ -34,7 +34,7 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
             )
 
 
-@command("poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7")
+@command("Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7")
 def compare(
     of: Compared,
     within: Budgets,
@@ -192,6 +192,6 @@ def _overhead(cell: Cell | None) -> str:
 
 
 def _reasons(cells: Iterable[Cell]) -> list[str]:
-    """Why schedulers have no plan, that of the largest budget each."""
+    """Reasons why schedulers have no plan, each for the largest budget tried."""
     reasons = {cell.scheduler: cell for cell in cells if cell.reason}
     return [f"-  {name} at {cell.ram_fraction:g}: {cell.reason}" for name, cell in reasons.items()]

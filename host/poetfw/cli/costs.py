@@ -58,7 +58,7 @@ class Shown(Model):
     )
 
 
-@command("poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
+@command("Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
 def costs(shown: Shown, where: Database, printed: Printed) -> None:
     """Show what was measured; take measurements from elsewhere, or give them away.
 

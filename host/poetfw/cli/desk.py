@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flashing(Model):
-    """What is put on a board."""
+    """Choice between firmware and storage image."""
 
     storage: bool = setting(
         "Send the storage image over the line, not the firmware.", False, excludes=("--host",)
@@ -50,7 +50,7 @@ class Pushed(Model):
 
 @dataclass(frozen=True)
 class Pulled(Model):
-    """What is fetched from a board, or from a storage image."""
+    """File to write, and its content."""
 
     file: Path = setting(
         "The file to write.",
@@ -82,7 +82,7 @@ def connected(
         yield Desk(Link(line, random.randrange(1, 1 << 31), silence_s)), name
 
 
-@command("poetfw flash --storage --port /dev/ttyACM0")
+@command("Example:  poetfw flash --storage --port /dev/ttyACM0")
 def flash(built: Built, line: Port, computer: Host, flashing: Flashing, printed: Printed) -> int:
     """Put what was built on the board: its firmware, or with --storage its storage image.
 
@@ -122,7 +122,7 @@ def flash(built: Built, line: Port, computer: Host, flashing: Flashing, printed:
     return 0
 
 
-@command("poetfw monitor --port /dev/ttyACM0")
+@command("Example:  poetfw monitor --port /dev/ttyACM0")
 def monitor(built: Built, line: Port) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
     from poetfw.boards import load_board
@@ -142,7 +142,7 @@ def monitor(built: Built, line: Port) -> int:
     return 0
 
 
-@command("poetfw pull --port /dev/ttyACM0 -o trained.img")
+@command("Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
 def pull(built: Built, line: Port, pulled: Pulled, printed: Printed) -> int:
     """Fetch the storage image, with what was trained, from the board.
 
@@ -170,7 +170,7 @@ def pull(built: Built, line: Port, pulled: Pulled, printed: Printed) -> int:
     return 0
 
 
-@command("poetfw push --port /dev/ttyACM0 samples.npz")
+@command("Example:  poetfw push --port /dev/ttyACM0 samples.npz")
 @click.argument("file", type=File(exists=True))
 def push(file: Path, built: Built, line: Port, pushed: Pushed, printed: Printed) -> int:
     """Append the samples in an NPZ file, arrays x and y, to those that the board took itself.

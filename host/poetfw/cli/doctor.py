@@ -10,7 +10,7 @@ from poetfw.cli.command import command
 from poetfw.settings import Printed
 
 
-@command("poetfw doctor")
+@command("Example:  poetfw doctor")
 def doctor(printed: Printed) -> int:
     """Say what this machine has and lacks, and the command that mends each lack.
 

@@ -30,7 +30,7 @@ class Destination(Printed):
     )
 
 
-@command("poetfw export --as cmake -o keyword --name keyword build/nrf52840")
+@command("Example:  poetfw export --as cmake -o keyword --name keyword build/nrf52840")
 @click.argument("project", type=Folder())
 def export(project: Path, settings: ExportSettings, destination: Destination) -> None:
     """Write the library of PROJECT, a folder of `poetfw build`, for another build system.

@@ -24,12 +24,12 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class Writing(Model):
-    """How the file is written."""
+    """Options of writing the file."""
 
     force: bool = setting("Write over a file that is there.", False, variable=False)
 
 
-@command("poetfw init && poetfw build --board nrf52840")
+@command("Example:  poetfw init && poetfw build --board nrf52840")
 def init(writing: Writing) -> None:
     """Write a poetfw.toml that has every setting as a comment, and sets none."""
     from poetfw.cli.main import COMMANDS

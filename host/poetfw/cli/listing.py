@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from poetfw.planning import RamNeeds
 
 
-@command("poetfw boards --json")
+@command("Example:  poetfw boards --json")
 def boards(printed: Printed) -> int:
     """List the boards poetfw knows.
 
@@ -101,7 +101,7 @@ class Listing(Printed):
     )
 
 
-@command("poetfw models --batch 8")
+@command("Example:  poetfw models --batch 8")
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=MODEL)
 def models(names: tuple[str, ...], listing: Listing) -> None:
     """List the built-in models, or those named, with the RAM that training takes.

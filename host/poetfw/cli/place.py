@@ -69,7 +69,7 @@ class Arena(Model):
     )
 
 
-@command("poetfw place buffers.csv --capacity 1048576 --out placed.csv")
+@command("Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv")
 @click.argument("file", type=File())
 def place(file: Path, arena: Arena, limits: Limits, printed: Printed) -> int:
     """Give every buffer of a CSV file an address, such that none overlap while both are live.

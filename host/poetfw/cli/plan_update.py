@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection(Model):
-    """How what is trained is chosen, and the file of it."""
+    """Effort of the choice, and the file of its result."""
 
     calibration_batches: int = setting(
         "Batches of the training data that gradients are calculated of.",
@@ -49,7 +49,7 @@ class Selection(Model):
 
 
 @command(
-    "poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
+    "Example:  poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
     "--data samples.npz --bytes-fraction 0.5 --out plan.json && poetfw build --board nrf52840 "
     "--model net.pt2 --weights trained.npz --data samples.npz --train plan.json",
     name="plan-update",

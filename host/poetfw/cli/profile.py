@@ -51,7 +51,7 @@ class Measured(Target):
 
 @dataclass(frozen=True)
 class Instruments(Model):
-    """What measures, and what is written of it."""
+    """Twin, meter and report of a measurement."""
 
     emulator: str | None = setting("Measure on one of the board's twins.", metavar="NAME")
     meter: str = setting(f"What measures energy: {METERS}.", "none", metavar="METER")
@@ -72,7 +72,7 @@ class Sketch(Project):
     )
 
 
-@command("poetfw profile --board nrf52840 --model digits-cnn --emulator qemu")
+@command("Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu")
 def profile(
     of: Measured,
     training: Training,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from poetfw.tools import Event
 
 
-@command("poetfw run --board nrf52840 --steps 10 --verify")
+@command("Example:  poetfw run --board nrf52840 --steps 10 --verify")
 def run(
     built: Built,
     settings: RunSettings,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
 
-@command("poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json")
+@command("Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json")
 def schedule(
     task: Task,
     by: Scheduler,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Processes(Model):
-    """What a sweep is computed by; None for a process per processor, on this computer."""
+    """Processes of a sweep; None for one per processor, on this computer."""
 
     jobs: int | None = setting("Processes.", otherwise="one per processor", type=click.IntRange(1))
     dask: str | None = setting("Run on this Dask cluster instead.", metavar="ADDRESS")
@@ -56,7 +56,7 @@ class SweepFiles(Printed):
 
 
 @command(
-    "poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 --deadlines none,1.5 "
+    "Example:  poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 --deadlines none,1.5 "
     "--out sweep.jsonl --plots plots"
 )
 def sweep(

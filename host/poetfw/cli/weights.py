@@ -49,7 +49,9 @@ class Weights(Model):
     )
 
 
-@command("poetfw export-weights --as safetensors -o trained.safetensors", name="export-weights")
+@command(
+    "Example:  poetfw export-weights --as safetensors -o trained.safetensors", name="export-weights"
+)
 def export_weights(built: Built, weights: Weights, printed: Printed) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
     from poetfw.common.output_file import replace_file

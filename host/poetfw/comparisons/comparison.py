@@ -44,7 +44,7 @@ FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Budgets that are compared by default, as `Ways.budget_bytes` takes them."""
 
 BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
-"""What pictures say of `Cell.ram_fraction`."""
+"""Label of an axis that shows `Cell.ram_fraction`."""
 
 COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
 """Schedulers that are compared by default: all but the one for small problems only."""

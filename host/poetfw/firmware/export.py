@@ -19,8 +19,8 @@ from poetfw.firmware.project import Project, template_environment
 LONGEST_NAME = 30
 
 FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing")
-"""What the library asks of a compiler: one rounding for each operation, and no more than one bit
-pattern for a byte of the arena."""
+"""Compiler flags that the library needs: one rounding for each operation, and bytes of the arena
+that may be read as any type."""
 
 _SOURCES = (".c", ".S", ".h")
 _OF_BOARDS = {"sd.c", "sd.h", "sd_storage.c", "spi.h"}

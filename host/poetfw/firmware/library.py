@@ -21,10 +21,10 @@ HEADER = f"{LIBRARY}/poetfw.h"
 """All that an application needs of it."""
 
 FEATURES_HEADER = f"{LIBRARY}/poetfw_features.h"
-"""What it needs beside that where the network reads sound."""
+"""Header of the library's feature extraction, in projects whose network reads sound."""
 
 GENERATED = f"{LIBRARY}/generated"
-"""What the library has of its plan."""
+"""Folder of the library's files that depend on the plan."""
 
 _WORDS_IN_A_LINE = 8
 

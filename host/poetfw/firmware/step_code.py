@@ -120,6 +120,7 @@ class StepLowering:
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
             statements=tuple(statements),
             waits=self._under_way.end(),
+            end=max(self._numbers, default=0) + 1,
             workers=len(self._workers) if plan.threads else 0,
             stops=plan.apart,
         )
@@ -349,7 +350,7 @@ class _Stays:
 
 
 class _Places:
-    """Which bytes the statements of a step on several devices read and write."""
+    """Bytes that the statements of a step on several devices read and write."""
 
     def __init__(
         self,
@@ -395,7 +396,7 @@ class _Places:
 
 
 def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Allocation]:
-    """Where the windows on tensors are, as long as those are there."""
+    """Places of the windows on tensors, for as long as those tensors are held."""
     for window in graph.windows:
         for stay in allocations:
             if stay.owner == window.base and not stay.workspace:

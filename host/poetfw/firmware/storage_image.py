@@ -40,7 +40,7 @@ LARGEST_SAMPLES_BYTES = 1 << 28
 """The samples in a storage image may have so many bytes, padding to whole blocks included."""
 
 PARTITION_BLOCK = 8
-"""Where the partition begins: at a multiple of 4 KiB, as partitioning tools want it."""
+"""First block of the partition: a multiple of 4 KiB, as partitioning tools want it."""
 
 _TABLE = struct.Struct("<446xB3sB3sII48x2s")
 _TABLE_ENTRIES = slice(446, BLOCK_BYTES)  # the bytes before are for code that a computer boots
@@ -62,7 +62,7 @@ _CAPTURE = 1
 _EVALUATE = 2
 
 NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
-"""How elements lie in storage."""
+"""NumPy types of elements in storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where an image's parts are, those blocks before its partition included.
+    """Block numbers of an image's parts, counted from the start of the card.
 
     Attributes:
         slots_block: where the slots begin that are in no set.
@@ -255,7 +255,7 @@ class Places:
 
 
 def places(image: Path, slots: Sequence[Slot]) -> Places:
-    """Where the slots and sets of an image in a file are.
+    """Read from an image file where its slots and sets begin.
 
     Raises:
         DeviceError: the file is no storage image, or not laid out like this.
@@ -268,7 +268,7 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
 
 
 def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingRegion:
-    """Where the ring of an image in a file is; it has no places where the build has no ring.
+    """Read from an image file where its ring is; a build without a ring has a region of no places.
 
     Raises:
         DeviceError: the file is no storage image, or not laid out like this.
@@ -387,7 +387,7 @@ def _aligned(block: int) -> int:
 
 
 def image_blocks(image: Path) -> int:
-    """How many blocks an image in a file has, those before its partition included.
+    """Number of blocks in an image file, counted from the start of the card.
 
     Raises:
         DeviceError: the file is no storage image.

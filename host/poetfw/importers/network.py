@@ -25,7 +25,7 @@ Edges = tuple[int, int, int, int]
 """At the top, left, bottom and right."""
 
 HIDDEN = -1e30
-"""What a mask adds to what attention shall not see, for minus infinity: e to its power is 0."""
+"""Value that a mask adds to hide a position from attention, for minus infinity: its exp is 0."""
 
 
 class Network:
@@ -646,7 +646,7 @@ class Network:
 
 
 def _steps(shape: Shape) -> list[int]:
-    """How many elements apart neighbours along each axis lie."""
+    """Distance in elements between neighbours along each axis."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 

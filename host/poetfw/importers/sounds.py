@@ -23,7 +23,7 @@ _MOST_CHANNELS = 8
 _MOST_FRAMES = 10_000
 _PCM, _EXTENSIBLE = 1, 0xFFFE
 _OF_ENCODING = bytes.fromhex("000000001000800000aa00389b71")
-"""What follows an encoding's number where an extensible header has it as a GUID."""
+"""Bytes that follow an encoding's number in the GUID of an extensible header."""
 
 
 def read_sounds(path: Path, model: Model, kind: str) -> Samples:

@@ -22,7 +22,7 @@ from typing import Any, cast
 from poetfw.common.errors import ModelError
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
-"""What an op's attribute may hold."""
+"""Types that an op's attribute may have."""
 
 VARIANT = "variant"
 """The attribute that names the kernel an op runs by, where that is not the one for its shape."""

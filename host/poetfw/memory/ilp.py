@@ -43,7 +43,7 @@ class IlpAnswer:
 
 
 def count_pairs(buffers: Sequence[Buffer]) -> int:
-    """How many pairs of buffers are live together: binary columns of the program."""
+    """Number of pairs of buffers that are live together: binary columns of the program."""
     events = [(b.lower, 1) for b in buffers] + [(b.upper, -1) for b in buffers]
     events.sort()  # what ends at a time leaves before what begins at it
     pairs = live = 0

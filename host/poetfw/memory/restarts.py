@@ -78,7 +78,7 @@ def restarts(
 
 
 def _luby(turn: int) -> int:
-    """How long to run before restarting, by turn: 1, 1, 2, 1, 1, 2, 4, 1, ... (Luby et al., 1993).
+    """Relative length of a run before a restart: 1, 1, 2, 1, 1, 2, 4, … (Luby et al., 1993).
 
     Without knowing how run times are spread, no other sequence is better by more than a logarithm.
     """

@@ -47,7 +47,7 @@ _LARGEST_MEMORY = 400_000
 
 
 class Look(Enum):
-    """Where a search looks for the section to branch on: each finds what the others miss."""
+    """Rule for the section to branch on: each rule finds what the others miss."""
 
     FEWEST = "all valleys"
     NARROWEST = "the narrowest valley"

@@ -72,7 +72,7 @@ class _State:
 
 
 def filled_bytes(buffers: Sequence[Buffer]) -> int | None:
-    """How many bytes the buffers fill at every moment, in stacks without a gap.
+    """Number of bytes that the buffers fill at every moment, in stacks without a gap.
 
     Returns:
         None if that varies, if a stack of them might not be aligned, if one of them is fixed, or if
@@ -230,7 +230,7 @@ class _Sweep:
         return self._found[ending, beginning]
 
     def _addresses(self, state: _State) -> list[int]:
-        """Where everything lies, given the last state."""
+        """Addresses of the buffers, given the last state."""
         offsets, place = [0] * len(self._sizes), [0] * len(self._sizes)
         order = arrange(state.tree, place)
         while True:

@@ -15,7 +15,7 @@ _FAR = 5.0
 an interval is rejected (Leys et al., Journal of Experimental Social Psychology 49, 2013)."""
 _SCALE = 1.4826
 _ALIKE = 0.01
-"""What differs by less than this share of the median is never rejected."""
+"""Share of the median within which no energy is rejected as an outlier."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class _integral:
 
 
 def _near(energies: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which are not far from the others."""
+    """Mask of the energies that are not outliers."""
     middle = np.median(energies)
     distance = np.abs(energies - middle)
     return np.asarray(distance <= max(_FAR * _SCALE * np.median(distance), _ALIKE * abs(middle)))

@@ -19,7 +19,7 @@ _SAMPLES_PER_S = 100_000
 _CURRENT, _VOLTAGE, _MARKER = _SIGNALS = ("s/i", "s/v", "s/gpi/0")
 _BITS = 8
 _QUIET_S = 0.2
-"""When it is told to stop, what it sampled is still under way for so long."""
+"""Seconds for which samples still arrive after it is told to stop."""
 
 
 class JoulescopeMeter:

@@ -136,12 +136,12 @@ class Model:
 
     @property
     def classes(self) -> int | None:
-        """How many classes it tells apart; None where it does not classify."""
+        """Number of classes that it tells apart; None where it does not classify."""
         return self.output.shape[1] if self.loss in CLASSIFYING else None
 
     @property
     def ids(self) -> int:
-        """How many ids, from 0 on, every table has that the input is looked up in."""
+        """Number of ids, from 0 on, that every table has in which the input is looked up."""
         readers = self.graph.consumers[self.input.name]
         tables = (op.inputs[1] for op in readers if op.kind == "embedding")
         return min(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from poetfw.ir import Attribute
 
 SHAPES = ("constant", "step", "linear", "cosine")
-"""How a learning rate may change, in the order of the kernel's `enum poet_schedule`."""
+"""Schedules of the learning rate, in the order of the kernel's `enum poet_schedule`."""
 
 LARGEST_COUNT = 2**24
 """Steps are counted in float32, which has every integer up to this one."""

@@ -97,7 +97,7 @@ class Build:
 
 
 def folders_of(memories: Iterable[str], folder: Path) -> dict[str, Path]:
-    """Where the project of each memory is, in the folder of a build: an only one's has no name."""
+    """Project folder of each memory, in a build's folder; a single memory has the folder itself."""
     return {name: folder if name == ONLY else folder / name for name in memories}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model is trained, by which optimizer, and the program that follows from that."""
+"""Choice of the model and the optimizer, and the program that follows from them."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
 
 
 def trained_weights(program: Program) -> int:
-    """How many numbers the training step trains."""
+    """Number of elements that the training step trains."""
     total = 0
     for name in program.parameter_states:
         shape = program.training.by_name[name].shape

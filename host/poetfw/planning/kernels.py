@@ -116,7 +116,7 @@ def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
 
 
 def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
-    """Which of one op's costs to take, the first where nothing says otherwise; what decided."""
+    """Choose one of an op's costs, by default the first; also returns what decided."""
     best, chosen_by = 0, ChosenBy.SHAPE
     for at, cost in enumerate(costs[1:], 1):
         known = {costs[best].source, cost.source}

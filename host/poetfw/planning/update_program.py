@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parameters to train within a budget, as a mixed-integer program.
+"""Choice of the parameters to train within a budget, as a mixed-integer program.
 
 A choice is a parameter, or so many input channels of one. Each has a column in {0, 1}, of those of
 a parameter at most one is taken, and the objective is the sum of their scores.

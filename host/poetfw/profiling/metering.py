@@ -15,10 +15,10 @@ from poetfw.costs import Case
 from poetfw.meters import MeasuredEnergy, Meter, Trace, idle_power, measured_energy
 
 INTERVALS = 5
-"""How often a case is marked, and run so many times as the meter asks for."""
+"""Number of marked intervals of a case, of so many runs each as the meter asks for."""
 
 IDLE_S = 0.5
-"""How long the board is watched doing nothing, before the first case of a sketch."""
+"""Seconds for which the idle board is metered, before the first case of a sketch."""
 
 _AROUND_S = 0.05  # recorded before the first interval, after the last, and between
 _MOST_RUNS = 10**8
@@ -75,7 +75,7 @@ class Metering:
 
     @property
     def aligned_by(self) -> str:
-        """How a case's begin and end are found among the meter's samples."""
+        """Method by which a case's begin and end are found among the meter's samples."""
         if self.meter.sees_marker:
             return "the board's marker at the meter's input"
         return "this computer's clock, around the command"

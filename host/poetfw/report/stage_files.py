@@ -46,7 +46,7 @@ _MALFORMED = (
     RecursionError,
     AssertionError,  # an op's, whose attribute has another type
 )
-"""What reading a stage file that somebody changed can raise."""
+"""Errors that reading a stage file that somebody changed can raise."""
 
 
 def stage_files(

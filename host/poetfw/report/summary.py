@@ -133,7 +133,7 @@ class BuildReport:
 
 @dataclass(frozen=True)
 class OpError:
-    """How far one op on the device was from float64 on the same inputs, where that was worst.
+    """Largest deviation of one op on the device from float64 on the same inputs.
 
     Attributes:
         op: its name.

@@ -127,7 +127,7 @@ def _expected(
 
 
 def largest_error(actual: Array, expected: Array, bound: Array) -> tuple[float, float, float]:
-    """Where a result is worst in proportion to its bound: error / bound there, error, and bound.
+    """Find the element with the largest error / bound; returns that ratio, its error and its bound.
 
     A result is also right where it overflows and float64 says it may, or is NaN as in float64.
     """

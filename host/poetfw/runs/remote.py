@@ -27,11 +27,11 @@ _MACHINES: Mapping[str, tuple[str, ...]] = {
     "EM_X86_64": ("x86_64", "amd64"),
     "EM_AARCH64": ("aarch64", "arm64"),
 }
-"""What `uname -m` says where a program for a processor runs, by its ELF's word for that."""
+"""Answers of `uname -m`, by the ELF's name of the processor."""
 
 
 def folder_of(project: BuiltProject) -> str:
-    """Where a project's program and image are, from the user's home there."""
+    """Folder of a project's program and image on the remote, from the user's home."""
     return f"poetfw/{project.board.name}"
 
 

@@ -32,7 +32,7 @@ from poetfw.runs.execution import BuiltProject
 
 
 def region_of(project: BuiltProject) -> RingRegion:
-    """Where the ring of a build is.
+    """Blocks of a build's ring.
 
     Raises:
         ConfigError: it has none.

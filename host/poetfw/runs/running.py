@@ -255,7 +255,7 @@ def program_run(
     ticks: int,
     ended: RunLog | Summary,
 ) -> ProgramRun:
-    """Where one program ran, and the RAM and time of the steps that it took part in."""
+    """Name of one program, and the RAM and time of the steps that it took part in."""
     emulated = ended.tick_unit == "instructions"  # which only emulators count
     if port is None:
         emulated = emulator_of(project.twin.machine).emulates

@@ -21,7 +21,7 @@ from poetfw.runs.execution import BuiltProject
 
 
 def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
-    """Where the tensors of the author's network lie: for a built-in model, the graph's own."""
+    """Places of the author's tensors in the graph's; a built-in model has the graph's own."""
     program = project.stages.program
     if project.stages.state_dict:
         return project.stages.state_dict
@@ -105,4 +105,4 @@ FORMATS: Mapping[str, Callable[[Arrays, Path | None], bytes]] = MappingProxyType
         "torch": _torch_bytes,
     }
 )
-"""What makes a file of a state dict and, for ONNX, of the file that was built."""
+"""Writers of state dict files and, for ONNX, of the file that was built."""

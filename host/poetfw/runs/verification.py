@@ -72,7 +72,7 @@ WEIGHT_BOUND = 1e-5
 """The same for parameters and running statistics."""
 
 PART_BYTES = 256 * 1024 * 1024
-"""What one traced run may record; more is recorded in several runs."""
+"""Largest recording of one traced run; more is recorded in several runs."""
 
 _ERROR_FLOOR = 1e-3
 _TINY = float(np.finfo(np.float32).tiny)

@@ -63,7 +63,8 @@ Key = tuple[int, int]
 """(stage, node)."""
 
 WINDOW = 20
-"""How far from what a stage differentiates it computes again in a first search; see `formulate`."""
+"""Farthest that an op recomputed for a stage may be from the stage's target, in a first search; see
+`formulate`."""
 
 
 class Objective(Enum):
@@ -76,7 +77,7 @@ class Objective(Enum):
 
 
 class Timing(Enum):
-    """When transfers happen."""
+    """Timing of transfers."""
 
     DEVICE = auto()
     """Page-outs right after the first computation, page-ins where the stage needs them."""

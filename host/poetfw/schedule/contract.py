@@ -21,7 +21,7 @@ SMALL_SHARE = 0.02
 
 
 class Means(Enum):
-    """How a contracted problem relates to the whole."""
+    """Relation of a contracted problem to the whole one."""
 
     RESTRICTION = auto()
     """Its schedules are schedules of the whole: the smallest tensors stay in RAM from their

@@ -68,7 +68,7 @@ _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must b
 
 @dataclass(frozen=True, slots=True)
 class SolveOptions(SolverOptions):
-    """How to search for a schedule.
+    """Options of the search for a schedule.
 
     Attributes:
         window: how far from what a stage differentiates it may compute again, in a first search

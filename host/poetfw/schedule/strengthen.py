@@ -40,7 +40,7 @@ _SLOT_LEAST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class _Separation:
-    """How to separate.
+    """Settings of the separation of cuts.
 
     Attributes:
         least: violations up to this are none.

@@ -48,7 +48,7 @@ _ON_SYSTEMS = (
 
 @dataclass(frozen=True)
 class Application(Model, group="Storage and application"):
-    """What the program keeps in storage, and how an application uses it."""
+    """Content of flash and storage, and calls of an application."""
 
     weights_in_flash: bool = setting(
         "Let the program hold the initial weights: then it can begin without a storage.", False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings as fields of dataclasses: each is named, typed, explained and checked in one place."""
+"""Settings as fields of dataclasses, which name, type, explain and check them."""
 
 from __future__ import annotations
 

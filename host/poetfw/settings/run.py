@@ -17,7 +17,7 @@ from poetfw.settings.values import Folder, OutputFile, Positive
 
 @dataclass(frozen=True)
 class _Length(Model, group="Training"):
-    """How much is trained; None for as much as the build recommends."""
+    """Length of a run, and its verification; None for as many steps as the build recommends."""
 
     steps: int | None = setting(
         "Training steps.",
@@ -48,7 +48,7 @@ class _Length(Model, group="Training"):
 
 @dataclass(frozen=True)
 class OfOneProgram(Model, group="Training"):
-    """What programs that train together do not have: they begin their training anew in each run."""
+    """Checkpoints and early stopping; programs that train together have neither."""
 
     checkpoint_every: int | None = like(
         Application,

@@ -82,7 +82,7 @@ class TaskBudget(Model, group="Budget"):
 
 @dataclass(frozen=True)
 class Several(Model, group="Several devices"):
-    """What several devices do."""
+    """Aim and rules of a plan for several devices."""
 
     minimise: str = setting(
         "With --devices: what a step shall take little of.",
@@ -100,7 +100,7 @@ class Several(Model, group="Several devices"):
 
 @dataclass(frozen=True)
 class Answer(Detailed):
-    """What is done with a problem, and how the result is printed."""
+    """Use of a problem, and form of the result."""
 
     replay: Path | None = setting(
         "Do not solve: run the simulator on the plan of this answer.",
@@ -170,7 +170,7 @@ class Budgets(Model, group="Budget"):
 
 @dataclass(frozen=True)
 class Figures(Printed):
-    """Where a comparison's figures go."""
+    """Files and form of a comparison's figures."""
 
     csv: Path | None = setting(
         "Write every figure of every cell to this file.",

@@ -124,7 +124,7 @@ class Program:
 
     @cached_property
     def trained_channels(self) -> Mapping[str, int]:
-        """How many input channels are trained of the weights of which not all are, by name."""
+        """Number of trained input channels, by name, of the weights that are trained in part."""
         tensors = self.training.by_name
         shapes = {name: tensors[g].shape for name, g in self.parameter_gradients.items()}
         return {n: shape[1] for n, shape in shapes.items() if shape != tensors[n].shape}

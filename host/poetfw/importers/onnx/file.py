@@ -21,11 +21,11 @@ ONNX_ERRORS = (
     ValueError,
     TypeError,
 )
-"""How ONNX says that something is wrong with a model, or that it has no such operator."""
+"""Errors that ONNX raises for an invalid model, or an operator that it does not have."""
 OPSETS = range(13, 22)
 """The versions of ONNX's operators that are understood."""
 _OWN = ("", "ai.onnx")
-"""What the domain of ONNX's own operators is called."""
+"""Names of the domain of ONNX's own operators."""
 _FOREIGN = "foreign"
 
 

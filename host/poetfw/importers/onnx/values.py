@@ -24,9 +24,9 @@ _LONGEST_NAME = 60
 """Characters of a name that a message shows."""
 
 _MADE = re.compile(r"onnx::\w+_\d+|val_\d+|.*_output_\d+|.*Constant.*")
-"""What PyTorch's exporters call initializers that they have made themselves."""
+"""Names that PyTorch's exporters give to initializers of their own."""
 _NAMED = re.compile(r"(?!onnx::|val_\d)[A-Za-z_][\w.]*")
-"""What may be a name of the author's."""
+"""Names that the author may have given."""
 _ANOTHER = "this is another network than the exported one, and a .pt2 file is the better way"
 
 _LARGEST_SHAPE = 16
@@ -94,7 +94,7 @@ class Node:
 
 
 def _flaw(kind: str, attribute: onnx.AttributeProto) -> str | None:
-    """Why no rule can use an attribute; None where one can."""
+    """Reason why no rule can use an attribute; None if one can."""
     if attribute.ref_attr_name:
         return (
             f"{attribute.name} stands for {cut(repr(attribute.ref_attr_name), _LONGEST_NAME)}, an "

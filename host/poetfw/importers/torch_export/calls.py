@@ -16,7 +16,7 @@ from poetfw.importers.torch_export.file import Weight
 from poetfw.ops import Shape
 
 CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
-"""How the arguments of rules are checked."""
+"""Validation settings for the arguments of rules."""
 LARGEST_CONSTANT = 1 << 22
 """A constant that the program makes may have so many elements."""
 
@@ -29,7 +29,7 @@ class Live:
 
 
 Value = Live | Weight
-"""What a name of the program stands for."""
+"""Value that a name of the program stands for."""
 
 _PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
 _LISTS = {"as_ints": int, "as_floats": float, "as_bools": bool}

@@ -244,6 +244,6 @@ _RULES = _checked(
     }
 )
 FOLDED = frozenset(_RULES)
-"""What is understood of constants."""
+"""Operators that can be evaluated on constants."""
 FILLED = ("zeros.default", "ones.default", "full.default")
 """Those that make one of a size."""

@@ -234,7 +234,7 @@ class _Archive:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tensor's bytes are."""
+    """Location of a tensor's bytes."""
 
     file: str
     meta: schema.TensorMeta

@@ -226,7 +226,7 @@ class _Importer:
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
 
     def _place(self, node: schema.Node, sizes: Sequence[Shape]) -> Place | None:
-        """Where the batch is in what a node reads; what does not depend on it may begin one."""
+        """Position of the batch in a node's inputs; inputs without one may begin a batch."""
         if not set(self._begun).isdisjoint(node.gives):
             return self._batches.first
         values = [self._values.get(name) for name in node.reads]

@@ -166,7 +166,7 @@ class _Model:
         return program
 
     def _times(self, i: int) -> range:
-        """When op i can run."""
+        """Times at which op i can run."""
         return range(self._asap[i], self._alap[i] + 1)
 
     def _precede(self, program: Program, i: int, j: int) -> None:

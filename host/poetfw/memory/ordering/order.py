@@ -27,7 +27,7 @@ _ROUNDS = (
     (Effort(32), 0.7),
     (Effort(256), 1.0),
 )
-"""How hard to search in each round, and the share of the work left it may use.
+"""Search effort of each round, and the share of the remaining work that it may use.
 
 The first one solves what networks give; two without looking ahead serve all other graphs.
 """

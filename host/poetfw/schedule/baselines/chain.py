@@ -103,7 +103,7 @@ def chain_of(graph: Indexed, method: str) -> Chain:
 
 
 def _cuts(graph: Indexed, forward: int, sources: frozenset[int]) -> list[tuple[int, int]]:
-    """Where to cut, as (first node after it, the tensor that crosses)."""
+    """Places to cut, as (first node after it, the tensor that crosses)."""
     last = {
         i: last_forward_use(graph, forward, i)
         for i in range(forward)

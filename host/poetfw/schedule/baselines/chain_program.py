@@ -56,7 +56,7 @@ class Point(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """How to treat what begins at a segment.
+    """Treatment of the part of the chain that begins at a segment.
 
     Attributes:
         split: the segment whose input is kept; the segment after this one to keep everything.

@@ -31,13 +31,13 @@ from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 _LONGEST_CHAIN = 48
 _SMALL_SHARE = 0.01
 _SHARES = (1.0, 1.05, 1.15, 1.3, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-"""What share of the budget the program is given."""
+"""Shares of the budget that the program is given."""
 _RELOAD_SHARES = (1.0, 1.05)
 """The same where sources do not stay in RAM but are loaded again."""
 _STRIDE = 8
 """Every so manieth point is tried."""
 _NODES_RUN = 16_000
-"""How many nodes the plans that are tried have in all."""
+"""Number of nodes, in all, of the plans that are tried."""
 _FEWEST_TRIED = 16
 
 

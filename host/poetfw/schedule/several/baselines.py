@@ -81,7 +81,7 @@ class Placement:
 
 
 def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> Placement:
-    """Where nodes are computed and what is copied, as a program: for two devices a minimum cut.
+    """Placement of nodes and copies, as a program: for two devices a minimum cut.
 
     Binaries R[d,i] compute node i on d, and C[a,b,i] copy its tensor: R[d,k] ≤ R[d,i] + ΣC[·,d,i]
     for an input i of k. A tensor may be computed on several devices. With y = 1 - R on one of two

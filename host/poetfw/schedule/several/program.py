@@ -59,7 +59,7 @@ _Key = tuple[int, int, int]
 """(device, stage, node)."""
 
 EXCESS_COST = 1e3
-"""What a budget's worth of bytes beyond it costs, in times of everything that must be computed."""
+"""Price of a budget's worth of bytes beyond the budget, in times of computing every node once."""
 
 
 @dataclass

@@ -95,17 +95,17 @@ class Desk:
 
     @property
     def failures(self) -> int:
-        """How many commands had to be sent again."""
+        """Number of commands that had to be sent again."""
         return self._link.failures
 
     @property
     def _part_bytes(self) -> int:
-        """How much data goes with a command or an answer."""
+        """Number of bytes of data in a command or an answer."""
         return LARGEST_DATA_BYTES >> self._shrunk
 
     @property
     def _sums(self) -> int:
-        """How many blocks' CRCs come in an answer."""
+        """Number of blocks' CRCs in an answer."""
         return _MOST_SUMS >> self._shrunk
 
     def hello(self) -> Greeting:

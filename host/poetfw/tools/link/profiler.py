@@ -61,7 +61,7 @@ class Profiler:
         self._link = link
 
     def hello(self) -> ProfilerGreeting:
-        """Who it is.
+        """Identity of the connected board and its profiling firmware.
 
         Raises:
             WrongBoardError: its firmware is none that measures, or speaks another language.

@@ -19,7 +19,7 @@ PLAN_ID = re.compile("[0-9a-f]{8}")
 """Names the plan, or the sketch, that firmware was made for."""
 
 TICK_UNITS = ("cycles", "instructions", "ns")
-"""What a tick may be."""
+"""Units of a tick."""
 
 
 def fields(answer: Answer, count: int) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ MACHINES: dict[str, type[Machine[Any]]] = {
 """Chips on their boards, by the name that board files call them."""
 
 _STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
-"""What the storage image is on them, where it is not a card."""
+"""Model of the storage image, on chips where it is not a card."""
 
 
 def read_flash(elf: Path, machine: type[Machine[Any]]) -> bytes:

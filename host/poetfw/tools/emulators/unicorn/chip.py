@@ -18,11 +18,11 @@ from poetfw.tools.emulators.unicorn.bus import Bus, MachineError
 from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory
 
 Console = Callable[[bytes], object]
-"""What is connected to the transmitter of a chip's UART."""
+"""Receiver of the characters that a chip's UART sends."""
 
 Keyboard = Callable[[], bytes]
-"""What is connected to its receiver. Asked while the firmware sleeps, it waits for something to be
-said, and says nothing if nothing will be said any more."""
+"""Source of characters for a chip's receiver. Called while the firmware sleeps, it waits for
+input, and returns nothing if there will be no more."""
 
 
 class Processor(Protocol):
@@ -120,7 +120,7 @@ class Chip(Bus):
 
     @property
     def room_bytes(self) -> int:
-        """How many characters the receiver takes before the firmware must take them."""
+        """Number of characters that the receiver takes before the firmware must read them."""
         raise NotImplementedError
 
     def listens(self) -> bool:

@@ -337,7 +337,7 @@ class Core:
     # Time --------------------------------------------------------------------------------------
 
     def _next_cycles(self) -> int:
-        """When something happens by itself; a time that never comes if nothing does."""
+        """Cycle of the next scheduled event; one that is never reached if there is none."""
         times = [self._wraps_at] if self._wraps_at is not None else []
         return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
 
@@ -350,7 +350,7 @@ class Core:
             self._wraps_at += self._reload.value + 1
 
     def _unwatched_cycles(self) -> int:
-        """How many until the watchdog does something."""
+        """Number of cycles until the watchdog acts."""
         return self._watched - (0 if self._warn is None else self._margin)
 
     def _count(self, cycles: int) -> bool:

@@ -90,7 +90,7 @@ _READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS", "WDT.STATUS"} | {
 _WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", "WDT.CLEAR", f"{SPI}.DATA"} | {
     f"PORT{group}.{name}" for group in (0, 1) for name in ("DIRSET", "OUTCLR", "OUTSET")
 }
-"""What they would show is not modelled."""
+"""Registers whose contents are not modelled."""
 _AFTER_RESET = {
     "PM.AHBMASK": 0x7F,
     "PM.APBBMASK": 0x7F,
@@ -295,7 +295,7 @@ class Samd21(Chip):
     # Watchdog ----------------------------------------------------------------------------------
 
     def _watchdog_cycles(self, count: int) -> int:
-        """How many cycles of the processor so many of the watchdog take."""
+        """Convert cycles of the watchdog to those of the processor."""
         generator = self._clocked[_WATCHDOG_CLOCK]
         return count * self._dividers[generator] * self.core_hz // SLOW_HZ
 
