@@ -23,7 +23,7 @@ from emulator.firmware_tools import compile_sample, needs_qemu, run_twin, sample
 from poetfw.firmware import IMAGE
 from poetfw.tools.emulators.unicorn.__main__ import main
 from poetfw.tools.emulators.unicorn.bus import Bus, MachineError
-from poetfw.tools.emulators.unicorn.core import SLICE, Core, Memory, Model
+from poetfw.tools.emulators.unicorn.core import SLICE, Core, CoreMemory, CoreModel
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
@@ -233,9 +233,9 @@ def test_an_image_of_another_size_than_the_storage(
 
 
 def test_a_program_behind_a_bootloader_does_not_start_by_itself() -> None:
-    flash, ram = Memory(0, b"\xff" * (1 << 20)), Memory(0x20000000, bytes(1 << 18))
+    flash, ram = CoreMemory(0, b"\xff" * (1 << 20)), CoreMemory(0x20000000, bytes(1 << 18))
     with pytest.raises(MachineError, match="no program's vectors are at 0x00000000"):
-        Core(Model.CORTEX_M4F, Bus(), flash, ram, ())
+        Core(CoreModel.CORTEX_M4F, Bus(), flash, ram, ())
 
 
 # Exceptions ------------------------------------------------------------------------------------

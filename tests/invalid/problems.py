@@ -13,7 +13,7 @@ from invalid.case import Case, Make
 from invalid.makers import both, text
 from made import answer as made_answer
 from poetfw.comparisons import sweep
-from poetfw.comparisons.comparison import Cell
+from poetfw.comparisons.comparison import Trial
 from poetfw.comparisons.sweep import Grid
 
 SCHEDULE = "schedule --problem p.json --scheduler checkpoint-all"
@@ -55,7 +55,7 @@ def results(change: Callable[[dict[str, Any]], Any]) -> Make:
             *(1, "device", "HIGHS", 10.0, 1.0, (None,)),
         )
         (point,) = grid.points()
-        cell = Cell(
+        cell = Trial(
             *("linux", "mlp", 1, "device", None, None, 0.9, 1000, "checkpoint-all", "feasible"),
             answer=made_answer(scheduler="checkpoint-all", peak_bytes=900),
         )

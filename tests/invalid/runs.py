@@ -441,7 +441,7 @@ CASES = (
     run(
         "image of another plan",
         4,
-        ("the firmware stopped with an error",),
+        ("storage.img is the storage image of another build or device",),
         changed("storage.img", superblock((12, 7))),
     ),
     run(

@@ -11,8 +11,8 @@ import pytest
 
 from poetfw.report import Verification
 from poetfw.runs import verification
-from poetfw.runs.execution import open_project
-from poetfw.runs.running import run_project
+from poetfw.runs.execution import open_build
+from poetfw.runs.running import on_twin, run_build
 from poetfw.settings import RunSettings
 from poetfw.tools import build_environments
 from system.commands import Result, needs_twin, poetfw, succeed
@@ -65,7 +65,7 @@ def verify(folder: Path, board: str = "linux", steps: int = 3) -> Result:
 
 def verified(project: Path, steps: int = 3) -> Verification:
     settings = RunSettings(steps=steps, verify=True)
-    report = run_project(open_project(project), settings, lambda text: None, lambda event: None)
+    report = run_build(open_build(project), settings, on_twin, lambda done, of, text: None)
     assert report.verify is not None
     return report.verify
 

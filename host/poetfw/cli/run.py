@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,9 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.command import command, refuse
-from poetfw.cli.desk import connected
+from poetfw.cli.desk import chosen_port
 from poetfw.cli.folders import built_folder
-from poetfw.common.errors import listed
+from poetfw.common.errors import ConfigError, listed
 from poetfw.common.output_file import replace_file
 from poetfw.settings import (
     Built,
@@ -29,14 +30,11 @@ from poetfw.settings import (
 
 if TYPE_CHECKING:
     from poetfw.report import (
-        PartnersReport,
         ProgramRun,
-        RunOutcome,
         RunReport,
         StepTrace,
         Verification,
     )
-    from poetfw.tools import Event
 
 
 @command("Example:  poetfw run --board nrf52840 --steps 10 --verify")
@@ -60,101 +58,89 @@ def run(
     With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
     count from the very beginning.
     """
+    from poetfw.memory import ONLY
+    from poetfw.pipeline import REPORT
+    from poetfw.report import BuildReport
     from poetfw.report.event_files import check_events_folder, write_events
-    from poetfw.runs import on_board, remote, together
-    from poetfw.runs.execution import open_project
-    from poetfw.runs.running import (
-        expect_whole,
-        make_request,
-        metrics_csv,
-        run_project,
-    )
+    from poetfw.runs import desks, remote
+    from poetfw.runs.execution import open_build
+    from poetfw.runs.running import Launch, metrics_csv, on_twin, run_build
     from poetfw.runs.step_trace import expect_one_device, trace_step
     from poetfw.tools.ssh import Host
 
     if files.tensorboard is not None:
         check_events_folder(files.tensorboard)
     folder, label = built_folder(built)
-    if together.holds_partners(folder):
-        return _run_partners(folder, settings, where, printed)
-    if not machine.on_board:
-        for flag in ("--port", "--host"):
-            refuse(click.get_current_context(), flag, "needs --on-board")
-    port, *others = where.ports or (None,)
-    if others:
-        refuse(
-            click.get_current_context(),
-            "--port",
-            f"is given {len(where.ports)} times, and {folder} is for one board",
-        )
-    project = open_project(folder, label, where.emulator, machine.on_board, machine.threads)
-    expect_whole(project)
-    if files.trace:
-        expect_one_device(project)
-    total = make_request(project, settings).steps
-    with output.progress_bar() as update:
-
-        def on_event(event: Event) -> None:
-            if event.word == "step":
-                update(event.number, total, f"loss {event.real('loss'):.4f}")
-
-        def on_stage(text: str) -> None:
-            update(0, total, text)
-
+    memories = list(BuildReport.read(folder / REPORT).memories)
+    if len(memories) > 1:
+        _refuse_for_several(folder)
+        settings = replace(settings, **vars(OfOneProgram()))
+        machine, files = OneMachine(), replace(files, trace=False)
+        at = ports_of_devices(where.ports)
+        if unknown := [name for name in at if name not in memories]:
+            raise ConfigError(
+                f"--port is given for {unknown[0]!r:.200}, and {folder} has the devices "
+                f"{listed([repr(name) for name in memories])}"
+            )
+    else:
+        context = click.get_current_context()
         if not machine.on_board:
-            report = run_project(project, settings, on_stage, on_event)
-        elif machine.host is not None:
-            report = remote.run_there(project, settings, Host(machine.host), update, on_event)
-        else:
-            with connected(project, port, settings.silence_s) as (desk, name):
-                report = on_board.run_on_board(project, settings, desk, name, update)
+            for flag in ("--port", "--host"):
+                refuse(context, flag, "needs --on-board")
+        if len(where.ports) > 1:
+            given = f"is given {len(where.ports)} times, and {folder} is for one board"
+            refuse(context, "--port", given)
+        at = dict.fromkeys([ONLY] if machine.on_board else [], (*where.ports, "")[0])
+    build = open_build(folder, label, where.emulator, at, machine.threads)
+    if files.trace:
+        expect_one_device(build.evaluator)
+    launch: Launch = on_twin
+    if machine.host is not None and machine.on_board:
+        launch = functools.partial(remote.on_host, Host(machine.host))
+    elif build.apart or at:
+        ports_of = {name: port or chosen_port(None) for name, port in at.items()}
+        launch = functools.partial(desks.by_desk, ports_of)
+    with output.progress_bar() as update:
+        report = run_build(build, settings, launch, update)
         if files.trace:
-            report = replace(report, trace=trace_step(project, settings, on_stage))
+            traced = trace_step(build.evaluator, settings, lambda text: update(0, 1, text))
+            report = replace(report, trace=traced)
     if files.metrics is not None:
         replace_file(files.metrics, metrics_csv(report))
     if files.tensorboard is not None:
         write_events(files.tensorboard, report)
-    return _finish(report, lambda: _print(report, printed.verbose), printed.as_json)
+    return _finish(report, printed.verbose, printed.as_json)
 
 
 _ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
-_NOT_OF_PARTNERS = {
+_NOT_OF_SEVERAL = {
     "--on-board": "; --port DEVICE=PORT says which device is where",
     "--resume": _ANEW,
     "--checkpoint-every": _ANEW,
 }
+"""Words about options that do not go with several programs."""
 
 
-def _run_partners(folder: Path, settings: RunSettings, where: Where, printed: Detailed) -> int:
-    """Run a build with a program for each device; the exit code."""
-    from poetfw.runs import together
-
-    for model in (OfOneProgram, OneMachine, RunOutput):
-        for declaration in declared(model).values():
-            refuse(
-                click.get_current_context(),
-                declaration.flag,
-                f"is for a build of one program, and {folder} has one for each device"
-                f"{_NOT_OF_PARTNERS.get(declaration.flag, '')}",
-            )
-    partners = together.open_partners(folder, where.emulator, ports_of_devices(where.ports))
-    with output.progress_bar() as update:
-
-        def on_stage(text: str) -> None:
-            update(0, 1, text)
-
-        report = together.run_partners(partners, settings, on_stage, update)
-    return _finish(report, lambda: _print_partners(report, printed.verbose), printed.as_json)
+def _refuse_for_several(folder: Path) -> None:
+    """Refuse options that several programs do not have, and leave out those that nobody typed."""
+    one = [*declared(OfOneProgram).values(), *declared(OneMachine).values()]
+    for flag in ("--board", "--trace", *(declaration.flag for declaration in one)):
+        refuse(
+            click.get_current_context(),
+            flag,
+            f"is for a build of one program, and {folder} has one for each device"
+            f"{_NOT_OF_SEVERAL.get(flag, '')}",
+        )
 
 
-def _finish(report: RunOutcome, show: Callable[[], None], as_json: bool) -> int:
+def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
     """Print a report, and what the run missed; the exit code."""
     from poetfw.runs.verification import verdict
 
     if as_json:
         output.print_json(report.to_json())
     else:
-        show()
+        _print(report, verbose)
     found = report.verify
     if found is None or found.ok:
         return 0
@@ -188,29 +174,6 @@ def ports_of_devices(ports: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _print_partners(report: PartnersReport, verbose: bool) -> None:
-    rows = [
-        ("steps", f"{report.steps:,}"),
-        *_learned(report),
-        ("messages of a step", f"{report.messages:,}, {output.size(report.message_bytes)}"),
-        ("a step by the plan", f"{report.planned_step_s:.4g} s"),
-    ]
-    for name, one in report.devices.items():
-        counted = ", an instruction a cycle" if one.tick_unit == "instructions" else ""
-        planned = f"{output.size(one.high_water_bytes)} of {output.size(one.arena_bytes)} planned"
-        rows += [
-            (name, _place(one)),
-            ("… computes of a step", f"{one.computed:,} ops, {one.step_s or 0.0:.4g} s{counted}"),
-            ("… sends of a step", output.size(one.sent_bytes)),
-            ("… arena high-water mark", planned),
-            ("… trained weights", one.trained),
-        ]
-        if one.repeated_commands:
-            rows.append(("… commands sent to it again", f"{one.repeated_commands:,}"))
-    rows += _verified(report.verify)
-    output.results.print(output.facts("devices on boards of their own", rows, verbose=verbose))
-
-
 def _place(program: ProgramRun) -> str:
     """Board of a program, and where it ran."""
     where = f"its emulated twin ({program.emulator})" if program.emulated else "this computer"
@@ -219,7 +182,7 @@ def _place(program: ProgramRun) -> str:
     return f"{program.board}, on {where}"
 
 
-def _learned(report: RunOutcome) -> list[tuple[str, str]]:
+def _learned(report: RunReport) -> list[tuple[str, str]]:
     """Losses and metric of a run."""
     rows = []
     if report.loss:
@@ -231,26 +194,19 @@ def _learned(report: RunOutcome) -> list[tuple[str, str]]:
     return rows
 
 
-def _energy(report: RunReport) -> list[tuple[str, str]]:
-    if report.measured_energy_j is None:
-        return []
-    return [(f"energy, measured ({report.energy_source})", f"{report.measured_energy_j:.3f} J")]
+def _planned_rows(report: RunReport) -> list[tuple[str, str]]:
+    """Rows with the time that was planned, and how it compares with the time of a step."""
+    from poetfw.memory import ONLY
 
-
-def _step_time(report: RunReport) -> list[tuple[str, str]]:
-    """Rows with the time of a step, and the time that was planned."""
-    planned_s, step_s = report.planned_step_s, report.step_s
-    if not step_s:
+    if not report.step_s:
         return []
-    counted = ", an instruction a cycle" if report.instructions is not None else ""
-    took = (f"a step took{counted}", f"{step_s:.4f} s")
-    if report.arenas:  # planned for the devices in the files, which are not what ran it
-        return [took, ("… by the plan, on its devices", f"{planned_s:.3g} s")]
-    planned = f"{planned_s:.4f} s"
+    if ONLY not in report.arenas:  # planned for the devices in the files, which are not what ran
+        return [("a step by the plan, on its devices", f"{report.planned_step_s:.3g} s")]
+    planned = f"{report.planned_step_s:.4f} s"
     if report.instructions is None:  # else they are seconds of two kinds
-        planned += f", {planned_s / step_s - 1:+.1%}"
+        planned += f", {report.planned_step_s / report.step_s - 1:+.1%}"
     costs = output.Detail("… whose costs are", report.planned_by)
-    return [took, ("… by the plan", planned), costs]
+    return [("a step by the plan", planned), costs]
 
 
 def _print_trace(trace: StepTrace) -> None:
@@ -283,38 +239,67 @@ def _print(report: RunReport, verbose: bool) -> None:
     if report.resumed_from:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
         rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
-    if report.begun_anew:
-        rows.append(("began anew", "no commit was whole"))
-    rows += [
-        (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
-        for kind, found in report.damaged.items()
-    ]
     if len(report.evaluations) > 1:
         rows.append(("… of so many that were trained", f"{len(report.loss):,}"))
     rows += _learned(report)
-    rows.append(("arena high-water mark", output.size(report.high_water_bytes)))
-    rows += [(f"… of {device}", output.size(used)) for device, used in report.arenas.items()]
-    if report.stack_high_water_bytes:
-        rows.append(("stack high-water mark", output.size(report.stack_high_water_bytes)))
-    if report.instructions is not None:
-        rows.append(output.Detail("instructions (emulated)", f"{report.instructions:,}"))
-    rows += [
-        *_step_time(report),
-        output.Detail("read from storage", output.size(report.storage_bytes_read)),
-        output.Detail("written to storage", output.size(report.storage_bytes_written)),
-        output.Detail(
-            "… since the build",
-            f"{report.blocks_written:,} blocks, {report.blocks_per_epoch:,.1f} an epoch",
-        ),
-        *([("sectors erased", f"{report.storage_erases:,}")] if report.storage_erases else []),
-        *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
-        *_energy(report),
-        ("trained weights", report.trained),
-    ]
+    if report.messages:
+        sent = f"{report.messages:,}, {output.size(report.message_bytes)}"
+        rows.append(("messages of a step", sent))
+    for name, program in report.memories.items():
+        rows += [(name, _place(program))] * bool(name) + _program_rows(program)
+    rows += _planned_rows(report)
     rows += _verified(report.verify)
-    output.results.print(output.facts(_place(report), rows, verbose=verbose))
+    where = _place(report) if len(report.memories) == 1 else "devices on boards of their own"
+    output.results.print(output.facts(where, rows, verbose=verbose))
     if report.trace is not None:
         _print_trace(report.trace)
+
+
+def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
+    """Rows of what one program took; its steps are without waiting for messages."""
+    rows = [("began anew", "no commit was whole")] if program.begun_anew else []
+    rows += [
+        (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
+        for kind, found in program.damaged.items()
+    ]
+    rows.append(("arena high-water mark", output.size(program.high_water_bytes)))
+    rows += [
+        (
+            f"… of {part.device}",
+            f"{output.size(program.arenas[part.device])} of "
+            f"{output.size(part.arena.size_bytes)} planned",
+        )
+        for part in program.parts
+        if part.device
+    ]
+    if program.stack_high_water_bytes:
+        rows.append(("stack high-water mark", output.size(program.stack_high_water_bytes)))
+    if program.instructions is not None:
+        rows.append(output.Detail("instructions (emulated)", f"{program.instructions:,}"))
+    if program.step_s:
+        counted = ", an instruction a cycle" if program.instructions is not None else ""
+        rows.append((f"a step took{counted}", f"{program.step_s:.4g} s"))
+    rows.append(output.Detail("ops computed of a step", f"{program.computed:,}"))
+    if program.sent_bytes:
+        rows.append(("sent of a step", output.size(program.sent_bytes)))
+    if program.repeated_commands:
+        rows.append(("commands sent again", f"{program.repeated_commands:,}"))
+    rows += [
+        output.Detail("read from storage", output.size(program.storage_bytes_read)),
+        output.Detail("written to storage", output.size(program.storage_bytes_written)),
+        output.Detail(
+            "… since the build",
+            f"{program.blocks_written:,} blocks, {program.blocks_per_epoch:,.1f} an epoch",
+        ),
+    ]
+    if program.storage_erases:
+        rows.append(("sectors erased", f"{program.storage_erases:,}"))
+    if program.storage_file:
+        rows.append(("storage is a file", _FILES[program.storage_file]))
+    if program.measured_energy_j is not None:
+        measured = f"energy, measured ({program.energy_source})"
+        rows.append((measured, f"{program.measured_energy_j:.3f} J"))
+    return [*rows, ("trained weights", program.trained)]
 
 
 def _verified(found: Verification | None) -> list[tuple[str, str]]:

@@ -169,7 +169,7 @@ class _Header:
         return header if laid_out and header.pack() == block else None
 
 
-class Holds(Enum):
+class StorageContent(Enum):
     """The kind of content of a storage, by its first block."""
 
     OURS = auto()
@@ -179,14 +179,14 @@ class Holds(Enum):
     FOREIGN = auto()
 
 
-def holds(first_block: bytes) -> Holds:
+def holds(first_block: bytes) -> StorageContent:
     """The kind of content of a storage with this first block."""
     if first_block.count(first_block[:1]) == len(first_block) and first_block[0] in (0x00, 0xFF):
-        return Holds.NOTHING
+        return StorageContent.NOTHING
     entries = [first_block[at : at + 16] for at in range(446, 510, 16)]
     types = [entry[4] for entry in entries if entry[4] != 0]
     ours = first_block[510:] == _SIGNATURE and types == [_NON_FS_DATA]
-    return Holds.OURS if ours else Holds.FOREIGN
+    return StorageContent.OURS if ours else StorageContent.FOREIGN
 
 
 UNFINISHED = b"POETPART".ljust(BLOCK_BYTES, b"\0")
@@ -575,7 +575,7 @@ def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> b
 
 
 @dataclass(frozen=True)
-class Samples:
+class ImageSamples:
     """The data set in an image.
 
     Attributes:
@@ -589,7 +589,7 @@ class Samples:
     damaged: tuple[frozenset[int], frozenset[int]]
 
 
-def read_samples(image: Path, program: Program) -> Samples:
+def read_samples(image: Path, program: Program) -> ImageSamples:
     """The data set that an image holds.
 
     Raises:
@@ -622,7 +622,7 @@ def read_samples(image: Path, program: Program) -> Samples:
         return (columns[0], columns[1]), frozenset(np.flatnonzero(others.any(axis=1)).tolist())
 
     (training, bad), (held_out, bad_held_out) = map(samples, (header.training, header.held_out))
-    return Samples(training, held_out, (bad, bad_held_out))
+    return ImageSamples(training, held_out, (bad, bad_held_out))
 
 
 def _crcs(rows: Array) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poetfw.common.errors import DataError
-from poetfw.meters.trace import Floats, Trace
+from poetfw.meters.trace import Floats, PowerTrace
 
 _FAR = 5.0
 """Median absolute deviations, scaled to be standard deviations of a normal distribution, at which
@@ -39,7 +39,7 @@ class MeasuredEnergy:
     idle_w: float
 
 
-def idle_power(trace: Trace) -> float:
+def idle_power(trace: PowerTrace) -> float:
     """The median power while no marker was set, in watts.
 
     Raises:
@@ -51,7 +51,7 @@ def idle_power(trace: Trace) -> float:
     return float(np.median(unmarked))
 
 
-def measured_energy(trace: Trace, idle_w: float | None = None) -> MeasuredEnergy:
+def measured_energy(trace: PowerTrace, idle_w: float | None = None) -> MeasuredEnergy:
     """The energy of a case's marked intervals in a trace above idling, for one run.
 
     The energy of an interval is the integral of volts times amperes by the trapezoidal rule. A
@@ -84,7 +84,7 @@ def measured_energy(trace: Trace, idle_w: float | None = None) -> MeasuredEnergy
     )
 
 
-def _intervals(trace: Trace) -> list[tuple[float, float]]:
+def _intervals(trace: PowerTrace) -> list[tuple[float, float]]:
     """Begin and end in seconds of each interval whose begin and end the trace has."""
     changes = np.flatnonzero(trace.marked[1:] != trace.marked[:-1])
     midway = (trace.times_s[changes] + trace.times_s[changes + 1]) / 2

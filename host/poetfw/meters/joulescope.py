@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import DeviceError
-from poetfw.meters.trace import Floats, Trace
+from poetfw.meters.trace import Floats, PowerTrace
 
 _SAMPLES_PER_S = 100_000
 _CURRENT, _VOLTAGE, _MARKER = _SIGNALS = ("s/i", "s/v", "s/gpi/0")
@@ -87,7 +87,7 @@ class JoulescopeMeter:
     def mark(self, on: bool) -> None:
         """Nothing: the board itself sets the marker."""
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """End recording.
 
         Raises:
@@ -102,7 +102,7 @@ class JoulescopeMeter:
         end = min(i + len(amperes), v + len(volts), m + len(marked))
         if end <= begin:
             raise DeviceError("the Joulescope sent no sample")
-        return Trace(
+        return PowerTrace(
             times_s=np.arange(end - begin) / per_s,
             volts=volts[begin - v : end - v],
             amperes=amperes[begin - i : end - i],

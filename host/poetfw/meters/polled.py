@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from poetfw.common.errors import DeviceError
-from poetfw.meters.trace import Floats, Trace
+from poetfw.meters.trace import Floats, PowerTrace
 
 _POLL_S = 1e-3
 _HWMON = Path("/sys/class/hwmon")
@@ -71,7 +71,7 @@ class PolledMeter(ABC):
         self._sample()
         self._marked = on
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """End recording.
 
         Raises:
@@ -86,7 +86,7 @@ class PolledMeter(ABC):
             raise DeviceError(f"the meter {self.name} ceased to answer: {self._failed}")
         columns = np.array(self._samples, dtype=np.float64).reshape(-1, 4).T
         amperes = self.amperes(columns[0], columns[2])
-        return Trace(columns[0], columns[1], amperes, columns[3] != 0)
+        return PowerTrace(columns[0], columns[1], amperes, columns[3] != 0)
 
     def close(self) -> None:
         """Record no more."""

@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Trace:
+class PowerTrace:
     """Samples of voltage and current, in the order of time.
 
     Attributes:
@@ -83,7 +83,7 @@ class Trace:
         replace_file(path, buffer.getvalue())
 
     @staticmethod
-    def load(path: Path) -> Trace:
+    def load(path: Path) -> PowerTrace:
         """The trace that `save` kept.
 
         Raises:
@@ -103,7 +103,7 @@ class Trace:
         if marked.dtype != np.bool_ or any(a.dtype != np.float64 for a in arrays.values()):
             raise DataError(f"{path} holds no trace of a meter: float64 and bool were expected")
         try:
-            return Trace(
+            return PowerTrace(
                 **arrays, marked=marked, runs=runs, counted_s=counted_s, by_marker=by_marker
             )
         except DataError as error:

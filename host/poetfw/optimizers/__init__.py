@@ -28,7 +28,7 @@ LARGEST_COUNT = 2**24
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RateSchedule:
     """Learning rate as a function of the step.
 
     First it rises along a line in `warm_up` steps, of which the last has the whole rate. Then, n
@@ -88,7 +88,7 @@ class Schedule:
         return self.shape != "constant" or self.warm_up > 0
 
     @staticmethod
-    def parse(text: str, warm_up: int = 0) -> Schedule:
+    def parse(text: str, warm_up: int = 0) -> RateSchedule:
         """The schedule that `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]` is.
 
         Raises:
@@ -100,13 +100,13 @@ class Schedule:
             if len(numbers) not in counts:
                 raise ValueError(text)
             period = int(numbers[0]) if numbers else 1
-            factor = float(numbers[1]) if len(numbers) > 1 else Schedule.factor_default()
+            factor = float(numbers[1]) if len(numbers) > 1 else RateSchedule.factor_default()
         except ValueError:
             raise ConfigError(
                 f"{text!r} is no schedule of the learning rate",
                 "use constant, cosine:STEPS, linear:STEPS or step:STEPS:FACTOR",
             ) from None
-        return Schedule(shape, period, factor, warm_up)
+        return RateSchedule(shape, period, factor, warm_up)
 
     @staticmethod
     def factor_default() -> float:
@@ -147,7 +147,7 @@ class Optimizer(ABC):
     weight_decay: float = 0.0
     clip_norm: float | None = field(default=None, kw_only=True)
     clip_value: float | None = field(default=None, kw_only=True)
-    schedule: Schedule = field(default=Schedule(), kw_only=True)
+    schedule: RateSchedule = field(default=RateSchedule(), kw_only=True)
     micro_batches: int = field(default=1, kw_only=True)
 
     kind: ClassVar[str]

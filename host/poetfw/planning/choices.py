@@ -20,7 +20,7 @@ from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import MODELS, Model, StateEntry, build_model
 from poetfw.ops import kind_of
 from poetfw.ops.class_losses import ClassOptions
-from poetfw.optimizers import OPTIMIZERS, Optimizer, Schedule
+from poetfw.optimizers import OPTIMIZERS, Optimizer, RateSchedule
 from poetfw.settings import BuildSettings
 from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
 
@@ -180,7 +180,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
     chosen["micro_batches"] = settings.micro_batches
     if settings.schedule is not None or settings.warm_up is not None:
         shape = settings.schedule or optimizer.schedule.shape
-        chosen["schedule"] = Schedule.parse(shape, settings.warm_up or 0)
+        chosen["schedule"] = RateSchedule.parse(shape, settings.warm_up or 0)
     known = [setting.name for setting in fields(optimizer)]
     for name in chosen:
         if name not in known:

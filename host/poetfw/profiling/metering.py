@@ -12,7 +12,7 @@ from pathlib import Path
 
 from poetfw.common.errors import DataError, DeviceError, OutputError, PoetfwError
 from poetfw.costs import Case
-from poetfw.meters import MeasuredEnergy, Meter, Trace, idle_power, measured_energy
+from poetfw.meters import MeasuredEnergy, Meter, PowerTrace, idle_power, measured_energy
 
 INTERVALS = 5
 """Number of marked intervals of a case, of so many runs each as the meter asks for."""
@@ -147,7 +147,7 @@ class Metering:
         self.metered.append(Metered(case, energy, path))
         return energy
 
-    def _compare(self, case: Case, seen_s: float, trace: Trace) -> None:
+    def _compare(self, case: Case, seen_s: float, trace: PowerTrace) -> None:
         """Compare what the meter's intervals took with what the board counted in them."""
         counted_s = trace.counted_s
         if not counted_s:
@@ -161,7 +161,7 @@ class Metering:
 
     def _recorded(
         self, label: str, runs: int, once_s: float, meanwhile: Callable[[], None]
-    ) -> tuple[Trace, Path | None]:
+    ) -> tuple[PowerTrace, Path | None]:
         self.meter.start(label)
         try:
             meanwhile()

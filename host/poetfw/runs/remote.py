@@ -11,12 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from poetfw.common.errors import BoardError, OutputError, WrongBoardError
-from poetfw.firmware import IMAGE, set_request
+from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.firmware.project import RUN_DIR
-from poetfw.report import RunReport
-from poetfw.runs.execution import BuiltProject, OnEvent, check_resumable
-from poetfw.runs.on_board import Update
-from poetfw.runs.running import make_request, report_run
+from poetfw.memory import ONLY
+from poetfw.runs.execution import BuildFolder, BuiltProject, Update, check_resumable
+from poetfw.runs.running import ProgramLog, Training, shown_steps
 from poetfw.settings import RunSettings
 from poetfw.tools import elf_machine, run_firmware
 from poetfw.tools.ssh import Host
@@ -51,10 +50,10 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
     update(2, 2, "copied")
 
 
-def run_there(
-    project: BuiltProject, settings: RunSettings, host: Host, update: Update, on_event: OnEvent
-) -> RunReport:
-    """Run a project's program there, and verify the run if asked to.
+def on_host(
+    host: Host, build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
+) -> Training:
+    """Run an only program on another computer.
 
     It runs on a fresh storage image, or to resume on the one that is there.
 
@@ -64,7 +63,7 @@ def run_there(
         HostError: the computer cannot be reached, or has no room.
         WrongBoardError: the program there is not the project's.
     """
-    request = make_request(project, settings)
+    project = build.evaluator
     _check_processor(project, host)
     folder = folder_of(project)
     program = f"{folder}/{PROGRAM}"
@@ -92,7 +91,7 @@ def run_there(
         host.command(f"cd {shlex.quote(folder)} && exec ./{PROGRAM} {IMAGE}"),
         image.parent,
         settings.timeout_s,
-        on_event,
+        shown_steps(request, update),
         steps=request.steps,
         evaluations=project.evaluations,
         resume=settings.resume,
@@ -101,11 +100,7 @@ def run_there(
     update(0, request.steps, "fetching the trained weights")
     _fetch(host, f"{folder}/{IMAGE}", image)
     set_request(image, replace(request, capture=False))
-
-    def progress(text: str) -> None:
-        update(0, request.steps, text)
-
-    return report_run(project, request, log, image, settings, progress, host.name)
+    return Training({ONLY: ProgramLog(log, image, host.name)})
 
 
 def _fetch(host: Host, path: str, image: Path) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -37,19 +36,13 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
     """The state dict that a run left in a storage image.
 
     Args:
-        project: what ran.
+        project: what ran; of several programs, the one that evaluates.
         image: the image, such as one pulled from a board; None for that of the project's last run.
 
     Raises:
-        ConfigError: the project is one of several that train together, and need not have them all.
         DataError: there was no run.
         DeviceError: the image is not one of the project, or is damaged.
     """
-    if not project.stages.training.evaluates_here:
-        raise ConfigError(
-            f"{project.folder} holds one of several programs, which need not have all weights",
-            f"name the folder of all: --out {shlex.quote(str(project.folder.parent))}",
-        )
     image = image or project.folder / RUN_DIR / IMAGE
     if not image.is_file():
         raise DataError(

@@ -26,7 +26,7 @@ import numpy as np
 
 from poetfw.common.limits import Work
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.sequences import Floats, Moves, Trace, Workload
+from poetfw.schedule.sequences import EventTrace, Floats, Moves, Workload
 
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
@@ -288,7 +288,7 @@ class _Run:
             self.remove(i)
 
 
-def run_on_demand(workload: Workload, rule: Rule, work: Work) -> Trace | None:
+def run_on_demand(workload: Workload, rule: Rule, work: Work) -> EventTrace | None:
     """The trace of a run by a rule; None if RAM runs out with nothing left that can go.
 
     What turns out to be lost once it is dropped is kept in a next run.
@@ -304,7 +304,7 @@ def run_on_demand(workload: Workload, rule: Rule, work: Work) -> Trace | None:
         except _Stuck:
             return None
         else:
-            return Trace.of(workload, events, work).pruned(work)
+            return EventTrace.of(workload, events, work).pruned(work)
     return None
 
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from poetfw.common.errors import UnsuitableError
 from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, Segment, chain_of
-from poetfw.schedule.baselines.chain_program import ChainProgram, Point
+from poetfw.schedule.baselines.chain_program import ChainPoint, ChainProgram
 from poetfw.schedule.baselines.passes import require, shortfall
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
@@ -82,7 +82,7 @@ class _Search:
         reload = ChainProgram(chain, max(_RELOAD_SHARES), True, deadline)
         shares = [(keep, share) for share in _SHARES]
         shares += [(reload, share) for share in _RELOAD_SHARES]
-        self._untried: dict[_Place, tuple[ChainProgram, Point]] = {
+        self._untried: dict[_Place, tuple[ChainProgram, ChainPoint]] = {
             (row, column): (program, point)
             for row, (program, share) in enumerate(shares)
             for column, point in enumerate(program.points(share))

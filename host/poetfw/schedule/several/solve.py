@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
-from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.problem import (
@@ -360,7 +360,7 @@ class _Search:
             work,
             known[0] if known else None,
         )
-        if solution.outcome is Outcome.INFEASIBLE:
+        if solution.outcome is SolveOutcome.INFEASIBLE:
             self.bound, self.covers = math.inf, BoundCovers.STAGES
             return
         if solution.values is not None:

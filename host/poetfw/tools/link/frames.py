@@ -28,7 +28,7 @@ _LARGEST_NUMBER = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerFrame:
     """An answer that came as it was sent.
 
     Attributes:
@@ -62,7 +62,7 @@ def encode_command(sequence: int, word: str, *numbers: int, data: bytes | None =
     return text + b" %08x%%" % crc32(text)
 
 
-def decode_answer(line: bytes) -> Answer | None:
+def decode_answer(line: bytes) -> AnswerFrame | None:
     """The last whole answer in a line; None if there is none."""
     answer = None
     for match in _ANSWER.finditer(line):
@@ -78,7 +78,7 @@ def decode_answer(line: bytes) -> Answer | None:
         else:
             plain.append(last)
         texts = tuple(text for text in plain if text)
-        answer = Answer(kind == b"e", int(sequence), word.decode(), texts, data)
+        answer = AnswerFrame(kind == b"e", int(sequence), word.decode(), texts, data)
     return answer
 
 

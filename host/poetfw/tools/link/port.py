@@ -27,7 +27,7 @@ _READ_BYTES = 4096
 _LONGEST_WAIT_S = 0.5  # until a port is seen to be closed by another thread
 
 
-class Line(Protocol):
+class PortLine(Protocol):
     """Bytes to and from a device."""
 
     def write(self, data: bytes) -> None:
@@ -101,7 +101,7 @@ class Port:
         )
 
 
-def console_lines(line: Line) -> Iterator[str]:
+def console_lines(line: PortLine) -> Iterator[str]:
     """The lines that a device prints, for ever; a line that is too long comes in parts.
 
     Raises:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from poetfw.common.errors import WrongBoardError
-from poetfw.tools.link.link import CONNECT, LONG, QUICK, Link
+from poetfw.tools.link.link import CONNECT, LONG, QUICK, DeviceLink
 from poetfw.tools.link.values import (
     IDENTIFIER,
     TICK_UNITS,
@@ -57,7 +57,7 @@ class Ran:
 class Profiler:
     """Commands to measuring firmware; each raises `DeviceError` where it fails."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: DeviceLink) -> None:
         self._link = link
 
     def hello(self) -> ProfilerGreeting:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from poetfw.common.errors import DeviceError
-from poetfw.tools.link.frames import Answer
+from poetfw.tools.link.frames import AnswerFrame
 from poetfw.tools.statuses import STATUSES
 
 OK = 0
@@ -22,7 +22,7 @@ TICK_UNITS = ("cycles", "instructions", "ns")
 """Units of a tick."""
 
 
-def fields(answer: Answer, count: int) -> tuple[str, ...]:
+def fields(answer: AnswerFrame, count: int) -> tuple[str, ...]:
     """An answer's values, of which there must be so many.
 
     Raises:
@@ -33,7 +33,7 @@ def fields(answer: Answer, count: int) -> tuple[str, ...]:
     return answer.values
 
 
-def check_status(answer: Answer, text: str) -> None:
+def check_status(answer: AnswerFrame, text: str) -> None:
     """Check that a status says that what was asked for is done.
 
     Raises:
@@ -61,7 +61,7 @@ class StatusError(DeviceError):
         self.status = status
 
 
-def integer(answer: Answer, text: str) -> int:
+def integer(answer: AnswerFrame, text: str) -> int:
     """A count below 2^64.
 
     Raises:
@@ -72,7 +72,7 @@ def integer(answer: Answer, text: str) -> int:
     return int(text)
 
 
-def nonsense(answer: Answer) -> DeviceError:
+def nonsense(answer: AnswerFrame) -> DeviceError:
     """The error of an answer that makes no sense."""
     said = " ".join(answer.values)
     return DeviceError(

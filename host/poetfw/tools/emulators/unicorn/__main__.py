@@ -24,14 +24,14 @@ from elftools.elf.elffile import ELFFile
 from poetfw.firmware import IMAGE
 from poetfw.tools.emulators.unicorn import STANDARD_INPUT
 from poetfw.tools.emulators.unicorn.bus import MachineError
-from poetfw.tools.emulators.unicorn.chip import Machine
+from poetfw.tools.emulators.unicorn.chip import ChipBoard
 from poetfw.tools.emulators.unicorn.flash import Flash
 from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
 from poetfw.tools.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
 from poetfw.tools.emulators.unicorn.samd21 import Mkr1000
 from poetfw.tools.emulators.unicorn.sd_card import Card
 
-MACHINES: dict[str, type[Machine[Any]]] = {
+MACHINES: dict[str, type[ChipBoard[Any]]] = {
     "nrf52840": Nrf52840Dk,
     "nrf52840-qspi": Nrf52840DkFlash,
     "samd21": Mkr1000,
@@ -42,7 +42,7 @@ _STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
 """Model of the storage image, on chips where it is not a card."""
 
 
-def read_flash(elf: Path, machine: type[Machine[Any]]) -> bytes:
+def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
 
     Raises:
