@@ -20,15 +20,15 @@ from poetfw.settings import (
     Budget,
     BuildLimits,
     BuildSettings,
-    Costs,
+    CostSettings,
     Detailed,
     DevicesSettings,
-    Model,
-    Network,
-    Project,
-    Scheduler,
+    NetworkSettings,
+    ProjectSettings,
+    SchedulerSettings,
+    Settings,
     Target,
-    Training,
+    TrainingSettings,
     like,
     setting,
 )
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Programmed(Model, group="Board", one_of=(("--board",), ("--devices",))):
+class Programmed(Settings, group="Board", one_of=(("--board",), ("--devices",))):
     """The board; None where there are several devices."""
 
     board: str | None = like(Target, "board", required=False)
@@ -60,7 +60,7 @@ class Devices(DevicesSettings):
 
 
 @dataclass(frozen=True)
-class Compiling(Model, group="Output"):
+class Compiling(Settings, group="Output"):
     """Compiler of the project, if any."""
 
     toolchain: str = setting(
@@ -75,15 +75,15 @@ class Compiling(Model, group="Output"):
 def build(
     programmed: Programmed,
     devices: Devices,
-    network: Network,
+    network: NetworkSettings,
     budget: Budget,
-    by: Scheduler,
-    training: Training,
+    by: SchedulerSettings,
+    training: TrainingSettings,
     application: Application,
-    costs: Costs,
+    costs: CostSettings,
     limits: BuildLimits,
     compiling: Compiling,
-    project: Project,
+    project: ProjectSettings,
     printed: Detailed,
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""

@@ -14,11 +14,11 @@ from click.core import ParameterSource
 from poetfw.cli import output
 from poetfw.cli.config import FILE
 from poetfw.common.limits import Deadline
-from poetfw.settings import Model, Setting, declared, take
+from poetfw.settings import Setting, Settings, declared, take
 from poetfw.settings.values import Listed
 
 _ALL = "poetfw.cli.command: show all options"
-_OTHERS = Model.group
+_OTHERS = Settings.group
 _COLUMN = 26
 _MOST_LINES = 24  # of options in a help that has all of them
 
@@ -155,7 +155,7 @@ def command(example: str, name: str | None = None) -> Callable[[Callable[..., An
         kinds = {
             parameter: kind
             for parameter, kind in get_type_hints(function).items()
-            if isinstance(kind, type) and issubclass(kind, Model)
+            if isinstance(kind, type) and issubclass(kind, Settings)
         }
 
         @functools.wraps(function)

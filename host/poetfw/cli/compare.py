@@ -12,7 +12,7 @@ import click
 from poetfw.cli import output
 from poetfw.cli.command import command
 from poetfw.cli.devices import compare_on_devices
-from poetfw.settings import CellLimits, Costs, Schedulers, Solver
+from poetfw.settings import CellLimits, CostSettings, Schedulers, Solver
 from poetfw.settings.schedule import Budgets, Compared, Figures
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def compare(
     of: Compared,
     within: Budgets,
     by: Schedulers,
-    costs: Costs,
+    costs: CostSettings,
     limits: CellLimits,
     solver: Solver,
     figures: Figures,

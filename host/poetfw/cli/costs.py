@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from poetfw.cli import output
 from poetfw.cli.command import command
 from poetfw.common.errors import CostsError, listed
-from poetfw.settings import Database, Model, Network, Printed, Target, Training, like, setting
+from poetfw.settings import (
+    DatabaseSettings,
+    NetworkSettings,
+    Printed,
+    Settings,
+    Target,
+    TrainingSettings,
+    like,
+    setting,
+)
 from poetfw.settings.values import File, OutputFile
 
 if TYPE_CHECKING:
@@ -20,14 +29,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown(Model):
-    """Measurements to show, to read from files and to write."""
+class Shown(Settings):
+    """Database to show, to read from files and to write."""
 
     board: str | None = like(
         Target, "board", what="Only this board, and its fits.", required=False, group=""
     )
     model: str | None = like(
-        Network,
+        NetworkSettings,
         "model",
         what="Every op of this model's training, too.",
         default=None,
@@ -35,7 +44,7 @@ class Shown(Model):
         needs=("--board",),
         group="",
     )
-    batch: int | None = like(Training, "batch", group="")
+    batch: int | None = like(TrainingSettings, "batch", group="")
     imported: tuple[Path, ...] = setting(
         "First add the rows of this file. May be given repeatedly.",
         (),
@@ -59,7 +68,7 @@ class Shown(Model):
 
 
 @command("Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
-def costs(shown: Shown, where: Database, printed: Printed) -> None:
+def costs(shown: Shown, where: DatabaseSettings, printed: Printed) -> None:
     """Show what was measured; take measurements from elsewhere, or give them away.
 
     With --board, it says how well the model does that is fitted to the rows: each fit predicts a
@@ -68,8 +77,8 @@ def costs(shown: Shown, where: Database, printed: Printed) -> None:
     """
     from poetfw.boards import load_board
     from poetfw.common.output_file import replace_file
-    from poetfw.costs import Database as Measurements
     from poetfw.costs import (
+        Database,
         compare_costs,
         fits_of,
         read_measurements,
@@ -83,7 +92,7 @@ def costs(shown: Shown, where: Database, printed: Printed) -> None:
     from poetfw.settings import BuildSettings
 
     model, export, plot = shown.model, shown.export, shown.plot
-    database = Measurements(where.db or Measurements.default_path())
+    database = Database(where.db or Database.default_path())
     if where.db is not None and not shown.imported:
         database.require()
     found = {path: read_measurements(path) for path in shown.imported}

@@ -16,7 +16,7 @@ import click
 from poetfw.cli import output
 from poetfw.cli.command import command
 from poetfw.cli.folders import built_folder
-from poetfw.settings import Built, Host, Model, Port, Printed, like, setting
+from poetfw.settings import Built, HostSettings, PortSettings, Printed, Settings, like, setting
 from poetfw.settings.values import File, OutputFile
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Flashing(Model):
+class Flashing(Settings):
     """Choice between firmware and storage image."""
 
     storage: bool = setting(
@@ -37,7 +37,7 @@ class Flashing(Model):
 
 
 @dataclass(frozen=True)
-class Pushed(Model):
+class Pushed(Settings):
     """The ring that samples are appended to: a board's, or that of a storage image."""
 
     image: Path | None = setting(
@@ -49,7 +49,7 @@ class Pushed(Model):
 
 
 @dataclass(frozen=True)
-class Pulled(Model):
+class Pulled(Settings):
     """File to write, and its content."""
 
     file: Path = setting(
@@ -86,7 +86,9 @@ def chosen_port(port: str | None) -> str:
 
 
 @command("Example:  poetfw flash --storage --port /dev/ttyACM0")
-def flash(built: Built, line: Port, computer: Host, flashing: Flashing, printed: Printed) -> int:
+def flash(
+    built: Built, line: PortSettings, computer: HostSettings, flashing: Flashing, printed: Printed
+) -> int:
     """Put what was built on the board: its firmware, or with --storage its storage image.
 
     Firmware goes the way that PlatformIO has for the board. With --host, program and image go to a
@@ -126,7 +128,7 @@ def flash(built: Built, line: Port, computer: Host, flashing: Flashing, printed:
 
 
 @command("Example:  poetfw monitor --port /dev/ttyACM0")
-def monitor(built: Built, line: Port) -> int:
+def monitor(built: Built, line: PortSettings) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
     from poetfw.boards import load_board
     from poetfw.runs.execution import open_project
@@ -146,7 +148,7 @@ def monitor(built: Built, line: Port) -> int:
 
 
 @command("Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
-def pull(built: Built, line: Port, pulled: Pulled, printed: Printed) -> int:
+def pull(built: Built, line: PortSettings, pulled: Pulled, printed: Printed) -> int:
     """Fetch the storage image, with what was trained, from the board.
 
     With --ring, fetch the samples that the board took itself: arrays x, y, labelled and id.
@@ -175,7 +177,7 @@ def pull(built: Built, line: Port, pulled: Pulled, printed: Printed) -> int:
 
 @command("Example:  poetfw push --port /dev/ttyACM0 samples.npz")
 @click.argument("file", type=File(exists=True))
-def push(file: Path, built: Built, line: Port, pushed: Pushed, printed: Printed) -> int:
+def push(file: Path, built: Built, line: PortSettings, pushed: Pushed, printed: Printed) -> int:
     """Append the samples in an NPZ file, arrays x and y, to those that the board took itself.
 
     An array of booleans, labelled, may say which of them have a target. The oldest samples make

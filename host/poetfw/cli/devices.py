@@ -17,7 +17,7 @@ from poetfw.common.errors import PlanError, ProblemError
 from poetfw.common.limits import Work
 from poetfw.common.reading import read_bytes
 from poetfw.settings import CellLimits, Solver
-from poetfw.settings.schedule import Answer, Compared, Several, Task, TaskBudget
+from poetfw.settings.schedule import Answer, Compared, Several, TaskBudget, TaskSettings
 
 if TYPE_CHECKING:
     from poetfw.schedule import ExecutionPlan
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 
 def schedule_devices(
-    task: Task, budget: TaskBudget, several: Several, solver: Solver, work: Work, answer: Answer
+    task: TaskSettings,
+    budget: TaskBudget,
+    several: Several,
+    solver: Solver,
+    work: Work,
+    answer: Answer,
 ) -> int:
     """Do what `poetfw schedule` does, for several devices; the exit code."""
     from poetfw.common.output_file import replace_file
@@ -134,7 +139,7 @@ def followed(answer: Path | None) -> Iterator[None]:
 
 
 def _load(
-    task: Task | Compared, ram_fractions: Sequence[float] | None, work: Work
+    task: TaskSettings | Compared, ram_fractions: Sequence[float] | None, work: Work
 ) -> DevicesProblem:
     """The problem of a file, or of a model on the devices of some files.
 

@@ -13,7 +13,7 @@ from poetfw.cli.command import command
 from poetfw.cli.config import FILE, has_config
 from poetfw.cli.known_settings import Known, known_settings
 from poetfw.common.errors import OutputError
-from poetfw.settings import Model, setting
+from poetfw.settings import Settings, setting
 
 _HEAD = """\
 # Settings of poetfw in this folder. Flags go before environment variables, and these before it.
@@ -23,7 +23,7 @@ _HEAD = """\
 
 
 @dataclass(frozen=True)
-class Writing(Model):
+class Writing(Settings):
     """Options of writing the file."""
 
     force: bool = setting("Write over a file that is there.", False, variable=False)

@@ -14,7 +14,7 @@ from poetfw.cli.command import command
 from poetfw.common.errors import BoardError, ModelError
 from poetfw.common.option_values import DEFAULT_BATCH, MODELS
 from poetfw.common.resources import boards_dir, user_boards_dir
-from poetfw.settings import Printed, Training, like
+from poetfw.settings import Printed, TrainingSettings, like
 from poetfw.settings.values import MODEL
 
 if TYPE_CHECKING:
@@ -97,7 +97,12 @@ class Listing(Printed):
     """The form of the list of models."""
 
     batch: int = like(
-        Training, "batch", default=DEFAULT_BATCH, otherwise="", variable=False, group="Options"
+        TrainingSettings,
+        "batch",
+        default=DEFAULT_BATCH,
+        otherwise="",
+        variable=False,
+        group="Options",
     )
 
 

@@ -14,7 +14,7 @@ from poetfw.cli.command import command, command_deadline
 from poetfw.common.errors import InfeasibleError, ProblemError
 from poetfw.common.limits import Work
 from poetfw.common.sizes import parse_bytes
-from poetfw.settings import Limits, Model, Printed, setting
+from poetfw.settings import Limits, Printed, Settings, setting
 from poetfw.settings.values import Bytes, File, Listed, OutputFile
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class BankType(click.ParamType[Any]):
 
 
 @dataclass(frozen=True)
-class Arena(Model):
+class PlaceSettings(Settings):
     """Room for buffers, and the file of their addresses."""
 
     capacity: int | None = setting(
@@ -71,7 +71,7 @@ class Arena(Model):
 
 @command("Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv")
 @click.argument("file", type=File())
-def place(file: Path, arena: Arena, limits: Limits, printed: Printed) -> int:
+def place(file: Path, arena: PlaceSettings, limits: Limits, printed: Printed) -> int:
     """Give every buffer of a CSV file an address, such that none overlap while both are live.
 
     Columns of FILE: id,lower,upper,size[,alignment][,offset][,bank]; a buffer is live during

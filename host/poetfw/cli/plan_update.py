@@ -14,12 +14,12 @@ from poetfw.cli.command import command, command_deadline, refuse
 from poetfw.common.limits import Deadline
 from poetfw.settings import (
     BuildSettings,
-    Costs,
-    Model,
-    Network,
+    CostSettings,
+    NetworkSettings,
     Printed,
+    Settings,
     Target,
-    Training,
+    TrainingSettings,
     UpdateBudget,
     UpdateLimits,
     setting,
@@ -27,12 +27,12 @@ from poetfw.settings import (
 from poetfw.settings.values import OutputFile
 
 if TYPE_CHECKING:
-    from poetfw.models import Model as Trained
+    from poetfw.models import Model
     from poetfw.planning import UpdatePlan
 
 
 @dataclass(frozen=True)
-class Selection(Model):
+class UpdateSettings(Settings):
     """Effort of the choice, and the file of its result."""
 
     calibration_batches: int = setting(
@@ -56,12 +56,12 @@ class Selection(Model):
 )
 def plan_update(
     target: Target,
-    network: Network,
+    network: NetworkSettings,
     budget: UpdateBudget,
-    training: Training,
-    costs: Costs,
+    training: TrainingSettings,
+    costs: CostSettings,
     limits: UpdateLimits,
-    selecting: Selection,
+    selecting: UpdateSettings,
     printed: Printed,
 ) -> None:
     """Choose what to train of a model: the most gradient energy within a budget.
@@ -107,7 +107,7 @@ def plan_update(
             output.messages.print(f"wrote {output.escaped(str(out))}")
 
 
-def _print(plan: UpdatePlan, model: Trained, board: str, end: Deadline) -> None:
+def _print(plan: UpdatePlan, model: Model, board: str, end: Deadline) -> None:
     chosen = {choice.parameter: choice.channels for choice in plan.chosen}
     rows = []
     for choice, score, alone in zip(plan.choices, plan.scores, plan.alone, strict=True):

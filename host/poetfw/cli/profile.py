@@ -15,33 +15,32 @@ from poetfw.common.option_values import METERS
 from poetfw.common.output_file import check_output_files, replace_file
 from poetfw.settings import (
     BuildSettings,
-    Database,
-    Model,
-    Network,
-    Port,
+    DatabaseSettings,
+    NetworkSettings,
+    PortSettings,
     Printed,
-    Project,
+    ProjectSettings,
+    Settings,
     Target,
-    Training,
+    TrainingSettings,
     like,
     setting,
 )
 
 if TYPE_CHECKING:
     from poetfw.boards import Board
-    from poetfw.costs import Database as Measurements
-    from poetfw.costs import Measurement
+    from poetfw.costs import Database, Measurement
     from poetfw.profiling import Metering, ProfileReport, Refused
 
 _BESIDE = "\0"  # no folder is called so
 
 
 @dataclass(frozen=True)
-class Measured(Target):
+class Profiled(Target):
     """A network's training, on a board."""
 
     model: str = like(
-        Network,
+        NetworkSettings,
         "model",
         what="The network whose ops are measured.",
         metavar="NAME|FILE.pt2|FILE.onnx",
@@ -50,7 +49,7 @@ class Measured(Target):
 
 
 @dataclass(frozen=True)
-class Instruments(Model):
+class Instruments(Settings):
     """Twin, meter and report of a measurement."""
 
     emulator: str | None = setting("Measure on one of the board's twins.", metavar="NAME")
@@ -64,22 +63,22 @@ class Instruments(Model):
 
 
 @dataclass(frozen=True)
-class Sketch(Project):
+class SketchFolder(ProjectSettings):
     """The folder of the program that measures; None for the board's."""
 
     out: Path | None = like(
-        Project, "out", what="The sketch's folder.", otherwise="build/BOARD-profile"
+        ProjectSettings, "out", what="The sketch's folder.", otherwise="build/BOARD-profile"
     )
 
 
 @command("Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu")
 def profile(
-    of: Measured,
-    training: Training,
+    of: Profiled,
+    training: TrainingSettings,
     instruments: Instruments,
-    line: Port,
-    database: Database,
-    sketch: Sketch,
+    line: PortSettings,
+    database: DatabaseSettings,
+    sketch: SketchFolder,
     printed: Printed,
 ) -> int:
     """Measure what a network's ops and transfers cost on a board, and keep it in a database.
@@ -90,7 +89,7 @@ def profile(
     """
     from poetfw import profiling
     from poetfw.boards import load_board
-    from poetfw.costs import Database as Measurements
+    from poetfw.costs import Database
     from poetfw.profiling import ProfileSettings
 
     known = load_board(of.board)
@@ -109,7 +108,7 @@ def profile(
     place = None if report is None else folder / "report" if report == _BESIDE else Path(report)
     if place is not None:
         check_output_files(place)
-    store = Measurements(database.db or Measurements.default_path())
+    store = Database(database.db or Database.default_path())
     with output.progress_bar() as update:
         found = profiling.profile(settings, store, update)
     if printed.as_json:
@@ -190,7 +189,7 @@ def _print(report: ProfileReport) -> None:
 
 
 def _write_report(
-    found: ProfileReport, board: Board, store: Measurements, model: str, folder: Path
+    found: ProfileReport, board: Board, store: Database, model: str, folder: Path
 ) -> None:
     """Write what this set-up has measured, and what its fits say, into a folder."""
     from poetfw.costs import compare_costs, fits_of, usable

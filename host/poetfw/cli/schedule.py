@@ -14,8 +14,8 @@ from poetfw.cli import output
 from poetfw.cli.command import command, command_deadline
 from poetfw.cli.devices import read_file, schedule_devices
 from poetfw.common.limits import Deadline, Work
-from poetfw.settings import Costs, Limits, Scheduler, Solver
-from poetfw.settings.schedule import Answer, Several, Task, TaskBudget
+from poetfw.settings import CostSettings, Limits, SchedulerSettings, Solver
+from poetfw.settings.schedule import Answer, Several, TaskBudget, TaskSettings
 
 if TYPE_CHECKING:
     from poetfw.planning import Room, Ways
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @command("Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json")
 def schedule(
-    task: Task,
-    by: Scheduler,
+    task: TaskSettings,
+    by: SchedulerSettings,
     budget: TaskBudget,
     several: Several,
-    costs: Costs,
+    costs: CostSettings,
     limits: Limits,
     solver: Solver,
     answer: Answer,
@@ -61,7 +61,7 @@ def schedule(
     return _solve(ways, room, by.scheduler, solver.solver, Work(limits.work_limit, end), answer)
 
 
-def _load(task: Task, costs: Costs, end: Deadline) -> tuple[Room | None, Ways]:
+def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room | None, Ways]:
     """The problem of a file, or of a model on a board, which has a room."""
     from poetfw.planning import BuildSettings, Ways, costs_from, database_for, load_room
     from poetfw.schedule import problem_from_json

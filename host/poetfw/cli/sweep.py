@@ -13,7 +13,16 @@ import click
 from poetfw.cli import output
 from poetfw.cli.command import command
 from poetfw.cli.compare import print_overheads, refuse_more_than_all
-from poetfw.settings import CellLimits, Costs, Model, Printed, Schedulers, Solver, like, setting
+from poetfw.settings import (
+    CellLimits,
+    CostSettings,
+    Printed,
+    Schedulers,
+    Settings,
+    Solver,
+    like,
+    setting,
+)
 from poetfw.settings.schedule import Figures, GridSettings
 from poetfw.settings.values import File, Folder
 
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Processes(Model):
+class Processes(Settings):
     """Processes of a sweep; None for one per processor, on this computer."""
 
     jobs: int | None = setting("Processes.", otherwise="one per processor", type=click.IntRange(1))
@@ -62,7 +71,7 @@ class SweepFiles(Printed):
 def sweep(
     over: GridSettings,
     by: Schedulers,
-    costs: Costs,
+    costs: CostSettings,
     limits: CellLimits,
     solver: Solver,
     processes: Processes,

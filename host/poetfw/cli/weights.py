@@ -12,12 +12,12 @@ from poetfw.cli import output
 from poetfw.cli.command import command
 from poetfw.cli.folders import built_folder
 from poetfw.common.option_values import WEIGHT_FORMATS
-from poetfw.settings import Built, Model, Printed, setting
+from poetfw.settings import Built, Printed, Settings, setting
 from poetfw.settings.values import File, OutputFile
 
 
 @dataclass(frozen=True)
-class Weights(Model):
+class WeightsSettings(Settings):
     """Trained weights, and the file that they are written to."""
 
     kind: str = setting(
@@ -52,7 +52,7 @@ class Weights(Model):
 @command(
     "Example:  poetfw export-weights --as safetensors -o trained.safetensors", name="export-weights"
 )
-def export_weights(built: Built, weights: Weights, printed: Printed) -> int:
+def export_weights(built: Built, weights: WeightsSettings, printed: Printed) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
     from poetfw.common.output_file import replace_file
     from poetfw.pipeline import REPORT

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings: models whose fields declare options, keys of `poetfw.toml`, and their helps."""
 
-from poetfw.settings.board import Built, Host, Port, Project, Target
+from poetfw.settings.board import Built, HostSettings, PortSettings, ProjectSettings, Target
 from poetfw.settings.build import (
     Application,
     Budget,
@@ -9,19 +9,19 @@ from poetfw.settings.build import (
     DevicesSettings,
     UpdateBudget,
 )
-from poetfw.settings.declaration import Model, Setting, declared, like, setting, take
+from poetfw.settings.declaration import Setting, Settings, declared, like, setting, take
 from poetfw.settings.export import ExportSettings
-from poetfw.settings.network import Network, Training
+from poetfw.settings.network import NetworkSettings, TrainingSettings
 from poetfw.settings.output import Detailed, Printed
 from poetfw.settings.run import OfOneProgram, OneMachine, RunOutput, RunSettings, Where
 from poetfw.settings.search import (
     BuildLimits,
     CellLimits,
-    Costs,
-    Database,
+    CostSettings,
+    DatabaseSettings,
     Limits,
-    Scheduler,
     Schedulers,
+    SchedulerSettings,
     Solver,
     UpdateLimits,
 )
@@ -33,28 +33,28 @@ __all__ = [
     "BuildSettings",
     "Built",
     "CellLimits",
-    "Costs",
-    "Database",
+    "CostSettings",
+    "DatabaseSettings",
     "Detailed",
     "DevicesSettings",
     "ExportSettings",
-    "Host",
+    "HostSettings",
     "Limits",
-    "Model",
-    "Network",
+    "NetworkSettings",
     "OfOneProgram",
     "OneMachine",
-    "Port",
+    "PortSettings",
     "Printed",
-    "Project",
+    "ProjectSettings",
     "RunOutput",
     "RunSettings",
-    "Scheduler",
+    "SchedulerSettings",
     "Schedulers",
     "Setting",
+    "Settings",
     "Solver",
     "Target",
-    "Training",
+    "TrainingSettings",
     "UpdateBudget",
     "UpdateLimits",
     "Where",

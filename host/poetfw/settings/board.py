@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from poetfw.settings.declaration import Model, like, setting
+from poetfw.settings.declaration import Settings, like, setting
 from poetfw.settings.values import BOARD, Folder
 
 
 @dataclass(frozen=True)
-class Target(Model, group="Board"):
+class Target(Settings, group="Board"):
     """A board to plan or measure for."""
 
     board: str = setting(
@@ -24,7 +24,7 @@ class Target(Model, group="Board"):
 
 
 @dataclass(frozen=True)
-class Project(Model, group="Output"):
+class ProjectSettings(Settings, group="Output"):
     """A project's folder; None for the board's."""
 
     out: Path | None = setting(
@@ -37,7 +37,7 @@ class Project(Model, group="Output"):
 
 
 @dataclass(frozen=True)
-class Built(Project):
+class Built(ProjectSettings):
     """A project that was built, by its folder or its board."""
 
     board: str | None = like(
@@ -51,7 +51,7 @@ class Built(Project):
 
 
 @dataclass(frozen=True)
-class Port(Model, group="Board"):
+class PortSettings(Settings, group="Board"):
     """The serial line to a board; None for the only one."""
 
     port: str | None = setting(
@@ -63,7 +63,7 @@ class Port(Model, group="Board"):
 
 
 @dataclass(frozen=True)
-class Host(Model, group="Board"):
+class HostSettings(Settings, group="Board"):
     """A board under Linux that ssh reaches; None for one at a serial line."""
 
     host: str | None = setting(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from poetfw.settings.declaration import Model, setting
-from poetfw.settings.network import Network, Training
-from poetfw.settings.search import BuildLimits, Scheduler
+from poetfw.settings.declaration import Settings, setting
+from poetfw.settings.network import NetworkSettings, TrainingSettings
+from poetfw.settings.search import BuildLimits, SchedulerSettings
 from poetfw.settings.values import Bytes, Listed, Positive
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Budget(Model, group="Budget"):
+class Budget(Settings, group="Budget"):
     """RAM and time of a training step; None for all that the board leaves, and for any time."""
 
     ram_bytes: int | None = setting(
@@ -47,7 +47,7 @@ _ON_SYSTEMS = (
 
 
 @dataclass(frozen=True)
-class Application(Model, group="Storage and application"):
+class Application(Settings, group="Storage and application"):
     """Content of flash and storage, and calls of an application."""
 
     weights_in_flash: bool = setting(
@@ -93,7 +93,7 @@ class Application(Model, group="Storage and application"):
 
 
 @dataclass(frozen=True)
-class DevicesSettings(Model, group="Several devices"):
+class DevicesSettings(Settings, group="Several devices"):
     """Several devices to train on.
 
     A build may follow an answer instead of searching for one: `followed`.
@@ -136,8 +136,10 @@ class _OnBoard:
 
 
 @dataclass(frozen=True)
-class BuildSettings(Application, BuildLimits, Scheduler, Budget, Training, Network, _OnBoard):
-    """Settings of a build: all that decides what is written; its fields begin with the last base's.
+class BuildSettings(
+    Application, BuildLimits, SchedulerSettings, Budget, TrainingSettings, NetworkSettings, _OnBoard
+):
+    """Settings of a build: all that decides its files; its fields begin with the last base's.
 
     Attributes:
         devices: several devices instead of a board's only one; None for that.
@@ -146,7 +148,7 @@ class BuildSettings(Application, BuildLimits, Scheduler, Budget, Training, Netwo
     devices: DevicesSettings | None = None
 
     @classmethod
-    def of(cls, *models: Model, **more: Any) -> Self:
+    def of(cls, *models: Settings, **more: Any) -> Self:
         """The settings in some models, and others."""
         together = {name: value for model in models for name, value in vars(model).items()}
         return cls(**together | more)
@@ -170,7 +172,7 @@ _FRACTION = "The same, as a fraction of what {} takes."
 
 @dataclass(frozen=True)
 class UpdateBudget(
-    Model,
+    Settings,
     one_of=(
         ("--budget-bytes",),
         ("--bytes-fraction",),

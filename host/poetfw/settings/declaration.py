@@ -56,7 +56,7 @@ class Setting:
     alone: str | None = None
 
 
-class Model:
+class Settings:
     """Settings of one concern: base of frozen dataclasses whose fields `setting` declares.
 
     Attributes:
@@ -76,7 +76,7 @@ def setting(what: str, default: Any = None, **more: Any) -> Any:
     return _field(Setting(what, default, **more))
 
 
-def like(model: type[Model], name: str, **changes: Any) -> Any:
+def like(model: type[Settings], name: str, **changes: Any) -> Any:
     """The field that sets what a field of another model sets, but for some attributes."""
     return _field(replace(declared(model)[name], **changes))
 
@@ -90,7 +90,7 @@ def _field(declaration: Setting) -> Any:
     return field(default=declaration.default, metadata={_SETTING: declaration})
 
 
-def declared(model: type[Model]) -> dict[str, Setting]:
+def declared(model: type[Settings]) -> dict[str, Setting]:
     """The settings of a model by their names, in order."""
     found: dict[str, Setting] = {}
     for one in fields(model):  # type: ignore[arg-type]  # each is a dataclass
@@ -105,12 +105,12 @@ def declared(model: type[Model]) -> dict[str, Setting]:
     return found
 
 
-def _owner(model: type[Model], one: Field[Any]) -> type[Model]:
+def _owner(model: type[Settings], one: Field[Any]) -> type[Settings]:
     """The class of a model's bases that declares a field."""
     return next(c for c in model.__mro__ if one.name in inspect.get_annotations(c))
 
 
-def take(model: type[Model], values: dict[str, Any]) -> Model:
+def take(model: type[Settings], values: dict[str, Any]) -> Settings:
     """Make a model of values by the names of its settings, which are taken out of them."""
     given: dict[str, Any] = {}
     for one in fields(model):  # type: ignore[arg-type]

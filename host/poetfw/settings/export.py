@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import click
 
 from poetfw.common.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS, EXPORTS
-from poetfw.settings.declaration import Model, setting
+from poetfw.settings.declaration import Settings, setting
 
 
 @dataclass(frozen=True)
-class ExportSettings(Model):
+class ExportSettings(Settings):
     """Settings of a library for another build system."""
 
     form: str = setting("For what.", flag="--as", type=click.Choice(EXPORTS), required=True)

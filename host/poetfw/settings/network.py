@@ -17,12 +17,12 @@ from poetfw.common.option_values import (
     LOSSES,
 )
 from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
-from poetfw.settings.declaration import Model, Setting, parts, setting
-from poetfw.settings.values import DATA_SET, MODEL, Listed, Name, Numbers
+from poetfw.settings.declaration import Setting, Settings, parts, setting
+from poetfw.settings.values import DATA_SET, MODEL, Listed, NameOrFile, Numbers
 
 
 @dataclass(frozen=True)
-class Network(Model, group="Network and data"):
+class NetworkSettings(Settings, group="Network and data"):
     """A network, the weights that it starts from, and the data that it is trained on."""
 
     model: str = setting(
@@ -35,7 +35,7 @@ class Network(Model, group="Network and data"):
     weights: str | None = setting(
         "Start from the weights in a .npz or .safetensors file.",
         otherwise="the model's own",
-        type=Name(),
+        type=NameOrFile(),
         metavar="FILE",
         first=True,
     )
@@ -80,7 +80,7 @@ def _patterns(what: str, first: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Training(Model, group="Training"):
+class TrainingSettings(Settings, group="Training"):
     """Everything that decides a training step's ops, beside the network.
 
     None means the model's or the board's default. A board's momentum is also one, which is why it

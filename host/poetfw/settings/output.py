@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poetfw.settings.declaration import Model, setting
+from poetfw.settings.declaration import Settings, setting
 
 
 @dataclass(frozen=True)
-class Printed(Model, group="Output"):
+class Printed(Settings, group="Output"):
     """The form of a command's results."""
 
     as_json: bool = setting(

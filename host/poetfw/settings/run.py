@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from poetfw.common.option_values import SILENCE_S
-from poetfw.settings.board import Host
+from poetfw.settings.board import HostSettings
 from poetfw.settings.build import Application
-from poetfw.settings.declaration import Model, like, setting
+from poetfw.settings.declaration import Settings, like, setting
 from poetfw.settings.values import Folder, OutputFile, Positive
 
 
 @dataclass(frozen=True)
-class _Length(Model, group="Training"):
+class _Length(Settings, group="Training"):
     """Length of a run, and its verification; None for as many steps as the build recommends."""
 
     steps: int | None = setting(
@@ -47,7 +47,7 @@ class _Length(Model, group="Training"):
 
 
 @dataclass(frozen=True)
-class OfOneProgram(Model, group="Training"):
+class OfOneProgram(Settings, group="Training"):
     """Checkpoints and early stopping; programs that train together have neither."""
 
     checkpoint_every: int | None = like(
@@ -86,7 +86,7 @@ class RunSettings(OfOneProgram, _Length):
 
 
 @dataclass(frozen=True)
-class RunOutput(Model, group="Output"):
+class RunOutput(Settings, group="Output"):
     """Files that a run of one program writes."""
 
     metrics: Path | None = setting(
@@ -104,7 +104,7 @@ class RunOutput(Model, group="Output"):
 
 
 @dataclass(frozen=True)
-class Where(Model, group="Board"):
+class Where(Settings, group="Board"):
     """Machines that programs run on."""
 
     emulator: str | None = setting(
@@ -123,7 +123,7 @@ class Where(Model, group="Board"):
 
 
 @dataclass(frozen=True)
-class OneMachine(Host):
+class OneMachine(HostSettings):
     """The machine that one program runs on."""
 
     on_board: bool = setting(

@@ -10,18 +10,27 @@ import click
 
 from poetfw.settings.board import Target
 from poetfw.settings.build import Budget, DevicesSettings
-from poetfw.settings.declaration import Model, like, setting
-from poetfw.settings.network import Network, Training
+from poetfw.settings.declaration import Settings, like, setting
+from poetfw.settings.network import NetworkSettings, TrainingSettings
 from poetfw.settings.output import Detailed, Printed
-from poetfw.settings.values import BOARD, MODEL, Bytes, Factor, Listed, Name, OutputFile, Positive
+from poetfw.settings.values import (
+    BOARD,
+    MODEL,
+    Bytes,
+    Factor,
+    Listed,
+    NameOrFile,
+    OutputFile,
+    Positive,
+)
 
 _NETWORKS = "NAME|FILE.pt2|FILE.onnx"
 _DEVICES = "FILE.toml,...|FILE.json"
 
 
 @dataclass(frozen=True)
-class Task(
-    Model,
+class TaskSettings(
+    Settings,
     group="Problem",
     one_of=(("--problem",), ("--board", "--model"), ("--devices",)),
 ):
@@ -43,15 +52,15 @@ class Task(
         group="",
     )
     model: str | None = like(
-        Network, "model", what="… and a model.", default=None, metavar=_NETWORKS, group=""
+        NetworkSettings, "model", what="… and a model.", default=None, metavar=_NETWORKS, group=""
     )
-    batch: int = like(Training, "batch", default=1, otherwise="", group="")
+    batch: int = like(TrainingSettings, "batch", default=1, otherwise="", group="")
     devices: tuple[str, ...] | None = like(
         DevicesSettings,
         "files",
         what="Instead of a board: several devices for the model, or a problem with its devices.",
         default=None,
-        type=Listed(Name()),
+        type=Listed(NameOrFile()),
         metavar=_DEVICES,
         excludes=("--problem", "--board", "--scheduler", "--ram", "--costs", "--db", "--model-as"),
         first=True,
@@ -59,7 +68,7 @@ class Task(
 
 
 @dataclass(frozen=True)
-class TaskBudget(Model, group="Budget"):
+class TaskBudget(Settings, group="Budget"):
     """RAM and time of a step; None for the problem's."""
 
     ram_bytes: int | None = like(
@@ -81,7 +90,7 @@ class TaskBudget(Model, group="Budget"):
 
 
 @dataclass(frozen=True)
-class Several(Model, group="Several devices"):
+class Several(Settings, group="Several devices"):
     """Aim and rules of a plan for several devices."""
 
     minimise: str = setting(
@@ -118,12 +127,12 @@ class Answer(Detailed):
 
 
 @dataclass(frozen=True)
-class Compared(Model, group="Task", one_of=(("--board",), ("--devices",))):
+class Compared(Settings, group="Task", one_of=(("--board",), ("--devices",))):
     """A model on a board, or on several devices."""
 
     board: str | None = like(Target, "board", required=False, group="")
     devices: tuple[str, ...] | None = like(
-        Task,
+        TaskSettings,
         "devices",
         what="Instead of a board: several devices, together and each alone, in turn and at once.",
         excludes=(
@@ -132,15 +141,15 @@ class Compared(Model, group="Task", one_of=(("--board",), ("--devices",))):
         ),
         group="",
     )
-    model: str = like(Network, "model", metavar=_NETWORKS, group="")
-    batch: int = like(Task, "batch", group="")
+    model: str = like(NetworkSettings, "model", metavar=_NETWORKS, group="")
+    batch: int = like(TaskSettings, "batch", group="")
 
 
 _SHARES = "Budgets as fractions of what keeping everything takes beside what never leaves RAM{}."
 
 
 @dataclass(frozen=True)
-class Budgets(Model, group="Budget"):
+class Budgets(Settings, group="Budget"):
     """Budgets and deadline of a comparison."""
 
     fractions: tuple[float, ...] | None = setting(
@@ -187,7 +196,7 @@ class Figures(Printed):
 
 
 @dataclass(frozen=True)
-class GridSettings(Model, group="Task"):
+class GridSettings(Settings, group="Task"):
     """Boards, models, budgets and deadlines, of which a sweep takes every combination."""
 
     boards: tuple[str, ...] = setting(
@@ -207,4 +216,4 @@ class GridSettings(Model, group="Task"):
         metavar="F,...",
         first=True,
     )
-    batch: int = like(Task, "batch", group="Options", first=False)
+    batch: int = like(TaskSettings, "batch", group="Options", first=False)

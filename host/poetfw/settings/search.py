@@ -10,12 +10,12 @@ import click
 
 from poetfw.common.limits import TIME_LIMIT_S, WORK_LIMIT
 from poetfw.common.option_values import COSTS, SCHEDULERS
-from poetfw.settings.declaration import Model, like, setting
+from poetfw.settings.declaration import Settings, like, setting
 from poetfw.settings.values import File, Listed, Positive
 
 
 @dataclass(frozen=True)
-class Scheduler(Model, group="Search"):
+class SchedulerSettings(Settings, group="Search"):
     """The scheduler."""
 
     scheduler: str = setting(
@@ -27,7 +27,7 @@ class Scheduler(Model, group="Search"):
 
 
 @dataclass(frozen=True)
-class Schedulers(Model, group="Search"):
+class Schedulers(Settings, group="Search"):
     """The schedulers of a comparison; None for all."""
 
     schedulers: tuple[str, ...] | None = setting(
@@ -39,7 +39,7 @@ class Schedulers(Model, group="Search"):
 
 
 @dataclass(frozen=True)
-class Solver(Model, group="Search"):
+class Solver(Settings, group="Search"):
     """The solver, and the model of a device that it is given."""
 
     solver: str = setting("A solver that cvxpy finds installed.", "HIGHS")
@@ -51,7 +51,7 @@ class Solver(Model, group="Search"):
 
 
 @dataclass(frozen=True)
-class Database(Model, group="Costs"):
+class DatabaseSettings(Settings, group="Costs"):
     """The file of measured costs; None for the user's."""
 
     db: Path | None = setting(
@@ -63,7 +63,7 @@ class Database(Model, group="Costs"):
 
 
 @dataclass(frozen=True)
-class Costs(Database):
+class CostSettings(DatabaseSettings):
     """The costs that a schedule is planned with; None for measured ones if there are any."""
 
     costs: str | None = setting(
@@ -77,7 +77,7 @@ _LIMIT = "Safety limit {}; where it ends a search, another run may differ."
 
 
 @dataclass(frozen=True)
-class Limits(Model, group="Search"):
+class Limits(Settings, group="Search"):
     """Limits of a command's searches."""
 
     work_limit: float = setting(

@@ -121,7 +121,7 @@ class File(click.Path):
         super().__init__(path_type=Path, dir_okay=False, exists=exists)
 
 
-class Name(click.ParamType[str]):
+class NameOrFile(click.ParamType[str]):
     """A name of some that are known, or a file's: any text, which a shell can complete."""
 
     name = "text"
@@ -215,6 +215,6 @@ def _boards() -> list[str]:
     return sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
 
 
-BOARD = Name(_boards)
-MODEL = Name(lambda: MODELS)
-DATA_SET = Name(lambda: DATA)
+BOARD = NameOrFile(_boards)
+MODEL = NameOrFile(lambda: MODELS)
+DATA_SET = NameOrFile(lambda: DATA)
