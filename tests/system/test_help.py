@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from poetfw.cli.command import Command
 from poetfw.cli.config import read_config
 from poetfw.cli.known_settings import known_settings
-from poetfw.cli.main import COMMANDS
+from poetfw.cli.main import COMMANDS, cli
+from poetfw.common.errors import OutputError
+from poetfw.memory import ONLY
+from poetfw.report import BuildReport
 from system.commands import poetfw
 
 MOST = 24
@@ -88,13 +93,21 @@ def test_what_is_typed_stays(tmp_path: Path) -> None:
         assert result.code == 1  # there is no build
 
 
-def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(tmp_path: Path) -> None:
-    (tmp_path / "build/linux").mkdir(parents=True)
-    typed = poetfw("run", "--out", "build/linux", "--port", "x", cwd=tmp_path)
-    assert (typed.code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr
-    result = poetfw("run", "--out", "build/linux", cwd=tmp_path, POETFW_PORT="x")
+def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(folder: Path, label: str, emulator: str, at: dict[str, str], threads: int) -> None:
+        raise OutputError(f"opened at {at}")
+
+    report = SimpleNamespace(memories={ONLY: None})
+    monkeypatch.setattr(BuildReport, "read", lambda path: report)
+    monkeypatch.setattr("poetfw.runs.execution.open_build", opened)
+    run = ["run", "--out", str(tmp_path)]
+    typed = CliRunner().invoke(cli, [*run, "--port", "x"])
+    assert (typed.exit_code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr
+    result = CliRunner().invoke(cli, run, env={"POETFW_PORT": "x"})
     assert "(environment variable POETFW_PORT) needs --on-board" in " ".join(result.stderr.split())
-    assert result.code == 1  # there is no build
+    assert "opened at {}" in str(result.exception)
 
 
 def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
