@@ -156,7 +156,7 @@ CASES = (
         lambda folder: (folder / ELF).unlink(),
     ),
     run(
-        "firmware is no program",
+        "firmware is not a program",
         3,
         ("cannot start", "firmware.elf"),
         lambda folder: (folder / ELF).write_bytes(b"\x7fELF"),
@@ -303,7 +303,7 @@ CASES = (
     ),
     # Damaged projects
     run(
-        "report is no JSON",
+        "report is not JSON",
         1,
         ("build.json is not what `poetfw build` wrote: at the top level: not JSON",),
         changed("build.json", lambda b: b[:-9]),
@@ -333,13 +333,31 @@ CASES = (
         changed("build.json", put("more", value=1)),
     ),
     run(
+        "report of no program",
+        1,
+        ("build.json names no memories", "run `poetfw build` again"),
+        changed("build.json", put("memories", value={})),
+    ),
+    run(
+        "report of a program elsewhere",
+        1,
+        ("build.json names no memories",),
+        changed("build.json", lambda b: b.replace(b'"": {', b'"../other": {')),
+    ),
+    run(
+        "report of another plan",
+        1,
+        ("is of another build than its partners",),
+        changed("build.json", put("plan_id", value="00000000")),
+    ),
+    run(
         "no graph",
         1,
         ("build/linux: a stage file is missing or malformed:", "graph.json"),
         removed("graph.json"),
     ),
     run(
-        "graph is no JSON",
+        "graph is not JSON",
         1,
         ("a stage file is missing or malformed",),
         changed("graph.json", lambda b: b[:-9]),
@@ -411,31 +429,31 @@ CASES = (
     run(
         "empty image",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b""),
     ),
     run(
         "image cut short",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[:-512]),
     ),
     run(
         "image's superblock is damaged",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[: SUPERBLOCK + 40] + b"\xff" + b[SUPERBLOCK + 41 :]),
     ),
     run(
         "image with another's partition table",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[:450] + b"\x0c" + b[451:]),
     ),
     run(
         "image without a partition table",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[SUPERBLOCK:]),
     ),
     run(
@@ -447,19 +465,19 @@ CASES = (
     run(
         "image with samples beyond its end",
         4,
-        ("is no storage image of poetfw",),
+        ("is not a storage image of poetfw",),
         changed("storage.img", superblock((40, 2**31))),
     ),
     run(
         "image with slots beyond its end",
         4,
-        ("is no storage image of poetfw",),
+        ("is not a storage image of poetfw",),
         changed("storage.img", superblock((60, 2**31))),
     ),
     run(
         "image with larger blocks",
         4,
-        ("is no storage image of poetfw",),
+        ("is not a storage image of poetfw",),
         changed("storage.img", superblock((16, 4096))),
     ),
     run(

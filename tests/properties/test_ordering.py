@@ -147,3 +147,20 @@ def test_a_search_that_drops_states_proves_nothing_false() -> None:
             proven += found.proven
     assert dropped > 0
     assert proven > 100
+
+
+def test_a_search_ends_by_its_states_or_by_its_deadline() -> None:
+    rng = random.Random(7)
+    ended = [0, 0]
+    for _ in range(20):
+        problem = random_problem(rng, 8, 0.15)
+        indexed = IndexedOps.of(problem)
+        blocks = OrderingBlocks.of(indexed, glue(indexed))
+        budget = lowest_peak(problem) - problem.resident_bytes
+        whole = OrderingSearch(blocks, budget, Effort(100, 0, 0), 10**6, Deadline()).run()
+        assert whole.order is not None
+        for number, limits in enumerate([(-1, Deadline()), (10**6, Deadline(-1.0))]):
+            found = OrderingSearch(blocks, budget, Effort(100, 0, 0), *limits).run()
+            assert found.order == whole.order or (found.order is None and not found.proven)
+            ended[number] += found.order is None
+    assert min(ended) > 0

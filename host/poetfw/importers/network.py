@@ -77,7 +77,7 @@ class Network:
             shapes: of the file's tensors.
             form: "", or "transposed" for a matrix, or how else elements lie.
             trained: whether the file lets it take a gradient.
-            state: whether it is no parameter, but follows training, as running statistics do.
+            state: whether it is not a parameter, but follows training, as running statistics do.
 
         Raises:
             UnsupportedError: it is used already, in another form.
@@ -294,7 +294,7 @@ class Network:
         """X to the power of a number.
 
         Raises:
-            UnsupportedError: it is none of those that need no logarithm.
+            UnsupportedError: the exponent would need a logarithm.
         """
         steps = {
             0.5: ("sqrt",),
@@ -392,7 +392,7 @@ class Network:
         """Einstein's sum of one tensor or two, as a product of matrices.
 
         Raises:
-            UnsupportedError: there are more, or a letter comes twice in one.
+            UnsupportedError: there are more than two, or one has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")

@@ -98,7 +98,7 @@ class OutputFile(click.Path):
 
 
 class Folder(click.Path):
-    """A folder by its path, which is not empty: Python takes that for the current one."""
+    """A folder's path; an empty one is refused, which Python would take for the current folder."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)

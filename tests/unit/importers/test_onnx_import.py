@@ -897,6 +897,30 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path):
     np.testing.assert_array_equal(model.weights["w"], W["w"])
 
 
+def test_a_model_and_its_weights_may_have_so_many_bytes_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "weights.bin").write_bytes(W["w"].tobytes())
+    path = external(tmp_path, "weights.bin")
+    most = path.stat().st_size + W["w"].nbytes
+    monkeypatch.setattr("poetfw.importers.onnx.file.LARGEST_FILE_BYTES", most)
+    assert import_onnx(path, 2, loss="mse")
+    monkeypatch.setattr("poetfw.importers.onnx.file.LARGEST_FILE_BYTES", most - 1)
+    with pytest.raises(ModelError, match=f"the model has more than {most - 1} bytes"):
+        import_onnx(path, 2, loss="mse")
+
+
+def test_a_constant_may_have_so_many_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    nodes = [node("Expand", "one,shape", "a"), node("Neg", "a", "b"), node("Add", "x,b")]
+    constants = {"one": np.float32([1]), "shape": np.int64([2, 6])}
+    path = write(tmp_path, nodes, constants, x=[2, 6])
+    monkeypatch.setattr("poetfw.importers.onnx.constants.LARGEST", 12)
+    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
+    monkeypatch.setattr("poetfw.importers.onnx.constants.LARGEST", 11)
+    with pytest.raises(ModelError, match="it makes too large a constant"):
+        import_onnx(path, 2, loss="mse")
+
+
 @pytest.mark.parametrize(
     ("location", "entries", "reason"),
     [
@@ -916,7 +940,7 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path):
         ("short.bin", {"offset": "9"}, "which has 4"),
         ("short.bin", {"offset": "-1"}, "which has 4"),
         ("short.bin", {"length": "99999999999"}, "which has 4"),
-        ("short.bin", {"offset": "one"}, "is no number"),
+        ("short.bin", {"offset": "one"}, "is not a number"),
     ],
 )
 def test_weights_elsewhere_are_refused(

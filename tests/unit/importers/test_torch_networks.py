@@ -248,7 +248,7 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
     ("loss", "labels", "reason"),
     [
         (nn.CrossEntropyLoss(reduction="sum"), LABELS, "its reduction is not 'mean'"),
-        (nn.CrossEntropyLoss(), NUMBERS.softmax(1), "its target is no class number"),
+        (nn.CrossEntropyLoss(), NUMBERS.softmax(1), "its target is not a class number"),
         (nn.HuberLoss(delta=2.0), NUMBERS, "its threshold is 2, but must be 1"),
         (nn.BCEWithLogitsLoss(pos_weight=WEIGHTS), NUMBERS, "it has weights, which only"),
         (nn.MSELoss(), NUMBERS[:, :1], "different shapes"),
@@ -281,7 +281,7 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
         (
             lambda y, t: F.cross_entropy(y.view(12, 1).repeat(1, 2), t.flatten()),
             (NUMBERS > 0).long(),
-            "has not one row per sample",
+            "does not have one row per sample",
         ),
     ],
 )

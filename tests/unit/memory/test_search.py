@@ -9,6 +9,7 @@ import pytest
 
 from poetfw.common.limits import Deadline
 from poetfw.memory import Buffer, Placement, PlacementStatus, place, validate_placement
+from poetfw.memory.restarts import _luby
 from poetfw.memory.search import Ending, Look, Search
 
 IN_PADDINGS = [
@@ -133,3 +134,7 @@ def test_what_cannot_lie_below_the_capacity_ends_the_search_at_once(fixed):
     search = Search(buffers, 12)
     outcome = search.run([0.0] * len(search.buffers), Look.FEWEST, 10**6, Deadline())
     assert (outcome, search.states) == (Ending.EXHAUSTED, 0)
+
+
+def test_runs_between_restarts_are_as_long_as_lubys() -> None:
+    assert [_luby(turn) for turn in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]

@@ -97,7 +97,7 @@ def read_ending(exported: Exported) -> Ending | None:
             prediction, target = target, prediction
         of, to = graph.tensor_values[prediction], graph.tensor_values[target]
         if loss.name in CLASSIFYING and to.dtype != schema.LONG:
-            raise UnsupportedError("its target is no class number")
+            raise UnsupportedError("its target is not a class number")
         if loss.name not in CLASSIFYING and of.sizes != to.sizes:
             raise UnsupportedError("its prediction and its target have different shapes")
         path = _origin(target, producers)
@@ -113,8 +113,8 @@ def read_ending(exported: Exported) -> Ending | None:
         sizes = graph.tensor_values[source].sizes
         if loss.name in CLASSIFYING and of.sizes[:1] != sizes[:1]:
             raise UnsupportedError(
-                "its prediction has not one row per sample: poetfw has losses of one class number "
-                "per sample"
+                "its prediction does not have one row per sample: poetfw's losses take one "
+                "class number per sample"
             )
         return Ending(source, path[-1], prediction, loss.name, loss.options)
     except (UnsupportedError, LookupError, ValidationError) as error:

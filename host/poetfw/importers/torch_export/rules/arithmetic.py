@@ -210,7 +210,7 @@ def _weight_norm(call: Call, v: Value, g: Value, dim: int = 0) -> str:
 def _masked_fill(call: Call, self: Value, mask: Value, value: Number) -> str:
     """X where the mask, a constant, is false, and elsewhere the number; infinity is HIDDEN."""
     if isinstance(mask, Live) or mask.values.dtype != np.bool_:
-        raise UnsupportedError("its mask is no constant of true and false")
+        raise UnsupportedError("its mask is not a constant of true and false")
     net, x = call.net, call.tensor(self)
     hidden = mask.values.astype(np.float32)
     kept = net.constant(f"{call.name}.kept", 1 - hidden)
