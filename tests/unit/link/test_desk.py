@@ -35,7 +35,7 @@ from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, read_commit
 from poetfw.report import RunReport
 from poetfw.runs import on_board
 from poetfw.runs.execution import BuiltProject
-from poetfw.runs.running import RunSettings
+from poetfw.settings import RunSettings
 from poetfw.tools.link import Desk, DeviceLink
 from poetfw.tools.link.desk import Summary
 from poetfw.tools.link.frames import encode_command
