@@ -333,6 +333,24 @@ CASES = (
         changed("build.json", put("more", value=1)),
     ),
     run(
+        "report of no program",
+        1,
+        ("build.json names no memories", "run `poetfw build` again"),
+        changed("build.json", put("memories", value={})),
+    ),
+    run(
+        "report of a program elsewhere",
+        1,
+        ("build.json names no memories",),
+        changed("build.json", lambda b: b.replace(b'"": {', b'"../other": {')),
+    ),
+    run(
+        "report of another plan",
+        1,
+        ("is of another build than its partners",),
+        changed("build.json", put("plan_id", value="00000000")),
+    ),
+    run(
         "no graph",
         1,
         ("build/linux: a stage file is missing or malformed:", "graph.json"),

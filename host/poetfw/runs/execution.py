@@ -255,7 +255,8 @@ def open_build(
             board, or holds a link.
     """
     report = BuildReport.read(folder / REPORT)
-    if any(name in (".", "..") or Path(name).name != name for name in report.memories):
+    names = report.memories
+    if not names or any(name in (".", "..") or Path(name).name != name for name in names):
         raise OutputError(f"{folder / REPORT} names no memories", "run `poetfw build` again")
     if (folder / PLAN).exists():
         project = _open(folder, board, threads)
