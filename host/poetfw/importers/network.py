@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.ir import Attribute
+from poetfw.ir import Attribute, Dtype
 from poetfw.models import GraphBuilder, StateEntry
 from poetfw.ops import Shape
 
@@ -28,6 +28,12 @@ HIDDEN = -1e30
 """Value that a mask adds to hide a position from attention, for minus infinity: its exp is 0."""
 
 
+LARGEST_POWER = 64
+"""Whole powers up to this are products."""
+SMALLEST_BASE = 1e-37
+"""Of other powers: below it, x counts as this, and takes no gradient."""
+
+
 class Network:
     """A network that is being built.
 
@@ -37,6 +43,8 @@ class Network:
         entries: where the tensors of the file's state dict lie in those of the graph.
         frozen: parameters that the file says are not trained.
         warnings: what may make it another network than its author means.
+        classes: how many classes labels name, of each operator that reads them as class numbers.
+        ignored: the class number that does not count in such a loss; None for none.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -45,6 +53,9 @@ class Network:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
+        self.classes: set[int] = set()
+        self.ignored: int | None = None
+        self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0
         self._forms: dict[str, tuple[object, ...]] = {}
@@ -118,6 +129,22 @@ class Network:
         self._dropouts += 1
         return self.builder.op("dropout", name, (x, self._step), attributes)
 
+    def floats(self, name: str, x: str) -> str:
+        """X as f32, converted once."""
+        if self.builder.dtype(x) is Dtype.F32:
+            return x
+        if x not in self._floats:
+            self._floats[x] = self.builder.op("to_float", name, (x,))
+        return self._floats[x]
+
+    def integers(self, name: str, x: str) -> str:
+        """X as i32."""
+        if self.builder.dtype(x) is Dtype.I32:
+            return x
+        return next(
+            (integer for integer, real in self._floats.items() if real == x), None
+        ) or self.builder.op("to_integer", name, (x,))
+
     # Shapes -----------------------------------------------------------------------------------
 
     def reshape(self, name: str, x: str, shape: Sequence[int]) -> str:
@@ -125,6 +152,10 @@ class Network:
         if self.shape(x) == tuple(shape):
             return x
         return self.builder.op("reshape", name, (x,), {"shape": tuple(shape)})
+
+    def detach(self, name: str, x: str) -> str:
+        """The same elements, through which no gradient passes."""
+        return self.builder.op("detach", name, (x,), {"shape": self.shape(x)})
 
     def permute(self, name: str, x: str, axes: Sequence[int]) -> str:
         """Axis i of the result is axis `axes[i]` of x: a view where only axes of extent 1 move."""
@@ -293,8 +324,7 @@ class Network:
     def power(self, name: str, x: str, exponent: float) -> str:
         """X to the power of a number.
 
-        Raises:
-            UnsupportedError: the exponent would need a logarithm.
+        Whole powers of any x; others of x from 0 on, by a logarithm that is bounded below.
         """
         steps = {
             0.5: ("sqrt",),
@@ -305,13 +335,20 @@ class Network:
             3: ("square",),
             4: ("square", "square"),
         }
-        if exponent not in (1, *steps):
-            known = ", ".join(f"{number:g}" for number in sorted(steps))
-            raise UnsupportedError(f"its exponent is {exponent:g}; poetfw has {known}")
-        y = x
-        for kind in steps.get(exponent, ()):
-            y = self.builder.op(kind, name, (y,))
-        return self.multiply(name, y, x) if exponent == 3 else y
+        if exponent in (1, *steps):
+            y = x
+            for kind in steps.get(exponent, ()):
+                y = self.builder.op(kind, name, (y,))
+            return self.multiply(name, y, x) if exponent == 3 else y
+        if exponent == 0:
+            return self.shift(name, self.scale(name, x, 0.0), 1.0)
+        if exponent == int(exponent) and abs(exponent) <= LARGEST_POWER:
+            if exponent < 0:
+                return self.builder.op("reciprocal", name, (self.power(name, x, -exponent),))
+            half = self.power(name, self.power(name, x, exponent // 2), 2)
+            return self.multiply(name, half, x) if exponent % 2 else half
+        log = self.builder.op("log", name, (self.clip(name, x, SMALLEST_BASE, None),))
+        return self.builder.op("exp", name, (self.scale(name, log, exponent),))
 
     def _stretched(self, name: str, a: str, b: str) -> tuple[str, str]:
         """A and b in an order in which the second is stretched to the first."""
@@ -337,7 +374,7 @@ class Network:
         if keep:
             return y
         left = [extent for axis, extent in enumerate(shape) if axis not in axes]
-        return self.reshape(name, y, left)
+        return self.reshape(name, y, left or [1])
 
     def largest(self, name: str, x: str, axes: Sequence[int], *, keep: bool) -> str:
         """The largest element along axes, which stay with extent 1 if `keep`.
@@ -583,6 +620,45 @@ class Network:
                 parts = [self.part(name, x, axis, first, end - first) for first, end in windows]
                 rows = [self.largest(name, part, [axis], keep=True) for part in parts]
                 x = self.concat(name, rows, axis)
+        return x
+
+    def take_nearest(
+        self, name: str, x: str, sizes: Pair, ratios: tuple[float, float], centre: float = 0.0
+    ) -> str:
+        """Images x [N, C, H, W] brought to another height and width, each pixel of the nearest.
+
+        Pixel i is that at the floor of (i + centre) · ratio.
+        """
+        for axis, size, ratio in zip((2, 3), sizes, ratios, strict=True):
+            extent = self.shape(x)[axis]
+            at = np.minimum(((np.arange(size) + centre) * ratio).astype(int), extent - 1)
+            if not np.array_equal(at, np.arange(extent)):
+                x = self.map_axis(name, x, axis, np.eye(extent)[at])
+        return x
+
+    def interpolate_cubic(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:
+        """Images x [N, C, H, W] brought to another height and width, by cubics (Keys, 1981)."""
+        sharp = -0.75  # PyTorch's
+
+        def weight(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+            d = np.abs(distance)
+            near = ((sharp + 2) * d - (sharp + 3)) * d * d + 1
+            far = ((sharp * d - 5 * sharp) * d + 8 * sharp) * d - 4 * sharp
+            return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+        for axis, size in zip((2, 3), sizes, strict=True):
+            extent = self.shape(x)[axis]
+            if size == extent:
+                continue
+            at = np.arange(size) * ((extent - 1) / max(size - 1, 1))
+            if not corners:
+                at = (np.arange(size) + 0.5) * (extent / size) - 0.5
+            first = np.floor(at).astype(int)
+            weights = np.zeros((size, extent))
+            for offset in (-1, 0, 1, 2):
+                place = np.clip(first + offset, 0, extent - 1)
+                np.add.at(weights, (np.arange(size), place), weight(at - (first + offset)))
+            x = self.map_axis(name, x, axis, weights)
         return x
 
     def interpolate(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:

@@ -243,6 +243,16 @@ class Graph:
         """The tensors whose bytes an op reads, each once: in place of a window, its base."""
         return tuple(dict.fromkeys(self.by_name[name].base or name for name in op.inputs))
 
+    def ops_for(self, *tensors: str) -> tuple[Op, ...]:
+        """The ops that tensors are calculated by, in order."""
+        needed = {self.by_name[name].base or name for name in tensors}
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if op.output in needed:
+                kept.append(op)
+                needed.update(self.reads(op))
+        return tuple(reversed(kept))
+
     @property
     def windows(self) -> tuple[Tensor, ...]:
         """The tensors that are windows on others, in order."""

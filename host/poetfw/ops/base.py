@@ -173,6 +173,8 @@ class OpKind(ABC):
     branches: ClassVar[bool] = False
     """True if its kernel goes another way, and takes another time, by what number an element is,
     with an FPU, too. It looks at the elements one by one then, and its inputs have one shape."""
+    stops_gradient: ClassVar[bool] = False
+    """True if nothing upstream of it is trained through it."""
     streams: ClassVar[bool] = False
     """True if its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""

@@ -491,6 +491,8 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
         "softmax_cross_entropy",
         "weighted_cross_entropy",
         "nll",
+        "objective",
+        "objective_metric",
         *OPTIMIZERS,
         *(fused_name(gradient, update) for gradient in gradients for update in OPTIMIZERS),
     }

@@ -63,7 +63,9 @@ class Call:
         Raises:
             UnsupportedError: it is not a float32 tensor.
         """
-        return value.tensor if isinstance(value, Live) else self.weight(value)
+        if isinstance(value, Live):
+            return self.net.floats(self.name, value.tensor)
+        return self.weight(value)
 
     def shape(self, value: Value) -> Shape:
         """The shape of a value."""
@@ -80,7 +82,8 @@ class Call:
                 self.name, weight.tensor, shape or self.net.shape(weight.tensor)
             )
         values = weight.values.astype(np.float32, copy=False)
-        if weight.values.dtype != np.float32:
+        exact = values.size and np.array_equal(values.astype(weight.values.dtype), weight.values)
+        if weight.values.dtype != np.float32 and (weight.is_parameter or not exact):
             raise UnsupportedError(f"it reads {weight.values.dtype} numbers")
         if not weight.is_parameter:  # a mask's infinity would make NaN of 0 times it
             values = np.clip(values, HIDDEN, -HIDDEN)
@@ -183,6 +186,9 @@ def plain(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         return values[value["name"]]
     if key == "as_tensors":
         return tuple(values[each["name"]] for each in value)
+    if key == "as_optional_tensors":
+        given = [each.get("as_tensor") for each in value]
+        return tuple(None if each is None else values[each["name"]] for each in given)
     if key in ("as_sym_int", "as_sym_ints"):
         sizes = value if isinstance(value, list) else [value]
         numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)

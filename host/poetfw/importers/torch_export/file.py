@@ -24,6 +24,7 @@ from poetfw.common.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
 from poetfw.common.reading import first_flaw, parse_json
 from poetfw.importers import archive
 from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.regions import opened
 
 LARGEST_FILE_BYTES = 1 << 30
 """The weights of a file may have so many bytes together, unpacked."""
@@ -128,6 +129,9 @@ class _Archive:
                 SAVE_AGAIN,
             )
         program = schema.Program.model_validate(document)
+        module = program.graph_module
+        module = module.model_copy(update={"graph": opened(module.graph)})
+        program = program.model_copy(update={"graph_module": module})
         if program.verifiers and program.verifiers != ["TRAINING"]:
             raise ModelError(
                 f"{self._path}: the program is in the dialect {program.verifiers[0]!r:.40}, in "

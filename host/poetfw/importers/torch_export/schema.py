@@ -13,12 +13,12 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_MAJOR = 8
-LONG, FLOAT, BOOL = 5, 7, 12
+INT, LONG, FLOAT, BOOL = 4, 5, 7, 12
 DTYPES = {
     1: "uint8",
     2: "int8",
     3: "int16",
-    4: "int32",
+    INT: "int32",
     LONG: "int64",
     6: "float16",
     FLOAT: "float32",
