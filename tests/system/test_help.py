@@ -114,6 +114,7 @@ def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
     assert poetfw("init", cwd=tmp_path).code == 0
     path = tmp_path / "poetfw.toml"
     text = path.read_text()
+    assert " RANGE>" not in text
     options = {name: command.keys for name, command in COMMANDS.items()}
     assert not any(read_config(tmp_path, options).values())
     again = poetfw("init", cwd=tmp_path)
