@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a model to a firmware that trains it, stage by stage. Read this file first.
+"""Pipeline from a model to firmware that trains it, stage by stage. Read this file first.
 
     model ──import──▶ Graph ──make_program──▶ Program ───┐
     board ────────────────────────costs─────▶ CostTable ─┤
@@ -135,7 +135,7 @@ def plan_build(
 
 
 def _without_others(settings: BuildSettings) -> BuildSettings:
-    """The settings without those that programs of several devices do not follow."""
+    """The settings without those that programs of several devices do not have."""
     devices = settings.devices
     if devices is not None:
         settings = replace(settings, ring=0, slices=False, watchdog_s=None)
@@ -145,7 +145,7 @@ def _without_others(settings: BuildSettings) -> BuildSettings:
 
 
 def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
-    """Pictures of the plan, and of several devices their problem."""
+    """Pictures of the plan; for several devices also their problem."""
     plan, problem, program = decided.plan, decided.problem, decided.program
     if problem is None:
         budget_bytes, board = images[ONLY].budget_bytes, images[ONLY].board
@@ -232,10 +232,9 @@ def _features_in_c(data: DataSet) -> Mapping[str, bytes]:
 
 
 def write_build(build: Build, folder: Path) -> BuildReport:
-    """Write a build's projects, each as a whole, and report what they are.
+    """Write a build's projects completely; returns the build's report.
 
-    What is beside several projects comes first: whoever runs them checks that they are those that
-    the report there lists.
+    Files beside several projects are written first: a run checks that the projects match them.
 
     Raises:
         OutputError: a folder is not poetfw's, or cannot be written.
@@ -257,7 +256,7 @@ def _documents(report: BuildReport, folder: Path) -> dict[Path, bytes]:
 
 
 def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
-    """Advice where the linker had no room in a memory; None where something else failed."""
+    """Error with advice if a memory was too small for the linker; None if something else failed."""
     found = _OVERFLOWED.search("\n".join(error.said))
     if found is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages read well: no paragraph is longer than 120 words."""
+"""Pages read well: no paragraph over 120 words, and no phrase that is read twice."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pytest
 from docs.pages import LINKING, split
 
 MOST_WORDS = 120
+_REFUSED = re.compile(
+    r"(?<!there )\bis none\b(?! of)|\bso man(?:y|ie)th\b|\bkernels? (?:that )?moves? by\b"
+)
 _ITEM = re.compile(r"\s*(?:[-*] |\d+\. |#+ |\|)")
 
 
@@ -47,3 +50,16 @@ def test_no_paragraph_is_long(page: str) -> None:
 )
 def test_paragraphs_are_told_apart(prose: str, lengths: list[int]) -> None:
     assert [len(words(p)) for p in paragraphs(prose)] == lengths
+
+
+@pytest.mark.parametrize("page", LINKING)
+def test_no_phrase_is_a_riddle(page: str) -> None:
+    assert _REFUSED.findall(" ".join(split(page)[1].split())) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["a serial port is none", "every so manyth commit", "kernels that move by 2"]
+)
+def test_riddles_are_found(text: str) -> None:
+    assert _REFUSED.search(text)
+    assert not _REFUSED.search("not a port; if there is none; every N commits; stride 2")

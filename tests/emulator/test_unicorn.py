@@ -193,7 +193,10 @@ def test_the_address_of_an_error_is_that_of_its_instruction(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"no ELF", "is no readable ELF file"), (Path("/bin/sh").read_bytes(), "another processor")],
+    [
+        (b"no ELF", "is not a readable ELF file"),
+        (Path("/bin/sh").read_bytes(), "another processor"),
+    ],
 )
 def test_a_file_that_is_no_program_of_the_chip(
     tmp_path: Path, content: bytes, message: str

@@ -79,7 +79,7 @@ CASES = (
         for digits in (400, 5000)
     ),
     Case("problem with 1e999", SCHEDULE, 1, ("is beyond every float",), in_place_of("1e999")),
-    Case("problem with NaN", SCHEDULE, 1, ("NaN is no number of JSON",), in_place_of("NaN")),
+    Case("problem with NaN", SCHEDULE, 1, ("NaN is not a number of JSON",), in_place_of("NaN")),
     Case(
         "problem nested beyond measure",
         SCHEDULE,
@@ -126,7 +126,7 @@ CASES = (
             f"sweep with a peak of {value!r}",
             SWEEP,
             1,
-            ("s.jsonl, line 2: this is no result of a sweep",),
+            ("s.jsonl, line 2: this is not a result of a sweep",),
             results(lambda cell, value=value: cell.update(peak_bytes=value)),
         )
         for value in (None, "nan", 10**400)

@@ -156,7 +156,7 @@ CASES = (
         lambda folder: (folder / ELF).unlink(),
     ),
     run(
-        "firmware is no program",
+        "firmware is not a program",
         3,
         ("cannot start", "firmware.elf"),
         lambda folder: (folder / ELF).write_bytes(b"\x7fELF"),
@@ -303,7 +303,7 @@ CASES = (
     ),
     # Damaged projects
     run(
-        "report is no JSON",
+        "report is not JSON",
         1,
         ("build.json is not what `poetfw build` wrote: at the top level: not JSON",),
         changed("build.json", lambda b: b[:-9]),
@@ -357,7 +357,7 @@ CASES = (
         removed("graph.json"),
     ),
     run(
-        "graph is no JSON",
+        "graph is not JSON",
         1,
         ("a stage file is missing or malformed",),
         changed("graph.json", lambda b: b[:-9]),
@@ -429,31 +429,31 @@ CASES = (
     run(
         "empty image",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b""),
     ),
     run(
         "image cut short",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[:-512]),
     ),
     run(
         "image's superblock is damaged",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[: SUPERBLOCK + 40] + b"\xff" + b[SUPERBLOCK + 41 :]),
     ),
     run(
         "image with another's partition table",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[:450] + b"\x0c" + b[451:]),
     ),
     run(
         "image without a partition table",
         4,
-        ("storage.img is no storage image of poetfw",),
+        ("storage.img is not a storage image of poetfw",),
         changed("storage.img", lambda b: b[SUPERBLOCK:]),
     ),
     run(
@@ -465,19 +465,19 @@ CASES = (
     run(
         "image with samples beyond its end",
         4,
-        ("is no storage image of poetfw",),
+        ("is not a storage image of poetfw",),
         changed("storage.img", superblock((40, 2**31))),
     ),
     run(
         "image with slots beyond its end",
         4,
-        ("is no storage image of poetfw",),
+        ("is not a storage image of poetfw",),
         changed("storage.img", superblock((60, 2**31))),
     ),
     run(
         "image with larger blocks",
         4,
-        ("is no storage image of poetfw",),
+        ("is not a storage image of poetfw",),
         changed("storage.img", superblock((16, 4096))),
     ),
     run(

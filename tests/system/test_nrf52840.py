@@ -180,7 +180,7 @@ def test_corrupt_storage_image_is_refused(copied: Path) -> None:
     image.write_bytes(content)
     result = poetfw("run", "--board", "nrf52840", cwd=copied)
     assert result.code == 4
-    assert "is no storage image" in result.stderr
+    assert "is not a storage image" in result.stderr
 
 
 def test_broken_slot_stops_the_firmware(copied: Path) -> None:

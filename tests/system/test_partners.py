@@ -463,7 +463,7 @@ BUILD_AGAIN = "run `poetfw build` again"
         (lose("linux-big/storage.img"), 4, "linux-big/storage.img cannot be used", BUILD_AGAIN),
         (lose("linux-small/storage.img"), 4, "linux-small/storage.img cannot be used", BUILD_AGAIN),
         (swap_images, 4, "small/storage.img is the storage image of another build", BUILD_AGAIN),
-        (cut_image, 4, "linux-small/storage.img is no storage image", BUILD_AGAIN),
+        (cut_image, 4, "linux-small/storage.img is not a storage image", BUILD_AGAIN),
         (
             lose("linux-small/.pio/build/linux/firmware.elf"),
             1,

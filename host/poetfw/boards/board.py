@@ -329,7 +329,7 @@ class Board:
             name: which one; None for the first.
 
         Raises:
-            BoardError: it has none, or none of that name.
+            BoardError: it has no twin, or no twin of that name.
         """
         self.require_firmware()
         if not self.twins:

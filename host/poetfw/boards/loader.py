@@ -277,7 +277,7 @@ class _BoardFile(_Table):
 
     @property
     def kinds(self) -> list[str | None]:
-        """Those of its storages, the one to take first; None where it has none."""
+        """Kinds of its storages, the default first; [None] for a board without storage."""
         first = None if self.storage is None else self.storage.kind
         return [first, *(storage.kind for storage in self.other_storage)]
 

@@ -41,7 +41,7 @@ def parse_numbers(
     """Callback of an option that takes numbers above 0 with commas between them.
 
     Raises:
-        BadParameter: one of them is none, or not above 0.
+        BadParameter: one of them is not a number above 0.
     """
     parts = parse_names(context, parameter, value)
     if parts is None:

@@ -89,7 +89,7 @@ def schedule_devices(
         for device in problem.devices
     ):
         raise ProblemError(
-            "no device says what it draws: every plan takes 0 J",
+            "no device file gives its power: every plan takes 0 J",
             "add active_w or idle_w to the device files, or minimise time",
         )
     options, code = SolveOptions(solver=solver), 0

@@ -42,7 +42,7 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def print_json_error(message: str, exit_code: int) -> None:
-    """Write an error that has no more to say as the one JSON document of a command."""
+    """Write an error without further details as the one JSON document of a command."""
     error = {"message": cut(message), "exit_code": exit_code, "try_next": [], "said": []}
     print_json({"error": error})
 

@@ -290,7 +290,7 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
     """The port of each device that is at one, by its name.
 
     Raises:
-        UsageError: one is nobody's, a device has two, or two devices have one.
+        UsageError: a port names no device, a device has two ports, or two devices share one.
     """
     found: dict[str, str] = {}
     for text in ports:

@@ -123,4 +123,4 @@ def _real(text: str) -> float:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number of JSON")

@@ -188,7 +188,7 @@ class Results:
             raise OutputError(f"{file} cannot be used: {error.strerror}") from error
 
     def add(self, point: SweepPoint, cells: tuple[Trial, ...]) -> None:
-        """Record what came of a point; it is on disk afterwards.
+        """Record the results of a point; they are on disk afterwards.
 
         Raises:
             OutputError: it cannot be written.
@@ -210,7 +210,7 @@ class Results:
                 record = _RECORD.validate_json(line, strict=True)
             except ValueError as error:  # ValidationError is one
                 raise ProblemError(
-                    f"{self._file}, line {number}: this is no result of a sweep",
+                    f"{self._file}, line {number}: this is not a result of a sweep",
                     "delete that line: its point is computed again",
                 ) from error
             self.cells[record.point] = record.cells

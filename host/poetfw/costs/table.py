@@ -161,7 +161,7 @@ def _figures(document: Mapping[str, Any]) -> dict[str, float]:
         document = {**document, "bandwidth_bytes_per_s": math.inf}
     figures = {str(name): float(value) for name, value in document.items()}
     if not all(value >= 0 for value in figures.values()):
-        raise ValueError("a transfer takes less than nothing")
+        raise ValueError("a transfer has a negative cost")
     return figures
 
 

@@ -280,7 +280,7 @@ def check_output_folder(folder: Path) -> None:
     """Check that a project may be written to a folder.
 
     Raises:
-        OutputError: the folder holds files that are not poetfw's, is no folder, cannot be read,
+        OutputError: the folder holds files that are not poetfw's, is not a folder, cannot be read,
             or is the one poetfw runs in.
     """
     try:

@@ -221,7 +221,7 @@ def render_sketch(
 
     Raises:
         BoardError: the board has no firmware support.
-        ModelError: a case is no op.
+        ModelError: a case is not an op.
     """
     lowering = _Lowering(board, room_bytes, operands or {})
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))

@@ -258,7 +258,7 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
     """Read from an image file where its slots and sets begin.
 
     Raises:
-        DeviceError: the file is no storage image, or not laid out like this.
+        DeviceError: the file is not a storage image, or not laid out like this.
     """
     header = _header_of(image)
     _check_layout(image, header, slots)
@@ -271,7 +271,7 @@ def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingReg
     """Read from an image file where its ring is; a build without a ring has a region of no places.
 
     Raises:
-        DeviceError: the file is no storage image, or not laid out like this.
+        DeviceError: the file is not a storage image, or not laid out like this.
     """
     header = _header_of(image)
     _check_layout(image, header, slots)
@@ -317,7 +317,7 @@ def write_image(
         training: features and targets, one row per sample.
         held_out: the same for evaluation; the number of rows is a multiple of the batch.
         request: what the run shall do.
-        sets: how many take turns, 2 or more; each is written every so manyth commit.
+        sets: number of sets that are written in turn, 2 or more.
         ring: places of the ring, which is empty.
         damaged: the training samples and the held-out ones that shall not be read as right.
 
@@ -390,7 +390,7 @@ def image_blocks(image: Path) -> int:
     """Number of blocks in an image file, counted from the start of the card.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     return PARTITION_BLOCK + _header_of(image).blocks
 
@@ -399,7 +399,7 @@ def check_image(image: Path, plan_id: str) -> None:
     """Check that the image in a file was made for a plan.
 
     Raises:
-        DeviceError: the file is no storage image, or another plan's.
+        DeviceError: the file is not a storage image, or another plan's.
     """
     found = f"{_header_of(image).plan_id:08x}"
     if found != plan_id:
@@ -414,7 +414,7 @@ def image_identity(image: Path) -> int:
     """The identity of the image in a file.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     return _header_of(image).identity
 
@@ -423,7 +423,7 @@ def read_request(image: Path) -> RunRequest:
     """Read the settings of a run from an image's file.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     return _header_of(image).request
 
@@ -432,7 +432,7 @@ def set_request(image: Path, request: RunRequest) -> None:
     """Change what a run of an image in a file shall do.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     try:
         with image.open("r+b") as file:
@@ -447,7 +447,7 @@ def trains_alike(image: Path, other: Path) -> bool:
     """True if two images are of one plan, and have the same seed and samples.
 
     Raises:
-        DeviceError: one of the files is no storage image.
+        DeviceError: one of the files is not a storage image.
     """
     (header, content), (others, other_content) = _read(image), _read(other)
     if header.blocks != others.blocks or header.slots_block != others.slots_block:
@@ -461,7 +461,7 @@ def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
     """The last commit in an image: the one that the firmware goes on from.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, or holds no commit
+        DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
     header, content = _read(image)
@@ -476,8 +476,8 @@ def read_slots(
     Persistent tensors are those of the last commit.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, holds no commit that
-            is whole, or a slot is corrupt.
+        DeviceError: the file is not a storage image or not laid out like this, it holds no whole
+            commit, or a slot is corrupt.
     """
     header, content = _read(image)
     _, payloads = _last_commit(image, header, content, slots)
@@ -504,7 +504,7 @@ def read_committed(
     """The persistent tensors of an image's last commit, whatever other slots hold.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, or holds no commit
+        DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
     header, content = _read(image)
@@ -593,8 +593,8 @@ def read_samples(image: Path, program: Program) -> ImageSamples:
     """The data set that an image holds.
 
     Raises:
-        DeviceError: the file is no storage image, or not one of this program, or a sample in it is
-            of another image.
+        DeviceError: the file is not a storage image of this program, or holds a sample of
+            another image.
     """
     header, content = _read(image)
     columns_bytes = _sample_bytes(program)
@@ -659,7 +659,7 @@ def _read_header(image: Path, file: BinaryIO) -> _Header:
         or (PARTITION_BLOCK + header.blocks) * BLOCK_BYTES > os.fstat(file.fileno()).st_size
     ):
         raise DeviceError(
-            f"{image} is no storage image of poetfw, or its first blocks are corrupt",
+            f"{image} is not a storage image of poetfw, or its first blocks are corrupt",
             *_fresh(image),
         )
     return header

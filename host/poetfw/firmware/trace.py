@@ -247,7 +247,7 @@ def read_trace(
     if end != (_END_MAGIC, blocks) or len(area) < (1 + blocks) * BLOCK_BYTES:
         raise OutputError(
             f"{_STEP_FILE} cannot be traced: the run did not record the {blocks:,} blocks it was "
-            "asked for, because the file has not the statements of the plan",
+            "asked for, because the file does not have the plan's statements",
             "leave the marks with their numbers, POET_STATEMENT(...), as they are",
             "or run `poetfw build` again",
         )

@@ -110,11 +110,11 @@ def _number(at: str, cell: str, below: int | None, ignored: int | None = None) -
     """
     value = _parsed(cell)
     if value is None:
-        raise DataError(f"{at}: {cut(repr(cell), 60)} is no number")
+        raise DataError(f"{at}: {cut(repr(cell), 60)} is not a number")
     if below is None:
         if not abs(value) <= _LARGEST_NUMBER:
             raise DataError(f"{at}: {cell} is NaN, infinity or a number beyond float32")
         return value
     if value != ignored and not (0 <= value < below and value.is_integer()):
-        raise DataError(f"{at}: {cell} is no integer from 0 to {below - 1}")
+        raise DataError(f"{at}: {cell} is not an integer from 0 to {below - 1}")
     return value

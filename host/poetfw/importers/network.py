@@ -88,7 +88,7 @@ class Network:
             shapes: of the file's tensors.
             form: "", or "transposed" for a matrix, or how else elements lie.
             trained: whether the file lets it take a gradient.
-            state: whether it is no parameter, but follows training, as running statistics do.
+            state: whether it is not a parameter, but follows training, as running statistics do.
 
         Raises:
             UnsupportedError: it is used already, in another form.
@@ -429,7 +429,7 @@ class Network:
         """Einstein's sum of one tensor or two, as a product of matrices.
 
         Raises:
-            UnsupportedError: there are more, or a letter comes twice in one.
+            UnsupportedError: there are more than two, or one has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")

@@ -288,7 +288,7 @@ class _Component:
             self._probe(self._goal, grant)
 
     def _close_in(self, grant: int) -> None:
-        """Probe the goal, then halve between it and the best height, with less effort."""
+        """Probe the goal, then bisect between it and the best height, with less effort."""
         low = height = self._goal
         unknown = 0
         while low < self.height and unknown < _UNKNOWN and self._work.is_left():

@@ -304,7 +304,7 @@ class Search:
         return Ending.FOUND
 
     def _last_open(self, choices: list[_Choice]) -> _Choice | None:
-        """The last choice with cases left; those above it are dropped, and hopeless from now on."""
+        """The last choice with cases left; later choices are dropped and marked hopeless."""
         while choices and not choices[-1].branching.cases:
             if len(self._hopeless) < _LARGEST_MEMORY:
                 self._hopeless.add(choices[-1].key)

@@ -47,7 +47,7 @@ def idle_power(trace: PowerTrace) -> float:
     """
     unmarked = trace.watts[~trace.marked]
     if not unmarked.size:
-        raise DataError("the trace has no sample without a marker: what idling takes is not known")
+        raise DataError("the trace has no sample without a marker: the idle power is not known")
     return float(np.median(unmarked))
 
 

@@ -121,7 +121,7 @@ class JoulescopeMeter:
         try:
             getattr(self._driver, method)(*arguments)
         except (RuntimeError, TimeoutError, OSError) as error:
-            raise DeviceError(f"the Joulescope ceased to answer: {error}") from error
+            raise DeviceError(f"the Joulescope stopped answering: {error}") from error
 
     def _samples(self, signal: str) -> tuple[int, Floats, float]:
         """The number of a signal's first sample, its samples, and how many there are in a second.

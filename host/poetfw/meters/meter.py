@@ -49,7 +49,7 @@ class Meter(Protocol):
         """End recording; returns what was recorded.
 
         Raises:
-            DeviceError: the meter ceased to answer.
+            DeviceError: the meter stopped answering.
         """
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class ReplayedMeter:
         """
         if not any(folder.glob("*.npz")):
             raise DataError(
-                f"{folder} is no folder of traces: it has no NPZ files",
+                f"{folder} is not a folder of traces: it has no NPZ files",
                 "name the one that `poetfw profile` printed",
             )
         self.name = f"replay:{folder.resolve()}"
@@ -98,7 +98,7 @@ class ReplayedMeter:
         return trace
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class Ppk2Meter:
         self._thread.join()
         self._thread = None
         if self._failed is not None:
-            raise DeviceError(f"the PPK2 ceased to answer: {self._failed}")
+            raise DeviceError(f"the PPK2 stopped answering: {self._failed}")
         data = b"".join(self._chunks)
         whole = len(data) // _WORD.itemsize * _WORD.itemsize
         if not whole:

@@ -40,7 +40,7 @@ class Model:
         description: one line for people.
         optimizer: settings that train it well.
         epochs: passes over the data set that train it well.
-        warnings: what may make it another network than its author means, for people.
+        warnings: sentences about possible differences from the network that its author means.
         frozen: names of the parameters that its author does not train.
         state_dict: where the tensors of its author's network lie in those of the graph.
 
@@ -72,7 +72,7 @@ class Model:
             )
         if self.loss not in (*LOSSES, OWN_LOSS):
             raise ModelError(
-                f"{self.loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES)
+                f"{self.loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES)
             )
         if self.loss in CLASSIFYING and (len(self.output.shape) != 2 or self.output.shape[1] < 2):
             raise ModelError(

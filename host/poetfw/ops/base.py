@@ -332,7 +332,7 @@ def kind_of(op: Op) -> OpKind:
         return KINDS[op.kind]
     except KeyError:
         raise ModelError(
-            f"op {op.name!r} is a {op.kind!r}, which is no operator of poetfw",
+            f"op {op.name!r} is a {op.kind!r}, which is not an operator of poetfw",
             "use one of: " + ", ".join(sorted(KINDS)),
         ) from None
 

@@ -86,7 +86,7 @@ class ClassOptions:
             raise ModelError(f"the label to ignore is {self.ignore_index}, beyond 32 bits")
 
     def attributes(self, classes: int) -> dict[str, Attribute]:
-        """The attributes of the loss, which tells so many classes apart."""
+        """Attributes of the loss for a number of classes."""
         return {
             "class_weights": tuple(map(float, self.class_weights or (1.0,) * classes)),
             "label_smoothing": float(self.label_smoothing),

@@ -167,7 +167,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
     if settings.optimizer not in (None, optimizer.kind):
         if settings.optimizer not in OPTIMIZERS:
             raise ConfigError(
-                f"{settings.optimizer!r} is no optimizer of poetfw",
+                f"{settings.optimizer!r} is not an optimizer of poetfw",
                 "use one of: " + ", ".join(sorted(OPTIMIZERS)),
             )
         optimizer = OPTIMIZERS[settings.optimizer]()

@@ -111,7 +111,7 @@ def _choose(
 
 
 def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
-    """The graph with others in place of some of its ops, by their names."""
+    """The graph with some of its ops replaced, by their names."""
     return replace(graph, ops=tuple(ops.get(op.name, op) for op in graph.ops))
 
 

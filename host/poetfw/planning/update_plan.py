@@ -42,7 +42,7 @@ from poetfw.training import (
 )
 
 SHARES = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
-"""Of a weight's input channels, how many may be trained."""
+"""Shares of a weight's input channels that may be trained."""
 
 _ROUNDS = 12
 """Number of times that a plan is measured and the program's limits are corrected by its error."""

@@ -152,7 +152,7 @@ def _row(one: Measurement, op: str | None) -> dict[str, Any]:
 
 def _source(one: Measurement) -> str:
     if one.setup.machine and reads_storage(one.case):
-        return "counted without the storage, which is no board's"
+        return "counted without the storage, which is not a board's"
     return "measured" if one.setup.meter != NO_METER else "measured time, datasheet power"
 
 
@@ -229,7 +229,7 @@ class _Progress:
     done: int = 0
 
     def say(self, text: str) -> None:
-        """Say which case comes now."""
+        """Report the case that is measured next."""
         self.update(self.done, self.total, text)
 
 

@@ -103,7 +103,7 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
 def _steps_json(
     plan: Sequence[Step], graph: Graph, kernels_by: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Each step, and where it computes, the kernel's function and what decided for that."""
+    """Each step; for a compute step also its kernel's function and what selected it."""
     computed = {
         op.name: {
             "function": kind_of(op).kernel(op, graph).function,

@@ -161,7 +161,7 @@ class OpError:
         training_step: which training step, from 1.
         plan_step: its number in `train_step.c`.
         tensor: what it wrote.
-        error: the distance of one element; None where that is no number.
+        error: the distance of one element; None where that is not a number.
         bound: the most that rounding can account for there.
     """
 
@@ -335,7 +335,7 @@ class StepTrace:
 
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
-        whole_ticks: of a step that nobody interrupts, on average.
+        whole_ticks: of an uninterrupted step, on average.
         steps: its ops and transfers in their order, of other such steps.
     """
 

@@ -69,7 +69,7 @@ class BuiltProject:
         """The PlatformIO environment that built the board's own ELF.
 
         Raises:
-            OutputError: the report names none of the board's.
+            OutputError: the report does not name one of the board's twins.
         """
         elf = Path(self.report.elf or "")
         own = self.board.platformio_env
@@ -429,7 +429,7 @@ def check_resumable(left: Path, image: Path) -> None:
     """Check that a run left an image, and that it was one of this build.
 
     Raises:
-        DeviceError: one of them is no storage image.
+        DeviceError: one of them is not a storage image.
         OutputError: the run left none, or it was of another build.
     """
     if not left.is_file():

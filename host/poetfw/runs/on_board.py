@@ -119,7 +119,7 @@ def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Updat
 
 
 def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload:
-    """Write the image that the board's storage holds to a file, whole or not at all.
+    """Write the image in the board's storage to a file, completely or not at all.
 
     Raises:
         DeviceError: the board, its storage or the line fails.

@@ -27,7 +27,7 @@ class OpChecker:
     """
 
     def __init__(self, table: TraceTable, constants: Mapping[str, Array]) -> None:
-        """Nothing is checked yet; `constants` are the values that the firmware holds in flash."""
+        """Begin with no op checked; `constants` are the values that the firmware holds in flash."""
         self._table = table
         self._constants = constants
         self._digests: dict[str, bytes] = {}
@@ -43,7 +43,7 @@ class OpChecker:
         return OpChecks(self._checked, worst, self._first_beyond, self._first_altered)
 
     def begin_step(self, state: Mapping[str, Array] | None) -> None:
-        """A training step begins, with persistent tensors that must have these values, if known."""
+        """Begin a training step; its persistent tensors must have these values, if known."""
         self._digests = {name: _digest(value) for name, value in (state or {}).items()}
 
     def end_step(self, training_step: int, state: Mapping[str, Array]) -> None:

@@ -37,7 +37,7 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
     """Copy a project's program and its storage image.
 
     Raises:
-        BoardError: the board's firmware is no program under Linux.
+        BoardError: the board's firmware is not a program under Linux.
         HostError: the computer cannot be reached, or has no room.
         WrongBoardError: the program is for another processor.
     """
@@ -57,7 +57,7 @@ def on_host(
     It runs on a fresh storage image, or to resume on the one that is there.
 
     Raises:
-        BoardError: the board's firmware is no program under Linux.
+        BoardError: the board's firmware is not a program under Linux.
         DeviceError: the program hangs, or reports an error.
         HostError: the computer cannot be reached, or has no room.
         WrongBoardError: the program there is not the project's.
@@ -113,7 +113,7 @@ def _fetch(host: Host, path: str, image: Path) -> None:
 def _check_processor(project: BuiltProject, host: Host) -> None:
     if not project.board.toolchain.hosted:
         raise BoardError(
-            f"the firmware of {project.board.name!r} is no program that a host could run",
+            f"the firmware of {project.board.name!r} is not a program that a host could run",
             "leave --host out, and name its --port",
         )
     needed = elf_machine(project.flashable)

@@ -490,7 +490,7 @@ def _missed_while_traced(traced: bool, first_state: bool) -> Iterator[str]:
 
 def _missed_ops(ops: OpChecks) -> Iterator[str]:
     if (beyond := ops.first_beyond) is not None:
-        error = "is no number" if beyond.error is None else f"has an error of {beyond.error:.3g}"
+        error = "is not a number" if beyond.error is None else f"has an error of {beyond.error:.3g}"
         yield (
             f"op {beyond.op!r} ({beyond.kind}, step {beyond.plan_step} of the plan, in training "
             f"step {beyond.training_step}) is wrong: {beyond.tensor!r} {error}, where rounding "

@@ -175,7 +175,7 @@ class SolverOptions:
         max_nodes: branch-and-bound nodes after which to stop.
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
             numbers beyond 1: what it then proves may be wrong (ADR 0015).
-        heuristics: whether HiGHS shall look for solutions besides proving what there are none of.
+        heuristics: True if HiGHS should look for solutions as well as prove bounds.
         stalled_share: stop before branching when HiGHS's own cuts have raised the bound by less
             than this share of the objective's offset, and the work is too little to branch.
     """

@@ -131,7 +131,7 @@ class _Run:
                 frames.append((u, self.by_need(u)))
 
     def by_need(self, i: int) -> list[int]:
-        """A node's inputs, those last that take most to bring."""
+        """A node's inputs, in ascending order of the cost to bring them into RAM."""
         inputs = self.graph.inputs[i]
         if all(self.held[u] for u in inputs):
             return list(inputs)

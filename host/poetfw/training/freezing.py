@@ -28,7 +28,7 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
 
     Args:
         model: whose parameters.
-        patterns: names, or with `*`, `?` and `[...]` as in file names; or, for who has no such
+        patterns: names, or with `*`, `?` and `[...]` as in file names; or, unless one has that
             name, `bias` (vectors that an op only adds), `norm` (those of batch, layer, group and
             instance norms), or `last:COUNT` (those of the last ops that have any).
 

@@ -218,7 +218,7 @@ def make_program(
             output that the loss does not fit.
     """
     if loss not in (*LOSSES, OWN_LOSS):
-        raise ModelError(f"{loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES))
+        raise ModelError(f"{loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES))
     parameters = model.with_role(Role.PARAMETER)
     if not parameters:
         raise ModelError(f"model {model.name!r} has no parameters to train")
@@ -551,7 +551,7 @@ class _Builder:
         self.emit(kind, f"{parameter}.update", inputs, attributes, updates=(parameter, *kept))
 
     def _is_better_fused(self, position: int) -> bool:
-        """True if the op that calculates a parameter's gradient shall apply it, as the last one.
+        """True if the last op that calculates a parameter's gradient should also apply it.
 
         It cannot where that is another tensor's gradient too; and it is not worth it where what
         would have to wait for it, of all that it reads, is as large as the gradient.

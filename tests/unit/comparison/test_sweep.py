@@ -170,7 +170,7 @@ def test_a_malformed_line_is_named(line: str, tmp_path: Path, instant: list[Swee
     run(Results(file, GRID))
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:2], line, *lines[2:], ""]))
-    with pytest.raises(ProblemError, match=r"sweep\.jsonl, line 3: this is no result"):
+    with pytest.raises(ProblemError, match=r"sweep\.jsonl, line 3: this is not a result"):
         Results(file, GRID)
 
 

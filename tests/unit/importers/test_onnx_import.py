@@ -939,7 +939,7 @@ def test_a_constant_may_have_so_many_elements(tmp_path: Path, monkeypatch: pytes
         ("short.bin", {"offset": "9"}, "which has 4"),
         ("short.bin", {"offset": "-1"}, "which has 4"),
         ("short.bin", {"length": "99999999999"}, "which has 4"),
-        ("short.bin", {"offset": "one"}, "is no number"),
+        ("short.bin", {"offset": "one"}, "is not a number"),
     ],
 )
 def test_weights_elsewhere_are_refused(

@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "big-endian": (lambda m: m.update(byteorder=b"big"), "not little-endian"),
     "no JSON": (lambda m: m.update({"models/model.json": b"{"}), "not a .pt2 file"),
-    "JSON of another kind": (lambda m: m.update({"models/model.json": []}), "is no object"),
+    "JSON of another kind": (lambda m: m.update({"models/model.json": []}), "is not an object"),
     "two models": (
         lambda m: m.update({"more/models/model.json": {}}),
         "holds 2 models: poetfw reads files of 1",

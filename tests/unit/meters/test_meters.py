@@ -216,7 +216,7 @@ def test_one_of_two_chips_is_named_by_its_folder(tmp_path: Path) -> None:
     meter = HwmonMeter("hwmon4", 1, root)
     assert meter.read() == pytest.approx((19.0, 0.25))
     assert meter.name == "ina3221:1"
-    with pytest.raises(DeviceError, match="'pwmfan' is no chip"):
+    with pytest.raises(DeviceError, match="'pwmfan' is not a chip"):
         HwmonMeter("hwmon0", 1, root)
 
 
@@ -261,7 +261,7 @@ def test_a_polled_meter_that_goes_away_says_so(tmp_path: Path) -> None:
     (tmp_path / "hwmon3/in1_input").unlink()
     assert meter._thread is not None
     meter._thread.join(10)
-    with pytest.raises(DeviceError, match="ceased to answer"):
+    with pytest.raises(DeviceError, match="stopped answering"):
         meter.stop()
 
 

@@ -246,7 +246,7 @@ def test_what_no_meter_is_asked_of_is_known_with_any(firmware: Path, tmp_path: P
     assert measuring._known(store, metered, versions).keys() == CASES.keys()
     assert measuring._known(store, SETUP, versions).keys() == {*CASES} - {*METERED}
     (calculated,) = measuring._known(store, SETUP, versions).values()
-    assert measuring._source(calculated) == "counted without the storage, which is no board's"
+    assert measuring._source(calculated) == "counted without the storage, which is not a board's"
     itself = replace(calculated, setup=replace(calculated.setup, machine=""))
     assert measuring._source(itself) == "measured time, datasheet power"
     store.rows = [replace(row, setup=SETUP) for row in store.rows]

@@ -183,7 +183,7 @@ def test_what_is_no_chain_is_refused(name: str) -> None:
         Node("sum", ("x", "y"), 1.0, 1.0, 8),
         Node("grad", ("sum",), 1.0, 1.0, 8, backward=True),
     )
-    with pytest.raises(UnsuitableError, match="is no chain"):
+    with pytest.raises(UnsuitableError, match="is not a chain"):
         BASELINES[name].plan(ScheduleProblem("split", 100, None, None, nodes))
 
 

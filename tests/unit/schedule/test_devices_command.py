@@ -82,7 +82,7 @@ def test_a_device_lacks_operators_that_there_are(tmp_path: Path) -> None:
 def test_nothing_takes_no_energy() -> None:
     arguments = ("schedule", *SMALL, "--minimise", "energy")
     result = CliRunner().invoke(cli, arguments)
-    assert "no device says what it draws" in str(result.exception)
+    assert "no device file gives its power" in str(result.exception)
     result = CliRunner().invoke(cli, (*arguments, "--board", "rpi4"))
     assert result.exit_code == 2
     assert "--board does not go with --devices" in result.stderr

@@ -33,7 +33,7 @@ def read_model(path: Path) -> onnx.ModelProto:
     """The file as ONNX's own structure, with external weights read in.
 
     Raises:
-        ModelError: it cannot be read, is no ONNX model, is too large, uses operators of another
+        ModelError: it cannot be read, is not an ONNX model, is too large, uses operators of another
             version than `OPSETS`, or names weights outside its own folder.
     """
     model = onnx.ModelProto()
@@ -143,7 +143,7 @@ def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
             tensor.raw_data = stream.read(length)
     except ValueError as error:
         raise ModelError(
-            f"{path}: offset or length of the weights {tensor.name!r} is no number"
+            f"{path}: offset or length of the weights {tensor.name!r} is not a number"
         ) from error
     except OSError as error:
         raise ModelError(f"{path}: {location!r} cannot be read: {error.strerror}") from error

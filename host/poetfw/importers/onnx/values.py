@@ -209,7 +209,7 @@ class Values:
         return tuple(dict.fromkeys(said))
 
     def is_fixed(self, name: str) -> bool:
-        """True if a name stands for a constant that is no weight: it is never trained."""
+        """True if a name stands for a constant that is not a weight: it is never trained."""
         if name not in self._constants:
             return False
         proto = self._constants[name]
@@ -265,7 +265,7 @@ class Values:
         return self.net.builder
 
     def tensor(self, name: str) -> str:
-        """The tensor that a name stands for, which is no constant of the file.
+        """The tensor that a name stands for, which is not a constant of the file.
 
         Raises:
             UnsupportedError: it is one.
@@ -430,7 +430,7 @@ class Values:
             return self.net.concat(names[0], rows, 0)
         scale, shift = (self.floats(name).reshape(-1) for name in names)
         if len(scale) != length or len(shift) != length:
-            raise UnsupportedError(f"its scale and bias have not {length} elements each")
+            raise UnsupportedError(f"its scale and bias do not have {length} elements each")
         both = np.stack([scale, shift])
         made = all(_MADE.fullmatch(name) for name in names)
         if made and (scale == 1).all() and (shift == 0).all():

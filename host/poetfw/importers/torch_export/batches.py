@@ -52,7 +52,7 @@ class Batches:
         return size, None
 
     def moved(self, size: Shape, shape: Shape, place: Place) -> Place | None:
-        """The batch's place in a result of that size in the file, which has come to that shape.
+        """Place of the batch in a result that has `size` in the file and `shape` with this batch.
 
         None where the axis that the batch was on in the input is no longer there.
         """

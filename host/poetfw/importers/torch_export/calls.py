@@ -61,7 +61,7 @@ class Call:
         """The tensor of the graph that a value stands for: a weight becomes one in its own shape.
 
         Raises:
-            UnsupportedError: it is no float32 tensor.
+            UnsupportedError: it is not a float32 tensor.
         """
         if isinstance(value, Live):
             return self.net.floats(self.name, value.tensor)
@@ -75,7 +75,7 @@ class Call:
         """The tensor of a weight, its elements seen as `shape`.
 
         Raises:
-            UnsupportedError: it is no float32 tensor.
+            UnsupportedError: it is not a float32 tensor.
         """
         if isinstance(weight, Live):
             return self.net.reshape(
@@ -117,7 +117,7 @@ class Call:
                 "poetfw trains both, or none"
             )
         if first.values.size != length or second.values.size != length:
-            raise UnsupportedError(f"its weights have not {length} elements each")
+            raise UnsupportedError(f"its weights do not have {length} elements each")
         both = np.stack([first.values.reshape(-1), second.values.reshape(-1)]).astype(np.float32)
         return self.net.parameter(
             (first.names, second.names),

@@ -219,7 +219,7 @@ def _named_ending(exported: Exported) -> Ending | None:
             prediction, target = target, prediction
         of, to = graph.tensor_values[prediction], graph.tensor_values[target]
         if loss.name in CLASSIFYING and to.dtype != schema.LONG:
-            raise UnsupportedError("its target is no class number")
+            raise UnsupportedError("its target is not a class number")
         if loss.name not in CLASSIFYING and of.sizes != to.sizes:
             raise UnsupportedError("its prediction and its target have different shapes")
         path = _origin(target, producers)
@@ -234,7 +234,7 @@ def _named_ending(exported: Exported) -> Ending | None:
         (source,) = (name for name in inputs if name != path[-1])
         sizes = graph.tensor_values[source].sizes
         if loss.name in CLASSIFYING and (of.sizes[:1] != sizes[:1] or len(of.sizes) != 2):
-            raise UnsupportedError("its prediction has not one row per sample")
+            raise UnsupportedError("its prediction does not have one row per sample")
         return Ending(source, path[-1], prediction, loss.name, loss.options)
     except (UnsupportedError, LookupError, ValidationError):
         return None

@@ -120,7 +120,7 @@ class _Archive:
             raise ModelError(f"{self._path}: its numbers are not little-endian")
         document = parse_json(self._bytes(_MODEL, LARGEST_JSON_BYTES))
         if not isinstance(document, dict):
-            raise ValueError("its model.json is no object")
+            raise ValueError("its model.json is not an object")
         version = schema.Version.model_validate(document.get("schema_version"))
         if version.major != schema.SCHEMA_MAJOR:
             raise ModelError(

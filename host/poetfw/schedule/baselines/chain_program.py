@@ -189,7 +189,7 @@ class ChainProgram:
         return max(0, math.ceil(size / self._slot_bytes))
 
     def _measure_bytes(self) -> None:
-        """Bytes that running each segment takes besides its input and what others have kept.
+        """Measure the bytes of each segment's run beside its input and what other segments keep.
 
         `_forward` if it keeps all that it saves, `_advance` if it does not; `_backward` to
         differentiate it; of this, `_gradient` is there before.

@@ -35,7 +35,7 @@ _SHARES = (1.0, 1.05, 1.15, 1.3, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 _RELOAD_SHARES = (1.0, 1.05)
 """The same where sources do not stay in RAM but are loaded again."""
 _STRIDE = 8
-"""Every so manieth point is tried."""
+"""Step between the points that are tried."""
 _NODES_RUN = 16_000
 """Number of nodes, in all, of the plans that are tried."""
 _FEWEST_TRIED = 16

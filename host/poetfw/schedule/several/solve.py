@@ -45,7 +45,7 @@ from poetfw.schedule.simulator import simulate
 from poetfw.schedule.solve import Interrupted, solve
 
 WHOLE_NODES = 24
-"""Problems of so many nodes are solved as one program; larger ones stage by stage."""
+"""Largest number of nodes of a problem that is solved as one program; others go stage by stage."""
 
 _WINDOW = 12  # how far from what a stage differentiates it computes again, see `formulate_devices`
 _NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together

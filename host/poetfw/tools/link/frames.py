@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of a serial line: commands and answers with a sequence number and a CRC-32.
 
-The format is in docs/serial-line.md. Every byte from a device is untrusted: what is no whole answer
-is no answer.
+The format is in docs/serial-line.md. Bytes from a device are untrusted: only a whole frame counts
+as an answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 LARGEST_DATA_BYTES = 264
-"""Most bytes of data in a command: the firmware has room for so many."""
+"""Largest number of bytes of data in a command: the firmware has room for no more."""
 
 MAX_LINE_BYTES = 1024
 """No answer is longer."""

@@ -46,8 +46,8 @@ class Patience:
 
 
 CONNECT = Patience(0.04, 1.0, 30.0, 1000, noise_s=5.0)
-"""Between two steps of a training, a device listens for a tenth of a second. What says other things
-all the time is none, or speaks at another rate."""
+"""Between two steps of a training, a device listens for a tenth of a second. A program that
+only sends other things is no such device, or uses another rate."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""
@@ -69,7 +69,7 @@ class DeviceLink:
     """Since when nothing but noise has come."""
 
     def __init__(self, line: PortLine, first: int = 1, silence_s: float | None = None) -> None:
-        """Nothing is sent yet.
+        """Set up a link; nothing is sent yet.
 
         Args:
             line: where the device is.
@@ -161,7 +161,7 @@ class DeviceLink:
         return answer
 
     def _answers(self, wait_s: float) -> Iterator[AnswerFrame | None]:
-        """The answers that come in within so long; None for anything that is no whole answer."""
+        """The answers that come in within so long; None for anything that is not a whole answer."""
         ends_s = self._line.now_s() + wait_s
         while (left_s := ends_s - self._line.now_s()) > 0:
             received = self._line.read(left_s)

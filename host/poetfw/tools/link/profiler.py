@@ -64,7 +64,7 @@ class Profiler:
         """Identity of the connected board and its profiling firmware.
 
         Raises:
-            WrongBoardError: its firmware is none that measures, or speaks another language.
+            WrongBoardError: its firmware does not measure, or has another protocol version.
         """
         answer = self._link.ask("hello", patience=CONNECT)
         if len(answer.values) != 5 or answer.values[0] != str(PROTOCOL):

@@ -23,10 +23,10 @@ TICK_UNITS = ("cycles", "instructions", "ns")
 
 
 def fields(answer: AnswerFrame, count: int) -> tuple[str, ...]:
-    """An answer's values, of which there must be so many.
+    """The values of an answer, whose number must be `count`.
 
     Raises:
-        DeviceError: there are not.
+        DeviceError: it is another number.
     """
     if len(answer.values) != count:
         raise nonsense(answer)
@@ -37,7 +37,7 @@ def check_status(answer: AnswerFrame, text: str) -> None:
     """Check that a status says that what was asked for is done.
 
     Raises:
-        DeviceError: it is no status.
+        DeviceError: it is not a status.
         StatusError: it says that the device failed.
     """
     if not re.fullmatch(r"0|-[1-9]\d{0,2}", text):
@@ -65,7 +65,7 @@ def integer(answer: AnswerFrame, text: str) -> int:
     """A count below 2^64.
 
     Raises:
-        DeviceError: it is none.
+        DeviceError: it is not a count.
     """
     if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) >= 2**64:
         raise nonsense(answer)
@@ -76,6 +76,6 @@ def nonsense(answer: AnswerFrame) -> DeviceError:
     """The error of an answer that makes no sense."""
     said = " ".join(answer.values)
     return DeviceError(
-        f"the board's answer to {answer.word!r} is none: {said!r:.80}",
+        f"the board's answer to {answer.word!r} is not valid: {said!r:.80}",
         "flash the firmware that this poetfw built: `poetfw flash`",
     )

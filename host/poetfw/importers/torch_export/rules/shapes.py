@@ -128,7 +128,7 @@ def _transpose(call: Call, self: Value, dim0: int, dim1: int) -> str:
 @aten("t.default", "numpy_T.default", view=True)
 def _turn(call: Call, self: Value) -> str:
     if len(call.shape(self)) != 2:
-        raise UnsupportedError("it is no matrix")
+        raise UnsupportedError("it is not a matrix")
     return _transpose(call, self, 0, 1)
 
 
@@ -382,7 +382,7 @@ def _upsampled(
     *,
     whole: bool = True,
 ) -> Pair:
-    """The height and width that an image is brought to; `whole` if factors may not leave rests."""
+    """Height and width to which an image is resized; `whole` if factors may not leave rests."""
     extents = image_of(call.shape(x))[2:]
     if sizes is not None:
         return pair_of(sizes, call.shape(x), 1)

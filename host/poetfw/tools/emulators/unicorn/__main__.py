@@ -46,7 +46,7 @@ def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
 
     Raises:
-        MachineError: the file is no program for it.
+        MachineError: the file is not a program for it.
     """
     flash = bytearray(b"\xff" * machine.flash_bytes)
     try:
@@ -60,7 +60,7 @@ def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
                     raise MachineError(f"{elf} has bytes at 0x{start:08x}, where no flash is")
                 flash[start : start + len(content)] = content
     except (OSError, ELFError) as error:
-        raise MachineError(f"{elf} is no readable ELF file: {error}") from error
+        raise MachineError(f"{elf} is not a readable ELF file: {error}") from error
     return bytes(flash)
 
 
