@@ -27,8 +27,11 @@ def make_prediction(program: Program) -> Graph:
     """
     evaluation = program.evaluation
     name = evaluation.name.removesuffix("evaluation") + "prediction"
-    output = evaluation.ops[-1].inputs[0]
-    ops = evaluation.ops_for(output)
+    *before, metric = evaluation.ops
+    output = metric.inputs[0]
+    ops = [op for op in before if op.kind != "load_y"]
+    if metric.kind == "objective_metric":  # the loss's own ops are among them
+        ops = list(evaluation.ops_for(output))
     try:
         return _for_one(program, name, ops, output)
     except PoetfwError:

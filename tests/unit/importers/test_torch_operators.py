@@ -48,6 +48,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "masked": lambda x: x.masked_fill(x < 0, 0.5),
     "maximum": lambda x: torch.maximum(x[:, :1], x[:, 1:]),
     "minimum": lambda x: torch.minimum(x, x.flip(2) * 0.5),
+    "equal numbers": lambda x: torch.maximum(x, x.detach()) + 3 * torch.minimum(x, x.detach()),
     "max of a constant": lambda x: torch.maximum(x, torch.zeros(())),
     "clamp by tensors": lambda x: torch.clamp(x, x.flip(3) - 0.1, x.flip(3) + 0.1),
     "sign": lambda x: x * x.sign(),
