@@ -20,9 +20,12 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from poetfw.schedule.compact import Costs
+from poetfw.schedule.highs import Highs, Model
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.milp import OBJECTIVE_SCALE, Program, Term
 
 
 @dataclass(frozen=True)
@@ -87,3 +90,15 @@ class Having:
         """Require Σ bytes · column ≤ some bytes."""
         unit = self.unit_bytes
         self.program.at_most([(x, m / unit) for x, m in sized if m], float(most_bytes // unit))
+
+    def highs(self, gap: float) -> tuple[Highs, float]:
+        """The program in HiGHS, and by what its joules are scaled there.
+
+        Args:
+            gap: of the objective, which HiGHS need not close.
+        """
+        costs, (matrix, least, most) = np.array(self.program.costs), self.program.matrix()
+        upper, integer = np.array(self.program.upper), np.array(self.program.integer)
+        scale = OBJECTIVE_SCALE / (costs.sum() or 1.0)
+        model = Model(costs * scale, upper, integer, matrix, least, most)
+        return Highs(model, {"mip_rel_gap": gap}), scale

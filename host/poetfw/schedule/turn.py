@@ -20,9 +20,8 @@ import numpy as np
 
 from poetfw.common.limits import Work
 from poetfw.schedule.having import Having
-from poetfw.schedule.highs import Highs, Model, Vector
+from poetfw.schedule.highs import Highs, Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import OBJECTIVE_SCALE
 from poetfw.schedule.problem import ScheduleProblem
 from poetfw.schedule.sequences import Floats, Integers, Moves, Trace, Workload
 
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
 _ROUNDS = 12
+_ROUND_SHARE = 0.4  # of the work left
 _MOMENTS = 12  # that get a row in a round
 _APART = 4  # events
-_GAP = 1e-3  # of what a plan takes beyond keeping everything
+_GAP = 5e-4  # of what a plan takes beyond keeping everything
 _NODE_WORK = 1e-5  # units for each node, in a round
 _DROPS = 400  # to make the last plan fit
 
@@ -80,15 +80,10 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[Trace]:
     having = Having.of(graph, read, lambda i: may[i])
     over = [(having.kept[i], graph.size[i]) for i in having.tensors]
     having.limit(over, graph.problem.ram_bytes)
-    program = having.program
-    scale = OBJECTIVE_SCALE / (math.fsum(workload.compute_j) or 1.0)
-    matrix, least, most = program.matrix()
-    upper, integer = np.array(program.upper), np.array(program.integer)
-    model = Model(np.array(program.costs) * scale, upper, integer, matrix, least, most)
-    highs = Highs(model, {"mip_rel_gap": _GAP})
+    highs, _ = having.highs(_GAP)
     for _ in range(_ROUNDS):
         work.spend(n * _NODE_WORK)
-        answer = highs.run(work)
+        answer = highs.run(work.part(work.left * _ROUND_SHARE))
         if answer.values is None:
             return
         values = np.round(answer.values)
@@ -99,7 +94,7 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[Trace]:
             trace = Trace.of(workload, events, work)
             yield trace
             rows = _overflows(trace, turn, having, values)
-        _add(highs, rows, len(upper))
+        _add(highs, rows, having.program.columns)
 
 
 def _demanded(
