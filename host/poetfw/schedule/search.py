@@ -11,6 +11,7 @@ from functools import partial
 from poetfw.common.errors import PlanError, UnsuitableError
 from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
+from poetfw.schedule.all_orders import search_all_orders
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
@@ -128,6 +129,9 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
             _search_in_phases(best, options, work)
     if best.found.gap > 0 and not large:
         _bound_every_plan(best, work, _EVERY_WORK)
+    if best.found.energy_j > best.found.every_j:
+        with best.phase("all orders", work.beside(_EVERY_WORK)) as part:
+            search_all_orders(best, part)
 
 
 def _search_turn(best: Incumbent, work: Work) -> None:
