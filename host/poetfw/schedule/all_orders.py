@@ -47,10 +47,7 @@ def search_all_orders(best: Incumbent, work: Work) -> None:
         best: what is known.
         work: what may be done; if it is too little, nothing comes of it.
     """
-    graph = Indexed.of(best.problem)
-    if graph.n > NODES:
-        return
-    found = _best_plan(_Moves(graph), best.found.energy_j, work)
+    found = _best_plan(_Moves(Indexed.of(best.problem)), best.found.energy_j, work)
     if found is None:
         return
     energy_j, plan = found

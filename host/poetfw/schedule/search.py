@@ -11,7 +11,7 @@ from functools import partial
 from poetfw.common.errors import PlanError, UnsuitableError
 from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
-from poetfw.schedule.all_orders import search_all_orders
+from poetfw.schedule.all_orders import NODES, search_all_orders
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
@@ -55,7 +55,7 @@ _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _SMALL = 1_000  # recomputations that a program could choose from: then it is solved at once
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
 _STAGED = 1_000  # nodes: programs in stages of more do not fit in memory
-_TURN_SHARE = 0.1  # of the work
+_TURN_SHARE = 0.3  # of the work
 _EVERY_SHARE = 0.1  # of the work
 _EVERY_WORK = 1.0  # units at least: the last thing that a search does
 _ORDER_SHARE = 0.1  # of the work
@@ -108,6 +108,10 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     better than the best known. If this is in the other order, they look there for better ones with
     the work that is left. At last the best plan may leave its order.
 
+    Large graphs begin with the plan by what is kept over the turn, and what is proven of every
+    plan, in any order, may end their search. Of the others it is proven at the end. The smallest
+    are then searched in all orders.
+
     A deadline is left out at first: where the plans found nearby meet it, it stays out.
     """
     problem = best.problem
@@ -129,7 +133,8 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
             _search_in_phases(best, options, work)
     if best.found.gap > 0 and not large:
         _bound_every_plan(best, work, _EVERY_WORK)
-    if best.found.energy_j > best.found.every_j:
+    is_proven = best.found.energy_j <= best.found.every_j
+    if graph.n <= NODES and options.other_orders and not is_proven:
         with best.phase("all orders", work.beside(_EVERY_WORK)) as part:
             search_all_orders(best, part)
 

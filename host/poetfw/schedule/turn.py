@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
 _ROUNDS = 12
-_ROUND_SHARE = 0.4  # of the work left
+_ROUND_SHARE = 0.5  # of the work left
 _MOMENTS = 12  # that get a row in a round
 _APART = 4  # events
-_GAP = 5e-4  # of what a plan takes beyond keeping everything
+_GAP = 1e-3  # of what a plan takes beyond keeping everything
 _NODE_WORK = 1e-5  # units for each node, in a round
 _DROPS = 400  # to make the last plan fit
 
