@@ -33,7 +33,7 @@ test-faults: setup-dev ## Every fault of an SD card at every call of a short run
 test-power: setup-dev ## Cut the power at every block of two epochs, and have the storage fail and lie (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/power
 
-mutants: setup-dev ## Break the code in 330 ways, and name those that no test notices (an hour)
+mutants: setup-dev ## Break the code in 330 ways, and name those that no test notices
 	$(BIN)/python tests/mutants/run.py -j $$(nproc)
 
 bench: bench-schedule bench-memory bench-kernels ## Measure everything, beside the papers' figures

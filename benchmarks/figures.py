@@ -46,7 +46,7 @@ from poetfw.comparisons.comparison import (
     energy_line,
     settle,
 )
-from poetfw.comparisons.comparison import Cell as ComparedCell
+from poetfw.comparisons.comparison import Trial as ComparedCell
 from poetfw.costs import analytic_costs
 from poetfw.ir import Graph
 from poetfw.models import build_model

@@ -127,7 +127,7 @@ def instrument(project: Path) -> list[int]:
     head, body = step.read_text().split("int poet_train_step(void)\n{\n")
     number, numbers, lines = 0, [], []
     for line in body.splitlines():
-        if found := re.match(r" +/\* +(\d+)  ", line):
+        if found := re.match(r" +POET_STATEMENT\((\d+)u\);", line):
             number = int(found[1])
         elif re.match(r"    \S", line) and not line.startswith("    return"):
             numbers.append(-number if "poet_data_load" in line else number)

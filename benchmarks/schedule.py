@@ -29,7 +29,7 @@ from typing import Any
 from poetfw.boards import load_board
 from poetfw.common.errors import InfeasibleError, UnsuitableError
 from poetfw.common.limits import WORK_LIMIT, Work
-from poetfw.comparisons.comparison import Cell, Comparison, Task, settle
+from poetfw.comparisons.comparison import Comparison, Task, Trial, settle
 from poetfw.schedule import (
     BoundCovers,
     Schedule,
@@ -444,7 +444,7 @@ def print_table_3(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def figure_5(quick: bool, model_as: str) -> tuple[Cell, ...]:
+def figure_5(quick: bool, model_as: str) -> tuple[Trial, ...]:
     """ResNet-18 on a Cortex-A72: Capuchin and POET at falling budgets."""
     comparison = Comparison.of(Task("rpi4", "resnet18", 1, model_as))
     fractions = (0.4, 0.7) if quick else (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -454,7 +454,7 @@ def figure_5(quick: bool, model_as: str) -> tuple[Cell, ...]:
     )
 
 
-def print_figure_5(quick: bool) -> list[Cell]:
+def print_figure_5(quick: bool) -> list[Trial]:
     published = read_published("poet_2022")["figures"]
     low, high = published["fig5_resnet18_a72_capuchin_energy_overhead"]
     ours = published["fig5_resnet18_a72_poet_energy_overhead_max"]
@@ -463,7 +463,7 @@ def print_figure_5(quick: bool) -> list[Cell]:
     print(f"{'published, measured':<26}{f'{low:.0%} to {high:.0%}':>16}{f'up to {ours:.0%}':>12}")
     cells = []
     for model_as in ("device", "poet"):
-        row: dict[tuple[float, str], Cell] = {}
+        row: dict[tuple[float, str], Trial] = {}
         for cell in apart(figure_5, quick, model_as):
             cells.append(cell)
             row[cell.ram_fraction, cell.scheduler] = cell

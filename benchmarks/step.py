@@ -137,7 +137,7 @@ def operators(project: Path) -> list[str]:
     """The operator of everything that is timed."""
     step = (project / "lib/poetfw/generated/train_step.c").read_text()
     parts = step.split("poet_between_ops();")[:-1]
-    return [re.findall(r"/\* +\d+  .+?: (\w+)", part)[-1] for part in parts]
+    return [re.findall(r"POET_STATEMENT\(\d+u\); /\* .+?: (\w+)", part)[-1] for part in parts]
 
 
 def side_by_side(

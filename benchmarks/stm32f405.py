@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from poetfw.tools.emulators.unicorn.bus import Bus
 from poetfw.tools.emulators.unicorn.chip import Console, Keyboard, SpiDevice
-from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.tools.emulators.unicorn.core import Core, CoreMemory, CoreModel, StopReason
 
 CORE_HZ, BUS_HZ = 168_000_000, 84_000_000
 _FLASH, _FLASH_BYTES = 0x08000000, 1024 * 1024
@@ -38,18 +38,18 @@ class Stm32f405(Bus):
         self._card, self._console, self._keyboard = card, console, keyboard
         self._received = 0
         self._heard = b""
-        ram = Memory(_RAM, bytes(_RAM_BYTES))
+        ram = CoreMemory(_RAM, bytes(_RAM_BYTES))
         flash = bytearray(_FLASH_BYTES)
         with elf.open("rb") as file:
             for segment in ELFFile(file).iter_segments("PT_LOAD"):
                 start, content = segment["p_paddr"] - _FLASH, segment.data()
                 flash[start : start + len(content)] = content
-        memory = Memory(_FLASH, bytes(flash))
-        self._core = _Core(Model.CORTEX_M4F, self, memory, ram, _AREAS, _FLASH)
+        memory = CoreMemory(_FLASH, bytes(flash))
+        self._core = _Core(CoreModel.CORTEX_M4F, self, memory, ram, _AREAS, _FLASH)
 
     def run(self) -> None:
         """Run until nobody says anything any more."""
-        while self._core.run() is Ending.ASLEEP:
+        while self._core.run() is StopReason.ASLEEP:
             self._heard += self._keyboard()
 
     def read(self, address: int, size_bytes: int) -> int:

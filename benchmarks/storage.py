@@ -35,7 +35,7 @@ from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
 from poetfw.tools.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
 from poetfw.tools.emulators.unicorn.samd21 import Mkr1000
 from poetfw.tools.emulators.unicorn.sd_card import Card
-from poetfw.tools.link import Link, Profiler, piped
+from poetfw.tools.link import DeviceLink, Profiler, piped
 from poetfw.training import Program
 
 CHIPS: dict[str, Any] = {
@@ -117,7 +117,7 @@ def times_of(
     (folder / IMAGE).write_bytes(bytes(STORAGE_BYTES))
     times = {}
     with piped([sys.executable, __file__, SERVE, name, str(elf.resolve())], folder) as line:
-        profiler = Profiler(Link(line))
+        profiler = Profiler(DeviceLink(line))
         nothing = profiler.run(len(cases), NOTHING, 1).ticks
         for index, case in enumerate(cases):
             profiler.run(index, case.key, 1)

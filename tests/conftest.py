@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -23,8 +24,8 @@ CCACHE = Path("/usr/lib/ccache")
 
 
 # Before any test is imported: each process of the tests would compile 60,000 lines of them anew.
+# It stays beside its source: what pip compiled of other packages is read as it is.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BUILD / "bytecode")
 sys.dont_write_bytecode = False
 budgets.register()
 pictures.leave_out()
@@ -42,6 +43,16 @@ def pytest_configure() -> None:
         os.environ["CCACHE_DIR"] = str(BUILD / "ccache")
         os.environ["CCACHE_BASEDIR"] = tempfile.gettempdir()
         os.environ["CCACHE_NOHASHDIR"] = "1"
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave alone what was imported and collected, and come rarely.
+
+    Ten thousand tests and PyTorch are a large heap, which it would walk through again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -80,7 +80,7 @@ struct job {
     struct poet_blocks blocks; /* its fours of channels, and the walk of all */
     int32_t channels;
     int32_t bias_next;       /* 0 where there is no bias, but a number that changes no float */
-    plane_kernel *add_plane; /* for a 3x3 kernel that moves by 1 */
+    plane_kernel *add_plane; /* for a 3x3 kernel with stride 1 */
     const float *weight;
     int32_t groups;       /* at each position, one after the other */
     int32_t source_group; /* elements to the next one */
@@ -448,7 +448,7 @@ APART void sum_planes(const struct job *job, const struct box *box, const float 
     }
 }
 
-/* Whether a box is of a 3x3 kernel that moves by one element, and has room for a plane. */
+/* Whether a box is of a 3x3 kernel with stride 1, and has room for a plane. */
 static bool holds_planes(const struct poet_dot *walk, const struct box *box)
 {
     const struct axis *columns = &box->axes[COLUMNS];

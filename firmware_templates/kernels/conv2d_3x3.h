@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits: 3x3 kernels that move by 1 with 1 element of padding on each side, on planes of
+/* conv2d.h's functions, to the same bits: 3x3 kernels with stride 1 and 1 element of padding on each side, on planes of
  * 2 rows and 4 columns at least. dw: where 4 divides the columns and the output channels of a group. */
 #ifndef POET_CONV2D_3X3_H
 #define POET_CONV2D_3X3_H

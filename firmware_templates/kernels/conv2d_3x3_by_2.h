@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits: 3x3 kernels that move by 2 with 1 element of padding on each side, on planes of
+/* conv2d.h's functions, to the same bits: 3x3 kernels with stride 2 and 1 element of padding on each side, on planes of
  * 2 rows and 4 columns of results at least. dw: where a group has 4 output channels at least. */
 #ifndef POET_CONV2D_3X3_BY_2_H
 #define POET_CONV2D_3X3_BY_2_H

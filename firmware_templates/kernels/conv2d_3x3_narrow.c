@@ -22,7 +22,7 @@ struct rows {
 struct narrow {
     int32_t dy_other; /* to the next output channel */
     int32_t samples;
-    int32_t odd;   /* whether the last column of a kernel that moves by 2 has met padding */
+    int32_t odd;   /* whether the last column of a kernel with stride 2 has met padding */
     int32_t x_row; /* to the next row that is met */
     struct rows rows[3];
 };
@@ -31,12 +31,12 @@ struct narrow {
 typedef void sum_narrow_f32(const struct narrow *at, const float *x, const float *dy,
                             float totals[4][9]);
 
-/* Kernels that move by 1 to planes of up to 3 columns, as conv2d_3x3.c has strips of four, and by 2 of up to 4. */
+/* Kernels with stride 1 to planes of up to 3 columns, as conv2d_3x3.c has strips of four, and with stride 2 of up to 4. */
 #define WIDTHS(EACH) EACH(1, 1) EACH(2, 1) EACH(3, 1) EACH(1, 2) EACH(2, 2) EACH(3, 2) EACH(4, 2)
 #define DECLARE(width, step) sum_narrow_f32 poet_conv2d_narrow_##width##_by_##step##_f32;
 WIDTHS(DECLARE)
 
-/* dX of a kernel that moves by 2 from planes of two columns. What is next counts bytes. In this order in assembly. */
+/* dX of a kernel with stride 2 from planes of two columns. What is next counts bytes. In this order in assembly. */
 struct narrow_backwards {
     int32_t rows; /* of dy */
     int32_t channels;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions for dw and dx, to the same bits: 3x3 kernels with 1 element of padding on each side that move by 1, on planes
- * of up to 3 columns, or by 2, to up to 4 columns of results. A group has 4 output channels at least. For dx: where they move by 2
+/* conv2d.h's functions for dw and dx, to the same bits: 3x3 kernels with stride 1 and 1 element of padding on each side, on planes
+ * of up to 3 columns, or with stride 2, to up to 4 columns of results. A group has 4 output channels at least. For dx: with stride 2
  * to 2 columns. */
 #ifndef POET_CONV2D_3X3_NARROW_H
 #define POET_CONV2D_3X3_NARROW_H

@@ -18,7 +18,7 @@ enum { TAPS = 25 };
 #define INLINE static inline __attribute__((always_inline))
 #define EACH_TAP POET_UNROLL(5) /* of a row */
 
-/* Forward, or dX of a kernel that moves by 1, for which a plane is gone through from its last row up. */
+/* Forward, or dX of a kernel with stride 1, for which a plane is gone through from its last row up. */
 struct pass {
     poet_sum_strips_5_f32 *sum_strips;
     int32_t samples;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits: 5x5 kernels with 2 elements of padding on each side, that move by 1 on planes of 4
- * columns, or of 6 at least, or by 2 to planes of 4 columns at least. dw: where a group has 2 output channels at least; planes
- * of dy may have 2 columns, for kernels that move by 2. */
+/* conv2d.h's functions, to the same bits: 5x5 kernels with stride 1 and 2 elements of padding on each side, on planes of 4
+ * columns, or of 6 at least, or with stride 2 to planes of 4 columns at least. dw: where a group has 2 output channels at least; planes
+ * of dy may have 2 columns, for kernels with stride 2. */
 #ifndef POET_CONV2D_5X5_H
 #define POET_CONV2D_5X5_H
 

@@ -13,7 +13,7 @@
 #include "unroll.h"
 #include "vectors.h"
 
-/* Convolutions whose groups have one input and one output channel: 3x3 kernels that move by 1, plane by plane. Padding is
+/* Convolutions whose groups have one input and one output channel: 3x3 kernels with stride 1, plane by plane. Padding is
  * computed as zeros, which leave the bits of every sum of finite numbers as they are. Others are as in conv2d.c. */
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)

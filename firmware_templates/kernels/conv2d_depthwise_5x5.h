@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv2d.h's functions, to the same bits: convolutions whose groups have one input and one output channel, of 5x5 kernels with
- * 2 elements of padding on each side, that move by 1 or by 2. */
+ * 2 elements of padding on each side, with stride 1 or 2. */
 #ifndef POET_CONV2D_DEPTHWISE_5X5_H
 #define POET_CONV2D_DEPTHWISE_5X5_H
 

@@ -6,7 +6,7 @@
 #include "conv2d_column.h"
 #include "conv2d_depthwise.h"
 
-/* Strips that move by 1 sum four positions for one, and are faster all the same than sums that are taken one by one. */
+/* Strips with stride 1 sum four positions for one, and are faster all the same than sums that are taken one by one. */
 
 /* One plane of an op, by 1. */
 static struct poet_conv2d plane_by_1(const struct poet_conv2d *op)

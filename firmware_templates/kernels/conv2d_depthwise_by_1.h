@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits, of depthwise convolutions that move by more than 1, each plane as one that moves by
- * 1: forward, every position is summed and some are taken; for dX, zeros stand between those of dy. The workspace holds a
- * plane of y as it is by 1: (out_height - 1) * stride_height + 1 rows, and columns likewise. */
+/* conv2d.h's functions, to the same bits, of depthwise convolutions with stride > 1, computed per plane as if with stride
+ * 1: forward, every position is summed and some are taken; for dX, zeros are put between those of dy. The workspace holds a
+ * plane of y with stride 1: (out_height - 1) * stride_height + 1 rows, and columns likewise. */
 #ifndef POET_CONV2D_DEPTHWISE_BY_1_H
 #define POET_CONV2D_DEPTHWISE_BY_1_H
 

@@ -8,7 +8,7 @@
 #include "conv2d_depthwise_each.h"
 #include "conv2d_depthwise_taps.h"
 
-/* As conv2d_depthwise.c, for 3x3 kernels that move by 2, with 0 or 1 rows and columns of padding on each side. Other cores
+/* As conv2d_depthwise.c, for 3x3 kernels with stride 2, with 0 or 1 rows and columns of padding on each side. Other cores
  * take what conv2d.c has for all shapes. */
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions whose groups have one input and one output channel, of 3x3 kernels that move by 2. */
+/* Convolutions whose groups have one input and one output channel, of 3x3 kernels with stride 2. */
 #ifndef POET_CONV2D_DEPTHWISE_BY_2_H
 #define POET_CONV2D_DEPTHWISE_BY_2_H
 

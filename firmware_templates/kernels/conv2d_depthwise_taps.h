@@ -32,7 +32,7 @@ struct poet_few_columns {
 typedef float poet_sum_few_columns_f32(const struct poet_few_columns *at, const float *dy,
                                        float *taps, const float *x);
 
-poet_sum_few_columns_f32 poet_conv2d_depthwise_few_columns_f32;      /* of kernels that move by 1 */
+poet_sum_few_columns_f32 poet_conv2d_depthwise_few_columns_f32;      /* of kernels with stride 1 */
 poet_sum_few_columns_f32 poet_conv2d_depthwise_few_columns_by_2_f32;
 
 /* Puts those of all channels. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: of kernels that move by
- * 1; by_2 along columns, or anyhow where dy has one column; and by any number. each: of any, which is for few weights. */
+/* conv2d.h's functions, to the same bits, where the kernel is 1x1 and there is no padding. dw: for stride 1; by_2:
+ * for stride 2 along columns, or any where dy has one column; by_any: for any stride. each: any stride and few weights. */
 #ifndef POET_CONV2D_POINTWISE_H
 #define POET_CONV2D_POINTWISE_H
 

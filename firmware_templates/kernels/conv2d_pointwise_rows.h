@@ -19,12 +19,12 @@ struct poet_fours {
     int32_t pair_next;
     int32_t strips;
     int32_t first; /* columns that a row begins with, less 1 */
-    int32_t x_row; /* for kernels that leave columns or rows out, to the next row of x that is met: from behind a row; of those that move
-                    * by 2 from behind its strips to as many columns */
+    int32_t x_row; /* for kernels that leave columns or rows out, to the next row of x that is met: from behind a row; of those with stride
+                    * 2 from behind its strips to as many columns */
     int32_t result_four; /* from one to the next, of the sums */
     int32_t result_pair;
     int32_t blocks; /* of four, 1 at least */
-    int32_t x_step; /* bytes to the next column of x, for kernels that move by any number */
+    int32_t x_step; /* bytes to the next column of x, for kernels with any stride */
 };
 
 /* Totals of the sums of each row. */
@@ -33,7 +33,7 @@ typedef void poet_sum_fours_f32(const struct poet_fours *at, const float *pair, 
 
 poet_sum_fours_f32 poet_conv2d_pair_fours_f32;
 poet_sum_fours_f32 poet_conv2d_one_fours_f32;
-poet_sum_fours_f32 poet_conv2d_pair_by_2_fours_f32; /* kernels that move by 2: the pair is of x */
+poet_sum_fours_f32 poet_conv2d_pair_by_2_fours_f32; /* kernels with stride 2: the pair is of x */
 poet_sum_fours_f32 poet_conv2d_one_by_2_fours_f32;
 poet_sum_fours_f32 poet_conv2d_pair_fours_by_2_f32; /* the fours are of x */
 poet_sum_fours_f32 poet_conv2d_one_fours_by_2_f32;

@@ -132,7 +132,7 @@
    .endr
    .endm
 
-/* On to the next row; what moves by more than 1 leaves some out. r7 says how many where it is no channel's. */
+/* On to the next row; with stride > 1 some are left out. r7 says how many where it is no channel's. */
    .macro _add_row by, pointers:vararg
    .irp    next, \pointers
    add     \next, \next, \by, lsl #2

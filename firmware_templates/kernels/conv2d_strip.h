@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of 3x3 convolutions that move by 1, and of 1x1 ones forward and for dX. */
+/* The inner blocks of 3x3 convolutions with stride 1, and of 1x1 ones forward and for dX. */
 #ifndef POET_CONV2D_STRIP_H
 #define POET_CONV2D_STRIP_H
 

@@ -40,9 +40,9 @@ typedef void poet_sum_strips_5_f32(const struct poet_strips_5 *strips, const flo
 
 poet_sum_strips_5_f32 poet_conv2d_strips_5_f32;
 poet_sum_strips_5_f32 poet_conv2d_strips_5_backwards_f32; /* along columns, for dX */
-poet_sum_strips_5_f32 poet_conv2d_strips_5_by_2_f32;      /* kernels that move by 2 */
+poet_sum_strips_5_f32 poet_conv2d_strips_5_by_2_f32;      /* kernels with stride 2 */
 
-/* For dX of kernels that move by 2, a strip is eight columns of a row: those under the middle of the kernel at four columns of
+/* For dX of kernels with stride 2, a strip is eight columns of a row: those under the middle of the kernel at four columns of
  * dy, and the next of each. They have met the kernel's even columns, and its odd ones; every other of its rows. */
 #define POET_SEVEN_COLUMNS 0x40000000u /* to be stored */
 
@@ -62,7 +62,7 @@ void poet_conv2d_wide_strip_5_f32(const struct poet_wide_strip_5 *strip, const f
 /* Sums for dW go through rows of dy that lie behind each other, two columns at a time, and the rows of x that a row of the
  * kernel meets there. What is behind the last column of x are two columns of padding. */
 #define POET_ODD_COLUMNS 0x80000000u /* of dy: the last one is alone */
-#define POET_ODD_WIDTH 0x20000000u   /* of x, for kernels that move by 2 */
+#define POET_ODD_WIDTH 0x20000000u   /* of x, for kernels with stride 2 */
 
 /* In this order in assembly. What is next counts elements. */
 struct poet_rows_5 {
@@ -83,7 +83,7 @@ typedef void poet_sum_rows_5_f32(const struct poet_rows_5 *at, const float *x, c
 
 poet_sum_rows_5_f32 poet_conv2d_four_rows_5_f32;
 poet_sum_rows_5_f32 poet_conv2d_two_rows_5_f32;
-poet_sum_rows_5_f32 poet_conv2d_four_rows_5_by_2_f32; /* kernels that move by 2 */
+poet_sum_rows_5_f32 poet_conv2d_four_rows_5_by_2_f32; /* kernels with stride 2 */
 poet_sum_rows_5_f32 poet_conv2d_two_rows_5_by_2_f32;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner blocks of 3x3 convolutions that move by 2. */
+/* The inner blocks of 3x3 convolutions with stride 2. */
 #ifndef POET_CONV2D_STRIP_BY_2_H
 #define POET_CONV2D_STRIP_BY_2_H
 

@@ -6,7 +6,8 @@
 #include "poet_memory.h"
 
 static struct {
-    uint32_t step; /* of the training, from 1 */
+    uint32_t step;      /* of the training, from 1 */
+    uint32_t statement; /* the last one of the step that has begun */
     uint32_t first_step;
     uint32_t last_step;
     uint32_t first_statement;
@@ -66,7 +67,11 @@ int poet_trace(uint32_t statement)
             POET_TRY(read_request());
         }
         state.step++;
+        state.statement = 0u;
         state.next = 0u;
+    }
+    if (statement != ++state.statement) {
+        state.last_step = 0u; /* not the plan's statements: no more is recorded, and no end */
     }
     if (state.step < state.first_step || state.step > state.last_step) {
         return POET_OK;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a model to a firmware that trains it, stage by stage. Read this file first.
+"""Pipeline from a model to firmware that trains it, stage by stage. Read this file first.
 
     model ──import──▶ Graph ──make_program──▶ Program ───┐
     board ────────────────────────costs─────▶ CostTable ─┤
@@ -10,7 +10,7 @@
 
 Each arrow is one function from immutable values to the next. `plan_build` follows them up to the
 project, in memory; `write_build` puts it on disk; `compile_build` makes the ELFs. `planning/`
-decides what is solved within which budget. Running what was built is in `running.py`.
+decides what is solved within which budget. Running what was built is in `runs/running.py`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ from poetfw.planning import (
 )
 from poetfw.report import (
     BuildReport,
+    ProgramReport,
     draw_pictures,
     draw_timeline,
     json_bytes,
@@ -73,14 +74,11 @@ from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.tools import build_environments, choose_environment, elf_size
 from poetfw.training import constant_bytes
 
-PROGRAMS = "partners.json"
-"""Which programs train together that have their projects in the folders beside it."""
-
 REPORT = "build.json"
 """The build report's name in a project."""
 
 DATA = "data.json"
-"""What a project remembers of its data, where it was made from files of images or sounds."""
+"""Description of a project's data, where it was made from files of images or sounds."""
 
 _OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 
@@ -137,7 +135,7 @@ def plan_build(
 
 
 def _without_others(settings: BuildSettings) -> BuildSettings:
-    """The settings without those that programs of several devices do not follow."""
+    """The settings without those that programs of several devices do not have."""
     devices = settings.devices
     if devices is not None:
         settings = replace(settings, ring=0, slices=False, watchdog_s=None)
@@ -147,20 +145,13 @@ def _without_others(settings: BuildSettings) -> BuildSettings:
 
 
 def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
-    """Pictures of the plan; of several devices their problem, and which programs there are."""
+    """Pictures of the plan; for several devices also their problem."""
     plan, problem, program = decided.plan, decided.problem, decided.program
     if problem is None:
         budget_bytes, board = images[ONLY].budget_bytes, images[ONLY].board
         return Project(draw_pictures(program, plan.training, plan.memory, budget_bytes, board))
     files = {f"schedule.{k}": draw_timeline(problem, plan.step.steps, k) for k in ("svg", "png")}
     files["devices.json"] = json_bytes(devices_to_json(problem))
-    if plan.step.apart:
-        listed = {
-            "schema_version": 1,
-            "devices": [{"name": n, "plan_id": image.plan_id} for n, image in images.items()],
-            "messages": [message._asdict() for message in plan.step.messages(program)],
-        }
-        files[PROGRAMS] = json_bytes(listed)
     return Project(files)
 
 
@@ -240,29 +231,32 @@ def _features_in_c(data: DataSet) -> Mapping[str, bytes]:
     return {} if settings is None else render_features(Spectra(**settings))
 
 
-def write_build(build: Build, folder: Path) -> dict[str, BuildReport]:
-    """Write a build's projects as a whole; report what each is, by its memory's name.
+def write_build(build: Build, folder: Path) -> BuildReport:
+    """Write a build's projects completely; returns the build's report.
 
-    What is beside several comes first: whoever runs them checks that they are those it lists.
+    Files beside several projects are written first: a run checks that the projects match them.
 
     Raises:
         OutputError: a folder is not poetfw's, or cannot be written.
     """
-    folders = folders_of(build.images, folder)
-    beside = build.beside.files if build.plan.step.apart else {}
-    if beside:
-        write_project(build.beside, folder)
-    reports = {}
-    for name, image in build.images.items():
-        report = reports[name] = report_build(build, name, folders[name])
-        files = {**image.project.files, **({} if beside else build.beside.files)}
-        files[REPORT] = json_bytes(report.to_json())
-        write_project(Project(files), folders[name])
-    return reports
+    report = report_build(build, folder)
+    files = {folder: dict(build.beside.files)}
+    for name, place in folders_of(build.images, folder).items():
+        files.setdefault(place, {}).update(build.images[name].project.files)
+    for place, document in _documents(report, folder).items():
+        write_project(Project({**files[place], REPORT: document}), place)
+    return report
+
+
+def _documents(report: BuildReport, folder: Path) -> dict[Path, bytes]:
+    """Content of each folder's `build.json`: of the whole, and of each program."""
+    places = folders_of(report.memories, folder)
+    reports = {folder: report} | {places[name]: report.of(name) for name in places}
+    return {place: json_bytes(each.to_json()) for place, each in reports.items()}
 
 
 def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
-    """Advice where the linker had no room in a memory; None where something else failed."""
+    """Error with advice if a memory was too small for the linker; None if something else failed."""
     found = _OVERFLOWED.search("\n".join(error.said))
     if found is None:
         return None
@@ -280,17 +274,17 @@ def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
 
 def compile_build(
     build: Build,
-    reports: Mapping[str, BuildReport],
+    report: BuildReport,
     folder: Path,
     toolchain: str = "auto",
     progress: Progress = lambda text: None,
-) -> dict[str, BuildReport]:
+) -> BuildReport:
     """Compile written projects for their boards and the boards' twins; report what came out.
 
     Args:
         build: what was written.
-        reports: what was reported of each memory's project.
-        folder: where they are.
+        report: what was reported of it.
+        folder: where it is.
         toolchain: which compiler, as `choose_environment` takes it.
         progress: called with what begins.
 
@@ -298,16 +292,20 @@ def compile_build(
         ToolError: the compiler or PlatformIO is missing or fails.
     """
     compiled = {}
-    for name, place in folders_of(reports, folder).items():
+    for name, place in folders_of(report.memories, folder).items():
         which = "" if name == ONLY else f" {name!r}"
         progress(f"compiling{which} with PlatformIO")
-        compiled[name] = _compile(build, build.images[name].board, reports[name], place, toolchain)
-    return compiled
+        board = build.images[name].board
+        compiled[name] = _compile(build, board, report.memories[name], place, toolchain)
+    report = replace(report, memories=compiled).of(build.plan.step.here)
+    for place, document in _documents(report, folder).items():
+        replace_file(place / REPORT, document)
+    return report
 
 
 def _compile(
-    build: Build, board: Board, report: BuildReport, folder: Path, toolchain: str
-) -> BuildReport:
+    build: Build, board: Board, report: ProgramReport, folder: Path, toolchain: str
+) -> ProgramReport:
     itself = choose_environment(board, toolchain)
     try:
         elfs = build_environments(folder, list(dict.fromkeys([itself, *twin_environments(board)])))
@@ -316,7 +314,7 @@ def _compile(
     twin = board.twins[0].machine.platformio_env if board.twins else None
     elf = elfs[itself]
     size = elf_size(elf)
-    report = replace(
+    return replace(
         report,
         flash_bytes=size.flash_bytes,
         ram_bytes=size.ram_bytes,
@@ -324,5 +322,3 @@ def _compile(
         elf=str(elf),
         twin_elf=str(elfs[twin]) if twin else None,
     )
-    replace_file(folder / REPORT, json_bytes(report.to_json()))
-    return report

@@ -6,8 +6,12 @@
 #include "mark.h"
 #include "poet.h"
 #include "poetfw.h"
+#include "statement.h"
+#undef poet_page_wait
 
 #define STEPS 8u /* what loading takes differs from batch to batch, and all else without an FPU */
+
+struct poet_timed poet_timed;
 
 struct slices {
     uint32_t count;
@@ -35,8 +39,22 @@ static void end_slice(void *argument)
     poet_print_decimal(slices->count++);
     poet_print(" ticks=");
     poet_print_decimal(now - slices->start);
+    poet_print(" statement=");
+    poet_print_decimal(poet_timed.statement);
+    if (poet_timed.slot != UINT32_MAX) {
+        poet_print(" slot=");
+        poet_print_decimal(poet_timed.slot);
+    }
     poet_print("\n");
     begin_slice(slices);
+}
+
+int poet_timed_wait(uint32_t slot)
+{
+    const int status = poet_page_wait(slot);
+    poet_timed = (struct poet_timed){0u, slot};
+    poet_between_ops();
+    return status;
 }
 
 static int train(struct poetfw *net)

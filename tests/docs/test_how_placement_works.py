@@ -13,7 +13,7 @@ from poetfw.memory import Buffer, PlacementStatus, lower_bound, place
 from poetfw.memory.csv_file import read_buffers
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.restarts import restarts
-from poetfw.memory.search import _WASTE, Outcome, Search
+from poetfw.memory.search import _WASTE, Ending, Search
 from poetfw.memory.sections import find_sections
 
 NAME = "docs/how-placement-works.md"
@@ -81,7 +81,7 @@ def test_the_search_takes_the_steps_of_the_page(buffers: list[Buffer]) -> None:
 
     search._branch = traced  # type: ignore[method-assign]
     rank, look, limit = next(restarts(search, Random(0)))
-    assert search.run(rank, look, limit, float("inf")) is Outcome.FOUND
+    assert search.run(rank, look, limit, float("inf")) is Ending.FOUND
     assert table(PAGE, "state", "floors, KiB", "section", "may lie there", "takes") == steps
     assert _drawing(buffers, search.offsets) in PAGE
 
@@ -112,7 +112,7 @@ def test_the_heights_and_gaps_of_the_text(buffers: list[Buffer]) -> None:
     assert f"so {(found['c'] - c) // KIB} KiB of slack goes" in text
     bound = lower_bound(buffers) // KIB
     assert f"a placement within {bound} KiB?" in text
-    assert f"cases, {bound} KiB would be" in text
+    assert f"*proven* that {bound} KiB are too few" in text
 
 
 def _listed(numbers: list[int]) -> str:

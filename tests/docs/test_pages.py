@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import click
@@ -159,6 +160,7 @@ def typed(page: str) -> list[Command]:
     return [c for c in all_commands(page) if c.text not in before]
 
 
+@cache
 def all_commands(page: str) -> list[Command]:
     inline = [
         Command(code)

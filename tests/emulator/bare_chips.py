@@ -10,9 +10,9 @@ from emulator.firmware_tools import compile_c, compile_sample, linker_script, ru
 from poetfw.boards import Board, load_board
 from poetfw.firmware import IMAGE
 from poetfw.tools import emulator_of
-from poetfw.tools.emulators.unicorn.__main__ import MACHINES, Machine, read_flash
+from poetfw.tools.emulators.unicorn.__main__ import MACHINES, ChipBoard, read_flash
 from poetfw.tools.emulators.unicorn.bus import Bus
-from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.tools.emulators.unicorn.core import Core, CoreMemory, CoreModel, StopReason
 from poetfw.tools.emulators.unicorn.sd_card import BLOCK_BYTES, BLOCKS_PER_UNIT, Card
 
 PORT = 0x40000000
@@ -43,7 +43,7 @@ class BareChip:
     """A board's chip, as its model has it."""
 
     board: Board
-    model: Model
+    model: CoreModel
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -56,7 +56,7 @@ class BareChip:
         }
 
     @property
-    def machine(self) -> type[Machine]:
+    def machine(self) -> type[ChipBoard]:
         return MACHINES[str(self.board.twin("unicorn").machine.machine)]
 
     def read_flash(self, elf: Path) -> bytes:
@@ -84,8 +84,8 @@ class BareChip:
         core = Core(
             self.model,
             bus,
-            Memory(0, self.read_flash(self.compile(folder, program))),
-            Memory(0x20000000, bytes(self.board.ram_bytes)),
+            CoreMemory(0, self.read_flash(self.compile(folder, program))),
+            CoreMemory(0x20000000, bytes(self.board.ram_bytes)),
             ((PORT, 0x1000), (0xE0000000, 0x10000)),
             vectors=self.board.reserved_flash_bytes,
         )
@@ -93,7 +93,7 @@ class BareChip:
         core.connect(DEVICE, lambda: bool(pending))
         bus.task(START_DEVICE, lambda: core.after(DEVICE_CYCLES, lambda: pending.append(True)))
         bus.task(CLEAR_DEVICE, pending.clear)
-        assert core.run() is Ending.ASLEEP
+        assert core.run() is StopReason.ASLEEP
         return said
 
     def boot(self, folder: Path, elf: Path) -> bytes:
@@ -116,6 +116,6 @@ class BareChip:
         return code, lines, (folder / "stderr").read_text()
 
 
-NRF52840 = BareChip(load_board("nrf52840"), Model.CORTEX_M4F)
-NRF52840_QSPI = BareChip(load_board("nrf52840:qspi"), Model.CORTEX_M4F)
-SAMD21 = BareChip(load_board("mkr1000"), Model.CORTEX_M0PLUS)
+NRF52840 = BareChip(load_board("nrf52840"), CoreModel.CORTEX_M4F)
+NRF52840_QSPI = BareChip(load_board("nrf52840:qspi"), CoreModel.CORTEX_M4F)
+SAMD21 = BareChip(load_board("mkr1000"), CoreModel.CORTEX_M0PLUS)

@@ -21,7 +21,7 @@ from emulator.firmware_tools import (
     needs_qemu,
 )
 from poetfw.tools.emulators.unicorn.bus import Bus
-from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory, Model
+from poetfw.tools.emulators.unicorn.core import Core, CoreMemory, CoreModel, StopReason
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
@@ -36,7 +36,7 @@ CFSR = 0xE000ED28
 class Family:
     """A HAL family: its core, where its flash begins, interrupts by their vendor's names."""
 
-    model: Model
+    model: CoreModel
     numbers: dict[str, int]
     count: int
     flash: int = 0
@@ -44,7 +44,7 @@ class Family:
     uses: tuple[str, ...] = ()
 
 
-M0PLUS, M4F = Model.CORTEX_M0PLUS, Model.CORTEX_M4F
+M0PLUS, M4F = CoreModel.CORTEX_M0PLUS, CoreModel.CORTEX_M4F
 STM32F405 = {
     "TIM2_IRQHandler": 28,
     "WWDG_IRQHandler": 0,
@@ -178,7 +178,7 @@ class Application:
         # A bootloader's: of the program it knows stack and reset, and all else is its own.
         bootloader = struct.pack("<2I", *self.vectors[:2]).ljust(0x2000, b"\xee")
         bootloader = bootloader[: family.bootloader_bytes]
-        self.flash = Memory(family.flash, bootloader + bytes(flash))
+        self.flash = CoreMemory(family.flash, bootloader + bytes(flash))
 
     def says(self) -> list[int]:
         """What it writes to a port until it sleeps; both interrupts come, the handled one first."""
@@ -188,7 +188,7 @@ class Application:
         bus.writable[PORT] = said.append
         bus.readable[CFSR] = lambda: 0  # no fault, only an interrupt that nobody handles
         areas = ((PORT, 0x1000), (0xE0000000, 0x10000))
-        ram = Memory(RAM, b"\xa5" * RAM_BYTES)
+        ram = CoreMemory(RAM, b"\xa5" * RAM_BYTES)
         core = Core(self.family.model, bus, self.flash, ram, areas, vectors=self.family.flash)
         for interrupt in (self.number, self.unhandled):
             core.connect(interrupt, lambda interrupt=interrupt: interrupt in pending)
@@ -199,7 +199,7 @@ class Application:
 
         bus.task(START_DEVICE, start)
         bus.task(CLEAR_DEVICE, lambda: pending.discard(self.number))
-        assert core.run() is Ending.ASLEEP
+        assert core.run() is StopReason.ASLEEP
         return said
 
 

@@ -29,8 +29,8 @@ from poetfw.boards import load_board
 from poetfw.runs import on_board
 from poetfw.runs.running import RunSettings
 from poetfw.tools import emulator_of
-from poetfw.tools.link import Desk, Link, open_port
-from unit.link.link_device import BLOCK, sample_image, sample_project
+from poetfw.tools.link import Desk, DeviceLink, open_port
+from unit.link.link_device import BLOCK, run_at_desk, sample_image, sample_project
 
 STEPS = 2
 CARD_BYTES = 1 << 20
@@ -138,15 +138,13 @@ def test_an_empty_card_is_filled_trained_on_and_read(
         for _ in range(2):  # each time with a port of its own
             with open_port(port, 115200) as line:
                 upload = on_board.flash_storage(
-                    project, Desk(Link(line)), False, lambda *progress: None
+                    project, Desk(DeviceLink(line)), False, lambda *progress: None
                 )
         assert upload.sent == 0
         with open_port(port, 115200) as line:
-            link = Link(line)
+            link = DeviceLink(line)
             desk = Desk(link)
-            report = on_board.run_on_board(
-                project, RunSettings(STEPS), desk, port, lambda *progress: None
-            )
+            report = run_at_desk(project, RunSettings(STEPS), desk, port, lambda *progress: None)
             on_board.pull(project, desk, tmp_path / "pulled", lambda *progress: None)
 
     losses = re.findall(r"@step \d+ loss=([0-9a-f]{8})", "\n".join(lines))

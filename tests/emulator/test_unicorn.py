@@ -23,7 +23,7 @@ from emulator.firmware_tools import compile_sample, needs_qemu, run_twin, sample
 from poetfw.firmware import IMAGE
 from poetfw.tools.emulators.unicorn.__main__ import main
 from poetfw.tools.emulators.unicorn.bus import Bus, MachineError
-from poetfw.tools.emulators.unicorn.core import SLICE, Core, Memory, Model
+from poetfw.tools.emulators.unicorn.core import SLICE, Core, CoreMemory, CoreModel
 
 pytestmark = [pytest.mark.emulator, needs_qemu]
 
@@ -193,7 +193,10 @@ def test_the_address_of_an_error_is_that_of_its_instruction(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"no ELF", "is no readable ELF file"), (Path("/bin/sh").read_bytes(), "another processor")],
+    [
+        (b"no ELF", "is not a readable ELF file"),
+        (Path("/bin/sh").read_bytes(), "another processor"),
+    ],
 )
 def test_a_file_that_is_no_program_of_the_chip(
     tmp_path: Path, content: bytes, message: str
@@ -233,9 +236,9 @@ def test_an_image_of_another_size_than_the_storage(
 
 
 def test_a_program_behind_a_bootloader_does_not_start_by_itself() -> None:
-    flash, ram = Memory(0, b"\xff" * (1 << 20)), Memory(0x20000000, bytes(1 << 18))
+    flash, ram = CoreMemory(0, b"\xff" * (1 << 20)), CoreMemory(0x20000000, bytes(1 << 18))
     with pytest.raises(MachineError, match="no program's vectors are at 0x00000000"):
-        Core(Model.CORTEX_M4F, Bus(), flash, ram, ())
+        Core(CoreModel.CORTEX_M4F, Bus(), flash, ram, ())
 
 
 # Exceptions ------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from made import answer
 from poetfw.boards import list_boards
 from poetfw.common.resources import boards_dir
 from poetfw.comparisons import sweep
-from poetfw.comparisons.comparison import Cell
+from poetfw.comparisons.comparison import Trial
 from poetfw.comparisons.sweep import Grid
 from poetfw.schedule import (
     SCHEDULERS,
@@ -808,7 +808,7 @@ def make_sweep(random: Random, place: Place) -> Case:
     )
     lines: list[Any] = [{"schema_version": sweep.SCHEMA_VERSION, "sweep": asdict(grid)}]
     for point in grid.points():
-        cell = Cell(
+        cell = Trial(
             *("linux", "mlp", 1, "device", None, None, point.ram_fraction, 1000),
             *("poet", "optimal", "", found, False, 0.3),
         )

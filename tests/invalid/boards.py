@@ -21,7 +21,7 @@ CASES = (
     Case("board climbs out", "build --board ..", 1, ("no board is called '..'",)),
     Case("board file is missing", BUILD, 1, ("mine.toml: there is no such file",)),
     Case(
-        "board is no TOML",
+        "board is not TOML",
         BUILD,
         1,
         ("mine.toml: not a TOML file:", "line 1"),

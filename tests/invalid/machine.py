@@ -80,7 +80,7 @@ CASES = (
         "compiler that makes no object files",
         LINUX,
         3,
-        ("is no readable ELF file",),
+        ("is not a readable ELF file",),
         both(no_programs, program("gcc", 'for last; do :; done; echo junk > "$last"')),
         NOTHING,
     ),

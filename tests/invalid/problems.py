@@ -13,7 +13,7 @@ from invalid.case import Case, Make
 from invalid.makers import both, text
 from made import answer as made_answer
 from poetfw.comparisons import sweep
-from poetfw.comparisons.comparison import Cell
+from poetfw.comparisons.comparison import Trial
 from poetfw.comparisons.sweep import Grid
 
 SCHEDULE = "schedule --problem p.json --scheduler checkpoint-all"
@@ -55,7 +55,7 @@ def results(change: Callable[[dict[str, Any]], Any]) -> Make:
             *(1, "device", "HIGHS", 10.0, 1.0, (None,)),
         )
         (point,) = grid.points()
-        cell = Cell(
+        cell = Trial(
             *("linux", "mlp", 1, "device", None, None, 0.9, 1000, "checkpoint-all", "feasible"),
             answer=made_answer(scheduler="checkpoint-all", peak_bytes=900),
         )
@@ -79,7 +79,7 @@ CASES = (
         for digits in (400, 5000)
     ),
     Case("problem with 1e999", SCHEDULE, 1, ("is beyond every float",), in_place_of("1e999")),
-    Case("problem with NaN", SCHEDULE, 1, ("NaN is no number of JSON",), in_place_of("NaN")),
+    Case("problem with NaN", SCHEDULE, 1, ("NaN is not a number of JSON",), in_place_of("NaN")),
     Case(
         "problem nested beyond measure",
         SCHEDULE,
@@ -126,7 +126,7 @@ CASES = (
             f"sweep with a peak of {value!r}",
             SWEEP,
             1,
-            ("s.jsonl, line 2: this is no result of a sweep",),
+            ("s.jsonl, line 2: this is not a result of a sweep",),
             results(lambda cell, value=value: cell.update(peak_bytes=value)),
         )
         for value in (None, "nan", 10**400)

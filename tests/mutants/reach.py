@@ -1,165 +1,263 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which test files are the first to notice a mistake in a source file: derived from imports.
+"""Tests that run a line of a source file, as recorded.
 
-A test reaches a Python file by what it imports, through the packages that pass names on, and a C
-file by naming it, or one that includes it. The fewer steps lead to a file, the earlier its tests.
+Each test file runs once in a copy of the checkout whose sources are marked. Its record is kept, and
+taken again while the test file, its helpers and the sources that it reaches are the same.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
+import mmap
+import os
 import re
+import shutil
+import sys
+import time
 from collections import defaultdict
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-Names = dict[str, set[str]]
+import numpy as np
+import pytest
+
+from mutants import marks
+from mutants.copies import Copy
+
+COMPILERS = ("gcc", "cc", "clang", "arm-none-eabi-gcc", "aarch64-linux-gnu-gcc")
+RECORD_S = 900.0
+"""Seconds of a processor that a test file may take while it is recorded."""
+
+
+def sources(root: Path) -> list[str]:
+    """Files that mistakes are made in: Python without packages' lists of names, and C."""
+    python = (root / "host/poetfw").rglob("*.py")
+    left_out = ("__init__.py", "__main__.py")
+    c = (root / "firmware_templates").rglob("*.c")
+    found = [*(path for path in python if path.name not in left_out), *c]
+    return sorted(path.relative_to(root).as_posix() for path in found)
+
+
+@dataclass(eq=False)
+class Recorder:
+    """A plugin of pytest that notes which marks each test reaches, and its seconds.
+
+    Marks of a fixture that tests share count for all that use it, those of the import for all.
+    """
+
+    folder: Path
+    reached: dict[str, list[int]] = field(default_factory=dict)
+    time_s: dict[str, float] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Map the marks, and put compilers that note the marks of their inputs first."""
+        file = self.folder / "marks"
+        file.write_bytes(bytes(marks.SIZE))
+        os.environ[marks.MAP] = str(file)
+        with file.open("r+b") as opened:
+            self._map = mmap.mmap(opened.fileno(), 0)
+        self._compiled = self.folder / "compiled"
+        self._compiled.touch()
+        self._shared: dict[str, set[int]] = defaultdict(set)
+        self._at = 0
+        self._tests = self.folder.parent / "checkout/tests"
+        self._note_inputs()
+
+    def _note_inputs(self) -> None:
+        folder = self.folder / "compilers"
+        folder.mkdir()
+        path = f"/usr/lib/ccache{os.pathsep}{os.environ['PATH']}"
+        for name in COMPILERS:
+            compiler = shutil.which(name, path=path)
+            if compiler is not None:
+                script = (
+                    "#!/bin/sh\n"
+                    'for word; do case "$word" in *.c) if [ -f "$word" ]; then '
+                    'read -r line < "$word"; case "$line" in "/* mark "*) '
+                    f'echo "${{line#/* mark }}" >> {self._compiled};; esac; fi;; esac; done\n'
+                    f'PATH={path} exec {compiler} "$@"\n'
+                )
+                (folder / name).write_text(script)
+                (folder / name).chmod(0o755)
+        self._compilers = str(folder)
+
+    def pytest_sessionstart(self) -> None:
+        """Change the path after the configuration of the tests did."""
+        os.environ["PATH"] = f"{self._compilers}{os.pathsep}{os.environ['PATH']}"
+
+    def _taken(self) -> set[int]:
+        found = set(np.flatnonzero(np.frombuffer(self._map, np.uint8)).tolist())
+        self._map[:] = bytes(marks.SIZE)
+        with self._compiled.open() as file:
+            file.seek(self._at)
+            found |= {int(line.split()[0]) for line in file}
+            self._at = file.tell()
+        return found
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Note what a shared fixture reaches."""
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self._taken()
+        try:
+            return (yield)
+        finally:
+            self._shared[fixturedef.argname] |= self._taken()
+            self._before |= before
+
+    def pytest_collection_finish(self) -> None:
+        """Note what the import of the tests reaches."""
+        self.reached[""] = sorted(self._taken())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Note what a test reaches."""
+        self._before = set[int]()
+        began_s = time.monotonic()
+        result = yield
+        found = self._before | self._taken()
+        for name in getattr(item, "fixturenames", ()):
+            found |= self._shared[name]
+        self.time_s[item.nodeid] = round(time.monotonic() - began_s, 3)
+        self.reached[item.nodeid] = sorted(found)
+        return result
+
+    def answer(self) -> str:
+        """Record as JSON, with the test file's helpers."""
+        files = [Path(getattr(module, "__file__", "") or "") for module in [*sys.modules.values()]]
+        tests, root = self._tests, self._tests.parent
+        helpers = [str(file.relative_to(root)) for file in files if file.is_relative_to(tests)]
+        return json.dumps({"reached": self.reached, "time_s": self.time_s, "helpers": helpers})
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A test that reaches a line, or else its file."""
+
+    name: str
+    time_s: float
+    reaches: int
+    """Marks that it reaches altogether: a test of few is about each of them."""
+
+    @property
+    def file(self) -> str:
+        return self.name.partition("::")[0]
 
 
 class Reach:
-    """The source and the test files of a checkout, and which lead to which."""
+    """Records of all test files of a checkout."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self._modules = {
-            _module(path.relative_to(root / "host")): path
-            for path in (root / "host/poetfw").rglob("*.py")
+        self._root, self._kept = root, root / "build/mutants/reach"
+        self._sources = sources(root)
+        texts = {path: (root / path).read_text() for path in self._sources}
+        self._spans = {path: marks.spans(path, text) for path, text in texts.items()}
+        self._hashes = {path: digest(path, text) for path, text in texts.items()}
+        self._base: dict[str, int] = {}
+        count = 0
+        for path in self._sources:
+            self._base[path] = count
+            count += len(self._spans[path])
+        assert count < marks.SIZE
+        self._by_mark: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
+        self._by_file: dict[str, set[Recorded]] = defaultdict(set)
+
+    def missing(self) -> list[str]:
+        """Test files without a record that still holds; the others' records are read."""
+        files = (self._root / "tests").rglob("test_*.py")
+        names = sorted(path.relative_to(self._root).as_posix() for path in files)
+        return [name for name in names if not self._read(name)]
+
+    def record(self, copy: Copy, test: str) -> None:
+        """Run a test file in a marked copy, and keep the record."""
+        copy.prepare()
+        answer = copy.run([test], Recorder(copy.temporary), RECORD_S)
+        found = json.loads(answer) if answer and answer.startswith("{") else None
+        if found is None:
+            found = {"reached": {}, "time_s": {}, "helpers": [test]}
+        reached: dict[str, dict[str, list[int]]] = {}
+        ends = [(self._base[path], path) for path in self._sources]
+        starts = np.array([base for base, _ in ends])
+        for name, numbers in found["reached"].items():
+            by_path: dict[str, list[int]] = defaultdict(list)
+            for number in numbers:
+                path = ends[int(np.searchsorted(starts, number, "right")) - 1][1]
+                by_path[path].append(number - self._base[path])
+            reached[name] = by_path
+        files = {test, *found["helpers"], *(p for by_path in reached.values() for p in by_path)}
+        kept = {
+            "files": {path: self._hash_of(path) for path in sorted(files)},
+            "time_s": found["time_s"],
+            "reached": reached,
         }
-        self._tests = {
-            _module(path.relative_to(root / "tests")): path
-            for path in (root / "tests").rglob("*.py")
-            if not path.is_relative_to(root / "tests/golden")
-        }
+        file = self._file(test)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(kept))
+        assert self._read(test)
 
-    def sources(self) -> list[str]:
-        """Files that mistakes are made in: Python without packages' lists of names, and C."""
-        python = (p for p in self._modules.values() if p.name not in ("__init__.py", "__main__.py"))
-        c = (p for p in (self.root / "firmware_templates").rglob("*.c"))
-        return sorted(path.relative_to(self.root).as_posix() for path in (*python, *c))
+    def tests_of(self, path: str, line: int) -> tuple[list[Recorded], list[Recorded]]:
+        """Tests that reach a line, and others that reach its file."""
+        number = marks.mark_of(self._spans[path], line)
+        near = [] if number is None else self._by_mark[path, number]
+        return near, sorted(self._by_file[path] - set(near), key=lambda test: test.name)
 
-    def tests_of(self, source: str, most: int) -> list[str]:
-        """The test files that are closest to a source file, from the checkout's root."""
-        path = self.root / source
-        if path.suffix == ".py":
-            module = _module(path.relative_to(self.root / "host"))
-            package = module.rpartition(".")[0]
-            beside = {name for name in self._modules if name.startswith(f"{package}.")}
-            near = self._near({module}) or self._near({package, *beside})
-        else:
-            near = self._near_c(path.name) or self._near_c(path.parent.name)
-        order = sorted(near, key=lambda test: (near[test], *_far(test, path), test))
-        return [test.relative_to(self.root).as_posix() for test in order][:most]
+    def _file(self, test: str) -> Path:
+        return self._kept / f"{test.replace('/', '+')}.json"
 
-    def _near(self, modules: set[str]) -> dict[Path, int]:
-        """Steps from test files to the nearest of some modules."""
-        steps: dict[Path, int] = {}
-        seen, now = modules, modules
-        for distance in range(4):
-            for name, path in self._tests.items():
-                if path.name.startswith("test_") and now & self._imported_by_tests[name]:
-                    steps.setdefault(path, distance)
-            now = {n for n, used in self._imported_by_modules.items() if used & now} - seen
-            seen |= now
-        return steps
+    def _hash_of(self, path: str) -> str:
+        if path not in self._hashes:
+            file = self._root / path
+            self._hashes[path] = digest(path, file.read_text() if file.exists() else "")
+        return self._hashes[path]
 
-    def _near_c(self, name: str) -> dict[Path, int]:
-        """Steps from test files to a C file or header."""
-        steps: dict[Path, int] = {}
-        stem = name.partition(".")[0]
-        seen, now = set[str](), {name, f"{stem}.h", stem}
-        for distance in range(3):
-            for test, path in self._tests.items():
-                if path.name.startswith("test_") and self._words[test] & now:
-                    steps.setdefault(path, distance)
-            seen |= now
-            now = {name for name, used in self._included.items() if used & now} - seen
-        return steps
-
-    @cached_property
-    def _imported_by_modules(self) -> Names:
-        return {name: self._resolved(path) - {name} for name, path in self._modules.items()}
-
-    @cached_property
-    def _imported_by_tests(self) -> Names:
-        """By module of tests: modules of poetfw, also those that its helpers import."""
-        direct = {name: self._resolved(path) for name, path in self._tests.items()}
-        return {name: set().union(*(direct[n] for n in self._helpers(name))) for name in direct}
-
-    @cached_property
-    def _words(self) -> Names:
-        """By module of tests: words of its own text and of its helpers' that may name C files."""
-        words = {
-            name: set(re.findall(r"[\w.]+", path.read_text())) for name, path in self._tests.items()
-        }
-        return {name: set().union(*(words[n] for n in self._helpers(name))) for name in words}
-
-    @cached_property
-    def _included(self) -> Names:
-        """By name of a C file: the headers that it includes."""
-        found: Names = defaultdict(set)
-        for path in (self.root / "firmware_templates").rglob("*.[ch]"):
-            found[path.name] |= set(re.findall(r'#include "(?:\w+/)*([\w.]+)"', path.read_text()))
-        return found
-
-    def _helpers(self, name: str) -> set[str]:
-        """A module of tests, the conftest beside it, and what they import of the tests."""
-        found: set[str] = set()
-        waiting = [name, f"{name.rpartition('.')[0]}.conftest".lstrip(".")]
-        while waiting:
-            module = waiting.pop()
-            if module in self._tests and module not in found:
-                found.add(module)
-                waiting += self._mentioned(self._tests[module])
-        return found
-
-    def _mentioned(self, path: Path) -> set[str]:
-        """Dotted names that a file imports, whatever they are."""
-        return {name for name, _ in _imports(path)} | {f"{m}.{name}" for m, name in _imports(path)}
-
-    def _resolved(self, path: Path) -> set[str]:
-        """Modules of poetfw that define what a file imports."""
-        return {
-            module
-            for package, name in _imports(path)
-            if (module := self._defining(package, name)) is not None
-        }
-
-    def _defining(self, package: str, name: str) -> str | None:
-        """The module that a name comes from, through packages that pass it on."""
-        if f"{package}.{name}" in self._modules:
-            return f"{package}.{name}"
-        path = self._modules.get(package)
-        if path is None or path.name != "__init__.py":
-            return package if path else None
-        onward = [inner for inner, passed in _imports(path) if passed == name and inner != package]
-        return self._defining(onward[0], name) if onward else package
+    def _read(self, test: str) -> bool:
+        file = self._file(test)
+        if not file.exists():
+            return False
+        kept = json.loads(file.read_text())
+        if any(self._hash_of(path) != known for path, known in kept["files"].items()):
+            return False
+        on_import = kept["reached"].get("", {})
+        for name, time_s in kept["time_s"].items():
+            by_path = kept["reached"][name]
+            found = Recorded(name, time_s, sum(map(len, by_path.values())))
+            for path in {*by_path, *on_import}:
+                self._by_file[path].add(found)
+                for number in {*by_path.get(path, ()), *on_import.get(path, ())}:
+                    self._by_mark[path, number].append(found)
+        return True
 
 
-_KNOWN: dict[Path, list[tuple[str, str]]] = {}
+def digest(path: str, text: str) -> str:
+    """Digest of what a file does: without comments, documentation and places of lines."""
+    if path.endswith(".py"):
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                node.body = [s for s in body if not marks.is_text(s)]  # type: ignore[attr-defined]
+        text = ast.dump(tree)
+    else:
+        text = " ".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).split())
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _imports(path: Path) -> list[tuple[str, str]]:
-    """The imports of a file: modules, and the names that are taken from them."""
-    if path not in _KNOWN:
-        _KNOWN[path] = [
-            (node.module or "", alias.name)
-            if isinstance(node, ast.ImportFrom)
-            else (alias.name, "")
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        ]
-    return _KNOWN[path]
+def ordered(tests: Sequence[Recorded], path: str) -> list[Recorded]:
+    """Tests as they are run: short and of few marks first, and from each test file in turn."""
+    words = set(Path(path).with_suffix("").as_posix().replace("_", "/").split("/"))
 
+    def weight(test: Recorded) -> float:
+        near = len(words & set(Path(test.file).stem.split("_")))
+        return (test.time_s + 0.05) * (test.reaches + 20) ** 0.5 / 4**near
 
-def _module(path: Path) -> str:
-    parts = path.with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _far(test: Path, source: Path) -> tuple[bool, bool, bool, int]:
-    """Puts first what is named like a source file or its folder, then what speaks of it most."""
-    stem, text = source.stem, test.read_text()
-    mentions = 10 * text.count(stem) + text.count(stem.partition("_")[0])
-    whole = "emulator" in test.parts or "system" in test.parts
-    return stem not in test.stem, source.parent.name not in test.parts, whole, -mentions
+    turns: dict[str, int] = defaultdict(int)
+    by_weight: list[tuple[int, float, Recorded]] = []
+    for test in sorted(tests, key=lambda test: (weight(test), test.name)):
+        by_weight.append((turns[test.file] // 4, weight(test), test))
+        turns[test.file] += 1
+    return [test for _, _, test in sorted(by_weight, key=lambda found: found[:2])]

@@ -15,6 +15,10 @@ _UNUSED = "".join(
 """A C compiler that takes warnings for errors is not to notice what a mistake leaves unused."""
 
 
+LARGEST = 8
+"""Numbers up to this are positions, counts and flags; larger ones also say how long to search."""
+
+
 @dataclass(frozen=True, order=True)
 class Mutant:
     """A mistake: the characters `start` to `end` of a file become `new`."""
@@ -59,6 +63,11 @@ _SIGNS = {
     ast.Div: ("/", "*"), ast.Mod: ("%", "//"), ast.And: ("and", "or"), ast.Or: ("or", "and"),
 }  # fmt: skip
 """How operators are written, and what is written instead."""
+
+_KEYWORDS_LEFT_OUT = frozenset(
+    "strict exist_ok parents check frozen slots timeout help alpha fontsize linewidth".split()
+)
+"""Arguments that guard against mistakes elsewhere, or that only an eye judges."""
 
 
 class _Python(ast.NodeVisitor):
@@ -113,9 +122,26 @@ class _Python(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Constant):
+        """Leave documentation and calls that write a message alone."""
+        arguments = node.value.args[:1] if isinstance(node.value, ast.Call) else [node.value]
+        if not any(map(_is_text, arguments)):
             self._drop(node)
             self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value is not None and not isinstance(node.value, ast.Constant):
+            self.edits.append((*self._span(node.value), "None"))
+            self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Exchange two arguments of names."""
+        first, second = (*node.args[:2], None, None)[:2]
+        names = ast.Name | ast.Attribute
+        if isinstance(first, names) and isinstance(second, names):
+            (start, end), (then, last) = self._span(first), self._span(second)
+            text = self._text
+            self.edits.append((start, last, text[then:last] + text[end:then] + text[start:end]))
+        self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._drop(node)
@@ -136,7 +162,16 @@ class _Python(ast.NodeVisitor):
         """Nothing: Python 3.11 does not know the places inside."""
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg not in ("strict", "exist_ok", "check", "frozen", "help"):
+        if node.arg not in (
+            "strict",
+            "exist_ok",
+            "parents",
+            "check",
+            "frozen",
+            "slots",
+            "timeout",
+            "help",
+        ):
             self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
@@ -167,8 +202,8 @@ class _Python(ast.NodeVisitor):
     def visit_Constant(self, node: ast.Constant) -> None:
         if node.value is True or node.value is False:
             self.edits.append((*self._span(node), str(not node.value)))
-        elif isinstance(node.value, int):
-            self.edits += [(*self._span(node), f"{node.value + by}") for by in (1, -1)]
+        elif isinstance(node.value, int) and node.value <= LARGEST:
+            self.edits.append((*self._span(node), f"{node.value + 1}"))
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -208,9 +243,8 @@ def _c(text: str) -> Iterator[Edit]:
     for match in _C_OPERATOR.finditer(code):
         yield (*match.span(1), _C_OPERATORS[match[1]])
     for match in _C_NUMBER.finditer(code):
-        for by in (1, -1):
-            if int(match[1]) + by >= 0:
-                yield (*match.span(), f"{int(match[1]) + by}{match[2]}")
+        if int(match[1]) <= LARGEST:
+            yield (*match.span(), f"{int(match[1]) + 1}{match[2]}")
     for match in _C_CONDITION.finditer(code):
         end = _closing(code, match.start(1))
         yield match.start(1), end, f"(!{text[match.start(1) : end]})"

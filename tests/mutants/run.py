@@ -2,50 +2,43 @@
 """Breaks the code by rule, one small mistake at a time, and prints those that no test notices.
 
 A sample of all mistakes that `rules` makes, and all of `by_hand.toml`, is judged in copies of the
-checkout by the test files that `reach` says are closest.
+checkout by the tests that `reach` recorded to run their lines.
 """
 
 from __future__ import annotations
 
-import gc
 import json
-import multiprocessing
 import os
 import random
 import re
-import resource
 import shutil
-import signal
 import sys
-import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 import click
 import pytest
-from hypothesis import Phase, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mutants.reach import Reach
+from mutants import copies, marks
+from mutants.copies import Copy
+from mutants.reach import Reach, Recorded, ordered, sources
 from mutants.rules import Mutant, mutants
 
 CHECKOUT = Path(__file__).parents[2]
-MOST_FILES, LONGEST_S = 5, 40
-"""Test files that judge a mistake, and seconds of a processor that they may take together."""
+FIRST_S, LONGEST_S = 2.0, 40.0
+"""Recorded seconds of the tests that are run first, and of all that judge a mistake."""
 LARGEST_SURVIVING_SHARE = 0.05
-_PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,click,rich.progress,scipy.optimize,highspy"
-"""Most of a test's time would go into importing these."""
-_PYTEST = ("-x", "-q", "--tb=no", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
-_CONTEXT = multiprocessing.get_context("forkserver")
+T, R = TypeVar("T"), TypeVar("R")
 
 
 class Fate(StrEnum):
@@ -54,12 +47,12 @@ class Fate(StrEnum):
     KILLED = "killed"
     SURVIVED = "survived"
     UNDECIDED = "undecided"
-    """Its tests took too long, as they do without it."""
+    """Its tests take too long without it, too."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mistake, the test that failed, and seconds."""
+    """What became of a mistake, the test that failed or how many passed, and seconds."""
 
     mutant: Mutant
     fate: Fate
@@ -67,88 +60,88 @@ class Verdict:
     time_s: float
 
 
+@dataclass(eq=False)
 class Watch:
-    """A plugin of pytest that keeps the first test that failed."""
+    """A plugin of pytest that runs some tests in their order, and keeps the first that failed."""
 
-    def __init__(self) -> None:
-        self.failed = ""
+    tests: list[str]
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[str]:
+        """Test files in the order of their first tests."""
+        return list(dict.fromkeys(test.partition("::")[0] for test in self.tests))
+
+    def start(self) -> None:
+        """Nothing has to be prepared."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out the other tests; those of a file stay together, as do their fixtures."""
+        files = {name: place for place, name in enumerate(self.files)}
+        places = {test: (files[test.partition("::")[0]], n) for n, test in enumerate(self.tests)}
+        chosen = [item for item in items if item.nodeid in places]
+        items[:] = sorted(chosen, key=lambda item: places[item.nodeid])
 
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
-        self.failed = self.failed or node.nodeid
+        """Note a failure."""
+        self.failed.append(node.nodeid)
+
+    def answer(self) -> str:
+        """The first test that failed."""
+        return self.failed[0] if self.failed else ""
 
 
-class Copy:
-    """A copy of the checkout in which mistakes are made."""
-
-    def __init__(self, checkout: Path, folder: Path) -> None:
-        self.root, self._temporary = folder / "checkout", folder / "temporary"
-        self._made = 0
-        shutil.copytree(checkout, self.root, ignore=shutil.ignore_patterns(".*", "build", "dist"))
-        (self.root / ".venv").symlink_to(checkout / ".venv")
-
-    def judge(self, mutant: Mutant, tests: Sequence[str]) -> Verdict:
-        """Make the mistake, run the tests, take it back."""
-        began_s = time.monotonic()
-        file = self.root / mutant.path
-        right, times = file.read_text(), file.stat()
-        file.write_text(mutant.applied(right))
-        self._made += 1  # compiled modules are taken as up to date by their second and size
-        os.utime(file, (times.st_atime, times.st_mtime + 60 * self._made))
-        try:
-            failed = self.run(tests)
-        finally:
-            file.write_text(right)
-            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-        fate = Fate.SURVIVED if failed == "" else Fate.KILLED
-        if failed is None:
-            failed, fate = "it takes too long", Fate.KILLED
-            if self.run(tests) is None:
-                fate = Fate.UNDECIDED
-        return Verdict(mutant, fate, failed, round(time.monotonic() - began_s, 1))
-
-    def run(self, tests: Sequence[str], longest_s: int = LONGEST_S) -> str | None:
-        """The first test that fails; empty if none does, None if they take too long."""
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        self._temporary.mkdir()
-        answer = self._temporary / "answer"
-        process = _CONTEXT.Process(
-            target=_pytest, args=(self.root, self._temporary, tests, longest_s)
-        )
-        process.start()
-        process.join(5 * longest_s)
-        if process.is_alive() or process.exitcode == -signal.SIGXCPU:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid or 0, signal.SIGKILL)
-            process.join()
-            return None
-        if process.exitcode in (0, 5):
-            return ""
-        return answer.read_text() if answer.exists() else "it crashes"
+def judge(copy: Copy, mutant: Mutant, batches: list[list[Recorded]]) -> Verdict:
+    """Make the mistake, run the tests, take it back."""
+    began_s = time.monotonic()
+    file = copy.root / mutant.path
+    right, times = file.read_text(), file.stat()
+    file.write_text(mutant.applied(right))
+    # Compiled modules are taken as up to date by their second and size: so each has another.
+    os.utime(file, (times.st_atime, times.st_mtime + mutant.start + 60))
+    fate, note = Fate.SURVIVED, f"{sum(map(len, batches))} tests pass"
+    try:
+        for batch in batches:
+            failed = first_failure(copy, batch)
+            if failed:
+                fate, note = Fate.KILLED, failed
+                break
+            if failed is None:
+                fate, note = Fate.KILLED, "it takes too long"
+                file.write_text(right)
+                if first_failure(copy, batch) is None:
+                    fate = Fate.UNDECIDED
+                break
+    finally:
+        file.write_text(right)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return Verdict(mutant, fate, note, round(time.monotonic() - began_s, 1))
 
 
-def _pytest(root: Path, temporary: Path, tests: Sequence[str], longest_s: int) -> None:
-    """Run tests in a copy; this process ends with pytest's exit code."""
-    os.setsid()
-    resource.setrlimit(resource.RLIMIT_CPU, (longest_s, resource.RLIM_INFINITY))
-    with (temporary / "output").open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    os.chdir(root)
-    os.environ["PYTHONPATH"] = str(root / "host")
-    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-    sys.path.insert(0, str(root / "host"))
-    phases = (Phase.explicit, Phase.generate)
-    settings.register_profile("mutants", max_examples=10, phases=phases, deadline=None)
-    gc.freeze()  # pytest collects garbage again and again: not what was there before it
-    watch = Watch()
-    code = pytest.main([*_PYTEST, "--hypothesis-profile=mutants", *tests], plugins=[watch])
-    (temporary / "answer").write_text(watch.failed or f"pytest ends with code {int(code)}")
-    sys.stdout.flush()
-    os._exit(code)
+def first_failure(copy: Copy, tests: list[Recorded]) -> str | None:
+    """The first test that fails; empty if none does, None if they take too long."""
+    copy.prepare()
+    longest_s = 20 + 4 * sum(test.time_s for test in tests)
+    watch = Watch([test.name for test in tests])
+    return copy.run(["-x", *watch.files], watch, longest_s)
 
 
-def by_hand(checkout: Path, file: Path) -> Iterator[tuple[Mutant, list[str]]]:
-    """Mistakes that no rule makes, and the tests that should notice each.
+def batches_of(reach: Reach, mutant: Mutant) -> list[list[Recorded]]:
+    """Tests that reach a mistake's line, then its file: quick ones apart from the rest."""
+    near, far = reach.tests_of(mutant.path, mutant.line)
+    batches: list[list[Recorded]] = [[], []]
+    taken_s = 0.0
+    for tests in (near, far):
+        for test in ordered(tests, mutant.path):
+            if taken_s + test.time_s > LONGEST_S and taken_s > 0:
+                continue
+            taken_s += test.time_s
+            batches[taken_s > FIRST_S and bool(batches[0])].append(test)
+    return [batch for batch in batches if batch]
+
+
+def by_hand(checkout: Path, file: Path) -> Iterator[Mutant]:
+    """Mistakes that no rule makes.
 
     Raises:
         ValueError: the text that one replaces is not in its file exactly once.
@@ -160,13 +153,54 @@ def by_hand(checkout: Path, file: Path) -> Iterator[tuple[Mutant, list[str]]]:
             raise ValueError(f"{entry['path']} has {entry['old']!r} {len(found)} times")
         start, end = found[0].span()
         line = text.count("\n", 0, start) + 1
-        yield Mutant(entry["path"], line, start, end, found[0][0], entry["new"]), entry["tests"]
+        yield Mutant(entry["path"], line, start, end, found[0][0], entry["new"])
 
 
-def by_rule(checkout: Path, reach: Reach, seed: int, count: int) -> list[Mutant]:
+def recorded(checkout: Path, folder: Path, jobs: int) -> Reach:
+    """What each test reaches; test files that changed, or whose sources did, are run for it."""
+    reach = Reach(checkout)
+    missing = reach.missing()
+    if missing:
+        click.echo(f"{len(missing)} test files are recorded", err=True)
+
+        def marked(number: int) -> Copy:
+            copy = Copy(checkout, folder / f"marked{number}")
+            marks.write_marks(copy.root, sources(checkout))
+            return copy
+
+        for count, _ in enumerate(Copies(jobs, marked).each(missing, reach.record), 1):
+            if count % 25 == 0 or count == len(missing):
+                click.echo(f"{count} of {len(missing)} test files", err=True)
+    return reach
+
+
+class Copies:
+    """As many copies as there are jobs; each does one thing at a time."""
+
+    def __init__(self, jobs: int, make: Callable[[int], Copy]) -> None:
+        self._jobs, self._idle = jobs, SimpleQueue[Copy]()
+        for number in range(jobs):
+            self._idle.put(make(number))
+
+    def each(self, items: Iterable[T], do: Callable[[Copy, T], R]) -> Iterator[R]:
+        """What is done with each item, as it comes."""
+
+        def done(item: T) -> R:
+            copy = self._idle.get()
+            try:
+                return do(copy, item)
+            finally:
+                self._idle.put(copy)
+
+        with ThreadPoolExecutor(self._jobs) as pool:
+            for future in as_completed([pool.submit(done, item) for item in items]):
+                yield future.result()
+
+
+def by_rule(checkout: Path, seed: int, count: int) -> list[Mutant]:
     """A sample of what the rules make: as many of each file as of any other, as far as it goes."""
     generator = random.Random(seed)
-    files = reach.sources()
+    files = sources(checkout)
     waiting = {path: mutants(path, (checkout / path).read_text()) for path in files}
     chosen: list[Mutant] = []
     while len(chosen) < count and any(waiting.values()):
@@ -189,7 +223,7 @@ def by_rule(checkout: Path, reach: Reach, seed: int, count: int) -> list[Mutant]
     help="Append each verdict as a line of JSON as it comes.",
 )
 @click.option("--checkout", type=click.Path(path_type=Path), default=CHECKOUT, hidden=True)
-@click.option("--preload", default=_PRELOADED, hidden=True)
+@click.option("--preload", default=copies.PRELOADED, hidden=True)
 def main(
     seed: int,
     count: int,
@@ -205,47 +239,42 @@ def main(
     Exits with 1 if more than 5% survive, with 2 if a test that noticed one fails without any.
     """
     os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-    _CONTEXT.set_forkserver_preload(preload.split(","))
-    reach = Reach(checkout)
-    made = {m: reach.tests_of(m.path, MOST_FILES) for m in by_rule(checkout, reach, seed, count)}
+    copies.preload(preload)
     hand = checkout / "tests/mutants/by_hand.toml"
-    if hand.exists():
-        made |= dict(by_hand(checkout, hand))
-    made = {mutant: tests for mutant, tests in made.items() if only in str(mutant)}
+    every = [*by_rule(checkout, seed, count), *(by_hand(checkout, hand) if hand.exists() else ())]
+    made = [mutant for mutant in every if only in str(mutant)]
     if not made:
         raise click.UsageError(f"no mistake has {only!r} in its name")
-    with tempfile.TemporaryDirectory(prefix="poetfw-mutants-") as folder:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(jobs):
-            copies.put(Copy(checkout, Path(folder, str(number))))
+    folder = checkout / "build/mutants/copies"
+    reach = recorded(checkout, folder, jobs)
+    verdicts: list[Verdict] = []
 
-        def judge(mutant: Mutant) -> Verdict:
-            copy = copies.get()
-            try:
-                return copy.judge(mutant, made[mutant])
-            finally:
-                copies.put(copy)
+    def judged(copy: Copy, mutant: Mutant) -> Verdict:
+        return judge(copy, mutant, batches_of(reach, mutant))
 
-        verdicts = []
-        with ThreadPoolExecutor(jobs) as pool:
-            for future in as_completed([pool.submit(judge, mutant) for mutant in made]):
-                verdicts.append(future.result())
-                if results:
-                    with results.open("a") as file:
-                        file.write(json.dumps(asdict(verdicts[-1])) + "\n")
-                if verdicts[-1].fate is not Fate.KILLED:
-                    click.echo(f"{verdicts[-1].fate}: {verdicts[-1].mutant}", err=True)
-                if len(verdicts) % 25 == 0 or len(verdicts) == len(made):
-                    click.echo(f"{len(verdicts)} of {len(made)} mistakes", err=True)
-        noticed = sorted({v.note for v in verdicts if "::" in v.note})
-        anyway = Copy(checkout, Path(folder, "right")).run(noticed, 900) if noticed else ""
+    pool = Copies(jobs, lambda number: Copy(checkout, folder / str(number)))
+    for verdict in pool.each(made, judged):
+        verdicts.append(verdict)
+        if results:
+            with results.open("a") as file:
+                file.write(json.dumps(asdict(verdict)) + "\n")
+        if verdict.fate is not Fate.KILLED:
+            click.echo(f"{verdict.fate}: {verdict.mutant} ({verdict.note})", err=True)
+        if len(verdicts) % 25 == 0 or len(verdicts) == len(made):
+            click.echo(f"{len(verdicts)} of {len(made)} mistakes", err=True)
+    noticed = sorted({v.note for v in verdicts if v.note.startswith("tests/")})
+    right = Copy(checkout, folder / "right")
+    anyway = first_failure(right, [Recorded(name, 10.0, 1) for name in noticed]) if noticed else ""
+    shutil.rmtree(folder)
     if as_json:
         click.echo(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
     fates = Counter(verdict.fate for verdict in verdicts)
     said = ", ".join(f"{fates[fate]} {fate}" for fate in Fate if fates[fate])
     click.echo(f"{len(verdicts)} mistakes: {said}", err=as_json)
-    if anyway:
-        click.echo(f"without any mistake, this fails: {anyway}", err=True)
+    if anyway != "":
+        click.echo(
+            f"without any mistake, this fails: {anyway or 'all of them take too long'}", err=True
+        )
         sys.exit(2)
     sys.exit(fates[Fate.SURVIVED] > LARGEST_SURVIVING_SHARE * len(verdicts))
 

@@ -14,7 +14,7 @@ import pytest
 from poetfw.boards import Board, list_boards, load_board
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
-from poetfw.comparisons.comparison import Cell, Comparison, Task
+from poetfw.comparisons.comparison import Comparison, Task, Trial
 from poetfw.costs import analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
@@ -79,7 +79,7 @@ def _program(settings: BuildSettings):  # type: ignore[no-untyped-def]
 
 def cells_of(
     board: Board, model: str, schedulers: Sequence[str], work: float = 0.5
-) -> tuple[Comparison, list[Cell]]:
+) -> tuple[Comparison, list[Trial]]:
     comparison = Comparison.of(Task(board.name, model, BATCH))
     return comparison, list(comparison.cells(FRACTIONS, schedulers, SolveOptions(), work))
 

@@ -17,7 +17,7 @@ from poetfw.common.limits import Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.blocks import Blocks, formulate_blocks
-from poetfw.schedule.compact import Compact, Memory, Timing, formulate
+from poetfw.schedule.compact import BudgetUnits, Compact, TransferTiming, formulate
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
@@ -27,9 +27,9 @@ from poetfw.schedule.cuts.rounding import Rounding
 from poetfw.schedule.cuts.rounds import Rounds, tighten
 from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs, without_what_costs_more
-from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 from poetfw.schedule.simulator import accepts
 from poetfw.schedule.strengthen import hold, strengthen
 
@@ -43,7 +43,12 @@ Record = Callable[[str, object], None]
 class Separated:
     """A program of a problem, the cuts that rounds of separation found, and solutions of it."""
 
-    def __init__(self, problem: ScheduleProblem, timing: Timing = Timing.DEVICE, **how: object):
+    def __init__(
+        self,
+        problem: ScheduleProblem,
+        timing: TransferTiming = TransferTiming.DEVICE,
+        **how: object,
+    ):
         self.problem = problem
         self.graph = Indexed.of(problem)
         self.timing = timing
@@ -81,13 +86,13 @@ class Separated:
                 yield solution
         for plan in known_plans(self.problem):
             staged = Contraction.nothing(self.problem).contract(plan)
-            if self.timing is Timing.DEVICE and accepts(self.problem, staged):
+            if self.timing is TransferTiming.DEVICE and accepts(self.problem, staged):
                 start = self.compact.start(self.graph, staged)
                 if start is not None:
                     yield start
 
     @property
-    def program(self) -> Program:
+    def program(self) -> IntegerProgram:
         return self.compact.program
 
 
@@ -105,21 +110,21 @@ def known_plans(problem: ScheduleProblem) -> Iterator[ExecutionPlan]:
             continue
 
 
-def least(program: Program, costs: Sequence[float] | None = None) -> Vector | None:
+def least(program: IntegerProgram, costs: Sequence[float] | None = None) -> Vector | None:
     """A solution of the least objective, or of other costs; None if there is no solution."""
     program = program if costs is None else replace(program, costs=list(costs), offset=0.0)
     solution = solve_program(program, EXACT, Work(ENOUGH))
-    assert solution.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE)
+    assert solution.outcome in (SolveOutcome.OPTIMAL, SolveOutcome.INFEASIBLE)
     return solution.values
 
 
-def objective(program: Program, values: Vector | None) -> float | None:
+def objective(program: IntegerProgram, values: Vector | None) -> float | None:
     return None if values is None else program.offset + float(np.dot(program.costs, values))
 
 
-def with_cuts(program: Program, cuts: Sequence[Cut]) -> Program:
+def with_cuts(program: IntegerProgram, cuts: Sequence[Cut]) -> IntegerProgram:
     """A copy of a program, and cuts as rows of it."""
-    copy = Program(program.offset, program.tolerance, [*program.costs], [*program.upper])
+    copy = IntegerProgram(program.offset, program.tolerance, [*program.costs], [*program.upper])
     copy.integer = [*program.integer]
     matrix, low, high = program.matrix()
     for r in range(len(low)):
@@ -131,7 +136,7 @@ def with_cuts(program: Program, cuts: Sequence[Cut]) -> Program:
     return copy
 
 
-def most_violated(program: Program, cut: Cut) -> float:
+def most_violated(program: IntegerProgram, cut: Cut) -> float:
     """By how much a solution of a program can violate a cut at most; negative if none does."""
     costs = [0.0] * program.columns
     for x, a in cut.terms:
@@ -140,13 +145,13 @@ def most_violated(program: Program, cut: Cut) -> float:
     return -np.inf if values is None else cut.violation(values)
 
 
-def problem_of(number: int) -> tuple[ScheduleProblem, Timing, dict[str, object]]:
+def problem_of(number: int) -> tuple[ScheduleProblem, TransferTiming, dict[str, object]]:
     """A random problem, and how to write it down: every third in PAPER's timing or closed."""
     problem = random_graph(number)
     if number % 4 == 1:
-        return problem, Timing.PAPER, {}
+        return problem, TransferTiming.PAPER, {}
     how: dict[str, object] = {"close_stages": True, "window": 3} if number % 4 == 2 else {}
-    return problem, Timing.DEVICE, how
+    return problem, TransferTiming.DEVICE, how
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_000], 8))
@@ -184,7 +189,7 @@ def test_outlines_and_what_they_use_take_no_plan_away(
     found = smaller = 0
     for number in numbers:
         problem, timing, how = problem_of(number)
-        if timing is not Timing.DEVICE:
+        if timing is not TransferTiming.DEVICE:
             continue
         rng = random.Random(number)
         with about(problem):
@@ -314,7 +319,7 @@ def in_blocks(blocks: Blocks, compact: Compact, values: Vector) -> Vector:
             solution[x] = kept
         else:
             assert solution[x] == kept
-    unit = Memory.of(blocks.graph, blocks.graph.problem.ram_bytes).unit_bytes
+    unit = BudgetUnits.of(blocks.graph, blocks.graph.problem.ram_bytes).unit_bytes
     for b, x in blocks.kept.items():
         kept_before = [i for c, i in blocks.keep if c == b and i < blocks.blocks[b].start]
         solution[x] = sum(

@@ -11,7 +11,7 @@ from devices_brute_force import least_cost, random_devices
 from random_graphs import chunks
 
 from poetfw.common.limits import Work
-from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.milp import SolveOutcome, SolverOptions, solve_program
 from poetfw.schedule.several import Minimise, ceiling
 from poetfw.schedule.several.blocks import formulate_devices_blocks
 from poetfw.schedule.several.bounds import bound_by_blocks
@@ -37,7 +37,7 @@ def test_no_plan_takes_less_than_blocks_do(numbers: range) -> None:
             blocks = blocks_of(len(problem.devices[0].problem.nodes), rng)
             made = formulate_devices_blocks(problem, minimise, blocks)
             solution = solve_program(made.program, EXACT, Work(60.0))
-            assert solution.outcome is Outcome.OPTIMAL
+            assert solution.outcome is SolveOutcome.OPTIMAL
             assert solution.objective <= best * (1 + 1e-7)
             known = best * rng.choice((1.0, 1.05, 2.0, float("inf")))
             found = bound_by_blocks(problem, minimise, known, EXACT, Work(60.0))

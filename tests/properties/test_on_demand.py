@@ -16,7 +16,7 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.found import Found, Incumbent, best_known
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.on_demand import Rule, run_on_demand, search_on_demand
-from poetfw.schedule.sequences import Moves, Trace, Workload, search_sequences
+from poetfw.schedule.sequences import EventTrace, Moves, Workload, search_sequences
 from poetfw.schedule.simulator import unlimited
 
 STORAGE = Storage(512, Transfer(1e6, 0.0, 4e-7, 2e-4), Transfer(1e6, 0.0, 4e-7, 4e-5))
@@ -68,7 +68,7 @@ def plain(number: int) -> ScheduleProblem:
     return replace(problem, storage=replace(problem.storage, overlap=False))
 
 
-def agrees(problem: ScheduleProblem, trace: Trace) -> None:
+def agrees(problem: ScheduleProblem, trace: EventTrace) -> None:
     """The simulator takes the plan of a trace, with RAM enough, and its figures are the trace's."""
     plan = trace.workload.plan(trace.events.tolist())
     simulation = unlimited(problem, plan)

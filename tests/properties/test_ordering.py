@@ -17,12 +17,12 @@ from poetfw.memory.ordering import (
     order_ops,
     peak_bytes,
 )
-from poetfw.memory.ordering.blocks import Blocks
+from poetfw.memory.ordering.blocks import OrderingBlocks
 from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import glue
 from poetfw.memory.ordering.ilp import solve_ilp
-from poetfw.memory.ordering.indexed import Indexed
-from poetfw.memory.ordering.search import Effort, Search
+from poetfw.memory.ordering.indexed import IndexedOps
+from poetfw.memory.ordering.search import Effort, OrderingSearch
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_as_low_as_brute_force(problem):
 @examples(300)
 @given(problems(9))
 def test_gluing_keeps_the_lowest_peak(problem):
-    indexed = Indexed.of(problem)
+    indexed = IndexedOps.of(problem)
     glued = glue(indexed)
     edges = [
         tuple(problem.ops[j].name for j in range(indexed.n) if glued.before[i, j])
@@ -111,7 +111,7 @@ def test_gluing_keeps_the_lowest_peak(problem):
 @examples(40)
 @given(problems(7))
 def test_the_integer_program_agrees(problem):
-    indexed = Indexed.of(problem)
+    indexed = IndexedOps.of(problem)
     order = tuple(range(indexed.n))
     answer = solve_ilp(indexed, glue(indexed), order, 0, Work(20.0))
     lowest = lowest_peak(problem) - problem.resident_bytes
@@ -135,10 +135,10 @@ def test_a_search_that_drops_states_proves_nothing_false() -> None:
     for _ in range(400):
         problem = random_problem(rng, rng.randint(5, 9), 0.15)
         lowest = lowest_peak(problem) - problem.resident_bytes
-        indexed = Indexed.of(problem)
-        blocks = Blocks.of(indexed, glue(indexed))
+        indexed = IndexedOps.of(problem)
+        blocks = OrderingBlocks.of(indexed, glue(indexed))
         for budget in range(max(0, lowest - 2), lowest + 3):
-            found = Search(blocks, budget, Effort(1, 0, 0), 10**6, Deadline()).run()
+            found = OrderingSearch(blocks, budget, Effort(1, 0, 0), 10**6, Deadline()).run()
             if found.order is not None:
                 assert indexed.peak(blocks.expand(found.order)) <= budget >= lowest
             elif found.proven:
@@ -147,3 +147,20 @@ def test_a_search_that_drops_states_proves_nothing_false() -> None:
             proven += found.proven
     assert dropped > 0
     assert proven > 100
+
+
+def test_a_search_ends_by_its_states_or_by_its_deadline() -> None:
+    rng = random.Random(7)
+    ended = [0, 0]
+    for _ in range(20):
+        problem = random_problem(rng, 8, 0.15)
+        indexed = IndexedOps.of(problem)
+        blocks = OrderingBlocks.of(indexed, glue(indexed))
+        budget = lowest_peak(problem) - problem.resident_bytes
+        whole = OrderingSearch(blocks, budget, Effort(100, 0, 0), 10**6, Deadline()).run()
+        assert whole.order is not None
+        for number, limits in enumerate([(-1, Deadline()), (10**6, Deadline(-1.0))]):
+            found = OrderingSearch(blocks, budget, Effort(100, 0, 0), *limits).run()
+            assert found.order == whole.order or (found.order is None and not found.proven)
+            ended[number] += found.order is None
+    assert min(ended) > 0

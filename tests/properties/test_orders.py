@@ -77,8 +77,8 @@ def test_an_answer_in_another_order_is_not_called_optimal(monkeypatch: pytest.Mo
     assert (answer.gap, answer.overhead_gap) == (None, None)
     assert answer.status is Status.FEASIBLE
     said = (
-        "feasible: no worse than any of plans in stages in the order given; not proven among all "
-        "orders"
+        "feasible: at least as good as the best of plans for this op order; "
+        "other orders may have better ones"
     )
     assert ("status", said) in proven_rows(answer)
 

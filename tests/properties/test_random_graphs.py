@@ -13,7 +13,7 @@ import pytest
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
 from poetfw.common.errors import InfeasibleError, PlanError, UnsuitableError
-from poetfw.comparisons.comparison import Cell, Comparison, Task, settle
+from poetfw.comparisons.comparison import Comparison, Task, Trial, settle
 from poetfw.planning import Ways
 from poetfw.schedule import (
     SCHEDULERS,
@@ -202,7 +202,7 @@ def assert_not_better(schedule: Schedule, poet: Schedule | None) -> None:
     assert poet.bound_covers in (BoundCovers.ALL, BoundCovers.STAGES)
 
 
-def assert_monotone(row: list[Cell]) -> None:
+def assert_monotone(row: list[Trial]) -> None:
     """Of one scheduler, smallest budget first: more RAM is used, or takes no more energy."""
     for less, more in pairwise(row):
         assert less.ram_bytes <= more.ram_bytes
@@ -212,7 +212,7 @@ def assert_monotone(row: list[Cell]) -> None:
             assert more.answer.peak_bytes >= less.answer.peak_bytes, less.scheduler
 
 
-def assert_poet_is_best(column: list[Cell]) -> None:
+def assert_poet_is_best(column: list[Trial]) -> None:
     """Of one budget: no other takes less energy, nor less than a bound of all plans."""
     (poet,) = (cell for cell in column if cell.scheduler == "poet")
     answers = [cell.answer for cell in column if cell.answer is not None]

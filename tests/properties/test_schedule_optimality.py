@@ -14,24 +14,26 @@ from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
 from poetfw.schedule import ScheduleProblem, SolveOptions, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
-from poetfw.schedule.compact import Timing, formulate
+from poetfw.schedule.compact import TransferTiming, formulate
 from poetfw.schedule.examples import random_problem
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Outcome, Program, SolverOptions, solve_program
+from poetfw.schedule.milp import IntegerProgram, SolveOutcome, SolverOptions, solve_program
 
 EXACT = SolverOptions(gap=0.0)
 Record = Callable[[str, object], None]
 
 
-def optimum(problem: ScheduleProblem, timing: Timing = Timing.DEVICE) -> float | None:
+def optimum(
+    problem: ScheduleProblem, timing: TransferTiming = TransferTiming.DEVICE
+) -> float | None:
     """The least energy by the compact formulation; None if there is no solution."""
     return least(formulate(Indexed.of(problem), timing=timing).program)
 
 
-def least(program: Program) -> float | None:
+def least(program: IntegerProgram) -> float | None:
     """The least objective; None if there is no solution."""
     solution = solve_program(program, EXACT, Work(120.0))
-    assert solution.outcome in (Outcome.OPTIMAL, Outcome.INFEASIBLE)
+    assert solution.outcome in (SolveOutcome.OPTIMAL, SolveOutcome.INFEASIBLE)
     return None if solution.values is None else solution.objective
 
 
@@ -59,7 +61,7 @@ def assert_equals_algorithm_1(problem: ScheduleProblem) -> None:
     formulation in that timing, or without paging; a device need not wait, so it does no worse.
     """
     published = least(formulate_algorithm_1(Indexed.of(problem)).program)
-    assert optimum(problem, Timing.PAPER) == pytest.approx(published)
+    assert optimum(problem, TransferTiming.PAPER) == pytest.approx(published)
     if problem.storage is None:
         assert optimum(problem) == pytest.approx(published)
     elif published is not None:

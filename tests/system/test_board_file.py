@@ -46,7 +46,7 @@ def board(tmp_path: Path) -> Path:
 
 
 def test_a_board_of_ones_own_is_built_and_run(tmp_path: Path, board: Path) -> None:
-    """Of the smallest core, without FPU, behind a bootloader, with RAM that is no power of two."""
+    """Of the smallest core, without FPU, behind a bootloader, with RAM of no power of two."""
     report = succeed("build", "--board", board, "--model", "mlp", "--batch", "4", cwd=tmp_path)
     assert report["board"] == "mine"
     assert report["ram_bytes"] <= 100_352

@@ -103,7 +103,7 @@ def test_readme_shows_the_figures_of_the_demo(build: Any, run: Any) -> None:
         "peak": f"{build['peak_bytes']:,} B",
         "schedule": f"{schedule['scheduler']}: {schedule['recomputes']} recomputes, "
         f"{schedule['page_outs']} page-outs, {schedule['page_ins']} page-ins",
-        "status": f"{schedule['status']} among {schedule['bound_covers']}",
+        "status": f"{schedule['status']} among plans for this op order",
         "overhead": f"{schedule['overhead']:.4%} of the energy of keeping everything",
         "loss": f"{run['loss'][0]:.4f} → {run['loss'][-1]:.4f}",
         "held-out accuracy": f"{run['accuracy']:.2%}",
@@ -180,7 +180,7 @@ def test_corrupt_storage_image_is_refused(copied: Path) -> None:
     image.write_bytes(content)
     result = poetfw("run", "--board", "nrf52840", cwd=copied)
     assert result.code == 4
-    assert "is no storage image" in result.stderr
+    assert "is not a storage image" in result.stderr
 
 
 def test_broken_slot_stops_the_firmware(copied: Path) -> None:

@@ -121,7 +121,7 @@ def test_what_is_wrong_has_its_exit_code(folder: Path, elf: Path, tmp_path: Path
     code, said = refused("flash", "--storage", "--port", "/dev/ttyNone")
     assert (code, "no such device" in said) == (1, True)
     code, said = refused("run", "--on-board", "--host", "-oProxyCommand=x")
-    assert (code, "is no host" in said) == (1, True)
+    assert (code, "is not a host" in said) == (1, True)
     for wrong in (
         ("run", "--port", "x"),
         ("run", "--on-board", "--port", "x", "--host", "y"),

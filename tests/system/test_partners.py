@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,10 +24,11 @@ import pytest
 
 from poetfw.common.errors import DeviceError, NoisyLineError
 from poetfw.firmware import RunRequest, SlotPurpose
-from poetfw.runs import together
-from poetfw.runs.running import RunSettings, make_request
-from poetfw.runs.together import Partner, on_a_twin, open_partners, run_partners
-from poetfw.tools.link import Line, Link
+from poetfw.report import BuildReport
+from poetfw.runs.desks import by_desk, on_a_twin
+from poetfw.runs.execution import BuiltProject, open_build
+from poetfw.runs.running import RunSettings, make_request, run_build
+from poetfw.tools.link import DeviceLink, PortLine
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of
 
@@ -48,11 +50,11 @@ def write_plan(path: Path, model: str, seed: int, names: dict[str, str] | None =
 
 def values_of(folder: Path) -> dict[str, bytes]:
     """What the partners in a folder trained together."""
-    partners = open_partners(folder)
-    images = {name: folder / name / "run/storage.img" for name in partners.each}
+    build = open_build(folder)
+    images = {name: folder / name / "run/storage.img" for name in build.projects}
     return {
         name: value.tobytes()
-        for (name, purpose), value in together._joined(partners, images).items()
+        for (name, purpose), value in build.values(images).items()
         if purpose is SlotPurpose.PERSISTENT
     }
 
@@ -61,12 +63,13 @@ def check(build: Any, run: Any) -> None:
     """Weights have the bits of one device's; each device takes what was planned, and no more."""
     assert run["verify"]["ok"]
     assert run["verify"]["max_rel_error_weights"] < 1e-4
-    for name, one in run["devices"].items():
+    for name, one in run["memories"].items():
         (part,) = build["memories"][name]["parts"]
         arena = part["arena"]
-        assert one["high_water_bytes"] == one["arena_bytes"] == arena["size_bytes"]
+        assert one["arenas"] == {name: arena["size_bytes"]}
+        assert one["high_water_bytes"] == build["memories"][name]["peak_bytes"]
         assert arena["size_bytes"] <= arena["limit_bytes"]
-    assert sum(one["sent_bytes"] for one in run["devices"].values()) == run["message_bytes"]
+    assert sum(one["sent_bytes"] for one in run["memories"].values()) == run["message_bytes"]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +95,7 @@ def test_any_plan_trains_to_the_bits_of_one_device(tmp_path: Path, seed: int) ->
     build = succeed("build", *options, "--replay", answer, "--out", tmp_path / "two", cwd=tmp_path)
     run = succeed("run", "--out", tmp_path / "two", "--steps", "3", "--verify", cwd=tmp_path)
     check(build, run)
-    assert all(one["computed"] and one["sent_bytes"] for one in run["devices"].values())
+    assert all(one["computed"] and one["sent_bytes"] for one in run["memories"].values())
     alone = tmp_path / "alone"
     succeed("build", "--board", "linux", "--batch", "4", "--out", alone, cwd=tmp_path)
     report = succeed("run", "--out", alone, "--steps", "3", cwd=tmp_path)
@@ -103,6 +106,36 @@ def test_any_plan_trains_to_the_bits_of_one_device(tmp_path: Path, seed: int) ->
     assert weights == values_of(tmp_path / "two")
 
 
+def test_reports_have_the_shape_of_one_devices(built: Path, tmp_path: Path) -> None:
+    """A program's keys are under its memory's name; beside that those of the evaluator."""
+    one = succeed("build", "--board", "linux", "--generate-only", "--model", "mlp", cwd=tmp_path)
+    assert one["memories"][""].items() <= one.items()
+    whole = json.loads((built / "build.json").read_text())
+    assert json.loads(json.dumps(BuildReport.read(built / "build.json").to_json())) == whole
+    assert set(one) == set(whole)
+    evaluates = json.loads((built / "linux-big/plan.json").read_text())["evaluates"]
+    for name, program in whole["memories"].items():
+        own = json.loads((built / name / "build.json").read_text())
+        assert own == whole | program
+        assert (own == whole) == (name == evaluates)
+    assert whole["messages"]
+    assert not one["messages"]
+
+
+def test_a_run_of_several_is_written_as_that_of_one(two: Path) -> None:
+    run = succeed("run", "--out", two, "--steps", "2", "--metrics", "run.csv", cwd=two)
+    assert run["steps"] == 2
+    assert [row.split(",")[0] for row in (two / "run.csv").read_text().splitlines()] == [
+        *("step", "1", "2"),
+    ]
+    evaluates = json.loads((two / "linux-big/plan.json").read_text())["evaluates"]
+    assert run["memories"][evaluates].items() <= run.items()
+    assert all(one["blocks_written"] for one in run["memories"].values())
+    shown = poetfw("run", "--out", two, "--steps", "2", cwd=two).stdout
+    assert re.search(r"messages of a step +│ \d+, ", shown)
+    assert len(re.findall("… of linux-(?:big|small) +│ [0-9,]+ B of [0-9,]+ B planned", shown)) == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", [(), ("--parallel",)], ids=["in turn", "at once"])
 def test_a_search_within_limits_is_run(tmp_path: Path, parallel: tuple[str, ...]) -> None:
@@ -111,7 +144,7 @@ def test_a_search_within_limits_is_run(tmp_path: Path, parallel: tuple[str, ...]
     build = succeed("build", *options, *limits, "--out", tmp_path / "two", cwd=tmp_path)
     run = succeed("run", "--out", tmp_path / "two", "--steps", "2", "--verify", cwd=tmp_path)
     check(build, run)
-    assert all(one["computed"] for one in run["devices"].values())
+    assert all(one["computed"] for one in run["memories"].values())
 
 
 @pytest.mark.slow
@@ -122,7 +155,7 @@ def test_a_device_that_the_plan_leaves_idle(tmp_path: Path) -> None:
     succeed("build", *options, *more, cwd=tmp_path)
     run = succeed("run", "--out", tmp_path / "two", "--steps", "2", "--verify", cwd=tmp_path)
     assert run["verify"]["ok"]
-    assert {one["computed"] > 0 for one in run["devices"].values()} == {False, True}
+    assert {one["computed"] > 0 for one in run["memories"].values()} == {False, True}
     assert run["messages"] == 0
 
 
@@ -142,7 +175,7 @@ def test_a_computer_and_an_nrf52840(tmp_path: Path) -> None:
             *("run", "--out", tmp_path / "two", "--steps", "2", "--verify", *chosen), cwd=tmp_path
         )
         check(build, run)
-        sensor = run["devices"]["sensor"]
+        sensor = run["memories"]["sensor"]
         assert (sensor["board"], sensor["emulated"]) == ("nrf52840", True)
         assert sensor["emulator"] == twin
         assert sensor["computed"] > 10
@@ -160,8 +193,8 @@ def test_the_pages_commands(tmp_path: Path) -> None:
         words = [word.replace("examples/", f"{REPOSITORY}/examples/") for word in words]
         report = succeed(*words, cwd=tmp_path)
     assert report["verify"]["ok"]
-    assert all(one["computed"] for one in report["devices"].values())
-    assert report["message_bytes"] == report["devices"]["sensor"]["sent_bytes"] > 0  # the samples
+    assert all(one["computed"] for one in report["memories"].values())
+    assert report["message_bytes"] == report["memories"]["sensor"]["sent_bytes"] > 0  # the samples
     exported = succeed("export-weights", "--out", "pair", "-o", "all.npz", cwd=tmp_path)
     assert exported["weights"]
     refused = poetfw("export-weights", "--out", "pair/sensor", "-o", "s.npz", cwd=tmp_path)
@@ -177,15 +210,15 @@ def test_the_pages_commands(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
     """It goes on behind a sealed message only, and no byte goes elsewhere than a message's."""
-    partners = open_partners(two)
-    partner = partners.each["linux-big"]
-    project = partner.project
+    build = open_build(two)
+    project = build.projects["linux-big"]
     request = make_request(project, RunSettings(steps=2))
-    own = [message for _, message in partner.of_a_step]
+    sent = build.messages_of_a_step
+    own = [message for message in sent if "linux-big" in (message.source, message.target)]
     arrives = [message.target == "linux-big" for message in own]
     end = len(own) + 1
     with on_a_twin(project, request) as line:
-        link = Link(line)
+        link = DeviceLink(line)
 
         def ask(word: str, *numbers: int, data: bytes | None = None) -> tuple[str, ...]:
             return link.ask(word, *numbers, data=data).values
@@ -198,7 +231,7 @@ def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
             assert ask("part", step, stop) == refused, (step, stop)
         assert ask("save") == ("0",)
         for number, message in enumerate(own, 1):
-            size = partners.size_bytes(message)
+            size = build.size_bytes(message)
             stopped = ask("part", 1, number)
             assert stopped[0] == "0"
             assert ask("part", 1, number) == stopped  # again: nothing was computed since
@@ -244,7 +277,7 @@ def test_a_program_refuses_what_is_out_of_its_order(two: Path) -> None:
 class Noisy:
     """A line that flips a bit of so many of its bytes, both ways."""
 
-    def __init__(self, line: Line, rate: float, seed: int) -> None:
+    def __init__(self, line: PortLine, rate: float, seed: int) -> None:
         self._line, self._rate, self._random = line, rate, Random(seed)
         self.faults = 0
 
@@ -275,13 +308,14 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     lines = []
 
     @contextlib.contextmanager
-    def connect(partner: Partner, request: RunRequest) -> Iterator[Line]:
-        with on_a_twin(partner.project, request) as line:
+    def connect(project: BuiltProject, port: str | None, request: RunRequest) -> Iterator[PortLine]:
+        with on_a_twin(project, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]
 
     settings = RunSettings(steps=2, timeout_s=120.0)
-    report = run_partners(open_partners(folder), settings, quiet, quiet, connect)
+    launch = partial(by_desk, {}, connect=connect)
+    report = run_build(open_build(folder), settings, launch, quiet)
     return report, sum(line.faults for line in lines)
 
 
@@ -292,7 +326,7 @@ def test_damaged_bytes_are_sent_again(two: Path) -> None:
     assert faults == 0
     noisy, faults = run_over(two, 2e-4)
     assert faults > 5
-    assert sum(one.repeated_commands for one in noisy.devices.values()) > 0
+    assert sum(one.repeated_commands for one in noisy.memories.values()) > 0
     assert noisy.loss == report.loss
     assert values_of(two) == clean
 
@@ -387,9 +421,10 @@ def test_a_project_of_another_build_is_refused(two: Path, tmp_path: Path) -> Non
     refused = poetfw("run", "--out", two, cwd=two)
     assert refused.code == 1
     assert "linux-small is of another build than its partners" in refused.stderr
-    (two / "partners.json").write_text("{}")
+    (two / "build.json").write_text("{}")
     refused = poetfw("run", "--out", two, cwd=two)
-    assert (refused.code, "partners.json is malformed" in refused.stderr) == (1, True)
+    assert refused.code == 1
+    assert "build.json is not what `poetfw build` wrote" in refused.stderr
 
 
 def lose(path: str) -> Any:
@@ -413,9 +448,9 @@ def leave_uncompiled(two: Path) -> None:
 
 def change_messages(two: Path) -> None:
     """As if all stage files were of a build whose plan sends something else."""
-    document = json.loads((two / "partners.json").read_text())
+    document = json.loads((two / "build.json").read_text())
     document["messages"][0]["tensor"] = "other"
-    (two / "partners.json").write_text(json.dumps(document))
+    (two / "build.json").write_text(json.dumps(document))
 
 
 BUILD_AGAIN = "run `poetfw build` again"
@@ -428,7 +463,7 @@ BUILD_AGAIN = "run `poetfw build` again"
         (lose("linux-big/storage.img"), 4, "linux-big/storage.img cannot be used", BUILD_AGAIN),
         (lose("linux-small/storage.img"), 4, "linux-small/storage.img cannot be used", BUILD_AGAIN),
         (swap_images, 4, "small/storage.img is the storage image of another build", BUILD_AGAIN),
-        (cut_image, 4, "linux-small/storage.img is no storage image", BUILD_AGAIN),
+        (cut_image, 4, "linux-small/storage.img is not a storage image", BUILD_AGAIN),
         (
             lose("linux-small/.pio/build/linux/firmware.elf"),
             1,
@@ -439,7 +474,7 @@ BUILD_AGAIN = "run `poetfw build` again"
         (change_messages, 1, "linux-big is of another build than its partners", BUILD_AGAIN),
         (lose("linux-small/plan.json"), 1, "linux-small: a stage file is missing", BUILD_AGAIN),
         (lose("linux-big/build.json"), 1, "there is no build in", "poetfw build"),
-        (lose("partners.json"), 1, "holds no complete build", "poetfw build"),
+        (lose("build.json"), 1, "there is no build in", "poetfw build"),
     ],
 )
 def test_what_is_left_of_a_build_that_is_not_whole(
@@ -475,7 +510,7 @@ def test_one_of_them_does_not_train_alone(two: Path) -> None:
         (("--trace",), 2, "--trace is for a build of one program"),
         (("--threads", "2"), 2, "--threads is for a build of one program"),
         (("--checkpoint-every", "2"), 2, "--checkpoint-every is for a build of one program"),
-        (("--emulator", "none"), 1, "no device's board has a twin 'none'"),
+        (("--emulator", "none"), 1, "has no emulator called 'none'"),
     ],
 )
 @pytest.mark.slow

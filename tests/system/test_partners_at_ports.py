@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ import pytest
 from emulator.test_serial_line import started
 from poetfw.common.errors import DeviceError
 from poetfw.firmware import RunRequest
-from poetfw.runs.running import RunSettings
-from poetfw.runs.together import Partner, open_partners, reach, run_partners
-from poetfw.tools.link import Line
+from poetfw.runs.desks import by_desk, reach
+from poetfw.runs.execution import BuiltProject, open_build
+from poetfw.runs.running import RunSettings, run_build
+from poetfw.tools.link import PortLine
 from system.commands import needs_twin, poetfw, succeed
 from system.test_partners import (
     FILES,
@@ -103,7 +105,7 @@ def test_two_boards_and_a_board_with_a_twin(two: Path) -> None:
             assert run["verify"]["ok"]
             assert run["loss"] == twins["loss"]
             assert values_of(two) == wanted
-            for name, one in run["devices"].items():
+            for name, one in run["memories"].items():
                 there = ports[name] if name in chosen else None
                 emulator = None if name in chosen else "native"
                 assert (one["port"], one["emulator"], one["emulated"]) == (there, emulator, False)
@@ -133,8 +135,8 @@ def test_an_nrf52840_at_a_socket_and_a_computer_at_a_terminal(tmp_path: Path) ->
         at = ("--port", f"sensor={sensor}", "--port", f"gateway={gateway}")
         run = succeed("run", "--out", folder, "--steps", "2", *at, "--verify", cwd=tmp_path)
         check(build, run)
-        assert run["devices"]["sensor"]["port"] == sensor
-        assert run["devices"]["sensor"]["computed"]
+        assert run["memories"]["sensor"]["port"] == sensor
+        assert run["memories"]["sensor"]["computed"]
         swapped = ("--port", f"sensor={gateway}", "--port", f"gateway={sensor}")
         refused = poetfw("run", "--out", folder, *swapped, cwd=tmp_path)
         assert refused.code == 4
@@ -264,21 +266,24 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
     lines = []
 
     @contextlib.contextmanager
-    def noisy(partner: Partner, request: RunRequest) -> Iterator[Line]:
-        with reach(partner, request) as line:
+    def noisy(project: BuiltProject, port: str | None, request: RunRequest) -> Iterator[PortLine]:
+        with reach(project, port, request) as line:
             lines.append(Noisy(line, rate, seed=len(lines)))
             yield lines[-1]
 
     with at_a_terminal(two, "linux-small") as small:
-        partners = open_partners(two, ports={"linux-small": small})
+        ports = {"linux-small": small}
+        build = open_build(two, on_board=ports)
+        launch = partial(by_desk, ports)
+        over_noise = partial(launch, connect=noisy)
         settings = RunSettings(steps=2, timeout_s=40.0 if rate > 0.01 else 120.0)
         if rate > 0.01:
             with pytest.raises(DeviceError, match="device 'linux-"):
-                run_partners(partners, settings, quiet, quiet, noisy)
+                run_build(build, settings, over_noise, quiet)
             return
-        report = run_partners(partners, settings, quiet, quiet, noisy)
+        report = run_build(build, settings, over_noise, quiet)
         wanted = values_of(two)
-        clean = run_partners(partners, settings, quiet, quiet)
+        clean = run_build(build, settings, launch, quiet)
     assert sum(line.faults for line in lines) > 5
     assert report.loss == clean.loss
     assert values_of(two) == wanted

@@ -40,7 +40,7 @@ def test_what_is_no_sample_is_refused(tmp_path: Path) -> None:
     succeed(*BUILD, "--ring", "4", cwd=tmp_path)
     wrong = {
         "as many numbers as": {"x": np.zeros((2, 63), "f4"), "y": [0, 1]},
-        "none of the classes": {"x": np.zeros((2, 64), "f4"), "y": [0, 10]},
+        "not one of the classes": {"x": np.zeros((2, 64), "f4"), "y": [0, 10]},
         "not finite": {"x": np.full((2, 64), np.nan, "f4"), "y": [0, 1]},
         "booleans": {"x": np.zeros((2, 64), "f4"), "y": [0, 1], "labelled": [1, 0]},
         "do not fit": {"x": np.zeros((5, 64), "f4"), "y": [0] * 5},

@@ -11,8 +11,8 @@ import pytest
 
 from poetfw.report import Verification
 from poetfw.runs import verification
-from poetfw.runs.execution import open_project
-from poetfw.runs.running import RunSettings, run_project
+from poetfw.runs.execution import open_build
+from poetfw.runs.running import RunSettings, on_twin, run_build
 from poetfw.tools import build_environments
 from system.commands import Result, needs_twin, poetfw, succeed
 
@@ -64,7 +64,7 @@ def verify(folder: Path, board: str = "linux", steps: int = 3) -> Result:
 
 def verified(project: Path, steps: int = 3) -> Verification:
     settings = RunSettings(steps=steps, verify=True)
-    report = run_project(open_project(project), settings, lambda text: None, lambda event: None)
+    report = run_build(open_build(project), settings, on_twin, lambda done, of, text: None)
     assert report.verify is not None
     return report.verify
 
@@ -138,10 +138,10 @@ def test_sources_that_are_not_what_ran_are_noticed(tmp_path: Path, project: Path
     assert "pio run" in result.stderr
 
 
-def test_a_training_step_without_its_comments_cannot_be_traced(
+def test_a_training_step_with_other_statements_cannot_be_traced(
     tmp_path: Path, project: Path
 ) -> None:
-    change(project, ("train_step.c", "    /*   2  ", "    /*   9  "))
+    change(project, ("train_step.c", "POET_STATEMENT(2u)", "POET_STATEMENT(9u)"))
     result = poetfw("run", "--board", "linux", "--verify", "--steps", "1", cwd=tmp_path)
     assert result.code == 1
     assert "train_step.c cannot be traced" in result.stderr

@@ -50,10 +50,10 @@ def test_values_become_what_stands_behind_a_flag(tmp_path: Path, value: str, tex
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[flash]\nport = 1", r"\[flash\] is no command"),
-        ("[build]\nsteps = 1", "build.steps is no setting"),
-        ("speed = 1", "speed is no setting"),
-        ('out = "here"', "out is no setting"),  # it means something else in each command
+        ("[flash]\nport = 1", r"\[flash\] is not a command"),
+        ("[build]\nsteps = 1", "build.steps is not a setting"),
+        ("speed = 1", "speed is not a setting"),
+        ('out = "here"', "out is not a setting"),  # it means something else in each command
         ("board = [1]", "board must be a text, a number or true or false"),
         ('board = "a\\u0000b"', "board holds a NUL character"),
         ("board = ", "cannot be read"),

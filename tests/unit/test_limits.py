@@ -31,7 +31,7 @@ from poetfw.planning import BuildSettings
 from poetfw.schedule import SolveOptions, solve
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.examples import training_chain, with_ram_fraction
-from poetfw.schedule.highs import Highs, Model, Outcome
+from poetfw.schedule.highs import Highs, LinearModel, SolveOutcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.problem import Status
@@ -191,14 +191,14 @@ def test_a_program_beyond_the_work_is_not_begun() -> None:
     program = formulate(Indexed.of(with_ram_fraction(training_chain(4), 0.5))).program
     work = Work(1e-10 * program.nonzeros**2)
     solution = solve_program(program, SolverOptions(), work)
-    assert solution.outcome is Outcome.UNKNOWN
+    assert solution.outcome is SolveOutcome.UNKNOWN
     assert solution.bound == program.offset
     assert work.left == 1e-10 * program.nonzeros**2
 
 
-def linear_model() -> Model:
+def linear_model() -> LinearModel:
     """Minimise -x - y with x + y ≤ 1.5 and x, y ≤ 1."""
-    return Model(
+    return LinearModel(
         costs=np.array([-1.0, -1.0]),
         upper=np.ones(2),
         integer=np.zeros(2, bool),
@@ -213,20 +213,20 @@ def test_a_linear_program_is_solved_again_with_more_rows() -> None:
     assert highs.run(work).bound == pytest.approx(-1.5)
     highs.add_rows(csr_array([[1.0, 0.0], [1.0, 2.0]]), np.full(2, -math.inf), np.array([0.5, 1.5]))
     answer = highs.run(work)
-    assert (answer.outcome, answer.bound) == (Outcome.OPTIMAL, pytest.approx(-1.0))
+    assert (answer.outcome, answer.bound) == (SolveOutcome.OPTIMAL, pytest.approx(-1.0))
     assert answer.values == pytest.approx([0.5, 0.5])
-    assert highs.run(Work(0.0)).outcome is Outcome.UNKNOWN
+    assert highs.run(Work(0.0)).outcome is SolveOutcome.UNKNOWN
 
 
 def test_work_ends_a_linear_program_too() -> None:
     program = formulate(Indexed.of(with_ram_fraction(training_chain(4), 0.5))).program
     program.integer = [False] * program.columns
     whole = Work(1.0)
-    assert solve_program(program, SolverOptions(), whole).outcome is Outcome.OPTIMAL
+    assert solve_program(program, SolverOptions(), whole).outcome is SolveOutcome.OPTIMAL
     taken = 1.0 - whole.left
     assert taken > 0
     part = Work(taken / 2)
-    assert solve_program(program, SolverOptions(), part).outcome is not Outcome.OPTIMAL
+    assert solve_program(program, SolverOptions(), part).outcome is not SolveOutcome.OPTIMAL
     assert -taken / 2 < part.left <= 0
 
 
@@ -293,7 +293,7 @@ def test_cvxpy_is_not_loaded_where_there_is_no_time_for_it(monkeypatch: pytest.M
     program = formulate(Indexed.of(with_ram_fraction(training_chain(2), 0.5))).program
     deadline = Deadline(10.0, lambda: 6.0, began_s=2.0)  # loading took 4 seconds, and 6 are left
     solution = solve_program(program, SolverOptions(), Work(1.0, deadline))
-    assert solution.outcome is Outcome.UNKNOWN
+    assert solution.outcome is SolveOutcome.UNKNOWN
     assert deadline.decided
     assert "cvxpy" not in sys.modules
 

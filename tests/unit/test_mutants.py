@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mutants import run
-from mutants.reach import Reach
+from mutants import marks, run
+from mutants.reach import Reach, Recorded, ordered
 from mutants.rules import mutants
 
 CODE = """\
@@ -34,6 +34,31 @@ def test_clipped():
 def test_absolute():
     assert [absolute(a) for a in (-1, 0.5)] == [1, 0.5]
 """
+ADD = """\
+import ctypes
+import subprocess
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    out = tmp_path_factory.mktemp("add") / "add.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "firmware_templates/add.c", "-o", out], check=True)
+    return ctypes.CDLL(out)
+
+
+def test_loads(library):
+    assert library
+
+
+def test_adds(library):
+    assert library.add(2, 3) == 5
+
+
+def test_is_loaded_already(library):
+    assert library
+"""
 
 
 def checkout(folder: Path, tests: str = TESTS) -> Path:
@@ -44,7 +69,7 @@ def checkout(folder: Path, tests: str = TESTS) -> Path:
         "tests/test_code.py": tests,
         "tests/test_other.py": "from poetfw.other import code\n",
         "firmware_templates/add.c": "int add(int a, int b)\n{\n    return a + b;\n}\n",
-        "tests/test_add.py": "SOURCE = 'add.c'\n",
+        "tests/test_add.py": ADD,
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -63,13 +88,14 @@ def judged(folder: Path, *options: str) -> tuple[int, dict[str, str]]:
 def test_python_is_broken_by_rule() -> None:
     found = {(m.line, m.old, m.new) for m in mutants("code.py", CODE)}
     assert found == {
-        (1, "3", "2"),
         (1, "3", "4"),
         (2, ">", ">="),
         (2, "a > most", "(not (a > most))"),
+        (3, "most", "None"),
+        (4, "a", "None"),
+        (8, "-a if a < 0 else a", "None"),
         (8, "<", "<="),
         (8, "0", "1"),
-        (8, "0", "-1"),
         (8, "a < 0", "(not (a < 0))"),
     }
 
@@ -81,11 +107,21 @@ def f(a: "int | None") -> int:
     """Docs 3 + 4."""
     assert a > 1
     zip(a, strict=True)
+    print(f"{a}", a + 1)
+    wait(100)
     raise ValueError(f"{a + 1} of {2}")
 '''
     assert [m.old for m in mutants("code.py", text)] == [
         "zip(a, strict=True)",
+        "wait(100)",
         'raise ValueError(f"{a + 1} of {2}")',
+    ]
+
+
+def test_arguments_are_exchanged() -> None:
+    assert [m.new for m in mutants("code.py", "a = f(b.c, d, 9 + 9)\n") if "f" not in m.old] == [
+        "d, b.c",
+        "-",
     ]
 
 
@@ -102,42 +138,85 @@ void f(int *a)
 """
     found = {(m.old, m.new) for m in mutants("f.c", text)}
     assert found == {
-        ("<", "<="), ("0", "1"), ("2u", "3u"), ("2u", "1u"),
+        ("<", "<="), ("0", "1"), ("2u", "3u"),
         ("(a[0] < 2u)", "(!(a[0] < 2u))"), ('g("x + 1");', ";"),
     }  # fmt: skip
     assert all(m.applied(text).endswith("}\n") for m in mutants("f.c", text))
 
 
-def test_tests_are_found_by_what_they_import_or_name(tmp_path: Path) -> None:
-    reach = Reach(checkout(tmp_path))
-    assert reach.sources() == [
-        "firmware_templates/add.c",
-        "host/poetfw/code.py",
-        "host/poetfw/other.py",
-    ]
-    assert reach.tests_of("host/poetfw/code.py", 9) == ["tests/test_code.py", "tests/test_other.py"]
-    assert reach.tests_of("host/poetfw/code.py", 1) == ["tests/test_code.py"]
-    assert reach.tests_of("firmware_templates/add.c", 9) == ["tests/test_add.py"]
+def test_marks_are_reached_by_branch() -> None:
+    code = '''\
+"""Docs."""
+from __future__ import annotations
+
+
+@cached
+def f(a):
+    """Docs."""
+    b = a
+    if a:
+        return 1
+    elif b:
+        b = 2
+    for c in b:
+        yield c
+    return b
+'''
+    spans = marks.spans("code.py", code)
+    assert [(span.first, span.last) for span in spans] == [
+        (8, 12), (10, 10), (12, 12), (13, 14), (14, 14), (15, 15),
+    ]  # fmt: skip
+    assert [marks.mark_of(spans, line) for line in (2, 8, 10, 11, 14)] == [None, 0, 1, 0, 4]
+    lines = marks.marked("code.py", code, 40).splitlines()
+    assert lines[4] == "from reached_marks import REACHED as _REACHED"
+    assert lines[8:10] == ["    _REACHED[40] = 1", "    b = a"]
+    assert lines[-2:] == ["    _REACHED[45] = 1", "    return b"]
+    assert compile("\n".join(lines), "code.py", "exec")
+
+
+def test_short_tests_come_first_and_each_file_has_its_turn() -> None:
+    long = Recorded("tests/test_a.py::t", 9.0, 9)
+    many = [Recorded(f"tests/test_b.py::t{i}", 0.1 + i, 9) for i in range(5)]
+    named = Recorded("tests/test_code.py::t", 0.5, 9)
+    given = [long, *many, named]
+    assert ordered(given, "host/poetfw/x.py") == [many[0], named, *many[1:4], long, many[4]]
+    assert ordered(given, "host/poetfw/code.py")[:2] == [named, many[0]]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "right")
-    code, fates = judged(folder, "--only", "code.py")
+    code, fates = judged(folder)
     assert code == 1
     assert {name for name, fate in fates.items() if fate != "killed"} == {"> → >=", "< → <="}
     assert (folder / "host/poetfw/code.py").read_text() == CODE
-    wrong = checkout(tmp_path / "wrong", TESTS.replace("== [1, 0.5]", "== [1, 2]"))
+    reach = Reach(folder)
+    assert reach.missing() == []
+    near, far = reach.tests_of("host/poetfw/code.py", 2)
+    assert [[test.name.partition("::")[2] for test in tests] for tests in (near, far)] == [
+        ["test_clipped"], ["test_absolute"],
+    ]  # fmt: skip
+    near, far = reach.tests_of("firmware_templates/add.c", 3)
+    assert [[test.name.partition("::")[2] for test in tests] for tests in (near, far)] == [
+        ["test_adds"], ["test_is_loaded_already", "test_loads"],
+    ]  # fmt: skip
+    assert reach.tests_of("host/poetfw/other.py", 1) == ([], [])
+    code_file = folder / "host/poetfw/code.py"
+    code_file.write_text(f'"""Docs."""\n# Comment.\n{CODE}')
+    assert Reach(folder).missing() == []
+    code_file.write_text(CODE.replace("return a", "return +a"))
+    assert Reach(folder).missing() == ["tests/test_code.py"]
+    wrong = checkout(folder, TESTS.replace("== [1, 0.5]", "== [1, 2]"))
+    assert Reach(folder).missing() == ["tests/test_code.py"]
     assert judged(wrong, "--only", "code.py")[0] == 2
 
 
 def test_mistakes_by_hand_are_in_their_files() -> None:
-    kept = dict(run.by_hand(run.CHECKOUT, run.CHECKOUT / "tests/mutants/by_hand.toml"))
+    kept = [*run.by_hand(run.CHECKOUT, run.CHECKOUT / "tests/mutants/by_hand.toml")]
     assert len(kept) > 30
     by_rule = {str(m) for mutant in kept for m in mutants(mutant.path, _text(mutant.path))}
     assert not by_rule & {str(mutant) for mutant in kept}
-    assert all((run.CHECKOUT / t.partition("::")[0]).exists() for ts in kept.values() for t in ts)
 
 
 def _text(path: str) -> str:

@@ -43,7 +43,7 @@ def test_the_contract_holds(package: Path) -> None:
         ("common/errors.py", "import poetfw.cli.main", "poetfw.common.errors -> poetfw.cli.main"),
         (
             "runs/execution.py",
-            "def later() -> None:\n    import poetfw.runs.together",
+            "def later() -> None:\n    import poetfw.runs.desks",
             "No cycles are allowed in poetfw.runs",
         ),
         ("another.py", "", "poetfw.another"),

@@ -64,3 +64,10 @@ def test_a_tool_that_finds_no_room_says_where_some_is_needed(number: int, tmp_pa
     with pytest.raises(ToolError) as failed:
         run_tool([sys.executable, "-c", program], tmp_path, 60)
     assert any("TMPDIR" in hint for hint in failed.value.try_next) == (number == errno.ENOSPC)
+
+
+def test_what_cannot_be_removed_stays() -> None:
+    with temporary_folder() as folder:
+        folder.rmdir()
+        folder.write_text("not a folder any more")
+    folder.unlink()

@@ -70,9 +70,9 @@ def test_safetensors_are_as_their_format_says() -> None:
 ENTRY: dict[str, Any] = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 LIES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "requires a buffer"),
-    "header beyond the file": (safetensors({}, b"", 1 << 40), "its header is said to have"),
+    "header beyond the file": (safetensors({}, b"", 1 << 40), "its header declares"),
     "no JSON": (safetensors(b"\xff", b""), "damaged"),
-    "no object": (safetensors([], b""), "its header is no object"),
+    "no object": (safetensors([], b""), "its header is not an object"),
     "overlap": (safetensors({"w": ENTRY, "v": ENTRY}, bytes(8)), "its tensors overlap"),
     "bytes behind": (safetensors({"w": ENTRY}, bytes(12)), "leave bytes between"),
     "another's lie": (safetensors({"w": ENTRY, "v": {}}, bytes(8)), "damaged"),
@@ -85,7 +85,7 @@ LIES: dict[str, tuple[bytes, str]] = {
     ),
     "below 0": (
         safetensors({"w": {**ENTRY, "data_offsets": [-8, 0]}}, bytes(8)),
-        "are no sizes",
+        "are not sizes",
     ),
     "another length": (safetensors({"w": {**ENTRY, "shape": [3]}}, bytes(8)), "bytes 0 to 8 of 8"),
     "huge shape": (safetensors({"w": {**ENTRY, "shape": [1 << 62, 4]}}, bytes(8)), "bytes 0 to 8"),

@@ -280,7 +280,7 @@ class Board:
         return replace(self, compute=replace(self.compute, threads=threads))
 
     def require_firmware(self) -> FirmwareSupport:
-        """How firmware is built for the board.
+        """Return the build settings of the board's firmware.
 
         Raises:
             BoardError: it can only be scheduled for.
@@ -329,7 +329,7 @@ class Board:
             name: which one; None for the first.
 
         Raises:
-            BoardError: it has none, or none of that name.
+            BoardError: it has no twin, or no twin of that name.
         """
         self.require_firmware()
         if not self.twins:

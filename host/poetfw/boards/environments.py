@@ -18,7 +18,7 @@ def known_environments() -> frozenset[str]:
 
 
 def read_environments() -> configparser.RawConfigParser:
-    """The file that holds them all."""
+    """Read the platformio.ini that holds all environments."""
     parser = configparser.RawConfigParser()
     parser.read_string(platformio_ini().read_text())
     return parser

@@ -51,7 +51,7 @@ def family_watchdog(family: str) -> tuple[int, int] | None:
 
 
 def family_bytes(family: str, memory: str) -> int | None:
-    """Size of a memory of its machine; None where it does not say.
+    """Size of a memory of a family's emulated machine; None where its `hal.toml` has none.
 
     Args:
         family: an identifier; a family has the machine of one that it uses.

@@ -277,7 +277,7 @@ class _BoardFile(_Table):
 
     @property
     def kinds(self) -> list[str | None]:
-        """Those of its storages, the one to take first; None where it has none."""
+        """Kinds of its storages, the default first; [None] for a board without storage."""
         first = None if self.storage is None else self.storage.kind
         return [first, *(storage.kind for storage in self.other_storage)]
 
@@ -295,7 +295,7 @@ class _BoardFile(_Table):
         return list({twin.name: twin for twin in (*self.twin, *own)}.values())
 
     def firmware_with(self, kind: str | None) -> _Firmware | None:
-        """How firmware is built for the board with this storage."""
+        """Build settings of the board's firmware with this storage."""
         storage = self.storage_of(kind)
         if self.firmware is None or not isinstance(storage, _OtherStorage):
             return self.firmware

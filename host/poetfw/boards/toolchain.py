@@ -15,11 +15,11 @@ from poetfw.common.resources import firmware_templates_dir
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler, and what it must be told of a processor.
+    """A compiler and its flags for a processor.
 
     Attributes:
         compiler: the program, whose name ends in gcc.
-        machine_flags: what names the processor, for compiling as for linking.
+        machine_flags: flags that name the processor, for compiling and linking.
         hosted: whether programs run under an operating system, with its C library.
         packages: what to install on Debian or Ubuntu.
         shared_hal: the HAL family that all its boards share, or None.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -271,28 +271,20 @@ def build(
             tell=output.search_log(progress, end),
             tell_of_devices=log_of_devices("time"),
         )
-        reports = write_build(planned, folder)
+        report = write_build(planned, folder)
         if not generate_only:
-            reports = compile_build(planned, reports, folder, toolchain, progress)
+            report = compile_build(planned, report, folder, toolchain, progress)
         more = None
         if devices is None and not as_json:
             more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
     for warning in planned.model.warnings:
         output.warn(warning)
     if as_json:
-        output.print_json(_document(reports, folder))
+        output.print_json(report.to_json())
     else:
         run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
-        _print(reports, folder, end, run, more, verbose)
-
-
-def _document(reports: Mapping[str, BuildReport], folder: Path) -> dict[str, Any]:
-    """The report of the only program, or those of all, by their names."""
-    documents = {name: report.to_json() for name, report in reports.items()}
-    if len(reports) == 1:
-        return next(iter(documents.values()))
-    return {"schema_version": 2, "out_dir": str(folder), "memories": documents}
+        _print(report, folder, end, run, more, verbose)
 
 
 _LAYER_NAMES = {
@@ -301,7 +293,7 @@ _LAYER_NAMES = {
     "linear": ("linear", "linear"),
     "dropout": ("dropout", "dropouts"),
 }
-"""What people call one and several layers of a kind; other kinds go by their own names."""
+"""Usual names of layers, in the singular and the plural; other kinds keep their own names."""
 
 
 def _layers(report: BuildReport) -> str:
@@ -331,7 +323,7 @@ def _trained(report: BuildReport) -> str:
 
 
 def _print(
-    reports: Mapping[str, BuildReport],
+    report: BuildReport,
     folder: Path,
     end: Deadline,
     run: Sequence[str],
@@ -339,35 +331,35 @@ def _print(
     verbose: bool,
 ) -> None:
     """Print what a build came to: the model, each program with its devices, and the plan."""
-    first, *others = reports.values()
-    schedule = first.schedule
+    schedule = report.schedule
+    apart = len(report.memories) > 1
     energy = f"{schedule.energy_j * 1e3:.3f} mJ"
-    trained = "trained", _trained(first)
-    basis = ", ".join(source for source, count in first.cost_sources.items() if count)
+    trained = "trained", _trained(report)
+    basis = ", ".join(source for source, count in report.cost_sources.items() if count)
     rows = [
-        ("model", f"{first.model}, batch {first.batch}"),
-        output.Detail("layers", _layers(first)),
-        output.Detail("optimizer", first.optimizer),
-        *([trained] if first.trained_weights < first.weights else [output.Detail(*trained)]),
-        ("keeping everything", output.size(first.checkpoint_all_peak_bytes)),
-        *(row for name, report in reports.items() for row in _program_rows(name, report)),
+        ("model", f"{report.model}, batch {report.batch}"),
+        output.Detail("layers", _layers(report)),
+        output.Detail("optimizer", report.optimizer),
+        *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
+        ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
+        *(row for name in report.memories for row in _program_rows(name, report.of(name))),
         (
             "schedule",
             f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
-        *(output.proven_rows(schedule) if first.devices == 1 else []),
+        *(output.proven_rows(schedule) if report.devices == 1 else []),
         *([] if more is None else [("with more RAM", _saved(more, schedule.energy_j))]),
-        output.Detail("costs", first.costs),
-        *output.details(output.kernels_rows(first.kernels_by)),
-        *([(f"energy per step ({basis})", energy)] if first.devices == 1 else []),
+        output.Detail("costs", report.costs),
+        *output.details(output.kernels_rows(report.kernels_by)),
+        *([(f"energy per step ({basis})", energy)] if report.devices == 1 else []),
         (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),
-        output.Detail("projects" if others else "project", str(folder)),
+        output.Detail("projects" if apart else "project", str(folder)),
     ]
-    where = "boards of their own" if others else first.board
-    output.results.print(output.facts(f"{first.model} on {where}", rows, verbose=verbose))
-    if first.elf is not None:
+    where = "boards of their own" if apart else report.board
+    output.results.print(output.facts(f"{report.model} on {where}", rows, verbose=verbose))
+    if report.elf is not None:
         output.results.print(f"Run it:  {output.escaped(shlex.join(['poetfw', 'run', *run]))}")
 
 

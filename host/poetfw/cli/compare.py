@@ -30,7 +30,7 @@ from poetfw.cli.options import (
 from poetfw.common.option_values import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from poetfw.comparisons.comparison import Cell, Comparison
+    from poetfw.comparisons.comparison import Comparison, Trial
 
 _EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
 
@@ -41,7 +41,7 @@ def parse_numbers(
     """Callback of an option that takes numbers above 0 with commas between them.
 
     Raises:
-        BadParameter: one of them is none, or not above 0.
+        BadParameter: one of them is not a number above 0.
     """
     parts = parse_names(context, parameter, value)
     if parts is None:
@@ -216,7 +216,7 @@ def compare(
     for warning in comparison.warnings:
         output.warn(warning)
     options = SolveOptions(solver=solver)
-    cells: list[Cell] = []
+    cells: list[Trial] = []
     interrupted = False
     total = len(names) * len(budgets)
     with output.progress_bar() as progress:
@@ -263,7 +263,7 @@ def compare(
     return 0
 
 
-def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
+def _print(comparison: Comparison, cells: Sequence[Trial]) -> None:
     task, everything = comparison.task, comparison.everything
     print_overheads(
         f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, "
@@ -277,10 +277,10 @@ def _print(comparison: Comparison, cells: Sequence[Cell]) -> None:
     )
 
 
-def print_overheads(title: str, cells: Sequence[Cell]) -> None:
+def print_overheads(title: str, cells: Sequence[Trial]) -> None:
     """Print the energy overhead of each scheduler at each budget; below, why some have none."""
     fractions = list(dict.fromkeys(cell.ram_fraction for cell in cells))
-    by_scheduler: dict[str, dict[float, Cell]] = {}
+    by_scheduler: dict[str, dict[float, Trial]] = {}
     for cell in cells:
         by_scheduler.setdefault(cell.scheduler, {})[cell.ram_fraction] = cell
     rows = [
@@ -302,18 +302,18 @@ def print_overheads(title: str, cells: Sequence[Cell]) -> None:
         output.results.print(output.escaped(line))
 
 
-def _task(cell: Cell) -> tuple[object, ...]:
+def _task(cell: Trial) -> tuple[object, ...]:
     return cell.board, cell.model, cell.batch, cell.deadline_factor
 
 
-def _budget(cells: Sequence[Cell], fraction: float) -> str:
+def _budget(cells: Sequence[Trial], fraction: float) -> str:
     """A column's budget: its share, and its bytes where they are those of all cells."""
     sizes = {cell.ram_bytes for cell in cells if cell.ram_fraction == fraction}
     share = f"{100 * fraction:.4g}%"
     return f"{share}, {output.size(*sizes)}" if len(sizes) == 1 else share
 
 
-def _least_energy(cells: Sequence[Cell], fraction: float) -> str:
+def _least_energy(cells: Sequence[Trial], fraction: float) -> str:
     energies = [
         cell.answer.energy_j
         for cell in cells
@@ -322,11 +322,11 @@ def _least_energy(cells: Sequence[Cell], fraction: float) -> str:
     return f"{min(energies) * 1e3:.3f} mJ" if energies else "-"
 
 
-def _overhead(cell: Cell | None) -> str:
+def _overhead(cell: Trial | None) -> str:
     return "-" if cell is None or cell.overhead is None else f"{100 * cell.overhead:.3f}%"
 
 
-def _reasons(cells: Iterable[Cell]) -> list[str]:
-    """Why schedulers have no plan, that of the largest budget each."""
+def _reasons(cells: Iterable[Trial]) -> list[str]:
+    """Reasons why schedulers have no plan, each for the largest budget tried."""
     reasons = {cell.scheduler: cell for cell in cells if cell.reason}
     return [f"-  {name} at {cell.ram_fraction:g}: {cell.reason}" for name, cell in reasons.items()]

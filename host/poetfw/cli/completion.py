@@ -62,4 +62,4 @@ BY_OPTION: Mapping[str, _Complete] = {
     "--schedulers": _names_at_commas(lambda: SCHEDULERS),
     "--weights": _files,
 }
-"""How the values of options are completed that have no type which knows it."""
+"""Completions of option values whose types have none of their own."""

@@ -51,7 +51,7 @@ def read_config(
         if isinstance(value, dict):
             if key not in options:
                 raise ConfigError(
-                    f"{path}: [{key}] is no command of poetfw",
+                    f"{path}: [{key}] is not a command of poetfw",
                     "use one of: " + ", ".join(sorted(options)),
                 )
             for inner, setting in value.items():
@@ -81,5 +81,5 @@ def _text(path: Path, key: str, value: object) -> str:
 
 def _unknown(path: Path, key: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(
-        f"{path}: {key} is no setting of poetfw", "use one of: " + ", ".join(sorted(known))
+        f"{path}: {key} is not a setting of poetfw", "use one of: " + ", ".join(sorted(known))
     )

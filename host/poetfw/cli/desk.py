@@ -44,20 +44,23 @@ def image_option(**rules: Any) -> Callable[[_Command], _Command]:
 
 
 @contextlib.contextmanager
-def connected(
-    project: BuiltProject, port: str | None, silence_s: float | None = None
-) -> Iterator[tuple[Desk, str]]:
-    """The board at a port, and the port's name; a port that was chosen is said.
+def connected(project: BuiltProject, port: str | None) -> Iterator[tuple[Desk, str]]:
+    """The board at a port, and the port's name; see `chosen_port`."""
+    from poetfw.tools.link import Desk, DeviceLink, open_port
 
-    It may say nothing for `silence_s`, as for `Link`.
-    """
-    from poetfw.tools.link import Desk, Link, choose_port, open_port
+    name = chosen_port(port)
+    with open_port(name, project.board.console_baud) as line:
+        yield Desk(DeviceLink(line, random.randrange(1, 1 << 31))), name
+
+
+def chosen_port(port: str | None) -> str:
+    """A port, or the only one on USB, which is said."""
+    from poetfw.tools.link import choose_port
 
     name = choose_port(port)
     if port is None:
         output.messages.print(f"port {output.escaped(name)}")
-    with open_port(name, project.board.console_baud) as line:
-        yield Desk(Link(line, random.randrange(1, 1 << 31), silence_s)), name
+    return name
 
 
 @click.command(cls=Command, epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")

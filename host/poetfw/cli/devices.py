@@ -89,7 +89,7 @@ def schedule_devices(
         for device in problem.devices
     ):
         raise ProblemError(
-            "no device says what it draws: every plan takes 0 J",
+            "no device file gives its power: every plan takes 0 J",
             "add active_w or idle_w to the device files, or minimise time",
         )
     options, code = SolveOptions(solver=solver), 0
@@ -184,7 +184,7 @@ def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
     return [
         ("status", answer.status.value),
         (f"{answer.minimised.value} (analytic)", f"{answer.cost:.6g} {unit}"),
-        ("bound", f"{answer.bound:.6g} {unit}, of {answer.bound_covers.value}"),
+        ("bound", f"{answer.bound:.6g} {unit}, of {output.plans_of(answer.bound_covers)}"),
         ("gap", f"{answer.gap:.3%}"),
         *(
             [("without memory limits", f"{answer.ceiling:.6g} {unit}")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the `poetfw` command begins: whoever stops it while it is still loading ends it cleanly."""
+"""Entry point of the `poetfw` command: an interrupt while it is still loading ends it cleanly."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def init(force: bool) -> None:
     from poetfw.common.output_file import replace_file
 
     if has_config(Path()) and not force:
-        raise OutputError(f"there is a {FILE} already", "have it written over with --force")
+        raise OutputError(f"there is a {FILE} already", "overwrite it with --force")
     replace_file(Path(FILE), template(known_settings(COMMANDS)).encode())
     output.messages.print(f"wrote {FILE}")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def boards(as_json: bool) -> int:
     """List the boards poetfw knows.
 
-    Ends with exit code 1 where a file of your own is no board that it can list.
+    Ends with exit code 1 where a file of your own is not a board that it can list.
     """
     from poetfw.boards import list_boards
 

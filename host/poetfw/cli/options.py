@@ -45,7 +45,7 @@ class Bytes(click.IntRange):
         """The number.
 
         Raises:
-            BadParameter: it is none, or out of range.
+            BadParameter: it is not a number, or out of range.
         """
         if isinstance(value, str) and not value.startswith("-"):
             try:
@@ -70,7 +70,7 @@ class Positive(click.FloatRange):
         """The number.
 
         Raises:
-            BadParameter: it is none, not finite, not above 0, or beyond `LARGEST_COST`.
+            BadParameter: it is not a finite number above 0, or beyond `LARGEST_COST`.
         """
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
@@ -103,7 +103,7 @@ class OutputFile(click.Path):
 
 
 class Folder(click.Path):
-    """A folder by its path, which is not empty: Python takes that for the current one."""
+    """A folder's path; an empty one is refused, which Python would take for the current folder."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)
@@ -130,7 +130,7 @@ def _number(text: str) -> float:
     """A number in ASCII, without the underscores and foreign digits that Python's `float` reads.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a number.
     """
     if not text.isascii() or "_" in text:
         raise ValueError(text)
@@ -236,7 +236,7 @@ def typed_options() -> dict[str, str]:
 
 
 def network_options(command: _Command) -> _Command:
-    """Which network is trained, from which weights, on which data."""
+    """Options that select the network, its weights and its data."""
     return grouped(
         "Network and data",
         [
@@ -509,7 +509,7 @@ def parse_fractions(
     """Callback of an option that takes positive numbers with commas between them.
 
     Raises:
-        BadParameter: one is none.
+        BadParameter: one of them is invalid.
     """
     names = parse_names(context, parameter, value)
     if names is None:

@@ -22,7 +22,7 @@ from poetfw.common.limits import Deadline
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from poetfw.schedule import ScheduleSummary, SearchProgress, Tell
+    from poetfw.schedule import BoundCovers, ScheduleSummary, SearchProgress, Tell
 
 _WIDEST = 10_000  # of tables in files and pipes, which have no edge
 _LEAST_TEXT, _LEAST_NAME = 8, 20  # characters of a column that folds, and of the first
@@ -42,7 +42,7 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def print_json_error(message: str, exit_code: int) -> None:
-    """Write an error that has no more to say as the one JSON document of a command."""
+    """Write an error without further details as the one JSON document of a command."""
     error = {"message": cut(message), "exit_code": exit_code, "try_next": [], "said": []}
     print_json({"error": error})
 
@@ -247,22 +247,34 @@ def progress_bar() -> Iterator[Any]:
         yield update
 
 
+def plans_of(covers: BoundCovers) -> str:
+    """Plain words for the plans that a bound covers; `--json` has the exact ones."""
+    from poetfw.schedule import BoundCovers
+
+    return {
+        BoundCovers.ALL: "all plans",
+        BoundCovers.STAGES: "plans for this op order",
+        BoundCovers.OWN_STAGES: "this scheduler's plans for this op order",
+    }[covers]
+
+
 def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
-    """How good a schedule is, and what is proven of that: rows of `facts`."""
-    covers, status = schedule.bound_covers, str(schedule.status)
+    """Quality of a schedule, and what is proven of it: rows of `facts`."""
+    status = str(schedule.status)
+    covers = None if schedule.bound_covers is None else plans_of(schedule.bound_covers)
     if status == "optimal" and covers is not None and schedule.gap is not None:
         gap = f"{schedule.gap:.4%}"
         within = "" if gap == f"{0:.4%}" else f" to within {gap}"
         status += f"{within} among {covers}"
     elif schedule.bound_j is not None and schedule.bound_j >= schedule.energy_j:
-        status += f": no worse than any of {covers}"
+        status += f": at least as good as the best of {covers}"
         if schedule.gap is None:
-            status += "; not proven among all orders"
+            status += "; other orders may have better ones"
     rows: list[tuple[str, str]] = [("status", status)]
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))
     if schedule.gap is None:
-        return [*rows, ("gap", "not known: this plan is none of those that a bound covers")]
+        return [*rows, ("gap", "not known: no bound covers this plan")]
     share = f"at most {schedule.gap:.4%} of the energy"
     if schedule.overhead_gap is not None:
         share += f", {schedule.overhead_gap:.2%} of the overhead"
@@ -272,7 +284,7 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
 
 
 def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """How many ops have several kernels, by what chose theirs: rows of `facts`."""
+    """Number of ops that have several kernels, by what chose theirs: rows of `facts`."""
     if not counts:
         return []
     by = ", ".join(

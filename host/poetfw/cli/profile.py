@@ -164,7 +164,7 @@ def _port(board: Board) -> str:
 
 
 def _this_computer(board: Board) -> str | None:
-    """The twin that is no emulator, where the board is this computer."""
+    """The twin that is not an emulator, where the board is this computer."""
     from poetfw.tools import emulator_of
 
     for twin in board.twins:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import click
 
 from poetfw.cli import output
 from poetfw.cli.command import Command, Setting, leave_out
-from poetfw.cli.desk import connected
+from poetfw.cli.desk import chosen_port
 from poetfw.cli.options import (
     Folder,
     OutputFile,
@@ -28,21 +28,17 @@ from poetfw.cli.options import (
     typed_options,
     verbose_option,
 )
-from poetfw.common.errors import listed
+from poetfw.common.errors import ConfigError, listed
 from poetfw.common.option_values import SILENCE_S
 from poetfw.common.output_file import replace_file
 
 if TYPE_CHECKING:
     from poetfw.report import (
-        PartnersReport,
         ProgramRun,
-        RunOutcome,
         RunReport,
         StepTrace,
         Verification,
     )
-    from poetfw.runs.running import RunSettings
-    from poetfw.tools import Event
 
 
 @click.command(cls=Command, epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
@@ -188,126 +184,100 @@ def run(
     With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
     count from the very beginning.
     """
+    from poetfw.memory import ONLY
+    from poetfw.pipeline import REPORT
+    from poetfw.report import BuildReport
     from poetfw.report.event_files import check_events_folder, write_events
-    from poetfw.runs import on_board, remote, together
-    from poetfw.runs.execution import open_project
-    from poetfw.runs.running import (
-        RunSettings,
-        expect_whole,
-        make_request,
-        metrics_csv,
-        run_project,
-    )
+    from poetfw.runs import desks, remote
+    from poetfw.runs.execution import open_build
+    from poetfw.runs.running import Launch, RunSettings, metrics_csv, on_twin, run_build
     from poetfw.runs.step_trace import expect_one_device, trace_step
     from poetfw.tools.ssh import Host
 
     if tensorboard is not None:
         check_events_folder(tensorboard)
     folder, label = built_folder(out, board)
+    memories = list(BuildReport.read(folder / REPORT).memories)
+    if len(memories) > 1:
+        _leave_out_of_several(folder)
+        resume = trace = itself = False
+        checkpoint_every = patience = threads = host = None
+        at = _ports_of_devices(ports)
+        if unknown := [name for name in at if name not in memories]:
+            raise ConfigError(
+                f"--port is given for {unknown[0]!r:.200}, and {folder} has the devices "
+                f"{listed([repr(name) for name in memories])}"
+            )
+    else:
+        if not itself and (ports or host is not None):
+            raise click.UsageError("--port and --host go with --on-board")
+        if len(ports) > 1:
+            raise click.UsageError(
+                f"--port is given {len(ports)} times, and {folder} is for one board"
+            )
+        at = dict.fromkeys([ONLY] if itself else [], ports[0] if ports else "")
     settings = RunSettings(
         steps, epochs, verify, timeout, checkpoint_every, resume, patience, silence
     )
-    if together.holds_partners(folder):
-        return _run_partners(folder, settings, emulator, ports, verbose, as_json)
-    if not itself and (ports or host is not None):
-        raise click.UsageError("--port and --host go with --on-board")
-    if len(ports) > 1:
-        raise click.UsageError(f"--port is given {len(ports)} times, and {folder} is for one board")
-    project = open_project(folder, label, emulator, itself, threads)
-    expect_whole(project)
+    build = open_build(folder, label, emulator, at, threads)
     if trace:
-        expect_one_device(project)
-    total = make_request(project, settings).steps
+        expect_one_device(build.evaluator)
+    launch: Launch = on_twin
+    if host is not None:
+        launch = functools.partial(remote.on_host, Host(host))
+    elif build.apart or at:
+        ports_of = {name: port or chosen_port(None) for name, port in at.items()}
+        launch = functools.partial(desks.by_desk, ports_of)
     with output.progress_bar() as update:
-
-        def on_event(event: Event) -> None:
-            if event.word == "step":
-                update(event.number, total, f"loss {event.real('loss'):.4f}")
-
-        def on_stage(text: str) -> None:
-            update(0, total, text)
-
-        if host is not None:
-            report = remote.run_there(project, settings, Host(host), update, on_event)
-        elif itself:
-            port = ports[0] if ports else None
-            with connected(project, port, silence) as (desk, name):
-                report = on_board.run_on_board(project, settings, desk, name, update)
-        else:
-            report = run_project(project, settings, on_stage, on_event)
+        report = run_build(build, settings, launch, update)
         if trace:
-            report = replace(report, trace=trace_step(project, settings, on_stage))
+            traced = trace_step(build.evaluator, settings, lambda text: update(0, 1, text))
+            report = replace(report, trace=traced)
     if metrics is not None:
         replace_file(metrics, metrics_csv(report))
     if tensorboard is not None:
         write_events(tensorboard, report)
-    return _finish(report, lambda: _print(report, verbose), as_json)
+    return _finish(report, verbose, as_json)
 
-
-_OF_PARTNERS = {
-    *(
-        "steps",
-        "epochs",
-        "verify",
-        "timeout",
-        "silence",
-        "emulator",
-        "ports",
-        "out",
-        "verbose",
-        "as_json",
-    )
-}
 
 _ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
-_NOT_OF_PARTNERS = {
+_OF_ONE_PROGRAM = {
+    "board": "",
     "itself": "; --port DEVICE=PORT says which device is where",
+    "host": "",
+    "threads": "",
+    "trace": "",
+    "patience": "",
     "resume": _ANEW,
     "checkpoint_every": _ANEW,
 }
+"""Options that do not go with several programs, and what to say of it."""
 
 
-def _run_partners(
-    folder: Path,
-    settings: RunSettings,
-    emulator: str | None,
-    ports: tuple[str, ...],
-    verbose: bool,
-    as_json: bool,
-) -> int:
-    """Run a build with a program for each device; the exit code."""
-    from poetfw.runs import together
-
+def _leave_out_of_several(folder: Path) -> None:
+    """Refuse options that several programs do not have, and leave out those that nobody typed."""
     for name, spelled in typed_options().items():
-        if name not in _OF_PARTNERS:
+        if name in _OF_ONE_PROGRAM:
             raise click.UsageError(
                 f"{spelled} is for a build of one program, and {folder} has one for each device"
-                f"{_NOT_OF_PARTNERS.get(name, '')}"
+                f"{_OF_ONE_PROGRAM[name]}"
             )
     context = click.get_current_context()
     for setting in context.command.params:
-        if isinstance(setting, Setting) and setting.name not in {*_OF_PARTNERS, "board"}:
+        if isinstance(setting, Setting) and setting.name in _OF_ONE_PROGRAM:
             leave_out(
                 context, setting, f"does not go with the programs in {folder}, one for each device"
             )
-    partners = together.open_partners(folder, emulator, _ports_of_devices(ports))
-    with output.progress_bar() as update:
-
-        def on_stage(text: str) -> None:
-            update(0, 1, text)
-
-        report = together.run_partners(partners, settings, on_stage, update)
-    return _finish(report, lambda: _print_partners(report, verbose), as_json)
 
 
-def _finish(report: RunOutcome, show: Callable[[], None], as_json: bool) -> int:
+def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
     """Print a report, and what the run missed; the exit code."""
     from poetfw.runs.verification import verdict
 
     if as_json:
         output.print_json(report.to_json())
     else:
-        show()
+        _print(report, verbose)
     found = report.verify
     if found is None or found.ok:
         return 0
@@ -320,7 +290,7 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
     """The port of each device that is at one, by its name.
 
     Raises:
-        UsageError: one is nobody's, a device has two, or two devices have one.
+        UsageError: a port names no device, a device has two ports, or two devices share one.
     """
     found: dict[str, str] = {}
     for text in ports:
@@ -338,29 +308,6 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _print_partners(report: PartnersReport, verbose: bool) -> None:
-    rows = [
-        ("steps", f"{report.steps:,}"),
-        *_learned(report),
-        ("messages of a step", f"{report.messages:,}, {output.size(report.message_bytes)}"),
-        ("a step by the plan", f"{report.planned_step_s:.4g} s"),
-    ]
-    for name, one in report.devices.items():
-        counted = ", an instruction a cycle" if one.tick_unit == "instructions" else ""
-        planned = f"{output.size(one.high_water_bytes)} of {output.size(one.arena_bytes)} planned"
-        rows += [
-            (name, _place(one)),
-            ("… computes of a step", f"{one.computed:,} ops, {one.step_s or 0.0:.4g} s{counted}"),
-            ("… sends of a step", output.size(one.sent_bytes)),
-            ("… arena high-water mark", planned),
-            ("… trained weights", one.trained),
-        ]
-        if one.repeated_commands:
-            rows.append(("… commands sent to it again", f"{one.repeated_commands:,}"))
-    rows += _verified(report.verify)
-    output.results.print(output.facts("devices on boards of their own", rows, verbose=verbose))
-
-
 def _place(program: ProgramRun) -> str:
     """Board of a program, and where it ran."""
     where = f"its emulated twin ({program.emulator})" if program.emulated else "this computer"
@@ -369,7 +316,7 @@ def _place(program: ProgramRun) -> str:
     return f"{program.board}, on {where}"
 
 
-def _learned(report: RunOutcome) -> list[tuple[str, str]]:
+def _learned(report: RunReport) -> list[tuple[str, str]]:
     """Losses and metric of a run."""
     rows = []
     if report.loss:
@@ -381,26 +328,19 @@ def _learned(report: RunOutcome) -> list[tuple[str, str]]:
     return rows
 
 
-def _energy(report: RunReport) -> list[tuple[str, str]]:
-    if report.measured_energy_j is None:
-        return []
-    return [(f"energy, measured ({report.energy_source})", f"{report.measured_energy_j:.3f} J")]
+def _planned_rows(report: RunReport) -> list[tuple[str, str]]:
+    """Rows with the time that was planned, and how it compares with the time of a step."""
+    from poetfw.memory import ONLY
 
-
-def _step_time(report: RunReport) -> list[tuple[str, str]]:
-    """Rows with the time of a step, and the time that was planned."""
-    planned_s, step_s = report.planned_step_s, report.step_s
-    if not step_s:
+    if not report.step_s:
         return []
-    counted = ", an instruction a cycle" if report.instructions is not None else ""
-    took = (f"a step took{counted}", f"{step_s:.4f} s")
-    if report.arenas:  # planned for the devices in the files, which are not what ran it
-        return [took, ("… by the plan, on its devices", f"{planned_s:.3g} s")]
-    planned = f"{planned_s:.4f} s"
+    if ONLY not in report.arenas:  # planned for the devices in the files, which are not what ran
+        return [("a step by the plan, on its devices", f"{report.planned_step_s:.3g} s")]
+    planned = f"{report.planned_step_s:.4f} s"
     if report.instructions is None:  # else they are seconds of two kinds
-        planned += f", {planned_s / step_s - 1:+.1%}"
+        planned += f", {report.planned_step_s / report.step_s - 1:+.1%}"
     costs = output.Detail("… whose costs are", report.planned_by)
-    return [took, ("… by the plan", planned), costs]
+    return [("a step by the plan", planned), costs]
 
 
 def _print_trace(trace: StepTrace) -> None:
@@ -433,38 +373,67 @@ def _print(report: RunReport, verbose: bool) -> None:
     if report.resumed_from:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
         rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
-    if report.begun_anew:
-        rows.append(("began anew", "no commit was whole"))
-    rows += [
-        (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
-        for kind, found in report.damaged.items()
-    ]
     if len(report.evaluations) > 1:
         rows.append(("… of so many that were trained", f"{len(report.loss):,}"))
     rows += _learned(report)
-    rows.append(("arena high-water mark", output.size(report.high_water_bytes)))
-    rows += [(f"… of {device}", output.size(used)) for device, used in report.arenas.items()]
-    if report.stack_high_water_bytes:
-        rows.append(("stack high-water mark", output.size(report.stack_high_water_bytes)))
-    if report.instructions is not None:
-        rows.append(output.Detail("instructions (emulated)", f"{report.instructions:,}"))
-    rows += [
-        *_step_time(report),
-        output.Detail("read from storage", output.size(report.storage_bytes_read)),
-        output.Detail("written to storage", output.size(report.storage_bytes_written)),
-        output.Detail(
-            "… since the build",
-            f"{report.blocks_written:,} blocks, {report.blocks_per_epoch:,.1f} an epoch",
-        ),
-        *([("sectors erased", f"{report.storage_erases:,}")] if report.storage_erases else []),
-        *([("storage is a file", _FILES[report.storage_file])] if report.storage_file else []),
-        *_energy(report),
-        ("trained weights", report.trained),
-    ]
+    if report.messages:
+        sent = f"{report.messages:,}, {output.size(report.message_bytes)}"
+        rows.append(("messages of a step", sent))
+    for name, program in report.memories.items():
+        rows += [(name, _place(program))] * bool(name) + _program_rows(program)
+    rows += _planned_rows(report)
     rows += _verified(report.verify)
-    output.results.print(output.facts(_place(report), rows, verbose=verbose))
+    where = _place(report) if len(report.memories) == 1 else "devices on boards of their own"
+    output.results.print(output.facts(where, rows, verbose=verbose))
     if report.trace is not None:
         _print_trace(report.trace)
+
+
+def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
+    """Rows of what one program took; its steps are without waiting for messages."""
+    rows = [("began anew", "no commit was whole")] if program.begun_anew else []
+    rows += [
+        (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
+        for kind, found in program.damaged.items()
+    ]
+    rows.append(("arena high-water mark", output.size(program.high_water_bytes)))
+    rows += [
+        (
+            f"… of {part.device}",
+            f"{output.size(program.arenas[part.device])} of "
+            f"{output.size(part.arena.size_bytes)} planned",
+        )
+        for part in program.parts
+        if part.device
+    ]
+    if program.stack_high_water_bytes:
+        rows.append(("stack high-water mark", output.size(program.stack_high_water_bytes)))
+    if program.instructions is not None:
+        rows.append(output.Detail("instructions (emulated)", f"{program.instructions:,}"))
+    if program.step_s:
+        counted = ", an instruction a cycle" if program.instructions is not None else ""
+        rows.append((f"a step took{counted}", f"{program.step_s:.4g} s"))
+    rows.append(output.Detail("ops computed of a step", f"{program.computed:,}"))
+    if program.sent_bytes:
+        rows.append(("sent of a step", output.size(program.sent_bytes)))
+    if program.repeated_commands:
+        rows.append(("commands sent again", f"{program.repeated_commands:,}"))
+    rows += [
+        output.Detail("read from storage", output.size(program.storage_bytes_read)),
+        output.Detail("written to storage", output.size(program.storage_bytes_written)),
+        output.Detail(
+            "… since the build",
+            f"{program.blocks_written:,} blocks, {program.blocks_per_epoch:,.1f} an epoch",
+        ),
+    ]
+    if program.storage_erases:
+        rows.append(("sectors erased", f"{program.storage_erases:,}"))
+    if program.storage_file:
+        rows.append(("storage is a file", _FILES[program.storage_file]))
+    if program.measured_energy_j is not None:
+        measured = f"energy, measured ({program.energy_source})"
+        rows.append((measured, f"{program.measured_energy_j:.3f} J"))
+    return [*rows, ("trained weights", program.trained)]
 
 
 def _verified(found: Verification | None) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ _SIZE = re.compile(
 _LONGEST = 1000  # far fewer digits than Python reads
 
 FORMS = "a number of bytes, as 262144 or 256K (1K is 1,024)"
-"""How sizes are written, for messages."""
+"""Notation of sizes, for messages."""
 
 
 def parse_bytes(text: str) -> int:

@@ -29,7 +29,7 @@ from poetfw.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from poetfw.comparisons.comparison import Cell
+    from poetfw.comparisons.comparison import Trial
 
 _EPILOG = (
     "Example:  poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 "
@@ -242,8 +242,8 @@ def _basis(db: str | None) -> str:
     return "analytic" if db is None else "measured"
 
 
-def _print(cells: Sequence[Cell]) -> None:
-    groups: dict[tuple[str, str, str | None, float | None], list[Cell]] = {}
+def _print(cells: Sequence[Trial]) -> None:
+    groups: dict[tuple[str, str, str | None, float | None], list[Trial]] = {}
     for cell in cells:
         groups.setdefault((cell.board, cell.model, cell.db, cell.deadline_factor), []).append(cell)
     for (board, model, db, factor), group in groups.items():

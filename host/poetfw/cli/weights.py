@@ -70,15 +70,15 @@ def export_weights(
 ) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
     from poetfw.common.output_file import replace_file
-    from poetfw.runs import together
-    from poetfw.runs.execution import open_project
+    from poetfw.pipeline import REPORT
+    from poetfw.report import BuildReport
+    from poetfw.runs.execution import open_build
     from poetfw.runs.trained import FORMATS, trained_weights
 
     folder, label = built_folder(out, board)
-    if together.holds_partners(folder):
-        folder = together.open_partners(folder).evaluator.project.folder  # it has all of them
-    project = open_project(folder, label, on_board=image is not None)
-    arrays = trained_weights(project, image)
+    on_board = [] if image is None else BuildReport.read(folder / REPORT).memories
+    build = open_build(folder, label, on_board=on_board)
+    arrays = trained_weights(build.evaluator, image)
     replace_file(file, FORMATS[kind](arrays, model))
     if as_json:
         output.print_json(

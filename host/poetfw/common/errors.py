@@ -92,7 +92,7 @@ class DeviceError(PoetfwError):
 
 
 class PortError(PoetfwError):
-    """A serial port is none, or which one is meant is not clear."""
+    """A name is not a serial port, or several ports could be meant."""
 
 
 class PortBusyError(DeviceError):
@@ -142,7 +142,7 @@ class MixedImagesError(DeviceError):
 
 
 class HostError(DeviceError):
-    """A computer cannot be reached by ssh, or what was to be done there failed."""
+    """A computer cannot be reached by ssh, or a command on it failed."""
 
 
 class HostFullError(HostError):

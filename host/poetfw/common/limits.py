@@ -26,7 +26,7 @@ TIME_LIMIT_S = 3600.0
 """Seconds that a command may take: far more than its work takes on a computer that is not busy."""
 
 RAISE_TIME_LIMIT = "raise the time limit: it ended the search"
-"""What to do where `Deadline.decided`."""
+"""Advice where `Deadline.decided`."""
 
 Clock = Callable[[], float]
 """Seconds, from any moment on."""
@@ -39,7 +39,7 @@ _SLOWEST_START_S = 60.0
 
 
 def process_start_s() -> float:
-    """When this process began, by `time.perf_counter`; now, where the system does not say."""
+    """Start of this process, by `time.perf_counter`; now, where the system does not tell."""
     now_s = time.perf_counter()
     if sys.platform != "linux":
         return now_s

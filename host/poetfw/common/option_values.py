@@ -22,7 +22,7 @@ DATA = ("digits", "synthetic")
 """The built-in data sets: keys of `poetfw.importers.BUILT_IN`."""
 
 FEATURES = ("mfcc", "log-mel")
-"""What may be calculated of sounds, the default first."""
+"""Features that may be computed of sounds, the default first."""
 
 SCHEDULERS = (
     *("checkpoint-all", "poet", "poet-paging-off", "poet-remat-off", "poet-algorithm-1"),
@@ -35,13 +35,13 @@ LOSSES = ("softmax_cross_entropy", "nll", "mse", "l1", "huber", "binary_cross_en
 """The losses: keys of `poetfw.training.LOSSES`."""
 
 ANALYTIC, MEASURED = COSTS = ("analytic", "measured")
-"""Where costs may come from."""
+"""Sources of costs."""
 
 METERS = (
     "none, ppk2:PORT@MILLIVOLTS, joulescope[:SERIAL], hwmon:CHIP[:CHANNEL], rapl[:ZONE] or "
     "replay:FOLDER"
 )
-"""How a user may name what measures energy."""
+"""Forms in which a user may name an energy meter."""
 
 SILENCE_S = 120.0
 """A device that says nothing for so long hangs, if nobody says otherwise: a step takes seconds."""
@@ -53,7 +53,7 @@ EXPORTED_NAME = "poetfw"
 """Name of an exported library, if nobody names it: nothing in it is renamed then."""
 
 EXPORTED_WEIGHTS = ("initial", "trained", "none")
-"""Which weights an exported library may hold, the default first."""
+"""Weights that an exported library may hold, the default first."""
 
 WEIGHT_FORMATS = ("npz", "safetensors", "onnx", "torch")
 """Files of trained weights: keys of `poetfw.runs.trained.FORMATS`."""

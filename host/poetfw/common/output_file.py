@@ -44,7 +44,7 @@ def check_output_files(folder: Path) -> None:
     """Check that files can be written to a folder, which is made when they are.
 
     Raises:
-        OutputError: they cannot, or it is no folder.
+        OutputError: they cannot, or it is not a folder.
     """
     try:
         whole = folder.absolute()
@@ -59,7 +59,7 @@ def check_output_files(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _staging(path: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
-    """A folder beside a file, for what is to become it, and what is known of the file if it is.
+    """Temporary folder beside a file, for its new contents; and the file's status if it exists.
 
     The folder is one that was not there before, and is gone afterwards. As what is made in it is
     made like any file, it has the permissions that the user asks for (umask).

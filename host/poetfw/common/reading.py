@@ -73,7 +73,7 @@ _EXPECTED = {
     "union_tag_invalid": "one of {expected_tags} was expected",
     "value_error": "{error}",
 }
-"""What was expected of a value, by the kind of error that pydantic found."""
+"""Descriptions of an expected value, by the kind of error that pydantic found."""
 
 _SUFFIX = re.compile(r"_(type|attributes_type|exact_type|parsing|parsing_size|from_float)")
 
@@ -123,4 +123,4 @@ def _real(text: str) -> float:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number of JSON")

@@ -51,7 +51,7 @@ def firmware_templates_dir() -> Path:
 
 
 def profiler_sketches_dir() -> Path:
-    """The folder of what a measuring firmware has beside the library."""
+    """Folder of the measuring firmware's sources beside the library."""
     return _root() / "profiler_sketches"
 
 

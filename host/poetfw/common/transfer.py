@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TRAILER_BYTES = 16
-"""What ends every slot's last block: magic, payload bytes, generation, CRC-32 of the payload."""
+"""End of a slot's last block: magic, payload bytes, generation, CRC-32 of the payload."""
 
 
 def page_bytes(size_bytes: int, block_bytes: int, trailer_bytes: int = TRAILER_BYTES) -> int:
@@ -75,7 +75,7 @@ class Transfer:
         return self.energy_j + size_bytes * self.energy_j_per_byte
 
     def moving(self, size_bytes: int) -> Moving:
-        """When core and storage are busy with `size_bytes` (whole blocks) beside computing."""
+        """Times that `size_bytes` (whole blocks) keep core and storage busy beside computing."""
         waited_s, beside = self.time_s(size_bytes), self.beside
         if beside is None:
             return Moving(waited_s)

@@ -44,7 +44,7 @@ FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Budgets that are compared by default, as `Ways.budget_bytes` takes them."""
 
 BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
-"""What pictures say of `Cell.ram_fraction`."""
+"""Label of an axis that shows `Cell.ram_fraction`."""
 
 COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
 """Schedulers that are compared by default: all but the one for small problems only."""
@@ -86,7 +86,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One scheduler at one budget and deadline.
 
     Attributes:
@@ -133,7 +133,7 @@ class Cell:
 
 
 _ANSWER = tuple(field.name for field in fields(ScheduleSummary))
-_COLUMNS = tuple(dict.fromkeys([f.name for f in fields(Cell) if f.name != "answer"] + [*_ANSWER]))
+_COLUMNS = tuple(dict.fromkeys([f.name for f in fields(Trial) if f.name != "answer"] + [*_ANSWER]))
 
 
 _STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
@@ -193,7 +193,7 @@ class Comparison:
         options: SolveOptions,
         work_limit: float = 10.0,
         time_limit_s: float = math.inf,
-    ) -> Iterator[Cell]:
+    ) -> Iterator[Trial]:
         """Every scheduler at every budget, smallest budget first, as each is known.
 
         POET and its variants start from what the others found. When the user interrupts a solve
@@ -233,8 +233,8 @@ class Comparison:
                     plans[name] = schedule.plan
                     yield self._filled(cell, schedule, work.deadline)
 
-    def _blank(self, ram_bytes: int, fraction: float, scheduler: str) -> Cell:
-        return Cell(
+    def _blank(self, ram_bytes: int, fraction: float, scheduler: str) -> Trial:
+        return Trial(
             **asdict(self.task),
             deadline_factor=self.deadline_factor,
             deadline_s=self.ways.lean.deadline_s,
@@ -244,7 +244,7 @@ class Comparison:
             status=Status.INFEASIBLE,
         )
 
-    def _filled(self, cell: Cell, schedule: Schedule, deadline: Deadline) -> Cell:
+    def _filled(self, cell: Trial, schedule: Schedule, deadline: Deadline) -> Trial:
         return replace(
             cell,
             status=schedule.status,
@@ -267,7 +267,7 @@ def check_schedulers(names: Sequence[str]) -> None:
             )
 
 
-def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+def settle(cells: Sequence[Trial]) -> tuple[Trial, ...]:
     """The same cells, each with the best plan that any of them has for it.
 
     A plan serves every budget that it fits in, and a plan that another found serves POET; so of
@@ -279,18 +279,18 @@ def settle(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     Args:
         cells: of any boards, models, budgets and deadlines.
     """
-    groups: dict[tuple[object, ...], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[Trial]] = {}
     for cell in cells:
         groups.setdefault(_group(cell), []).append(cell)
     return tuple(_settled(cell, groups[_group(cell)]) for cell in cells)
 
 
-def _group(cell: Cell) -> tuple[object, ...]:
+def _group(cell: Trial) -> tuple[object, ...]:
     """The properties that cells share whose plans serve each other."""
     return cell.board, cell.model, cell.batch, cell.model_as, cell.db, cell.deadline_factor
 
 
-def _settled(cell: Cell, group: Sequence[Cell]) -> Cell:
+def _settled(cell: Trial, group: Sequence[Trial]) -> Trial:
     usable = _STARTS_FROM.get(cell.scheduler)
     best = cell.answer
     for other in group:
@@ -329,7 +329,7 @@ def _turn(scheduler: str) -> int:
     return [*_STARTS_FROM].index(scheduler) + 1 if scheduler in _STARTS_FROM else 0
 
 
-def to_csv(cells: Sequence[Cell]) -> bytes:
+def to_csv(cells: Sequence[Trial]) -> bytes:
     """Cells as a table in UTF-8, one a line; what is unknown stays empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
@@ -338,9 +338,9 @@ def to_csv(cells: Sequence[Cell]) -> bytes:
     return text.getvalue().encode(errors="backslashreplace")  # file names may be any bytes
 
 
-def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:
+def energy_lines(cells: Sequence[Trial]) -> tuple[Line, ...]:
     """Energy over RAM, a line per scheduler, in the order of the cells."""
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[str, list[Trial]] = {}
     for cell in cells:
         groups.setdefault(cell.scheduler, []).append(cell)
     return tuple(
@@ -349,7 +349,7 @@ def energy_lines(cells: Sequence[Cell]) -> tuple[Line, ...]:
     )
 
 
-def energy_line(scheduler: str, cells: Iterable[tuple[float, Cell]], label: str = "") -> Line:
+def energy_line(scheduler: str, cells: Iterable[tuple[float, Trial]], label: str = "") -> Line:
     """The energy overhead of a scheduler's cells in percent, each cell at its x."""
     ordered = sorted(cells, key=lambda pair: pair[0])
     return Line(

@@ -29,9 +29,9 @@ from poetfw.common.errors import ConfigError, DeviceError, OutputError, ProblemE
 from poetfw.common.reading import parse_json, read_bytes
 from poetfw.comparisons.comparison import (
     BUDGET_AXIS,
-    Cell,
     Comparison,
     Task,
+    Trial,
     check_schedulers,
     energy_line,
     energy_lines,
@@ -52,7 +52,7 @@ _ABLATION = {
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One budget of one task at one deadline.
 
     Attributes:
@@ -92,13 +92,13 @@ class Grid:
     databases: tuple[str | None, ...] = ()
     measurements: str = ""
 
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[SweepPoint, ...]:
         """Every point once, in the order of the attributes."""
         product = itertools.product(self.boards, self.models, self.deadline_factors, self.fractions)
         of_board = dict(zip(self.boards, self.databases, strict=False))
         return tuple(
             dict.fromkeys(
-                Point(
+                SweepPoint(
                     Task(board, model, self.batch, self.model_as, of_board.get(board)),
                     factor,
                     fraction,
@@ -135,8 +135,8 @@ class Grid:
 class _Record:
     """A line of the results file."""
 
-    point: Point
-    cells: tuple[Cell, ...]
+    point: SweepPoint
+    cells: tuple[Trial, ...]
 
 
 _RECORD: TypeAdapter[_Record] = TypeAdapter(_Record)
@@ -172,7 +172,7 @@ class Results:
         self._header = json.loads(
             json.dumps({"schema_version": SCHEMA_VERSION, "sweep": asdict(grid)})
         )
-        self.cells: dict[Point, tuple[Cell, ...]] = {}
+        self.cells: dict[SweepPoint, tuple[Trial, ...]] = {}
         try:
             content = read_bytes(file, _LARGEST_FILE_BYTES) if file.exists() else b""
             whole = content[: content.rfind(b"\n") + 1]
@@ -187,8 +187,8 @@ class Results:
         except OSError as error:
             raise OutputError(f"{file} cannot be used: {error.strerror}") from error
 
-    def add(self, point: Point, cells: tuple[Cell, ...]) -> None:
-        """Record what came of a point; it is on disk afterwards.
+    def add(self, point: SweepPoint, cells: tuple[Trial, ...]) -> None:
+        """Record the results of a point; they are on disk afterwards.
 
         Raises:
             OutputError: it cannot be written.
@@ -210,7 +210,7 @@ class Results:
                 record = _RECORD.validate_json(line, strict=True)
             except ValueError as error:  # ValidationError is one
                 raise ProblemError(
-                    f"{self._file}, line {number}: this is no result of a sweep",
+                    f"{self._file}, line {number}: this is not a result of a sweep",
                     "delete that line: its point is computed again",
                 ) from error
             self.cells[record.point] = record.cells
@@ -232,7 +232,7 @@ class Results:
         )
 
 
-def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[Point]:
+def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[SweepPoint]:
     """Work on every point that has no result yet; yields each when its result is recorded.
 
     Raises:
@@ -256,7 +256,7 @@ def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[Poin
         yield point
 
 
-def run_point(point: Point, grid: Grid) -> tuple[Cell, ...]:
+def run_point(point: SweepPoint, grid: Grid) -> tuple[Trial, ...]:
     """Every scheduler of a grid at one point of it."""
     comparison = _comparison(point.task, point.deadline_factor)
     options = SolveOptions(solver=grid.solver)
@@ -315,12 +315,12 @@ def dask_cluster(address: str) -> Iterator[Executor]:
         yield executor
 
 
-def finished(grid: Grid, results: Results) -> tuple[Cell, ...]:
+def finished(grid: Grid, results: Results) -> tuple[Trial, ...]:
     """The cells of all points that have a result, in the grid's order, settled."""
     return settle([cell for point in grid.points() for cell in results.cells.get(point, ())])
 
 
-def draw_plots(cells: Sequence[Cell], kind: str) -> dict[str, bytes]:
+def draw_plots(cells: Sequence[Trial], kind: str) -> dict[str, bytes]:
     """Pictures like POET's Figures 3 to 5, by file name, of what the cells have for them.
 
     energy: energy over RAM, a line per scheduler, at the loosest deadline.
@@ -343,7 +343,7 @@ def draw_plots(cells: Sequence[Cell], kind: str) -> dict[str, bytes]:
     }
 
 
-def _over_ram(cells: Sequence[Cell]) -> list[Panel]:
+def _over_ram(cells: Sequence[Trial]) -> list[Panel]:
     panels = []
     for (board, model), group in _grouped(cells, "board", "model").items():
         factors = [cell.deadline_factor for cell in group]
@@ -353,7 +353,7 @@ def _over_ram(cells: Sequence[Cell]) -> list[Panel]:
     return [panel for panel in panels if any(line.points for line in panel.lines)]
 
 
-def _ablation(cells: Sequence[Cell]) -> list[Panel]:
+def _ablation(cells: Sequence[Trial]) -> list[Panel]:
     panels = []
     keys = ("board", "model", "ram_fraction")
     for (board, model, fraction), group in _grouped(cells, *keys).items():
@@ -371,8 +371,8 @@ def _ablation(cells: Sequence[Cell]) -> list[Panel]:
     return panels
 
 
-def _grouped(cells: Sequence[Cell], *names: str) -> dict[tuple[Any, ...], list[Cell]]:
-    groups: dict[tuple[Any, ...], list[Cell]] = {}
+def _grouped(cells: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], list[Trial]]:
+    groups: dict[tuple[Any, ...], list[Trial]] = {}
     for cell in cells:
         groups.setdefault(tuple(getattr(cell, name) for name in names), []).append(cell)
     return groups

@@ -31,7 +31,7 @@ def alone(case: Case) -> tuple[Op, Graph]:
         op = Op("op", case.kind, names, None, case.attributes, updated)
     produced = () if output is None else (output,)
     if not (updated or produced):
-        raise ModelError(f"a {case.kind!r} with neither output nor update is no op")
+        raise ModelError(f"a {case.kind!r} with neither output nor update is not an op")
     last = output.name if output is not None else updated[0]
     graph = Graph(case.kind, (*inputs, *updates, *produced), (op,), last)
     variant = case.attributes.get(VARIANT)

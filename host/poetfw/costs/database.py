@@ -26,7 +26,7 @@ _READ_VERSIONS = (1, SCHEMA_VERSION)
 _APPLICATION_ID = 0x706F6574
 """Says that a SQLite file is one of these: "poet" in ASCII."""
 _BUSY_S = 5.0
-"""How long another process is waited for. What holds the file for longer is stopped, or hangs."""
+"""Seconds to wait for another process. One that holds the file for longer is stopped, or hangs."""
 
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
@@ -69,7 +69,7 @@ class Database:
 
     @staticmethod
     def default_path() -> Path:
-        """Where a user's measurements are kept unless a command is told otherwise."""
+        """Default location of a user's measurements."""
         return user_data_dir() / "costs.sqlite"
 
     def require(self) -> None:

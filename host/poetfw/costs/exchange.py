@@ -106,7 +106,7 @@ class _Case(_Strict):
         if case.size_bytes:
             raise ValueError(f"size_bytes is that of {' or '.join(MOVES)}, not of an op")
         if case.kind not in KINDS:
-            raise UnknownCaseError(f"{case.kind!r:.80} is no operator of poetfw")
+            raise UnknownCaseError(f"{case.kind!r:.80} is not an operator of poetfw")
         try:
             _, graph = alone(case)
         except ModelError as error:
@@ -248,7 +248,7 @@ def _believable(measurement: Measurement) -> Measurement:
     shapes = [shape for shape, _ in (*case.inputs, *case.updates)]
     size = max([case.size_bytes, *map(math.prod, shapes)])
     if not measurement.ticks and size >= _NOT_FREE and case.kind not in (*BESIDE, *TAKEN):
-        raise ValueError(f"ticks: a {case.kind} of {size:,} takes more than none")
+        raise ValueError(f"ticks: a {case.kind} of {size:,} cannot take 0 ticks")
     return measurement
 
 

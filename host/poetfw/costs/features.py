@@ -346,7 +346,7 @@ def _apart(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
 
 
 def _gathered(positions: int, summed: int) -> Iterator[int]:
-    """How many positions of a plane are gathered at a time, as `sum_runs` goes through them."""
+    """Numbers of positions of a feature map that are gathered at a time, as in `sum_runs`."""
     most = max(_GATHERED // summed, 1) * _BURST
     done = 0
     while done < positions:

@@ -24,9 +24,9 @@ from poetfw.costs.features import Featured, Features, featured
 from poetfw.costs.measurement import MOVES, Case, Measurement
 
 ENOUGH_ROWS = 8
-"""So many measured cases make a fit."""
+"""Number of measured cases that a fit needs."""
 ENOUGH_FUNCTIONS = 3
-"""So many functions of a C file make a fit of another one of it."""
+"""Number of functions in a C file that a fit for its other functions needs."""
 LARGEST_ERROR = 0.3
 """A fit whose cross-validated median error is larger predicts nothing."""
 _FOLDS = 5
@@ -120,7 +120,7 @@ class FittedModel:
     _fits: dict[tuple[str, str], Fit | None] = field(default_factory=dict, repr=False)
 
     def predict(self, case: Case) -> float | None:
-        """Predict the time of a case; None where too little like it was measured."""
+        """Predict the time of a case; None where too few similar cases were measured."""
         known = featured(case)
         found = self.fit_of(known)
         return None if found is None else found.predict(known.features)

@@ -3,7 +3,7 @@
 
 Rows of one set-up are used, apart from the meter: those of the board itself if there are any, and
 not of an emulator in its place; then those that were measured last. Transfers and loads are never
-those of an emulator, whose storage is no board's. Of a case that was measured with and without a
+those of an emulator, whose storage is not a board's. Of a case that was measured with and without a
 meter, the row of the meter counts, unless it saw an emulator's computer. Where no meter measured,
 energy is time at the power that the analytic model has for the op or the transfer. Of an op that
 was measured with its own numbers, that row counts; of one that was not, the mean of the rows of its
@@ -115,7 +115,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
 
 
 def is_of_board(row: Measurement) -> bool:
-    """True if a measurement says something of the board: an emulator's storage is none of its."""
+    """True if a measurement holds for the board: those of an emulator's storage do not."""
     return not (row.setup.machine and reads_storage(row.case))
 
 

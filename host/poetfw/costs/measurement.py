@@ -20,10 +20,10 @@ Shape = tuple[int, ...]
 TRANSFERS = ("page_in", "page_out")
 """Kinds of cases that are transfers, each waited for."""
 BESIDE = ("page_in_beside", "page_out_beside")
-"""How long the storage is busy with a transfer while the core computes: that is how much later the
-second of two ends than one alone, with a kernel beside the first."""
+"""Extra time of a page-in or page-out that runs beside a kernel: the difference between two such
+transfers in a row and one."""
 TAKEN = ("page_in_taken", "page_out_taken")
-"""What a transfer takes from a kernel that runs longer than it does: the core's part of it."""
+"""Core time that a transfer takes from a kernel that runs longer than the transfer does."""
 MOVES = (*TRANSFERS, *BESIDE, *TAKEN)
 """Kinds of cases that are no ops."""
 NO_METER = "none"

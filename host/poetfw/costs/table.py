@@ -73,7 +73,7 @@ class CostTable:
 
     @property
     def sources(self) -> dict[str, int]:
-        """How many ops' costs come from where. Whoever shows a cost says which."""
+        """Number of ops by the source of their costs; shown wherever a cost is shown."""
         counted = Counter(cost.source for cost in self.ops.values())
         return {source.value: counted[source] for source in Source}
 
@@ -161,9 +161,9 @@ def _figures(document: Mapping[str, Any]) -> dict[str, float]:
         document = {**document, "bandwidth_bytes_per_s": math.inf}
     figures = {str(name): float(value) for name, value in document.items()}
     if not all(value >= 0 for value in figures.values()):
-        raise ValueError("a transfer takes less than nothing")
+        raise ValueError("a transfer has a negative cost")
     return figures
 
 
 CostProvider = Callable[[Graph, Board], CostTable]
-"""Whatever says what every op of a graph costs on a board."""
+"""Provider of the costs of a graph's ops on a board."""

@@ -44,7 +44,7 @@ _TAKEN = frozenset(
     "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar "
     "unistd wchar wctype".split()
 )
-"""Words that C, C++ or their libraries have taken."""
+"""Words that C, C++ or their libraries reserve."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
     Args:
         project: the folder that `poetfw build` wrote; its sources are taken as they are.
         target: where the library goes: an empty folder, or an export of before.
-        settings: as what.
+        settings: form, name and weights of the library.
 
     Returns:
         The paths of the files, sorted.
 
     Raises:
-        ConfigError: the name is none for a library.
-        OutputError: the project is none, or the target cannot be written.
+        ConfigError: the name is not usable for a library.
+        OutputError: the folder is not a project, or the target cannot be written.
         DeviceError: the weights cannot be read.
     """
     _check_name(settings.name)
@@ -115,10 +115,10 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
 
 
 def _check_name(name: str) -> None:
-    """Check that names in C may begin with a name, and that it is nobody else's.
+    """Check that a name can be a prefix of names in C, and that no other library uses it.
 
     Raises:
-        ConfigError: they may not.
+        ConfigError: it cannot.
     """
     if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(

@@ -16,7 +16,7 @@ _LOADED_BY = ("data",)
 _FLOATS_BY = ("soft_float",)
 _MOVED_BY = ("slots", "pages")
 _FED = "in sets, before each run"
-"""How an op's own case gets its numbers: rows of those that got them otherwise are stale."""
+"""Source of the inputs of an op's own case: measurements with inputs from elsewhere are stale."""
 
 
 def case_version(

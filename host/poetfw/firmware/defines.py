@@ -35,7 +35,7 @@ OTHER_SUMS: Mapping[Arithmetic, tuple[str, ...]] = {
     Arithmetic.FMA: ("fused products",),
     Arithmetic.INTEGERS: ("fused sums",),
 }
-"""What tells plans apart that sum otherwise: training must not go on with other bits."""
+"""Tags for plans whose sums are rounded differently: training must not go on with other bits."""
 
 
 def _size(value: int) -> str:

@@ -19,8 +19,8 @@ from poetfw.firmware.project import Project, template_environment
 LONGEST_NAME = 30
 
 FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing")
-"""What the library asks of a compiler: one rounding for each operation, and no more than one bit
-pattern for a byte of the arena."""
+"""Compiler flags that the library needs: one rounding for each operation, and bytes of the arena
+that may be read as any type."""
 
 _SOURCES = (".c", ".S", ".h")
 _OF_BOARDS = {"sd.c", "sd.h", "sd_storage.c", "spi.h"}
@@ -93,7 +93,7 @@ def export_library(
         facts: what is said of the plan.
 
     Raises:
-        OutputError: a source is missing, is no text, or has the name of another.
+        OutputError: a source is missing, is not text, or has the name of another.
     """
     chosen = _Format.of(form)
     learns = facts.classifies and not facts.pages
@@ -167,7 +167,7 @@ def _text(path: str, sources: Mapping[str, bytes]) -> str:
     except KeyError as error:
         raise OutputError(f"{path} is missing", "run `poetfw build` again") from error
     except UnicodeDecodeError as error:
-        raise OutputError(f"{path} is no text in UTF-8") from error
+        raise OutputError(f"{path} is not text in UTF-8") from error
 
 
 def _with_prologue(file: PurePosixPath, text: str, form: _Format, renames: bool) -> str:

@@ -18,7 +18,7 @@ _INSTEAD = {
     Arithmetic.FMA: {"product.h": "fma/product.h"},
     Arithmetic.INTEGERS: {"dot.c": "dot_fused.c"},
 }
-"""What takes a file's place."""
+"""Files that take the place of others, by the board's arithmetic."""
 
 _CODE = (".c", "_asm.S")
 """Endings of the files that hold what a header declares."""

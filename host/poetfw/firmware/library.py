@@ -21,10 +21,10 @@ HEADER = f"{LIBRARY}/poetfw.h"
 """All that an application needs of it."""
 
 FEATURES_HEADER = f"{LIBRARY}/poetfw_features.h"
-"""What it needs beside that where the network reads sound."""
+"""Header of the library's feature extraction, in projects whose network reads sound."""
 
 GENERATED = f"{LIBRARY}/generated"
-"""What the library has of its plan."""
+"""Folder of the library's files that depend on the plan."""
 
 _WORDS_IN_A_LINE = 8
 
@@ -32,7 +32,7 @@ _STATUS = re.compile(r"^    POET_(ERROR_\w+) = (-\d+), +/\* (.+) \*/$", re.MULTI
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusCode:
     """A status of the library, as its headers have it."""
 
     name: str
@@ -46,10 +46,10 @@ class Status:
 
 
 @cache
-def statuses() -> tuple[Status, ...]:
+def statuses() -> tuple[StatusCode, ...]:
     """Statuses that a call of the library may end with, besides those of storage and board."""
     text = (firmware_templates_dir() / "runtime" / "status.h").read_text()
-    return tuple(Status(name, int(value), said) for name, value, said in _STATUS.findall(text))
+    return tuple(StatusCode(name, int(value), said) for name, value, said in _STATUS.findall(text))
 
 
 CONSTANTS = f"{GENERATED}/constants.c"

@@ -88,6 +88,7 @@ def lower(
             memory.persistent,
             training.own_messages(program) if training.apart else (),
         ).lower("poet_train_step", "one training step"),
+        marked=True,
         sliced=slices,
     )
     evaluation_view = StepLowering(

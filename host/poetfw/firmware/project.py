@@ -47,13 +47,13 @@ APPLICATION = "src/main.c"
 """The file that poetfw writes for the user to change: a changed one stays as it is."""
 
 BUILD_DIR = ".pio"
-"""Where PlatformIO keeps objects and its packages; survives when a project is written again."""
+"""Folder of PlatformIO's objects and packages; survives when a project is written again."""
 
 IMAGE = "storage.img"
 """The storage image's name, in a project and where firmware runs."""
 
 RUN_DIR = "run"
-"""Where runs leave their storage image; survives as well."""
+"""Folder of runs' storage images; survives as well."""
 
 _GENERATED = (
     ("poetfw.h.j2", HEADER, None),
@@ -280,7 +280,7 @@ def check_output_folder(folder: Path) -> None:
     """Check that a project may be written to a folder.
 
     Raises:
-        OutputError: the folder holds files that are not poetfw's, is no folder, cannot be read,
+        OutputError: the folder holds files that are not poetfw's, is not a folder, cannot be read,
             or is the one poetfw runs in.
     """
     try:

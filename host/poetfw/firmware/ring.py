@@ -24,7 +24,7 @@ _MOST_EVENTS = 0x7FFFFFFF  # more were never counted: a part that says so is not
 _MAGIC = 0x474E4952  # "RING"
 
 ReadBlock = Callable[[int], bytes]
-"""What a block of the storage holds."""
+"""Reader of a block of the storage, by its number."""
 
 
 @dataclass(frozen=True, slots=True)

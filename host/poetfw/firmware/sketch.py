@@ -41,7 +41,7 @@ _PAGE_BUFFER = 0
 _SECTOR_BLOCKS = 8  # scratch space begins where flash can be erased
 _WORD_BYTES = 4
 _HALVES = dict.fromkeys(BESIDE, 1) | dict.fromkeys(TAKEN, 3)
-"""How many halves of a transfer's time a kernel beside it takes: less than it, or more."""
+"""Halves of a transfer's time that a kernel beside it takes: less than the transfer, or more."""
 _GENERATED = (
     ("generated/plan.h.j2", f"{GENERATED}/plan.h"),
     ("generated/plan.c.j2", f"{GENERATED}/plan.c"),
@@ -54,7 +54,7 @@ _LEFT_OUT = (
     *("lib/poetfw/runtime/poetfw.c", "lib/poetfw/runtime/stages.c", "lib/poetfw/port/port.c"),
     *("src/main.c", "src/runtime/desk.c"),
 )
-"""What trains, and asks for more of the plan than a sketch has."""
+"""Files that train, and need more of the plan than a sketch has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def render_sketch(
 
     Raises:
         BoardError: the board has no firmware support.
-        ModelError: a case is no op.
+        ModelError: a case is not an op.
     """
     lowering = _Lowering(board, room_bytes, operands or {})
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))

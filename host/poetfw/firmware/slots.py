@@ -94,7 +94,7 @@ def slot_region_blocks(slots: Iterable[Slot]) -> int:
 
 
 def record_block(slots: Iterable[Slot]) -> int:
-    """Where a set's record is, counted from the set's first block: behind its slots."""
+    """Block of a set's record, counted from the set's first block: the one behind its slots."""
     return _end(slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT)
 
 

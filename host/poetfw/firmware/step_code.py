@@ -16,7 +16,7 @@ from poetfw.firmware.c_text import (
 from poetfw.firmware.defines import link_of, message_comment, workers_of
 from poetfw.firmware.slots import SlotPurpose
 from poetfw.firmware.tensor_names import ConstantTable, Names
-from poetfw.firmware.turns import Span, Turn, Turns
+from poetfw.firmware.turns import ArenaRange, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
     Define,
@@ -120,6 +120,7 @@ class StepLowering:
             memory_map=tuple(sorted(rows, key=lambda row: (row.offset, row.identifier))),
             statements=tuple(statements),
             waits=self._under_way.end(),
+            end=max(self._numbers, default=0) + 1,
             workers=len(self._workers) if plan.threads else 0,
             stops=plan.apart,
         )
@@ -312,10 +313,10 @@ class _Stays:
                 return identifier, allocation
         raise AssertionError(f"{owner} is not in RAM at step {index}")
 
-    def span(self, owner: str, workspace: bool, index: int) -> Span:
+    def span(self, owner: str, workspace: bool, index: int) -> ArenaRange:
         """The bytes of the arena that a transient tensor or a workspace has at a plan step."""
         stay = self._stay(owner, workspace, index)[1]
-        return Span(stay.offset, stay.offset + stay.size_bytes)
+        return ArenaRange(stay.offset, stay.offset + stay.size_bytes)
 
     def addresses(self) -> tuple[Define, ...]:
         defines: dict[str, Define] = {}
@@ -349,7 +350,7 @@ class _Stays:
 
 
 class _Places:
-    """Which bytes the statements of a step on several devices read and write."""
+    """Bytes that the statements of a step on several devices read and write."""
 
     def __init__(
         self,
@@ -360,14 +361,16 @@ class _Places:
     ) -> None:
         self._graph = graph
         self._buffers = plan.buffers
-        self._persistent = {a.owner: Span(a.offset, a.offset + a.size_bytes) for a in persistent}
+        self._persistent = {
+            a.owner: ArenaRange(a.offset, a.offset + a.size_bytes) for a in persistent
+        }
         self._stays = stays
 
     def buffer_bytes(self, copy: Step) -> int:
         """Bytes of the buffer that a copy passes on both of its devices; 0 for none."""
         return self._buffers.get((copy.device, copy.target or ""), 0)
 
-    def of(self, step: Step, op: Op, index: int) -> tuple[list[Span], list[Span]]:
+    def of(self, step: Step, op: Op, index: int) -> tuple[list[ArenaRange], list[ArenaRange]]:
         """The tensors that a step reads and writes."""
         if step.target is not None:
             return self._of_copy(step, op, step.target, index)
@@ -380,7 +383,7 @@ class _Places:
 
     def _of_copy(
         self, copy: Step, op: Op, target: str, index: int
-    ) -> tuple[list[Span], list[Span]]:
+    ) -> tuple[list[ArenaRange], list[ArenaRange]]:
         assert op.output is not None
         writes = [self._tensor(op.output, target, index)]
         if self.buffer_bytes(copy):
@@ -388,14 +391,14 @@ class _Places:
             writes += [self._stays[end].span(op.name, True, index) for end in ends]
         return [self._tensor(op.output, copy.device, index)], writes
 
-    def _tensor(self, name: str, device: str, index: int) -> Span:
+    def _tensor(self, name: str, device: str, index: int) -> ArenaRange:
         if name in self._persistent:
             return self._persistent[name]
         return self._stays[device].span(name, False, index)
 
 
 def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Allocation]:
-    """Where the windows on tensors are, as long as those are there."""
+    """Places of the windows on tensors, for as long as those tensors are held."""
     for window in graph.windows:
         for stay in allocations:
             if stay.owner == window.base and not stay.workspace:

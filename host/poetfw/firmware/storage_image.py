@@ -40,7 +40,7 @@ LARGEST_SAMPLES_BYTES = 1 << 28
 """The samples in a storage image may have so many bytes, padding to whole blocks included."""
 
 PARTITION_BLOCK = 8
-"""Where the partition begins: at a multiple of 4 KiB, as partitioning tools want it."""
+"""First block of the partition: a multiple of 4 KiB, as partitioning tools want it."""
 
 _TABLE = struct.Struct("<446xB3sB3sII48x2s")
 _TABLE_ENTRIES = slice(446, BLOCK_BYTES)  # the bytes before are for code that a computer boots
@@ -62,7 +62,7 @@ _CAPTURE = 1
 _EVALUATE = 2
 
 NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
-"""How elements lie in storage."""
+"""NumPy types of elements in storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class _Header:
         return header if laid_out and header.pack() == block else None
 
 
-class Holds(Enum):
+class StorageContent(Enum):
     """The kind of content of a storage, by its first block."""
 
     OURS = auto()
@@ -179,14 +179,14 @@ class Holds(Enum):
     FOREIGN = auto()
 
 
-def holds(first_block: bytes) -> Holds:
+def holds(first_block: bytes) -> StorageContent:
     """The kind of content of a storage with this first block."""
     if first_block.count(first_block[:1]) == len(first_block) and first_block[0] in (0x00, 0xFF):
-        return Holds.NOTHING
+        return StorageContent.NOTHING
     entries = [first_block[at : at + 16] for at in range(446, 510, 16)]
     types = [entry[4] for entry in entries if entry[4] != 0]
     ours = first_block[510:] == _SIGNATURE and types == [_NON_FS_DATA]
-    return Holds.OURS if ours else Holds.FOREIGN
+    return StorageContent.OURS if ours else StorageContent.FOREIGN
 
 
 UNFINISHED = b"POETPART".ljust(BLOCK_BYTES, b"\0")
@@ -241,7 +241,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where an image's parts are, those blocks before its partition included.
+    """Block numbers of an image's parts, counted from the start of the card.
 
     Attributes:
         slots_block: where the slots begin that are in no set.
@@ -255,10 +255,10 @@ class Places:
 
 
 def places(image: Path, slots: Sequence[Slot]) -> Places:
-    """Where the slots and sets of an image in a file are.
+    """Read from an image file where its slots and sets begin.
 
     Raises:
-        DeviceError: the file is no storage image, or not laid out like this.
+        DeviceError: the file is not a storage image, or not laid out like this.
     """
     header = _header_of(image)
     _check_layout(image, header, slots)
@@ -268,10 +268,10 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
 
 
 def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingRegion:
-    """Where the ring of an image in a file is; it has no places where the build has no ring.
+    """Read from an image file where its ring is; a build without a ring has a region of no places.
 
     Raises:
-        DeviceError: the file is no storage image, or not laid out like this.
+        DeviceError: the file is not a storage image, or not laid out like this.
     """
     header = _header_of(image)
     _check_layout(image, header, slots)
@@ -317,7 +317,7 @@ def write_image(
         training: features and targets, one row per sample.
         held_out: the same for evaluation; the number of rows is a multiple of the batch.
         request: what the run shall do.
-        sets: how many take turns, 2 or more; each is written every so manyth commit.
+        sets: number of sets that are written in turn, 2 or more.
         ring: places of the ring, which is empty.
         damaged: the training samples and the held-out ones that shall not be read as right.
 
@@ -387,10 +387,10 @@ def _aligned(block: int) -> int:
 
 
 def image_blocks(image: Path) -> int:
-    """How many blocks an image in a file has, those before its partition included.
+    """Number of blocks in an image file, counted from the start of the card.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     return PARTITION_BLOCK + _header_of(image).blocks
 
@@ -399,7 +399,7 @@ def check_image(image: Path, plan_id: str) -> None:
     """Check that the image in a file was made for a plan.
 
     Raises:
-        DeviceError: the file is no storage image, or another plan's.
+        DeviceError: the file is not a storage image, or another plan's.
     """
     found = f"{_header_of(image).plan_id:08x}"
     if found != plan_id:
@@ -414,7 +414,7 @@ def image_identity(image: Path) -> int:
     """The identity of the image in a file.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     return _header_of(image).identity
 
@@ -423,7 +423,7 @@ def read_request(image: Path) -> RunRequest:
     """Read the settings of a run from an image's file.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     return _header_of(image).request
 
@@ -432,7 +432,7 @@ def set_request(image: Path, request: RunRequest) -> None:
     """Change what a run of an image in a file shall do.
 
     Raises:
-        DeviceError: the file is no storage image.
+        DeviceError: the file is not a storage image.
     """
     try:
         with image.open("r+b") as file:
@@ -447,7 +447,7 @@ def trains_alike(image: Path, other: Path) -> bool:
     """True if two images are of one plan, and have the same seed and samples.
 
     Raises:
-        DeviceError: one of the files is no storage image.
+        DeviceError: one of the files is not a storage image.
     """
     (header, content), (others, other_content) = _read(image), _read(other)
     if header.blocks != others.blocks or header.slots_block != others.slots_block:
@@ -461,7 +461,7 @@ def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
     """The last commit in an image: the one that the firmware goes on from.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, or holds no commit
+        DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
     header, content = _read(image)
@@ -476,8 +476,8 @@ def read_slots(
     Persistent tensors are those of the last commit.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, holds no commit that
-            is whole, or a slot is corrupt.
+        DeviceError: the file is not a storage image or not laid out like this, it holds no whole
+            commit, or a slot is corrupt.
     """
     header, content = _read(image)
     _, payloads = _last_commit(image, header, content, slots)
@@ -504,7 +504,7 @@ def read_committed(
     """The persistent tensors of an image's last commit, whatever other slots hold.
 
     Raises:
-        DeviceError: the file is no storage image, is not laid out like this, or holds no commit
+        DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
     header, content = _read(image)
@@ -575,7 +575,7 @@ def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> b
 
 
 @dataclass(frozen=True)
-class Samples:
+class ImageSamples:
     """The data set in an image.
 
     Attributes:
@@ -589,12 +589,12 @@ class Samples:
     damaged: tuple[frozenset[int], frozenset[int]]
 
 
-def read_samples(image: Path, program: Program) -> Samples:
+def read_samples(image: Path, program: Program) -> ImageSamples:
     """The data set that an image holds.
 
     Raises:
-        DeviceError: the file is no storage image, or not one of this program, or a sample in it is
-            of another image.
+        DeviceError: the file is not a storage image of this program, or holds a sample of
+            another image.
     """
     header, content = _read(image)
     columns_bytes = _sample_bytes(program)
@@ -622,7 +622,7 @@ def read_samples(image: Path, program: Program) -> Samples:
         return (columns[0], columns[1]), frozenset(np.flatnonzero(others.any(axis=1)).tolist())
 
     (training, bad), (held_out, bad_held_out) = map(samples, (header.training, header.held_out))
-    return Samples(training, held_out, (bad, bad_held_out))
+    return ImageSamples(training, held_out, (bad, bad_held_out))
 
 
 def _crcs(rows: Array) -> Array:
@@ -659,7 +659,7 @@ def _read_header(image: Path, file: BinaryIO) -> _Header:
         or (PARTITION_BLOCK + header.blocks) * BLOCK_BYTES > os.fstat(file.fileno()).st_size
     ):
         raise DeviceError(
-            f"{image} is no storage image of poetfw, or its first blocks are corrupt",
+            f"{image} is not a storage image of poetfw, or its first blocks are corrupt",
             *_fresh(image),
         )
     return header

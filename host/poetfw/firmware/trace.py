@@ -2,16 +2,15 @@
 """Tracing a training step: the device records what each op read and wrote.
 
 What is traced is a copy of the project as it lies in its folder, with the same kernels, addresses
-and slots, so that a file somebody changed there is what is checked. The copy differs in this:
-before every statement of its training step, and at the step's end, it calls a hook, which writes
-what the table of records lists to an area behind the storage image. Recording before a statement
-what it reads, and before the next one what it wrote, catches buffers that are shared in place, and
-parameters before they are updated.
+and slots, so that a file somebody changed there is what is checked. The copy has another
+`statement.h`: where the training step marks the beginning of a statement, or its own end, that
+calls a hook, which writes what the table of records lists to an area behind the storage image.
+Recording before a statement what it reads, and before the next one what it wrote, catches buffers
+that are shared in place, and parameters before they are updated.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 
 from poetfw import __version__
 from poetfw.boards import Board
-from poetfw.common.errors import DeviceError, OutputError
+from poetfw.common.errors import OutputError
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.library import GENERATED, LIBRARY
@@ -46,9 +45,6 @@ _END_OF_TRACE = struct.Struct("<8sI")
 _END_MAGIC = b"POETTRC2"
 _STEP_FILE = f"{GENERATED}/train_step.c"
 _PLAN_FILE = f"{GENERATED}/plan.h"
-_STATEMENT = re.compile(r"^    /\* +(\d+)  ", re.MULTILINE)
-_END = "    return POET_OK;\n}\n"
-_ONE_WORKER = "#define POET_WORKERS 1u"
 
 Key = tuple[int, str]
 """Names a record: the statement before which it is made, and the tensor."""
@@ -205,46 +201,20 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
         block: where the trace area begins: the blocks of the storage image.
 
     Raises:
-        OutputError: a file is missing, or the training step is not the plan's any more.
+        OutputError: a file is missing.
     """
     files = dict(read_sources(folder))
-    try:
-        step, plan = files[_STEP_FILE].decode(), files[_PLAN_FILE].decode()
-        files[_STEP_FILE] = _with_hooks(step, table.statements).encode()
-    except (KeyError, ValueError) as error:
-        raise OutputError(
-            f"{folder / _STEP_FILE} cannot be traced: it has not the statements of the plan",
-            "leave the comments with their numbers as they are",
-            "or run `poetfw build` again",
-        ) from error
-    ram = f"#define POET_RAM_BYTES {board.ram_bytes}u"
-    plan = re.sub(r"#define POET_RAM_BYTES \d+u", ram, plan)
-    # one worker that does all in the order of the list: then between two statements nothing goes on
-    files[_PLAN_FILE] = re.sub(r"#define POET_WORKERS \d+u", _ONE_WORKER, plan).encode()
     templates = firmware_templates_dir() / "trace"
-    for name in ("trace.h", "trace.c"):
+    for name in ("trace.h", "trace.c", "statement.h"):
         files[f"{LIBRARY}/runtime/{name}"] = (templates / name).read_bytes()
-    text = (
-        template_environment()
-        .get_template("trace/trace_records.c.j2")
+    render = template_environment().get_template
+    files[_PLAN_FILE] += render("trace/plan_end.h.j2").render(ram_bytes=board.ram_bytes).encode()
+    files[f"{GENERATED}/trace_records.c"] = (
+        render("trace/trace_records.c.j2")
         .render(version=__version__, block=block, records=table.records)
+        .encode()
     )
-    files[f"{GENERATED}/trace_records.c"] = text.encode()
     return Project({**files, **render_linker_scripts(board)})
-
-
-def _with_hooks(source: str, statements: int) -> str:
-    """The source of a training step that calls the hook before each statement and at the end.
-
-    Raises:
-        ValueError: it has other statements.
-    """
-    numbers = [int(match[1]) for match in _STATEMENT.finditer(source)]
-    if numbers != list(range(1, statements + 1)) or source.count(_END) != 1:
-        raise ValueError(numbers)
-    hooked = _STATEMENT.sub(lambda m: f"    POET_TRY(poet_trace({m[1]}u));\n{m[0]}", source)
-    hooked = hooked.replace(_END, f"    POET_TRY(poet_trace({statements + 1}u));\n{_END}")
-    return hooked.replace('#include "poet.h"\n', '#include "poet.h"\n#include "trace.h"\n', 1)
 
 
 def append_request(image: Path, request: TraceRequest) -> None:
@@ -265,7 +235,8 @@ def read_trace(
         request: what was asked for.
 
     Raises:
-        DeviceError: the run did not record what was asked for.
+        OutputError: the run did not record what was asked for: its training step marks other
+            statements.
     """
     first, last = request.statements
     records = [record for record in table.records if first <= record.statement <= last]
@@ -274,9 +245,11 @@ def read_trace(
     area = np.memmap(image, np.uint8, "r", block * BLOCK_BYTES)
     end = _END_OF_TRACE.unpack(area[: _END_OF_TRACE.size].tobytes())
     if end != (_END_MAGIC, blocks) or len(area) < (1 + blocks) * BLOCK_BYTES:
-        raise DeviceError(
-            f"the traced run did not record the {blocks:,} blocks it was asked for",
-            "run `poetfw build` again",
+        raise OutputError(
+            f"{_STEP_FILE} cannot be traced: the run did not record the {blocks:,} blocks it was "
+            "asked for, because the file does not have the plan's statements",
+            "leave the marks with their numbers, POET_STATEMENT(...), as they are",
+            "or run `poetfw build` again",
         )
     content = area[BLOCK_BYTES:]
     values: dict[int, dict[Key, Array]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class ArenaRange(NamedTuple):
     """Bytes of the arena, [begin, end)."""
 
     begin: int
@@ -27,8 +27,8 @@ class Turn(NamedTuple):
 
 class _Taken(NamedTuple):
     turn: Turn
-    reads: tuple[Span, ...]
-    writes: tuple[Span, ...]
+    reads: tuple[ArenaRange, ...]
+    writes: tuple[ArenaRange, ...]
     known: dict[int, int]
     """By worker, its last statement that has ended when this one has."""
 
@@ -45,7 +45,9 @@ class Turns:
         self._taken: list[_Taken] = []
         self._known: dict[int, dict[int, int]] = {}
 
-    def take(self, turn: Turn, reads: Iterable[Span], writes: Iterable[Span]) -> tuple[Turn, ...]:
+    def take(
+        self, turn: Turn, reads: Iterable[ArenaRange], writes: Iterable[ArenaRange]
+    ) -> tuple[Turn, ...]:
         """Add a statement; which ones of others it waits for: none that follows from the rest."""
         reads, writes = tuple(reads), tuple(writes)
         known = dict(self._known.get(turn.worker, {}))
@@ -67,5 +69,5 @@ class Turns:
         return tuple(waits)
 
 
-def _meet(some: Iterable[Span], others: tuple[Span, ...]) -> bool:
+def _meet(some: Iterable[ArenaRange], others: tuple[ArenaRange, ...]) -> bool:
     return any(a.begin < b.end and b.begin < a.end for a in some for b in others)

@@ -41,7 +41,7 @@ class UnderWay:
         self._transfers.append(_Transfer(slot, stay, arrives))
 
     def waits(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> tuple[str, ...]:
-        """The calls that a statement needs before it, for what it reads and writes in RAM."""
+        """Calls before a statement that wait for transfers of the RAM that it reads or writes."""
         read, written = tuple(read), tuple(written)
         return self._end({t.slot: None for t in self._transfers if t.blocks(read, written)})
 

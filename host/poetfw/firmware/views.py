@@ -116,6 +116,8 @@ class StepView:
         memory_map: the same for people, by offset.
         statements: its body.
         waits: calls that wait for transfers, behind it.
+        end: the number behind its last statement.
+        marked: True for a training step, whose statements a copy of the project records or times.
         sliced: whether it may return between two statements, and go on there.
         workers: how many divide its statements; 0 where nobody does.
         stops: whether it returns where partners have something for each other, and goes on there.
@@ -130,6 +132,8 @@ class StepView:
     memory_map: tuple[MemoryRow, ...]
     statements: tuple[StatementView, ...]
     waits: tuple[str, ...]
+    end: int
+    marked: bool = False
     sliced: bool = False
     workers: int = 0
     stops: bool = False

@@ -18,7 +18,7 @@ MALFORMED = (
     NotImplementedError,  # zipfile's, for an unknown compression
     OverflowError,
 )
-"""What reading a damaged zip file can raise."""
+"""Errors that reading a damaged zip file can raise."""
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most_bytes: int) -> bytes:

@@ -119,7 +119,7 @@ def _files(path: Path, classes: Sequence[str], suffixes: Sequence[str]) -> list[
             continue
         for entry in _entries(path / name):
             if entry.suffix.lower() not in suffixes or not entry.is_file():
-                raise DataError(f"{entry}: it is no file that ends in {listed(list(suffixes))}")
+                raise DataError(f"{entry}: it is not a file that ends in {listed(list(suffixes))}")
             found.append((entry, number))
     return found
 

@@ -16,6 +16,7 @@ from poetfw.common.errors import DataError, cut
 from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, expect_room
 from poetfw.ir import Dtype
 from poetfw.models import Model
+from poetfw.ops.base import LARGEST_INTEGER
 
 _MOST_CHARACTERS = 64
 """A number may have so many, and the line so many for each of its numbers."""
@@ -34,10 +35,11 @@ def read_csv(path: Path, model: Model) -> Samples:
     """
     ids = model.ids if model.input.dtype is Dtype.I32 else None
     features = math.prod(model.input.shape[1:])
-    outputs = 1 if model.classes is not None else math.prod(model.output.shape[1:])
+    outputs, whole = math.prod(model.target.shape[1:]), model.target.dtype is Dtype.I32
+    classes = model.classes or model.told_apart or (LARGEST_INTEGER if whole else None)
     ignored = model.loss_options.ignore_index
     x: array[float] = array("f" if ids is None else "d")
-    y: array[float] = array("d" if model.classes is not None else "f")
+    y: array[float] = array("d" if whole else "f")
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             lines = csv.reader(_bounded(stream, path, features + outputs), strict=True)
@@ -49,13 +51,13 @@ def read_csv(path: Path, model: Model) -> Samples:
                     raise DataError(
                         f"{at}: there are {len(cells):,} columns, but model {model.name!r} needs "
                         f"{features + outputs:,}: {features:,} features, then "
-                        + ("the class number" if model.classes else f"{outputs:,} targets")
+                        + ("the class number" if whole and outputs == 1 else f"{outputs:,} targets")
                     )
                 expect_room(str(path), (len(x) + len(y) + len(cells)) * NUMBER_BYTES, LARGEST_BYTES)
                 for column, cell in enumerate(cells[:features], start=1):
                     x.append(_number(f"{at}, column {column}", cell, ids))
                 for column, cell in enumerate(cells[features:], start=features + 1):
-                    y.append(_number(f"{at}, column {column}", cell, model.classes, ignored))
+                    y.append(_number(f"{at}, column {column}", cell, classes, ignored))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -65,12 +67,11 @@ def read_csv(path: Path, model: Model) -> Samples:
     samples = len(x) // features
     if not samples:
         raise DataError(f"{path}: it holds no samples")
-    targets = (samples,) if model.classes is not None else (samples, *model.output.shape[1:])
     return Samples(
         np.array(x, np.float32 if ids is None else np.int32).reshape(
             samples, *model.input.shape[1:]
         ),
-        np.array(y, np.float32 if model.classes is None else np.int32).reshape(targets),
+        np.array(y, np.int32 if whole else np.float32).reshape(samples, *model.target.shape[1:]),
     )
 
 
@@ -109,11 +110,11 @@ def _number(at: str, cell: str, below: int | None, ignored: int | None = None) -
     """
     value = _parsed(cell)
     if value is None:
-        raise DataError(f"{at}: {cut(repr(cell), 60)} is no number")
+        raise DataError(f"{at}: {cut(repr(cell), 60)} is not a number")
     if below is None:
         if not abs(value) <= _LARGEST_NUMBER:
             raise DataError(f"{at}: {cell} is NaN, infinity or a number beyond float32")
         return value
     if value != ignored and not (0 <= value < below and value.is_integer()):
-        raise DataError(f"{at}: {cell} is no integer from 0 to {below - 1}")
+        raise DataError(f"{at}: {cell} is not an integer from 0 to {below - 1}")
     return value

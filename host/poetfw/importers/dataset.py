@@ -125,7 +125,7 @@ def _data_set(name: str, samples: Samples, model: Model) -> DataSet:
 def _judged(data: DataSet, model: Model) -> DataSet:
     """The data without those held-out samples whose label is ignored: no answer is right there."""
     ignored = model.loss_options.ignore_index
-    if ignored is None:
+    if ignored is None or model.classes is None:
         return data
     counted = data.y_test != ignored
     if not counted.any():
@@ -144,7 +144,9 @@ def _digits(model: Model) -> Samples:
             f"of shape {list(model.output.shape)}",
             "give your own data, or `--data synthetic`",
         )
-    y = labels if model.classes is not None else np.eye(outputs[0], dtype=np.float32)[labels]
+    if model.target.dtype is Dtype.I32:
+        return Samples(x, labels, classes=labels)
+    y = np.eye(outputs[0], dtype=np.float32)[labels]
     return Samples(x, y, classes=labels)
 
 
@@ -188,24 +190,25 @@ def _ids(path: str, key: str, array: NDArray[np.generic], model: Model) -> NDArr
 def _targets(
     path: str, key: str, array: NDArray[np.generic], samples: int, model: Model
 ) -> Targets:
-    wanted = (samples,) if model.classes is not None else (samples, *model.output.shape[1:])
+    wanted = (samples, *model.target.shape[1:])
     if array.shape != wanted:
         raise DataError(
             f"{path}: {key} has shape {list(array.shape)}, but {samples} samples and the loss "
             f"{model.loss} need {list(wanted)}"
         )
-    if model.classes is None:
+    if model.target.dtype is Dtype.F32:
         return _floats(path, key, array)
     if array.dtype.kind not in "iu":
         raise DataError(
             f"{path}: {key} holds {array.dtype}, but class numbers must be integers",
             "or train with the loss mse",
         )
+    classes = model.classes or model.told_apart
     counted = array[array != model.loss_options.ignore_index]
-    if counted.size and not (0 <= int(counted.min()) and int(counted.max()) < model.classes):
+    if counted.size and classes and not (0 <= int(counted.min()) and int(counted.max()) < classes):
         raise DataError(
             f"{path}: {key} holds labels from {counted.min()} to {counted.max()}, but model "
-            f"{model.name!r} has classes 0 to {model.classes - 1}"
+            f"{model.name!r} has classes 0 to {classes - 1}"
         )
     return array.astype(np.int32, copy=False)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.ir import Attribute
+from poetfw.ir import Attribute, Dtype
 from poetfw.models import GraphBuilder, StateEntry
 from poetfw.ops import Shape
 
@@ -25,7 +25,13 @@ Edges = tuple[int, int, int, int]
 """At the top, left, bottom and right."""
 
 HIDDEN = -1e30
-"""What a mask adds to what attention shall not see, for minus infinity: e to its power is 0."""
+"""Value that a mask adds to hide a position from attention, for minus infinity: its exp is 0."""
+
+
+LARGEST_POWER = 64
+"""Whole powers up to this are products."""
+SMALLEST_BASE = 1e-37
+"""Of other powers: below it, x counts as this, and takes no gradient."""
 
 
 class Network:
@@ -37,6 +43,8 @@ class Network:
         entries: where the tensors of the file's state dict lie in those of the graph.
         frozen: parameters that the file says are not trained.
         warnings: what may make it another network than its author means.
+        classes: how many classes labels name, of each operator that reads them as class numbers.
+        ignored: the class number that does not count in such a loss; None for none.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -45,6 +53,9 @@ class Network:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
+        self.classes: set[int] = set()
+        self.ignored: int | None = None
+        self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0
         self._forms: dict[str, tuple[object, ...]] = {}
@@ -77,7 +88,7 @@ class Network:
             shapes: of the file's tensors.
             form: "", or "transposed" for a matrix, or how else elements lie.
             trained: whether the file lets it take a gradient.
-            state: whether it is no parameter, but follows training, as running statistics do.
+            state: whether it is not a parameter, but follows training, as running statistics do.
 
         Raises:
             UnsupportedError: it is used already, in another form.
@@ -118,6 +129,22 @@ class Network:
         self._dropouts += 1
         return self.builder.op("dropout", name, (x, self._step), attributes)
 
+    def floats(self, name: str, x: str) -> str:
+        """X as f32, converted once."""
+        if self.builder.dtype(x) is Dtype.F32:
+            return x
+        if x not in self._floats:
+            self._floats[x] = self.builder.op("to_float", name, (x,))
+        return self._floats[x]
+
+    def integers(self, name: str, x: str) -> str:
+        """X as i32."""
+        if self.builder.dtype(x) is Dtype.I32:
+            return x
+        return next(
+            (integer for integer, real in self._floats.items() if real == x), None
+        ) or self.builder.op("to_integer", name, (x,))
+
     # Shapes -----------------------------------------------------------------------------------
 
     def reshape(self, name: str, x: str, shape: Sequence[int]) -> str:
@@ -125,6 +152,10 @@ class Network:
         if self.shape(x) == tuple(shape):
             return x
         return self.builder.op("reshape", name, (x,), {"shape": tuple(shape)})
+
+    def detach(self, name: str, x: str) -> str:
+        """The same elements, through which no gradient passes."""
+        return self.builder.op("detach", name, (x,), {"shape": self.shape(x)})
 
     def permute(self, name: str, x: str, axes: Sequence[int]) -> str:
         """Axis i of the result is axis `axes[i]` of x: a view where only axes of extent 1 move."""
@@ -293,8 +324,7 @@ class Network:
     def power(self, name: str, x: str, exponent: float) -> str:
         """X to the power of a number.
 
-        Raises:
-            UnsupportedError: it is none of those that need no logarithm.
+        Whole powers of any x; others of x from 0 on, by a logarithm that is bounded below.
         """
         steps = {
             0.5: ("sqrt",),
@@ -305,13 +335,20 @@ class Network:
             3: ("square",),
             4: ("square", "square"),
         }
-        if exponent not in (1, *steps):
-            known = ", ".join(f"{number:g}" for number in sorted(steps))
-            raise UnsupportedError(f"its exponent is {exponent:g}; poetfw has {known}")
-        y = x
-        for kind in steps.get(exponent, ()):
-            y = self.builder.op(kind, name, (y,))
-        return self.multiply(name, y, x) if exponent == 3 else y
+        if exponent in (1, *steps):
+            y = x
+            for kind in steps.get(exponent, ()):
+                y = self.builder.op(kind, name, (y,))
+            return self.multiply(name, y, x) if exponent == 3 else y
+        if exponent == 0:
+            return self.shift(name, self.scale(name, x, 0.0), 1.0)
+        if exponent == int(exponent) and abs(exponent) <= LARGEST_POWER:
+            if exponent < 0:
+                return self.builder.op("reciprocal", name, (self.power(name, x, -exponent),))
+            half = self.power(name, self.power(name, x, exponent // 2), 2)
+            return self.multiply(name, half, x) if exponent % 2 else half
+        log = self.builder.op("log", name, (self.clip(name, x, SMALLEST_BASE, None),))
+        return self.builder.op("exp", name, (self.scale(name, log, exponent),))
 
     def _stretched(self, name: str, a: str, b: str) -> tuple[str, str]:
         """A and b in an order in which the second is stretched to the first."""
@@ -337,7 +374,7 @@ class Network:
         if keep:
             return y
         left = [extent for axis, extent in enumerate(shape) if axis not in axes]
-        return self.reshape(name, y, left)
+        return self.reshape(name, y, left or [1])
 
     def largest(self, name: str, x: str, axes: Sequence[int], *, keep: bool) -> str:
         """The largest element along axes, which stay with extent 1 if `keep`.
@@ -392,7 +429,7 @@ class Network:
         """Einstein's sum of one tensor or two, as a product of matrices.
 
         Raises:
-            UnsupportedError: there are more, or a letter comes twice in one.
+            UnsupportedError: there are more than two, or one has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")
@@ -585,6 +622,45 @@ class Network:
                 x = self.concat(name, rows, axis)
         return x
 
+    def take_nearest(
+        self, name: str, x: str, sizes: Pair, ratios: tuple[float, float], centre: float = 0.0
+    ) -> str:
+        """Images x [N, C, H, W] brought to another height and width, each pixel of the nearest.
+
+        Pixel i is that at the floor of (i + centre) · ratio.
+        """
+        for axis, size, ratio in zip((2, 3), sizes, ratios, strict=True):
+            extent = self.shape(x)[axis]
+            at = np.minimum(((np.arange(size) + centre) * ratio).astype(int), extent - 1)
+            if not np.array_equal(at, np.arange(extent)):
+                x = self.map_axis(name, x, axis, np.eye(extent)[at])
+        return x
+
+    def interpolate_cubic(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:
+        """Images x [N, C, H, W] brought to another height and width, by cubics (Keys, 1981)."""
+        sharp = -0.75  # PyTorch's
+
+        def weight(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+            d = np.abs(distance)
+            near = ((sharp + 2) * d - (sharp + 3)) * d * d + 1
+            far = ((sharp * d - 5 * sharp) * d + 8 * sharp) * d - 4 * sharp
+            return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+        for axis, size in zip((2, 3), sizes, strict=True):
+            extent = self.shape(x)[axis]
+            if size == extent:
+                continue
+            at = np.arange(size) * ((extent - 1) / max(size - 1, 1))
+            if not corners:
+                at = (np.arange(size) + 0.5) * (extent / size) - 0.5
+            first = np.floor(at).astype(int)
+            weights = np.zeros((size, extent))
+            for offset in (-1, 0, 1, 2):
+                place = np.clip(first + offset, 0, extent - 1)
+                np.add.at(weights, (np.arange(size), place), weight(at - (first + offset)))
+            x = self.map_axis(name, x, axis, weights)
+        return x
+
     def interpolate(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:
         """Images x [N, C, H, W] brought to another height and width, linearly between pixels.
 
@@ -646,7 +722,7 @@ class Network:
 
 
 def _steps(shape: Shape) -> list[int]:
-    """How many elements apart neighbours along each axis lie."""
+    """Distance in elements between neighbours along each axis."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 

@@ -86,7 +86,7 @@ def read_npz(
     """The arrays of the given names.
 
     Raises:
-        DataError: the file cannot be read, is no NPZ file, lacks a required array, or declares
+        DataError: the file cannot be read, is not an NPZ file, lacks a required array, or declares
             one that holds objects or is damaged, or all together are larger than `LARGEST_BYTES`.
     """
     try:

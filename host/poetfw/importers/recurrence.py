@@ -67,11 +67,11 @@ def run_direction(
     time, batch = (1, 0) if batch_first else (0, 1)
     shape = net.shape(x)
     if len(shape) != 3:
-        raise UnsupportedError("its input is no batch of sequences")
+        raise UnsupportedError("its input is not a batch of sequences")
     w_x, w_h = direction.weights
     hidden = net.shape(w_h)[1]
     if net.shape(w_h)[0] != cell.gates * hidden:
-        raise UnsupportedError("its state is projected, which poetfw has not")
+        raise UnsupportedError("its state is projected, which poetfw does not support")
     b_x, b_h = direction.biases or (None, None)
     wide = net.linear(f"{name}.input", x, w_x, b_x)
     zeros = np.zeros((shape[batch], hidden), np.float32)

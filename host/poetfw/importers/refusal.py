@@ -12,7 +12,7 @@ from poetfw.models import TooManyOpsError
 
 
 class UnsupportedError(Exception):
-    """Why poetfw cannot train a node."""
+    """Raised with the reason why poetfw cannot train a node."""
 
 
 @dataclass(frozen=True, slots=True)

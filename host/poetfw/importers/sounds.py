@@ -23,7 +23,7 @@ _MOST_CHANNELS = 8
 _MOST_FRAMES = 10_000
 _PCM, _EXTENSIBLE = 1, 0xFFFE
 _OF_ENCODING = bytes.fromhex("000000001000800000aa00389b71")
-"""What follows an encoding's number where an extensible header has it as a GUID."""
+"""Bytes that follow an encoding's number in the GUID of an extensible header."""
 
 
 def read_sounds(path: Path, model: Model, kind: str) -> Samples:
@@ -33,12 +33,12 @@ def read_sounds(path: Path, model: Model, kind: str) -> Samples:
     silence. Channels are averaged. All files have the sample rate of the first one.
 
     Raises:
-        DataError: the model does not read frames of coefficients, a file is no WAV file of PCM or
-            of another sample rate, or as `list_classes`.
+        DataError: the model does not read frames of coefficients, a file is not WAV with PCM or has
+            another sample rate, or as `list_classes`.
     """
     shape = model.input.shape[1:]
     if kind not in FEATURES:
-        raise DataError(f"{kind!r} is no kind of features", "use one of: " + ", ".join(FEATURES))
+        raise DataError(f"{kind!r} is not a kind of features", "use one of: " + ", ".join(FEATURES))
     if not (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1)) or shape[-2] > _MOST_FRAMES:
         raise DataError(
             f"{path}: model {model.name!r} reads {list(shape)}, but sounds need an input of "

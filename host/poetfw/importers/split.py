@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which samples are held out for testing."""
+"""Choice of the samples that are held out for testing."""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ def make_synthetic(model: Model) -> tuple[NDArray[np.generic], NDArray[np.generi
     shape = model.input.shape[1:]
     fitting = _LARGEST_BYTES // (4 * math.prod(shape))
     samples = max(min(_SAMPLES, fitting), 4 * model.batch)
-    classes = min(model.classes or _RANK, max(1, samples // _SAMPLES_OF_A_CLASS))
+    classes = min(
+        model.classes or model.told_apart or _RANK, max(1, samples // _SAMPLES_OF_A_CLASS)
+    )
     labels = np.arange(samples, dtype=np.int32) % classes
     x: NDArray[np.generic]
     if model.input.dtype is Dtype.F32:
@@ -44,9 +46,9 @@ def make_synthetic(model: Model) -> tuple[NDArray[np.generic], NDArray[np.generi
         x = random.integers(0, ids, (int(labels.max()) + 1, *shape), np.int32)[labels]
         drawn = random.random(x.shape) < _SHARE_OF_IDS
         x = np.where(drawn, random.integers(0, ids, x.shape, np.int32), x)
-    if model.classes is not None:
-        return x, labels
-    outputs = model.output.shape[1:]
+    outputs = model.target.shape[1:]
+    if model.target.dtype is Dtype.I32:
+        return x, np.broadcast_to(labels.reshape(-1, *(1,) * len(outputs)), (samples, *outputs))
     if outputs == shape:
         return x, x
     rows = x.reshape(samples, -1).astype(np.float32)

@@ -88,11 +88,11 @@ def _read_safetensors(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any
         content = memoryview(read_bytes(path, LARGEST_BYTES))
         (length,) = struct.unpack_from("<Q", content)
         if length > min(_LARGEST_HEADER_BYTES, len(content) - 8):
-            raise ValueError(f"its header is said to have {length} bytes")
+            raise ValueError(f"its header declares {length} bytes")
         header = parse_json(bytes(content[8 : 8 + length]))
         data = content[8 + length :]
         if not isinstance(header, dict):
-            raise ValueError("its header is no object")
+            raise ValueError("its header is not an object")
         found = {name: _tensor(name, header[name], data) for name in names if name in header}
         ranges = sorted(header[name]["data_offsets"] for name in header if name != "__metadata__")
         if [0, *(end for _, end in ranges)] != [*(start for start, _ in ranges), len(data)]:
@@ -111,7 +111,7 @@ def _tensor(name: str, entry: Any, data: memoryview) -> NDArray[Any]:
     if entry["dtype"] != "F32":
         raise ValueError(f"{name!r:.80} is {entry['dtype']!r:.20}; poetfw reads F32")
     if any(type(number) is not int or number < 0 for number in (*shape, start, end)):
-        raise ValueError(f"shape or offsets of {name!r:.80} are no sizes")
+        raise ValueError(f"shape or offsets of {name!r:.80} are not sizes")
     if not start <= end <= len(data) or end - start != 4 * math.prod(shape):
-        raise ValueError(f"{name!r:.80} is said to be bytes {start} to {end} of {len(data)}")
+        raise ValueError(f"{name!r:.80} is declared as bytes {start} to {end} of {len(data)}")
     return np.frombuffer(data[start:end], "<f4").reshape(shape)

@@ -22,7 +22,7 @@ from typing import Any, cast
 from poetfw.common.errors import ModelError
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
-"""What an op's attribute may hold."""
+"""Types that an op's attribute may have."""
 
 VARIANT = "variant"
 """The attribute that names the kernel an op runs by, where that is not the one for its shape."""
@@ -84,7 +84,7 @@ class Tensor:
         dtype: element type.
         role: what it is for.
         base: the tensor of whose bytes it is a run: a read-only window without bytes of its own.
-            None for a tensor that is no window.
+            None for a tensor that is not a window.
         offset_bytes: where in the base's bytes a window begins.
     """
 
@@ -243,6 +243,16 @@ class Graph:
         """The tensors whose bytes an op reads, each once: in place of a window, its base."""
         return tuple(dict.fromkeys(self.by_name[name].base or name for name in op.inputs))
 
+    def ops_for(self, *tensors: str) -> tuple[Op, ...]:
+        """The ops that tensors are calculated by, in order."""
+        needed = {self.by_name[name].base or name for name in tensors}
+        kept: list[Op] = []
+        for op in reversed(self.ops):
+            if op.output in needed:
+                kept.append(op)
+                needed.update(self.reads(op))
+        return tuple(reversed(kept))
+
     @property
     def windows(self) -> tuple[Tensor, ...]:
         """The tensors that are windows on others, in order."""
@@ -264,7 +274,7 @@ class Graph:
 
     @cached_property
     def network(self) -> str:
-        """16 hexadecimal digits that say which network a training step is of.
+        """Identity of the network of a training step: 16 hexadecimal digits.
 
         They are a digest of its name and its forward pass, in whatever order: the optimizer, what
         is trained and by which kernels it runs make no other network of it. Nor does what the
@@ -372,7 +382,7 @@ class Graph:
 
 def _check_window(window: Tensor, base: Tensor | None, produced: set[str]) -> None:
     if base is None or base.name not in produced or window.name in produced:
-        raise ModelError(f"tensor {window.name!r} is no window on a tensor that an op produces")
+        raise ModelError(f"tensor {window.name!r} is not a window on a tensor that an op produces")
     end_bytes = window.offset_bytes + window.size_bytes
     if window.offset_bytes < 0 or end_bytes > base.size_bytes or window.dtype is not base.dtype:
         raise ModelError(f"window {window.name!r} does not lie within tensor {base.name!r}")

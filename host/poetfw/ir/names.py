@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that nothing else has."""
+"""Unique names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBERED = re.compile(r"(.*) \((\d{1,9})\)", re.DOTALL)
 
 
 class FreshNames:
-    """Puts the smallest free number behind a name that is taken, without trying all of them."""
+    """Makes names unique by the smallest free number behind them, without trying all numbers."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}

@@ -89,7 +89,7 @@ def check_banks(banks: Sequence[Bank]) -> None:
 def bank_uses(
     buffers: Sequence[Buffer], banks: Sequence[Bank], offsets: Mapping[str, int]
 ) -> list[BankUse]:
-    """How far the buffers lie in the banks they prefer."""
+    """Use of each bank by the buffers that prefer it."""
     uses = []
     for bank in banks:
         prefer = [b for b in buffers if b.bank == bank.name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which buffers may replace each other, byte for byte, at one moment: those of equal size.
+"""Sets of buffers of equal total size, which may replace each other, byte for byte, at one moment.
 
 Few buffers are rarely as large together as few others by accident. The doubt about a block is how
 many pairs of sets no larger than its own are to be expected to be equal by accident, in bits.
@@ -109,5 +109,5 @@ def _smallest_sums(codes: Sequence[int]) -> list[int]:
 
 
 def _subsets_up_to(count: int) -> list[int]:
-    """How many sets of at most k of some items there are, by k."""
+    """Number of sets of at most k of some items, by k."""
     return list(accumulate(comb(count, k) for k in range(count + 1)))

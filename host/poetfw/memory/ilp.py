@@ -15,8 +15,8 @@ from math import ceil, gcd
 
 from poetfw.common.limits import Work
 from poetfw.memory.problem import Buffer
-from poetfw.schedule.highs import Outcome, Vector
-from poetfw.schedule.milp import Program, SolverOptions, Term, solve_program
+from poetfw.schedule.highs import SolveOutcome, Vector
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, Term, solve_program
 
 _TOLERANCE = 1e-4
 """Share of the height to beat by which the solver's arithmetic may be wrong about a bound.
@@ -43,7 +43,7 @@ class IlpAnswer:
 
 
 def count_pairs(buffers: Sequence[Buffer]) -> int:
-    """How many pairs of buffers are live together: binary columns of the program."""
+    """Number of pairs of buffers that are live together: binary columns of the program."""
     events = [(b.lower, 1) for b in buffers] + [(b.upper, -1) for b in buffers]
     events.sort()  # what ends at a time leaves before what begins at it
     pairs = live = 0
@@ -102,7 +102,7 @@ def solve_ilp(
     solution = solve_program(model.program, replace(options, presolve=False), work)
     proven = goal
     if not preplaced:
-        bound = 1.0 if solution.outcome is Outcome.INFEASIBLE else solution.bound
+        bound = 1.0 if solution.outcome is SolveOutcome.INFEASIBLE else solution.bound
         grain = gcd(unit, *(b.size for b in buffers))
         proven = max(goal, ceil((bound - _TOLERANCE) * below / grain) * grain)
     offsets = None if solution.values is None else model.settle(solution.values)
@@ -123,7 +123,7 @@ class _Model:
         self._below = below
         # Offsets that are multiples of the unit come of themselves, once sizes are.
         self._unit = gcd(*(b.alignment for b in buffers))
-        self.program = Program(offset=goal / below, tolerance=0.5 / below)
+        self.program = IntegerProgram(offset=goal / below, tolerance=0.5 / below)
         height = self.program.continuous(1.0, (below - 1 - goal) / below)
         self._address = [self._add_address(b) for b in buffers]
         for b, (terms, offset) in zip(buffers, self._address, strict=True):

@@ -22,7 +22,7 @@ from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 from poetfw.memory.restarts import Probe
-from poetfw.memory.search import Outcome
+from poetfw.memory.search import Ending
 from poetfw.memory.sections import split_components
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
@@ -288,13 +288,13 @@ class _Component:
             self._probe(self._goal, grant)
 
     def _close_in(self, grant: int) -> None:
-        """Probe the goal, then halve between it and the best height, with less effort."""
+        """Probe the goal, then bisect between it and the best height, with less effort."""
         low = height = self._goal
         unknown = 0
         while low < self.height and unknown < _UNKNOWN and self._work.is_left():
             outcome = self._probe(height, grant if height == self._goal else grant // _UNKNOWN)
-            unknown += outcome is Outcome.LIMIT
-            if outcome is not Outcome.FOUND:
+            unknown += outcome is Ending.LIMIT
+            if outcome is not Ending.FOUND:
                 low = max(self._goal, height + 1)
             height = (low + self.height - 1) // 2
 
@@ -346,7 +346,7 @@ class _Component:
             self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
         return tops
 
-    def _probe(self, capacity: int, grant: int) -> Outcome:
+    def _probe(self, capacity: int, grant: int) -> Ending:
         """Search for a placement within a capacity, spending at most the states granted."""
         probe = self._at_goal
         if probe is None or probe.capacity != capacity:
@@ -359,11 +359,11 @@ class _Component:
         self._learn(outcome, capacity, probe.offsets)
         return outcome
 
-    def _learn(self, outcome: Outcome, capacity: int, offsets: dict[str, int]) -> None:
+    def _learn(self, outcome: Ending, capacity: int, offsets: dict[str, int]) -> None:
         """Keep what a search within a capacity found, or that there is nothing."""
-        if outcome is Outcome.FOUND:
+        if outcome is Ending.FOUND:
             self._keep(offsets)
-        if outcome is Outcome.EXHAUSTED:
+        if outcome is Ending.EXHAUSTED:
             self.proven = max(self.proven, capacity + 1)
             self._goal = max(self._goal, self.proven)
 

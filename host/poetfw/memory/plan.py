@@ -56,7 +56,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Where everything is.
+    """Addresses of everything in the arena.
 
     Attributes:
         persistent: one allocation for each persistent tensor; they lie at the bottom.
@@ -75,7 +75,7 @@ class MemoryPlan:
     peak_bytes: int
 
     def offset_of(self, tensor: str, index: int | None) -> int:
-        """Where a tensor lies at a step of the training plan; None for behind it."""
+        """Offset of a tensor at a step of the training plan; None for behind the plan."""
         stays = self.persistent if index is None else (*self.persistent, *self.training)
         for stay in stays:
             resident = stay.lower == stay.upper

@@ -10,7 +10,7 @@ from itertools import count
 from poetfw.common.limits import Deadline
 from poetfw.memory.checks import LARGEST_BYTES
 from poetfw.memory.problem import Buffer
-from poetfw.memory.search import Look, Outcome, Search
+from poetfw.memory.search import Ending, Look, Search
 
 _FIRST_STATES = 2_000
 """States granted to the shortest run of a search."""
@@ -40,11 +40,11 @@ class Probe:
         """In bytes by buffer id, once found."""
         return self._search.offsets
 
-    def run(self, state_limit: int, deadline: Deadline) -> Outcome:
+    def run(self, state_limit: int, deadline: Deadline) -> Ending:
         """Search, visiting at most so many more states; as `Search.run` otherwise."""
         limit = self.states + state_limit
-        outcome = Outcome.LIMIT
-        while outcome is Outcome.LIMIT and self.states < limit and not deadline.has_passed():
+        outcome = Ending.LIMIT
+        while outcome is Ending.LIMIT and self.states < limit and not deadline.has_passed():
             rank, look, share = next(self._restarts)
             outcome = self._search.run(rank, look, min(share, limit - self.states), deadline)
         return outcome
@@ -78,7 +78,7 @@ def restarts(
 
 
 def _luby(turn: int) -> int:
-    """How long to run before restarting, by turn: 1, 1, 2, 1, 1, 2, 4, 1, ... (Luby et al., 1993).
+    """Relative length of a run before a restart: 1, 1, 2, 1, 1, 2, 4, … (Luby et al., 1993).
 
     Without knowing how run times are spread, no other sequence is better by more than a logarithm.
     """

@@ -47,14 +47,14 @@ _LARGEST_MEMORY = 400_000
 
 
 class Look(Enum):
-    """Where a search looks for the section to branch on: each finds what the others miss."""
+    """Rule for the section to branch on: each rule finds what the others miss."""
 
     FEWEST = "all valleys"
     NARROWEST = "the narrowest valley"
     LOWEST = "the lowest valley"
 
 
-class Outcome(Enum):
+class Ending(Enum):
     """Reason why a search ended."""
 
     FOUND = "found"
@@ -245,7 +245,7 @@ class Search:
 
     def run(
         self, rank: Sequence[float], look: Look, state_limit: int, deadline: Deadline
-    ) -> Outcome:
+    ) -> Ending:
         """Search depth first.
 
         Args:
@@ -258,7 +258,7 @@ class Search:
             FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
         """
         if self._too_high or min(self._slack) < 0:
-            return Outcome.EXHAUSTED
+            return Ending.EXHAUSTED
         limit = self.states + state_limit
         settled = _Settled(self._slack, self._fixed)
         placed_at = [0] * len(self.buffers)
@@ -269,7 +269,7 @@ class Search:
         while part:
             self.states += 1
             if self.states > limit or (not self.states & 255 and deadline.has_passed()):
-                return Outcome.LIMIT
+                return Ending.LIMIT
 
             key = (left, tuple(settled.floors[part.lo : part.hi]))
             branching = None
@@ -278,7 +278,7 @@ class Search:
             if not branching:
                 choice = self._last_open(choices)
                 if not choice:
-                    return Outcome.EXHAUSTED
+                    return Ending.EXHAUSTED
                 settled.undo(choice.trail_height)
                 branching, part, left = choice.branching, choice.part, choice.left
             elif len(branching.cases) > 1:
@@ -301,10 +301,10 @@ class Search:
                     del choices[part.height :]
         for i, b in enumerate(self.buffers):
             self.offsets[b.id] = placed_at[i] * self._unit
-        return Outcome.FOUND
+        return Ending.FOUND
 
     def _last_open(self, choices: list[_Choice]) -> _Choice | None:
-        """The last choice with cases left; those above it are dropped, and hopeless from now on."""
+        """The last choice with cases left; later choices are dropped and marked hopeless."""
         while choices and not choices[-1].branching.cases:
             if len(self._hopeless) < _LARGEST_MEMORY:
                 self._hopeless.add(choices[-1].key)

@@ -226,5 +226,5 @@ class StepPlan:
 
 
 def on_one(steps: Sequence[Step]) -> StepPlan:
-    """The plan of a step on an only device, where addresses are given beside it."""
+    """Plan of a step on a single device, whose addresses are given separately."""
     return StepPlan(tuple(steps), (Part(ONLY, DeviceArena(ONLY, 0, 0, 0)),))

@@ -28,7 +28,7 @@ from poetfw.common.limits import Deadline
 from poetfw.memory.blocks import Block, Blocks, find_blocks
 from poetfw.memory.pq_tree import Tree, arrange, indices, leaves, replace
 from poetfw.memory.problem import Buffer
-from poetfw.memory.search import Outcome
+from poetfw.memory.search import Ending
 from poetfw.memory.sections import find_sections
 
 _LARGEST_SECTION = 250
@@ -72,7 +72,7 @@ class _State:
 
 
 def filled_bytes(buffers: Sequence[Buffer]) -> int | None:
-    """How many bytes the buffers fill at every moment, in stacks without a gap.
+    """Number of bytes that the buffers fill at every moment, in stacks without a gap.
 
     Returns:
         None if that varies, if a stack of them might not be aligned, if one of them is fixed, or if
@@ -118,7 +118,7 @@ class Tiling:
         """Work done so far, in states of `Search`."""
         return sum(sweep.states for sweep in self._sweeps)
 
-    def run(self, state_limit: int, deadline: Deadline) -> Outcome:
+    def run(self, state_limit: int, deadline: Deadline) -> Ending:
         """Search with more and more doubt.
 
         Args:
@@ -132,9 +132,9 @@ class Tiling:
         while True:
             for sweep in self._sweeps:
                 outcome = sweep.run(most, state_limit - self.states, deadline)
-                if outcome is Outcome.FOUND:
+                if outcome is Ending.FOUND:
                     self.offsets = dict(zip(self._ids, sweep.offsets, strict=True))
-                if outcome is not Outcome.LIMIT or not sweep.doubts:
+                if outcome is not Ending.LIMIT or not sweep.doubts:
                     return outcome
             most += _DOUBT_STEP
 
@@ -162,7 +162,7 @@ class _Sweep:
         self._found: dict[tuple[int, int], Blocks] = {}
         self._complete = True
 
-    def run(self, most: float, state_limit: int, deadline: Deadline) -> Outcome:
+    def run(self, most: float, state_limit: int, deadline: Deadline) -> Ending:
         """Search depth first, with at most so many bits of doubt on the way."""
         limit = self.states + state_limit
         self.doubts = False
@@ -174,16 +174,16 @@ class _Sweep:
             state, following = path[-1]
             if not state.ending and state.section == self._count - 1:
                 self.offsets = self._addresses(state)
-                return Outcome.FOUND
+                return Ending.FOUND
             if self.states > limit or deadline.has_passed():
                 self.doubts = False
-                return Outcome.LIMIT
+                return Ending.LIMIT
             after = next(following, None)
             if after is None:
                 path.pop()
             else:
                 path.append((after, self._following(after, most)))
-        return Outcome.LIMIT if self.doubts or not self._complete else Outcome.EXHAUSTED
+        return Ending.LIMIT if self.doubts or not self._complete else Ending.EXHAUSTED
 
     def _following(self, state: _State, most: float) -> Iterator[_State]:
         """The states with one more block."""
@@ -230,7 +230,7 @@ class _Sweep:
         return self._found[ending, beginning]
 
     def _addresses(self, state: _State) -> list[int]:
-        """Where everything lies, given the last state."""
+        """Addresses of the buffers, given the last state."""
         offsets, place = [0] * len(self._sizes), [0] * len(self._sizes)
         order = arrange(state.tree, place)
         while True:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from poetfw.common.errors import DataError
-from poetfw.meters.trace import Floats, Trace
+from poetfw.meters.trace import Floats, PowerTrace
 
 _FAR = 5.0
 """Median absolute deviations, scaled to be standard deviations of a normal distribution, at which
 an interval is rejected (Leys et al., Journal of Experimental Social Psychology 49, 2013)."""
 _SCALE = 1.4826
 _ALIKE = 0.01
-"""What differs by less than this share of the median is never rejected."""
+"""Share of the median within which no energy is rejected as an outlier."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class MeasuredEnergy:
     idle_w: float
 
 
-def idle_power(trace: Trace) -> float:
+def idle_power(trace: PowerTrace) -> float:
     """The median power while no marker was set, in watts.
 
     Raises:
@@ -47,11 +47,11 @@ def idle_power(trace: Trace) -> float:
     """
     unmarked = trace.watts[~trace.marked]
     if not unmarked.size:
-        raise DataError("the trace has no sample without a marker: what idling takes is not known")
+        raise DataError("the trace has no sample without a marker: the idle power is not known")
     return float(np.median(unmarked))
 
 
-def measured_energy(trace: Trace, idle_w: float | None = None) -> MeasuredEnergy:
+def measured_energy(trace: PowerTrace, idle_w: float | None = None) -> MeasuredEnergy:
     """The energy of a case's marked intervals in a trace above idling, for one run.
 
     The energy of an interval is the integral of volts times amperes by the trapezoidal rule. A
@@ -84,7 +84,7 @@ def measured_energy(trace: Trace, idle_w: float | None = None) -> MeasuredEnergy
     )
 
 
-def _intervals(trace: Trace) -> list[tuple[float, float]]:
+def _intervals(trace: PowerTrace) -> list[tuple[float, float]]:
     """Begin and end in seconds of each interval whose begin and end the trace has."""
     changes = np.flatnonzero(trace.marked[1:] != trace.marked[:-1])
     midway = (trace.times_s[changes] + trace.times_s[changes + 1]) / 2
@@ -110,7 +110,7 @@ class _integral:
 
 
 def _near(energies: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which are not far from the others."""
+    """Mask of the energies that are not outliers."""
     middle = np.median(energies)
     distance = np.abs(energies - middle)
     return np.asarray(distance <= max(_FAR * _SCALE * np.median(distance), _ALIKE * abs(middle)))

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import DeviceError
-from poetfw.meters.trace import Floats, Trace
+from poetfw.meters.trace import Floats, PowerTrace
 
 _SAMPLES_PER_S = 100_000
 _CURRENT, _VOLTAGE, _MARKER = _SIGNALS = ("s/i", "s/v", "s/gpi/0")
 _BITS = 8
 _QUIET_S = 0.2
-"""When it is told to stop, what it sampled is still under way for so long."""
+"""Seconds for which samples still arrive after it is told to stop."""
 
 
 class JoulescopeMeter:
@@ -87,7 +87,7 @@ class JoulescopeMeter:
     def mark(self, on: bool) -> None:
         """Nothing: the board itself sets the marker."""
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """End recording.
 
         Raises:
@@ -102,7 +102,7 @@ class JoulescopeMeter:
         end = min(i + len(amperes), v + len(volts), m + len(marked))
         if end <= begin:
             raise DeviceError("the Joulescope sent no sample")
-        return Trace(
+        return PowerTrace(
             times_s=np.arange(end - begin) / per_s,
             volts=volts[begin - v : end - v],
             amperes=amperes[begin - i : end - i],
@@ -121,7 +121,7 @@ class JoulescopeMeter:
         try:
             getattr(self._driver, method)(*arguments)
         except (RuntimeError, TimeoutError, OSError) as error:
-            raise DeviceError(f"the Joulescope ceased to answer: {error}") from error
+            raise DeviceError(f"the Joulescope stopped answering: {error}") from error
 
     def _samples(self, signal: str) -> tuple[int, Floats, float]:
         """The number of a signal's first sample, its samples, and how many there are in a second.

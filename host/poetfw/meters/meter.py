@@ -14,7 +14,7 @@ from poetfw.common.option_values import METERS
 from poetfw.meters.joulescope import JoulescopeMeter
 from poetfw.meters.polled import PACKAGE, HwmonMeter, RaplMeter
 from poetfw.meters.ppk2 import Ppk2Meter
-from poetfw.meters.trace import Trace
+from poetfw.meters.trace import PowerTrace
 
 
 class Meter(Protocol):
@@ -45,11 +45,11 @@ class Meter(Protocol):
     def mark(self, on: bool) -> None:
         """Say that a case begins or has ended, for a meter without an input for a marker."""
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """End recording; returns what was recorded.
 
         Raises:
-            DeviceError: the meter ceased to answer.
+            DeviceError: the meter stopped answering.
         """
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class ReplayedMeter:
         """
         if not any(folder.glob("*.npz")):
             raise DataError(
-                f"{folder} is no folder of traces: it has no NPZ files",
+                f"{folder} is not a folder of traces: it has no NPZ files",
                 "name the one that `poetfw profile` printed",
             )
         self.name = f"replay:{folder.resolve()}"
@@ -87,18 +87,18 @@ class ReplayedMeter:
     def mark(self, on: bool) -> None:
         """Nothing: markers are recorded already."""
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """The trace.
 
         Raises:
             DataError: there is none of that name, or the file holds no trace.
         """
-        trace = Trace.load(self._folder / f"{self._label}.npz")
+        trace = PowerTrace.load(self._folder / f"{self._label}.npz")
         self.sees_marker = trace.by_marker
         return trace
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from poetfw.common.errors import DeviceError
-from poetfw.meters.trace import Floats, Trace
+from poetfw.meters.trace import Floats, PowerTrace
 
 _POLL_S = 1e-3
 _HWMON = Path("/sys/class/hwmon")
@@ -71,11 +71,11 @@ class PolledMeter(ABC):
         self._sample()
         self._marked = on
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """End recording.
 
         Raises:
-            DeviceError: the meter ceased to answer.
+            DeviceError: the meter stopped answering.
         """
         if self._thread is None:
             raise DeviceError(f"the meter {self.name} is stopped, but was never started")
@@ -83,10 +83,10 @@ class PolledMeter(ABC):
         self._thread.join()
         self._thread = None
         if self._failed is not None:
-            raise DeviceError(f"the meter {self.name} ceased to answer: {self._failed}")
+            raise DeviceError(f"the meter {self.name} stopped answering: {self._failed}")
         columns = np.array(self._samples, dtype=np.float64).reshape(-1, 4).T
         amperes = self.amperes(columns[0], columns[2])
-        return Trace(columns[0], columns[1], amperes, columns[3] != 0)
+        return PowerTrace(columns[0], columns[1], amperes, columns[3] != 0)
 
     def close(self) -> None:
         """Record no more."""
@@ -136,7 +136,7 @@ class HwmonMeter(PolledMeter):
         folders = {path.name: path for path in (root.glob("hwmon*") if root.is_dir() else ())}
         named = _text(folders[chip] / "name") if chip in folders else chip
         if named not in _INA:
-            raise DeviceError(f"{named!r:.40} is no chip that is read: use {', '.join(_INA)}")
+            raise DeviceError(f"{named!r:.40} is not a chip that is read: use {', '.join(_INA)}")
         found = [
             folder
             for name, folder in sorted(folders.items())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import ConfigError, DeviceError
-from poetfw.meters.trace import Trace
+from poetfw.meters.trace import PowerTrace
 
 SAMPLES_PER_S = 100_000
 LEAST_MILLIVOLTS, MOST_MILLIVOLTS = 800, 5000
@@ -85,7 +85,7 @@ class Ppk2Meter:
     def mark(self, on: bool) -> None:
         """Nothing: the board itself sets the marker."""
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         """End recording.
 
         Raises:
@@ -98,7 +98,7 @@ class Ppk2Meter:
         self._thread.join()
         self._thread = None
         if self._failed is not None:
-            raise DeviceError(f"the PPK2 ceased to answer: {self._failed}")
+            raise DeviceError(f"the PPK2 stopped answering: {self._failed}")
         data = b"".join(self._chunks)
         whole = len(data) // _WORD.itemsize * _WORD.itemsize
         if not whole:
@@ -111,7 +111,7 @@ class Ppk2Meter:
                 "let nothing else run beside the measurement",
             )
         microamperes, bits = self._ppk2.get_samples(data[:whole])
-        return Trace(
+        return PowerTrace(
             times_s=np.arange(len(bits)) / SAMPLES_PER_S,
             volts=np.full(len(bits), self._volts),
             amperes=np.asarray(microamperes, dtype=np.float64) * 1e-6,

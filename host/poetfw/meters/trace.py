@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Trace:
+class PowerTrace:
     """Samples of voltage and current, in the order of time.
 
     Attributes:
@@ -46,11 +46,11 @@ class Trace:
     def __post_init__(self) -> None:
         arrays = (self.times_s, self.volts, self.amperes)
         if len({array.shape for array in (*arrays, self.marked)}) != 1 or self.times_s.ndim != 1:
-            raise DataError("a trace has as many times, volts, amperes and markers")
+            raise DataError("a trace needs equally many times, volts, amperes and markers")
         if not all(np.isfinite(array).all() for array in arrays):
-            raise DataError("a trace holds what is no finite number")
+            raise DataError("a trace holds what is not a finite number")
         if not (np.diff(self.times_s) > 0).all():
-            raise DataError("the times of a trace do not grow")
+            raise DataError("the times of a trace do not increase")
         if self.runs < 0:
             raise DataError(f"a trace has {self.runs} runs in an interval")
         if not (self.counted_s >= 0 and np.isfinite(self.counted_s)):
@@ -83,7 +83,7 @@ class Trace:
         replace_file(path, buffer.getvalue())
 
     @staticmethod
-    def load(path: Path) -> Trace:
+    def load(path: Path) -> PowerTrace:
         """The trace that `save` kept.
 
         Raises:
@@ -103,7 +103,7 @@ class Trace:
         if marked.dtype != np.bool_ or any(a.dtype != np.float64 for a in arrays.values()):
             raise DataError(f"{path} holds no trace of a meter: float64 and bool were expected")
         try:
-            return Trace(
+            return PowerTrace(
                 **arrays, marked=marked, runs=runs, counted_s=counted_s, by_marker=by_marker
             )
         except DataError as error:

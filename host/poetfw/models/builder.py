@@ -66,6 +66,10 @@ class GraphBuilder:
         """Add a persistent tensor that is not trained; returns its name."""
         return self._persistent(name, values, Role.STATE)
 
+    def label(self, name: str, shape: Sequence[int], dtype: Dtype) -> str:
+        """Add the tensor of the targets, for a network's own loss; returns its name."""
+        return self._add_tensor(Tensor(self._fresh(name), tuple(shape), dtype, Role.LABEL))
+
     def declare(self, name: str, shape: Sequence[int], role: Role) -> str:
         """Add a persistent tensor whose values are kept elsewhere; returns its name."""
         return self._add_tensor(Tensor(self._fresh(name), tuple(shape), role=role))

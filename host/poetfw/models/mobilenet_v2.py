@@ -21,7 +21,7 @@ STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-"""Of each stage: expansion, channels, blocks, and the stride of the first (table 2: t, c, n, s)."""
+"""Expansion, channels, blocks, and first stride of each stage (table 2: t, c, n, s)."""
 
 
 def mobilenetv2(batch: int, seed: int, *, size: int = 224) -> Model:

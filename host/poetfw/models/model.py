@@ -10,11 +10,12 @@ from types import MappingProxyType
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Graph, Role, Tensor
+from poetfw.ir import Dtype, Graph, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.base import LARGEST_INTEGER
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
 from poetfw.training import CLASSIFYING, LOSSES, Sgd
 
@@ -31,12 +32,15 @@ class Model:
             statistics of role `STATE`. Axis 0 of input and output is the batch.
         weights: initial values of every persistent tensor; drawn when they are first read, where
             they are `DrawnWeights`.
-        loss: a key of `poetfw.training.LOSSES`.
+        loss: a key of `poetfw.training.LOSSES`; or `OWN_LOSS`: then the graph has a tensor of role
+            `LABEL`, and an op of the kind `objective` that marks its loss.
+        told_apart: how many classes the labels of a loss of its own name; None where they are no
+            class numbers, or of several kinds.
         loss_options: how much classes and samples count, for a loss of a classifier.
         description: one line for people.
         optimizer: settings that train it well.
         epochs: passes over the data set that train it well.
-        warnings: what may make it another network than its author means, for people.
+        warnings: sentences about possible differences from the network that its author means.
         frozen: names of the parameters that its author does not train.
         state_dict: where the tensors of its author's network lie in those of the graph.
 
@@ -54,6 +58,7 @@ class Model:
     frozen: tuple[str, ...] = ()
     state_dict: tuple[StateEntry, ...] = ()
     loss_options: ClassOptions = ALIKE
+    told_apart: int | None = None
 
     def __post_init__(self) -> None:
         check_shapes(self.graph)
@@ -65,9 +70,9 @@ class Model:
                 f"model {self.name!r} gives an output of shape {list(self.output.shape)} for an "
                 f"input of shape {list(self.input.shape)}: axis 0 of both must be the batch"
             )
-        if self.loss not in LOSSES:
+        if self.loss not in (*LOSSES, OWN_LOSS):
             raise ModelError(
-                f"{self.loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES)
+                f"{self.loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES)
             )
         if self.loss in CLASSIFYING and (len(self.output.shape) != 2 or self.output.shape[1] < 2):
             raise ModelError(
@@ -81,7 +86,7 @@ class Model:
         self._check_weights()
 
     def _check_loss_options(self) -> None:
-        if not self.loss_options.chosen:
+        if not self.loss_options.chosen or self.loss == OWN_LOSS:
             return
         if self.classes is None:
             raise ModelError(
@@ -136,12 +141,24 @@ class Model:
 
     @property
     def classes(self) -> int | None:
-        """How many classes it tells apart; None where it does not classify."""
+        """Number of classes that it tells apart; None where it does not classify."""
+        if self.loss == OWN_LOSS:
+            alike = len(self.target.shape) == 1 and self.output.shape[1:] == (self.told_apart,)
+            return self.told_apart if alike else None
         return self.output.shape[1] if self.loss in CLASSIFYING else None
 
     @property
+    def target(self) -> Tensor:
+        """The batch of targets: class numbers, one a sample, or what the loss compares."""
+        if self.loss == OWN_LOSS:
+            return self.graph.with_role(Role.LABEL)[0]
+        if self.classes is not None:
+            return Tensor("y", (self.batch,), Dtype.I32, Role.LABEL)
+        return Tensor("y", self.output.shape, Dtype.F32, Role.LABEL)
+
+    @property
     def ids(self) -> int:
-        """How many ids, from 0 on, every table has that the input is looked up in."""
+        """Number of ids, from 0 on, that every table has in which the input is looked up."""
         readers = self.graph.consumers[self.input.name]
         tables = (op.inputs[1] for op in readers if op.kind == "embedding")
         return min(

@@ -21,7 +21,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """Where a tensor of the author's own network (of a state dict) lies in one of the graph.
+    """A tensor of the author's own network (of a state dict), and its place in one of the graph.
 
     Attributes:
         name: what the author's network calls it.

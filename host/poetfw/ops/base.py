@@ -153,8 +153,8 @@ class OpKind(ABC):
     recomputable: ClassVar[bool] = True
     """True if running it again in the same training step gives the same bits and no side effect."""
     in_place: ClassVar[tuple[int, ...]] = ()
-    """Which inputs, by position, its output may be written over: it reads each element of them
-    before it writes the same one, and never again."""
+    """Inputs, by position, that its output may be written over: the op reads each of their elements
+    before it writes the element in the same place, and never reads it again."""
     view: ClassVar[bool] = False
     """True if its output has the bytes of its input, so that in place there is nothing to do."""
     pointwise: ClassVar[bool] = False
@@ -167,12 +167,14 @@ class OpKind(ABC):
     """True if it adds terms of both signs: its rounding errors are then in proportion to what the
     result is for inputs without signs, not to the result."""
     positive: ClassVar[tuple[int, ...]] = ()
-    """Which inputs, by position, hold what may not be negative, such as variances."""
+    """Inputs, by position, that must not hold negative numbers, such as variances."""
     counts: ClassVar[bool] = False
     """True if what it updates are counts, and what goes with them; they begin at 0."""
     branches: ClassVar[bool] = False
     """True if its kernel goes another way, and takes another time, by what number an element is,
     with an FPU, too. It looks at the elements one by one then, and its inputs have one shape."""
+    stops_gradient: ClassVar[bool] = False
+    """True if nothing upstream of it is trained through it."""
     streams: ClassVar[bool] = False
     """True if its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
@@ -221,7 +223,7 @@ class OpKind(ABC):
         return tuple(updated) if output is None else (output, *updated)
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
-        """How many roundings any term of its results goes through in the kernel, at most.
+        """Largest number of roundings that a term of its results goes through in the kernel.
 
         0 for an op that only moves elements, which must be exact. By default as many as there are
         multiply-accumulates to an element of the result, which is enough for a sum in any order,
@@ -239,7 +241,7 @@ class OpKind(ABC):
     def error_bounds(
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """How far each element of a device's results may lie from `results`, in float64.
+        """Error bound of each element of a device's results, against `results` in float64.
 
         A device calculates in float32 on the same inputs; the bound covers every rounding of a
         kernel that is right, and little more. By default that of sums of products: gamma_n times
@@ -262,7 +264,7 @@ class OpKind(ABC):
         )
 
     def offset_bytes(self, op: Op, x: Tensor) -> int | None:
-        """Where its output begins in the bytes of its input x, if it is a run of them; else None.
+        """Offset in bytes of its output in its input x, if it is a contiguous part of x; else None.
 
         No op has to run then, for whoever reads its output can read x.
         """
@@ -330,7 +332,7 @@ def kind_of(op: Op) -> OpKind:
         return KINDS[op.kind]
     except KeyError:
         raise ModelError(
-            f"op {op.name!r} is a {op.kind!r}, which is no operator of poetfw",
+            f"op {op.name!r} is a {op.kind!r}, which is not an operator of poetfw",
             "use one of: " + ", ".join(sorted(KINDS)),
         ) from None
 

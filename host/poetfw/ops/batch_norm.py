@@ -97,7 +97,7 @@ class _OverImage(OpKind):
     images: ClassVar[tuple[int, ...]]
     """Positions of the inputs of x's shape; the first is x."""
     passes: ClassVar[int]
-    """How often it looks at each element."""
+    """Number of times it reads each element."""
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, len(self.pairs) + len(self.images))
@@ -259,7 +259,7 @@ def _normalize(x: Array, statistics: Array, affine: Array, eps: float) -> Array:
 
 
 def _normalize_bound(x: Array, statistics: Array, affine: Array, eps: float) -> tuple[Array, ...]:
-    """How far the kernel's y may be off.
+    """Error bound of the kernel's y.
 
     Of the product: eps, its sum and the root count 2, the division, centring, the product and the
     sum 1 each. Of beta: the sum.

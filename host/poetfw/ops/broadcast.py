@@ -43,7 +43,7 @@ class _Broadcast(OpKind):
     """Inputs a, b; y of a's shape, to which b is stretched by NumPy's rules."""
 
     what: ClassVar[str]
-    """What the kernel does."""
+    """Verb for the kernel's work, for comments."""
     cancels = False  # one rounding, of the result itself
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:

@@ -46,7 +46,7 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class ClassOptions:
-    """How much classes and samples count in a classifier's loss, as in PyTorch.
+    """Weights of classes and samples in a classifier's loss, as in PyTorch.
 
     Attributes:
         class_weights: of each class; none for the same of all.
@@ -86,7 +86,7 @@ class ClassOptions:
             raise ModelError(f"the label to ignore is {self.ignore_index}, beyond 32 bits")
 
     def attributes(self, classes: int) -> dict[str, Attribute]:
-        """The attributes of the loss, which tells so many classes apart."""
+        """Attributes of the loss for a number of classes."""
         return {
             "class_weights": tuple(map(float, self.class_weights or (1.0,) * classes)),
             "label_smoothing": float(self.label_smoothing),
@@ -100,7 +100,7 @@ ALIKE = ClassOptions()
 
 @dataclass(frozen=True)
 class _Shares:
-    """How much of each l[n,k] is in the loss: shares [N, K] / whole, with their sums [N, 1]."""
+    """Weight of each l[n,k] in the loss: shares [N, K] / whole, with their sums [N, 1]."""
 
     shares: Array
     sums: Array

@@ -27,7 +27,7 @@ from poetfw.ops.base import (
 )
 
 _MARGIN = 1e-6
-"""What PyTorch adds to the norm, against a division by zero; the kernel has it too."""
+"""Number that PyTorch adds to the norm, against a division by zero; the kernel has it too."""
 
 _ROW = 32
 """Squares that the kernel adds up before it adds up their sums, pairwise."""

@@ -115,3 +115,14 @@ class Reshape(Elementwise):
                 "reshape", f"{op.name}.backward", (output_gradient,), {"shape": tape.shape(x)}
             )
             tape.add_gradient(x, dx)
+
+
+@register
+class Detach(Reshape):
+    """The same elements, through which no gradient passes; attribute `shape`, that of its input."""
+
+    name = "detach"
+    stops_gradient = True
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        raise AssertionError(f"op {op.name!r} has no gradient to pass on")

@@ -78,7 +78,7 @@ def _kernel(op: Op, graph: Graph, function: str, rows: int, width: int) -> Kerne
 
 
 def _gradient_bound(op: Op, ids: Array, dy: Array) -> Array:
-    """How far the kernel's gradient may be off: an id may stand at every place."""
+    """Error bound of the kernel's gradient: all positions may have the same id."""
     return gamma(max(ids.size - 1, 0)) * _table_gradient(op, ids, np.abs(dy))
 
 

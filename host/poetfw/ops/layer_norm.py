@@ -75,9 +75,9 @@ class _OverRows(OpKind):
     """Shared by the ops of this family: each looks at x, the first input."""
 
     others: ClassVar[tuple[str, ...]]
-    """What the inputs after x are: "statistics", "affine" or "dy"."""
+    """Inputs after x: "statistics", "affine" or "dy"."""
     passes: ClassVar[int]
-    """How often it looks at each element."""
+    """Number of times it reads each element."""
     function: ClassVar[str]
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
@@ -128,7 +128,7 @@ def _additions(op: Op) -> int:
 
 
 def _statistics_bound(op: Op, x: Array) -> Array:
-    """How far the kernel's statistics may be off.
+    """Error bound of the kernel's statistics.
 
     Around a mean that is off by e, the mean square is larger by e². Of each term: two differences,
     the product, the sums, the number and the division.
@@ -148,7 +148,7 @@ def _normalize(op: Op, x: Array, statistics: Array, affine: Array) -> Array:
 
 
 def _normalize_bound(op: Op, x: Array, statistics: Array, affine: Array) -> Array:
-    """How far the kernel's y may be off.
+    """Error bound of the kernel's y.
 
     Of the product: eps, its sum and the root count 2, the division, centring, two products and the
     sum 1 each. Of the shift: the sum.

@@ -65,7 +65,7 @@ class _Linear(OpKind):
         )
 
     def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
-        """How many products are in a sum, where the kernel asks."""
+        """Number of products in a sum, where the kernel asks for it."""
         return ()
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far float32 may lie from exact arithmetic: what the operators' error bounds are made of.
+"""Error bounds of float32 arithmetic, from which the operators' own bounds are made.
 
 The formulas are those of N. J. Higham, "Accuracy and Stability of Numerical Algorithms" (2nd ed.,
 SIAM 2002). A result that n roundings went into, one after the other, has the relative error
@@ -22,7 +22,7 @@ SMALLEST_NORMAL = 2.0**-126
 """Below it float32 loses relative precision: errors that small are not told from none."""
 
 FUNCTION_ROUNDINGS = 4
-"""What `poet_expf` and `poet_logf` count as: their errors are below 2 units in the last place
+"""Roundings that `poet_expf` or `poet_logf` counts as: its error is below 2 units in the last place
 (`firmware_templates/runtime/poet_math.h`), and such a unit is at most 2u of the result."""
 
 

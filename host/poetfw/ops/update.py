@@ -93,7 +93,7 @@ class UpdateKind(OpKind):
     def bounds(
         self, op: Op, gradient: Array, error: Array, pace: Array, updates: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """How far what a device makes of `updates` may lie from `step` in exact arithmetic.
+        """Error bound of a device's updated tensors, against `step` in exact arithmetic.
 
         Args:
             op: has the settings.
@@ -159,7 +159,7 @@ class UpdateKind(OpKind):
         pace: Array | None,
         updates: Sequence[Array],
     ) -> tuple[Array, ...]:
-        """How far a device's updates may lie from what `apply` makes of them in float64."""
+        """Error bound of a device's updated tensors, against `apply` in float64."""
         whole, part = np.zeros_like(updates[0]), _part(gradient)
         updates = (updates[0][part], *updates[1:])
         in_total: list[Array] = []
@@ -349,7 +349,7 @@ def stores_gradient(op: Op) -> bool:
 
 
 def _part(gradient: Array) -> tuple[slice, ...]:
-    """Which elements of a parameter a gradient is applied to: the first along each axis."""
+    """Elements of a parameter that a gradient is applied to: the first ones along each axis."""
     return tuple(slice(extent) for extent in gradient.shape)
 
 
@@ -389,7 +389,7 @@ def decayed_bound(op: Op, gradient: Array, error: Array, parameter: Array) -> tu
 def mean_square_bound(
     share: float, kept: float, terms: Array, error: Array, before: Array
 ) -> Array:
-    """How far a device's kept·before + share·gradient² may lie from exact arithmetic.
+    """Error bound of a device's kept·before + share·gradient².
 
     Args:
         share: a constant, rounded by the device.
@@ -405,7 +405,7 @@ def mean_square_bound(
 def ratio_bound(
     above: Array, above_error: Array, below: Array, below_error: Array, eps: float, scale: float
 ) -> Array:
-    """How far a device's above / (sqrt(scale · below) + eps) may lie from exact arithmetic.
+    """Error bound of a device's above / (sqrt(scale · below) + eps).
 
     Args:
         above: the dividend.

@@ -14,7 +14,7 @@ from poetfw.ir import Op
 from poetfw.ops.base import Array, Kernel, Shape
 
 _AXES = 6
-"""How many axes a kernel walks along."""
+"""Number of axes that a kernel walks along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Walk:
 
     @property
     def additions(self) -> int:
-        """How many roundings an element goes through to which several positions are added.
+        """Largest number of roundings of an element to which several positions are added.
 
         A row that stays at one element is added up first, and then the rows. Elements that
         positions come to along axes with steps are assumed to differ.
@@ -110,5 +110,5 @@ class Walk:
 
 
 def contiguous_steps(shape: Sequence[int]) -> tuple[int, ...]:
-    """How many elements apart neighbours along each axis of a tensor lie."""
+    """Distance in elements between neighbours along each axis of a contiguous tensor."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -65,7 +65,7 @@ class Window:
         )
 
     def on(self, extents: Sequence[int]) -> Window:
-        """The same window on an image, with the strides that most kernels are made for.
+        """The same window on an image, with equal strides where possible, as most kernels need.
 
         Along an axis of one element, where it has one as well, the stride is that of the other
         axis, or 1: results are the same.

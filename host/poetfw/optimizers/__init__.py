@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from poetfw.ir import Attribute
 
 SHAPES = ("constant", "step", "linear", "cosine")
-"""How a learning rate may change, in the order of the kernel's `enum poet_schedule`."""
+"""Schedules of the learning rate, in the order of the kernel's `enum poet_schedule`."""
 
 LARGEST_COUNT = 2**24
 """Steps are counted in float32, which has every integer up to this one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RateSchedule:
     """Learning rate as a function of the step.
 
     First it rises along a line in `warm_up` steps, of which the last has the whole rate. Then, n
@@ -68,7 +68,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise ConfigError(
-                f"{self.shape!r} is no schedule of the learning rate",
+                f"{self.shape!r} is not a schedule of the learning rate",
                 "use one of: " + ", ".join(SHAPES),
             )
         if not 1 <= self.period <= LARGEST_COUNT:
@@ -88,11 +88,11 @@ class Schedule:
         return self.shape != "constant" or self.warm_up > 0
 
     @staticmethod
-    def parse(text: str, warm_up: int = 0) -> Schedule:
+    def parse(text: str, warm_up: int = 0) -> RateSchedule:
         """The schedule that `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]` is.
 
         Raises:
-            ConfigError: the text is none of these, or a number is out of range.
+            ConfigError: the text has another form, or a number is out of range.
         """
         shape, *numbers = text.split(":")
         counts = {"constant": (0,), "step": (1, 2)}.get(shape, (1,))
@@ -100,13 +100,13 @@ class Schedule:
             if len(numbers) not in counts:
                 raise ValueError(text)
             period = int(numbers[0]) if numbers else 1
-            factor = float(numbers[1]) if len(numbers) > 1 else Schedule.factor_default()
+            factor = float(numbers[1]) if len(numbers) > 1 else RateSchedule.factor_default()
         except ValueError:
             raise ConfigError(
-                f"{text!r} is no schedule of the learning rate",
+                f"{text!r} is not a schedule of the learning rate",
                 "use constant, cosine:STEPS, linear:STEPS or step:STEPS:FACTOR",
             ) from None
-        return Schedule(shape, period, factor, warm_up)
+        return RateSchedule(shape, period, factor, warm_up)
 
     @staticmethod
     def factor_default() -> float:
@@ -147,7 +147,7 @@ class Optimizer(ABC):
     weight_decay: float = 0.0
     clip_norm: float | None = field(default=None, kw_only=True)
     clip_value: float | None = field(default=None, kw_only=True)
-    schedule: Schedule = field(default=Schedule(), kw_only=True)
+    schedule: RateSchedule = field(default=RateSchedule(), kw_only=True)
     micro_batches: int = field(default=1, kw_only=True)
 
     kind: ClassVar[str]
@@ -162,7 +162,8 @@ class Optimizer(ABC):
             check_setting("value to clip at", self.clip_value, above=0)
             if self.clip_norm is not None:
                 raise ConfigError(
-                    "gradients are clipped by their norm and by value", "choose one of both"
+                    "gradients cannot be clipped both by norm and by value",
+                    "choose one of the two",
                 )
         if not 1 <= self.micro_batches <= LARGEST_COUNT:
             raise ConfigError(
@@ -171,8 +172,8 @@ class Optimizer(ABC):
             )
         if self.micro_batches > 1 and self.clip_norm is not None:
             raise ConfigError(
-                "gradients cannot be clipped by their norm over micro-batches: each is added up "
-                "as it is made, and the norm of their sum is never known before they are applied",
+                "gradients cannot be clipped by their norm over micro-batches: they are added up "
+                "one by one, and the norm of their sum is never known before they are applied",
                 "clip them by value, or train without micro-batches",
             )
         self.check()
@@ -244,7 +245,7 @@ def check_setting(
 
 
 def setting(default: Any, text: str) -> Any:
-    """A setting that one optimizer alone has: its default, and what it is, for people."""
+    """A setting of one optimizer only: its default and its help text."""
     return field(default=default, metadata={"help": text})
 
 
@@ -312,7 +313,7 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class AdamW(Adam):
-    """Adam whose weights decay by themselves: w = w - learning_rate * weight_decay * w first."""
+    """Adam with decoupled weight decay: w = w - learning_rate * weight_decay * w first."""
 
     kind = "adamw"
     weight_decay: float = 1e-2

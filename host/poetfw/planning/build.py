@@ -19,7 +19,7 @@ from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport
+from poetfw.report import BuildReport, ProgramReport
 from poetfw.schedule import ScheduleSummary
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
@@ -59,7 +59,7 @@ class Build:
         checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
         plan: the plan that the firmware follows, as the program sees it that evaluates.
         images: the program of each memory, by the memory's name.
-        beside: what several programs have together, which is beside their projects.
+        beside: files of the whole build, beside those of its programs.
         time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
         kernels_by: what decided by which kernel each op with several runs in the training step.
@@ -97,33 +97,21 @@ class Build:
 
 
 def folders_of(memories: Iterable[str], folder: Path) -> dict[str, Path]:
-    """Where the project of each memory is, in the folder of a build: an only one's has no name."""
+    """Project folder of each memory, in a build's folder; a single memory has the folder itself."""
     return {name: folder if name == ONLY else folder / name for name in memories}
 
 
-def report_build(build: Build, memory: str, folder: Path) -> BuildReport:
-    """The report of a memory's program in this folder, before it is compiled."""
-    parts = build.program.trained_channels
-    image = build.images[memory]
+def report_build(build: Build, folder: Path) -> BuildReport:
+    """The report of a build whose folder this is, before it is compiled."""
+    places = folders_of(build.images, folder)
+    memories = {n: _report_program(image, places[n]) for n, image in build.images.items()}
+    step = build.plan.step
     return BuildReport(
-        board=image.board.label,
+        **vars(memories[step.here]),
         model=build.model.name,
         batch=build.model.batch,
-        budget_bytes=image.budget_bytes,
-        minimum_budget_bytes=image.minimum_budget_bytes,
-        peak_bytes=image.plan.memory.arena_bytes,
-        live_bytes=image.plan.memory.peak_bytes,
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
-        flash_bytes=None,
         frozen_bytes=constant_bytes(build.program),
-        ram_bytes=None,
-        schedule_bytes=None,
-        elf=None,
-        twin_elf=None,
-        out_dir=str(folder),
-        arithmetic=image.board.compute.arithmetic,
-        threads=image.board.compute.threads,
-        plan_id=image.plan_id,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),
         classifies=build.model.classes is not None,
@@ -137,16 +125,37 @@ def report_build(build: Build, memory: str, folder: Path) -> BuildReport:
         trained_weights=trained_weights(build.program),
         trained_in_part={
             name: f"{count} of {build.model.graph.by_name[name].shape[1]} input channels"
-            for name, count in parts.items()
+            for name, count in build.program.trained_channels.items()
         },
         warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training).beside(
             resident_bytes(build.program.persistent, BLOCK_BYTES)
         ),
-        parts=image.plan.step.own,
-        devices=len(image.plan.step.parts),
+        devices=len(step.parts),
+        memories=memories,
+        messages=step.messages(build.program),
         time_limited=build.time_limited,
         timing=build.timing,
+    )
+
+
+def _report_program(image: Image, folder: Path) -> ProgramReport:
+    return ProgramReport(
+        board=image.board.label,
+        budget_bytes=image.budget_bytes,
+        minimum_budget_bytes=image.minimum_budget_bytes,
+        peak_bytes=image.plan.memory.arena_bytes,
+        live_bytes=image.plan.memory.peak_bytes,
+        flash_bytes=None,
+        ram_bytes=None,
+        schedule_bytes=None,
+        elf=None,
+        twin_elf=None,
+        out_dir=str(folder),
+        arithmetic=image.board.compute.arithmetic,
+        threads=image.board.compute.threads,
+        plan_id=image.plan_id,
+        parts=image.plan.step.own,
     )
 
 

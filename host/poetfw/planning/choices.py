@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model is trained, by which optimizer, and the program that follows from that."""
+"""Choice of the model and the optimizer, and the program that follows from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import MODELS, Model, StateEntry, build_model
 from poetfw.ops import kind_of
 from poetfw.ops.class_losses import ClassOptions
-from poetfw.optimizers import OPTIMIZERS, Optimizer, Schedule
+from poetfw.optimizers import OPTIMIZERS, Optimizer, RateSchedule
 from poetfw.settings import BuildSettings
 from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
 
@@ -167,7 +167,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
     if settings.optimizer not in (None, optimizer.kind):
         if settings.optimizer not in OPTIMIZERS:
             raise ConfigError(
-                f"{settings.optimizer!r} is no optimizer of poetfw",
+                f"{settings.optimizer!r} is not an optimizer of poetfw",
                 "use one of: " + ", ".join(sorted(OPTIMIZERS)),
             )
         optimizer = OPTIMIZERS[settings.optimizer]()
@@ -180,7 +180,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
     chosen["micro_batches"] = settings.micro_batches
     if settings.schedule is not None or settings.warm_up is not None:
         shape = settings.schedule or optimizer.schedule.shape
-        chosen["schedule"] = Schedule.parse(shape, settings.warm_up or 0)
+        chosen["schedule"] = RateSchedule.parse(shape, settings.warm_up or 0)
     known = [setting.name for setting in fields(optimizer)]
     for name in chosen:
         if name not in known:
@@ -230,7 +230,7 @@ def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
 
 
 def trained_weights(program: Program) -> int:
-    """How many numbers the training step trains."""
+    """Number of elements that the training step trains."""
     total = 0
     for name in program.parameter_states:
         shape = program.training.by_name[name].shape

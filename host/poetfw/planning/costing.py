@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which costs a plan rests on: measured ones, if there are any, or the analytic model's."""
+"""Costs that a plan rests on: measured ones, if there are any, or the analytic model's."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from poetfw.settings import BuildSettings, DevicesSettings
 from poetfw.training import Program
 
 _RENDERING = 2.5
-"""What follows the search takes about so many times as long as what comes before it: most of that
-is to load Python packages, and most of this to load matplotlib and to draw."""
+"""Estimated time of the stages after the search, as a multiple of the time before it: before, it is
+mostly loading Python packages; after, loading matplotlib and drawing."""
 
 Progress = Callable[[str], None]
 """Called with what begins now."""
@@ -41,7 +41,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Searching:
-    """Where and for how long a search goes on, and who is told.
+    """Deadline, costs and callbacks of a search.
 
     Attributes:
         deadline: when to end.

@@ -68,7 +68,7 @@ class DeviceFile(_Table):
     name: _Name
     description: _Line
     board: _Line | None = None
-    """Whose programs run on it, as `--board` names a board."""
+    """Name of the board whose programs it runs, as in `--board`."""
     ram_bytes: _Figure[_Bytes]
     flops_per_s: _Figure[_PerSecond]
     launch_s: _Figure[_Seconds]

@@ -111,12 +111,12 @@ def _choose(
 
 
 def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
-    """The graph with others in place of some of its ops, by their names."""
+    """The graph with some of its ops replaced, by their names."""
     return replace(graph, ops=tuple(ops.get(op.name, op) for op in graph.ops))
 
 
 def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
-    """Which of one op's costs to take, the first where nothing says otherwise; what decided."""
+    """Choose one of an op's costs, by default the first; also returns what decided."""
     best, chosen_by = 0, ChosenBy.SHAPE
     for at, cost in enumerate(costs[1:], 1):
         known = {costs[best].source, cost.source}

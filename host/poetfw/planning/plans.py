@@ -31,7 +31,7 @@ from poetfw.training import Program, make_prediction, make_program
 
 @dataclass(frozen=True)
 class Scheduled:
-    """When each op of a training step runs."""
+    """Schedule of a training step."""
 
     training: Schedule
 
@@ -52,7 +52,7 @@ class Plan(Scheduled):
 
     @property
     def memory(self) -> MemoryPlan:
-        """Where every buffer of the program lies that is looked at."""
+        """Addresses of the buffers of the program that `step.here` selects."""
         return self.memories[self.step.here]
 
     @property
@@ -120,7 +120,7 @@ def lower_plan(
 
 
 def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:
-    """How one sample is predicted, in the arena of a plan: as the evaluation step does it."""
+    """Prediction of one sample in the arena of a plan, as the evaluation step does it."""
     graph = make_prediction(program)
     problem = schedule_problem(graph, board, analytic_costs(graph, board), None)
     plan = solve(problem, "checkpoint-all").plan

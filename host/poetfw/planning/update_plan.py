@@ -42,13 +42,13 @@ from poetfw.training import (
 )
 
 SHARES = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
-"""Of a weight's input channels, how many may be trained."""
+"""Shares of a weight's input channels that may be trained."""
 
 _ROUNDS = 12
-"""How often a plan is measured, and the program's limits are corrected by what it was off."""
+"""Number of times that a plan is measured and the program's limits are corrected by its error."""
 
 _TRIALS = 40
-"""How many plans are measured besides that have one choice more, or a larger one."""
+"""Number of further plans that are measured, with one choice more or one larger choice."""
 
 _MEASURING_WORK = 20.0
 """Units of work, of orders and addresses, after which no further plan is measured."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parameters to train within a budget, as a mixed-integer program.
+"""Choice of the parameters to train within a budget, as a mixed-integer program.
 
 A choice is a parameter, or so many input channels of one. Each has a column in {0, 1}, of those of
 a parameter at most one is taken, and the objective is the sum of their scores.
@@ -30,8 +30,7 @@ from poetfw.costs import CostTable
 from poetfw.ir import Graph, Op, Role
 from poetfw.memory import padded
 from poetfw.ops import is_update, kind_of
-from poetfw.schedule.milp import Program as Milp
-from poetfw.schedule.milp import SolverOptions, solve_program
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 from poetfw.training import Program, in_place_input
 
 
@@ -189,7 +188,7 @@ class UpdateProgram:
         alone = (self.needs([bit]).energy_j for bit in range(len(self.choices)))
         if math.isfinite(limits.energy_j) and min(alone) > limits.energy_j:
             return (), self.needs(())  # the solver takes no shares of much less than a step
-        milp = Milp()
+        milp = IntegerProgram()
         chosen = [milp.binary(-score) for score in scores]
         groups: dict[str, list[int]] = defaultdict(list)
         for bit, choice in enumerate(self.choices):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board's watchdog: which time it is set to, and whether a plan never takes longer."""
+"""Time of the board's watchdog, and a check that nothing in a plan takes longer."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from poetfw.tools import (
     static_ram_bytes,
     upload_firmware,
 )
-from poetfw.tools.link import Line, Link, Profiler, open_port, piped
+from poetfw.tools.link import DeviceLink, PortLine, Profiler, open_port, piped
 from poetfw.training import Program
 
 _SOCKET = "socket://"
@@ -152,7 +152,7 @@ def _row(one: Measurement, op: str | None) -> dict[str, Any]:
 
 def _source(one: Measurement) -> str:
     if one.setup.machine and reads_storage(one.case):
-        return "counted without the storage, which is no board's"
+        return "counted without the storage, which is not a board's"
     return "measured" if one.setup.meter != NO_METER else "measured time, datasheet power"
 
 
@@ -229,7 +229,7 @@ class _Progress:
     done: int = 0
 
     def say(self, text: str) -> None:
-        """Say which case comes now."""
+        """Report the case that is measured next."""
         self.update(self.done, self.total, text)
 
 
@@ -374,18 +374,18 @@ def _device(
     """The device that runs a sketch, for as long as the `with` block."""
     if settings.port is None:
         with _twin(sketch, elf, board, settings) as line:
-            yield Profiler(Link(line))
+            yield Profiler(DeviceLink(line))
         return
     say("asking the board what it runs")
     with open_port(settings.port, board.console_baud) as line:
-        profiler = Profiler(Link(line))
+        profiler = Profiler(DeviceLink(line))
         if settings.port.startswith(_SOCKET) or _has_sketch(profiler, sketch, setup):
             yield profiler
             return
     say("putting the sketch on the board")
     upload_firmware(settings.out, environment, settings.port)
     with open_port(settings.port, board.console_baud) as line:
-        yield Profiler(Link(line))
+        yield Profiler(DeviceLink(line))
 
 
 def _has_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> bool:
@@ -397,7 +397,7 @@ def _has_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> bool:
 
 
 @contextmanager
-def _twin(sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings) -> Iterator[Line]:
+def _twin(sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings) -> Iterator[PortLine]:
     machine = board.twin(settings.emulator).machine
     emulator = emulator_of(machine)
     emulator.require()

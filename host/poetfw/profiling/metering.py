@@ -12,13 +12,13 @@ from pathlib import Path
 
 from poetfw.common.errors import DataError, DeviceError, OutputError, PoetfwError
 from poetfw.costs import Case
-from poetfw.meters import MeasuredEnergy, Meter, Trace, idle_power, measured_energy
+from poetfw.meters import MeasuredEnergy, Meter, PowerTrace, idle_power, measured_energy
 
 INTERVALS = 5
-"""How often a case is marked, and run so many times as the meter asks for."""
+"""Number of marked intervals of a case, of so many runs each as the meter asks for."""
 
 IDLE_S = 0.5
-"""How long the board is watched doing nothing, before the first case of a sketch."""
+"""Seconds for which the idle board is metered, before the first case of a sketch."""
 
 _AROUND_S = 0.05  # recorded before the first interval, after the last, and between
 _MOST_RUNS = 10**8
@@ -75,7 +75,7 @@ class Metering:
 
     @property
     def aligned_by(self) -> str:
-        """How a case's begin and end are found among the meter's samples."""
+        """Method by which a case's begin and end are found among the meter's samples."""
         if self.meter.sees_marker:
             return "the board's marker at the meter's input"
         return "this computer's clock, around the command"
@@ -147,7 +147,7 @@ class Metering:
         self.metered.append(Metered(case, energy, path))
         return energy
 
-    def _compare(self, case: Case, seen_s: float, trace: Trace) -> None:
+    def _compare(self, case: Case, seen_s: float, trace: PowerTrace) -> None:
         """Compare what the meter's intervals took with what the board counted in them."""
         counted_s = trace.counted_s
         if not counted_s:
@@ -161,7 +161,7 @@ class Metering:
 
     def _recorded(
         self, label: str, runs: int, once_s: float, meanwhile: Callable[[], None]
-    ) -> tuple[Trace, Path | None]:
+    ) -> tuple[PowerTrace, Path | None]:
         self.meter.start(label)
         try:
             meanwhile()

@@ -33,7 +33,7 @@ VALUES = 256
 smaller ones there are several sets, of as many together: up to one for each step."""
 
 _LOOKED_AT = 1 << 14
-"""Of more elements, so many are put in order."""
+"""Number of elements that are sorted, of a tensor with more."""
 
 _IDS = 100
 """Random inputs of whole numbers are less than that."""
@@ -98,7 +98,7 @@ def _some_of_each(operands: Sequence[Array]) -> list[Array]:
 
 
 def _parted(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Sets of the numbers of several steps: as many as there is room for, and steps are."""
+    """Sets of numbers from several steps: as many sets as fit, and at most one per step."""
     largest = max(operand.size for operand in steps[0])
     count = max(1, min(len(steps), VALUES // largest))
     return [
@@ -120,7 +120,7 @@ def _numbers(tensor: Array) -> Array:
 
 
 def _places(size: int, most: int) -> Array:
-    """At most so many places of a tensor, of each stretch one.
+    """At most `most` places of a tensor, one from each of as many equal stretches.
 
     Where in a stretch differs, so that they are not all of one column of an image.
     """
@@ -148,7 +148,7 @@ def _in_order(operands: Sequence[Array], most: int = VALUES) -> list[Array]:
 
 
 def _joined(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """One set: of the elements of all steps as many as of one, likewise; shuffled."""
+    """One set with as many elements as one step has, drawn from those of all steps and shuffled."""
     alike = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
     joined = _in_order(alike, steps[0][0].size)
     order = np.argsort(np.arange(joined[0].size) * _GOLDEN % 1)

@@ -33,7 +33,7 @@ MOST_TIMES = 4096
 """Or until it ran so often."""
 
 SAMPLES = 5
-"""How often that is timed; twice where an emulator counts the same both times."""
+"""Number of timings of a case; two where an emulator counts the same both times."""
 
 _TIMES_OF_DIFFERENCE = 8
 """Or so often where two runs differ by little."""

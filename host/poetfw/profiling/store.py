@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where measurements are kept."""
+"""Storage of measurements."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ MOST_LABELS = 80
 """So many of the largest stays get their name, where it fits."""
 
 _SMALLEST = (1 / 120, 1 / 250)
-"""What share of height and width a stay must have to be drawn on its own."""
+"""Smallest share of height and of width of a stay that is drawn on its own."""
 
 _PAGED_OUT: Mapping[str, Any] = {"ls": "", "marker": "^", "mfc": "white", "mec": BLACK, "mew": 0.7}
 
@@ -177,7 +177,7 @@ def by_size(arena: Arena, height_bytes: float) -> tuple[list[Stay], list[Stay]]:
 def cover(
     stays: Iterable[Stay], steps: int, height_bytes: float, shape: tuple[int, int] = _GRID
 ) -> NDArray[np.float64]:
-    """Which share of each cell of a grid is covered, by what it holds.
+    """Shares of each cell of a grid that are covered, by what covers them.
 
     A kind's shares add up to the bytes times steps of its stays, in cells.
 

@@ -54,7 +54,7 @@ COLOURS: Mapping[Holds, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LineStyle:
-    """How the line of a scheduler looks: its colour, marker and dashes as matplotlib names them."""
+    """Style of a scheduler's line: colour, marker and dashes as matplotlib names them."""
 
     colour: str
     marker: str
@@ -74,7 +74,7 @@ def _styles() -> Mapping[str, LineStyle]:
 
 
 STYLES: Mapping[str, LineStyle] = _styles()
-"""How each scheduler looks, in every plot. Seven colours are too few, so dashes tell them apart."""
+"""Line styles of all schedulers, in every plot; seven colours are too few without dashes."""
 
 
 @contextmanager

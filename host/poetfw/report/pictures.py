@@ -38,8 +38,8 @@ STATES: Mapping[str, str] = {
     "paged in": GREEN,
     "computed again": VERMILLION,
 }
-"""What a step does with an op or its output, and its colour; where a cell stands for several, the
-last of these is shown."""
+"""States of an op or its output at a step, and their colours; a cell that stands for several states
+shows the last of them."""
 
 MOST_CELLS = (480, 800)
 """Rows and columns of the schedule's picture, at most."""
@@ -74,7 +74,7 @@ def draw_pictures(
 
 @dataclass(frozen=True)
 class Timeline:
-    """When ops run, and their outputs are in RAM. Steps are those of the code, from 1.
+    """Steps at which ops run and their outputs are in RAM, numbered from 1 as in the code.
 
     Attributes:
         ops: names, in the order in which they are first computed.

@@ -20,7 +20,7 @@ from poetfw.costs import CostTable
 from poetfw.firmware import Slot, assign_slots
 from poetfw.importers.weight_files import read_weights, safetensors_bytes
 from poetfw.ir import Graph
-from poetfw.memory import MemoryPlan, Part, StepPlan
+from poetfw.memory import MemoryPlan, Message, Part, StepPlan
 from poetfw.models import StateEntry
 from poetfw.ops import Array, check_shapes, kind_of
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
@@ -46,7 +46,7 @@ _MALFORMED = (
     RecursionError,
     AssertionError,  # an op's, whose attribute has another type
 )
-"""What reading a stage file that somebody changed can raise."""
+"""Errors that reading a stage file that somebody changed can raise."""
 
 
 def stage_files(
@@ -103,7 +103,7 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
 def _steps_json(
     plan: Sequence[Step], graph: Graph, kernels_by: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Each step, and where it computes, the kernel's function and what decided for that."""
+    """Each step; for a compute step also its kernel's function and what selected it."""
     computed = {
         op.name: {
             "function": kind_of(op).kernel(op, graph).function,
@@ -156,6 +156,7 @@ class Stages:
 
     program: Program
     training: StepPlan
+    messages: tuple[Message, ...]
     memory: MemoryPlan
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
@@ -177,6 +178,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         for graph in (program.training, program.evaluation):
             check_shapes(graph)
         plan = _training_of(_document(folder, PLAN))
+        messages = plan.messages(program)
         slots = slots_of(program, plan, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
@@ -188,7 +190,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
-    return Stages(program, plan, memory, slots, entries, constants)
+    return Stages(program, plan, messages, memory, slots, entries, constants)
 
 
 def slots_of(program: Program, plan: StepPlan, erase_bytes: int | None) -> tuple[Slot, ...]:

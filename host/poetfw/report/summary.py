@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,18 +14,60 @@ from poetfw.boards import Arithmetic
 from poetfw.common.errors import OutputError
 from poetfw.common.limits import Timing
 from poetfw.common.reading import first_flaw, read_bytes
-from poetfw.memory import Part
+from poetfw.memory import Message, Part
 from poetfw.schedule import ScheduleSummary
 
 _CHECKED = ConfigDict(extra="forbid", strict=True)
 
 
-@checked_dataclass(frozen=True, config=_CHECKED)
-class BuildReport:
-    """The result of a build. Other tools may rely on `to_json`.
+@checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
+class ProgramReport:
+    """The program of one memory.
 
     Attributes:
-        board: name of the board.
+        board: name of its board.
+        budget_bytes: what the arena may occupy.
+        minimum_budget_bytes: the smallest budget for which a schedule is known.
+        peak_bytes: bytes of the arena, every buffer at its address: the high-water mark of a run.
+        live_bytes: most bytes live at any step; what the peak has more is fragmentation.
+        flash_bytes: code and constants of the board's ELF; None before it is compiled.
+        ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
+        schedule_bytes: code and constants that the schedule adds to the training step that keeps
+            everything; None before it is compiled, and for several devices.
+        elf: path of the board's ELF; None before it is compiled.
+        twin_elf: path of the first twin's ELF; None where that is the board's own, or nothing.
+        out_dir: the project's folder.
+        arithmetic: how sums of products are rounded: "separate", "fma" or "integers".
+        threads: that kernels divide their results among.
+        plan_id: names the plan; firmware and storage image must agree on it.
+        parts: its devices, each with its part of the arena.
+    """
+
+    board: str
+    budget_bytes: int
+    minimum_budget_bytes: int
+    peak_bytes: int
+    live_bytes: int
+    flash_bytes: int | None
+    ram_bytes: int | None
+    schedule_bytes: int | None
+    elf: str | None
+    twin_elf: str | None
+    out_dir: str
+    arithmetic: Arithmetic
+    threads: PositiveInt
+    plan_id: str
+    parts: tuple[Part, ...]
+
+
+@checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
+class BuildReport(ProgramReport):
+    """The result of a build. Other tools may rely on `to_json`.
+
+    A build has a program for each memory. The attributes of `ProgramReport` are those of the
+    program that evaluates held-out samples; in the folder of another program, those of that one.
+
+    Attributes:
         model: name of the model.
         batch: samples in a batch.
         layers: number of the model's layers with parameters, and of dropouts, by kind of op.
@@ -35,23 +77,9 @@ class BuildReport:
         trained_weights: how many of them are trained.
         trained_in_part: of which parameters only some input channels are, and how many, in words.
         warnings: what may make the model another network than its author means.
-        budget_bytes: what the arena may occupy.
-        minimum_budget_bytes: the smallest budget for which a schedule is known.
-        peak_bytes: bytes of the arena, every buffer at its address: the high-water mark of a run.
-        live_bytes: most bytes live at any step; what the peak has more is fragmentation.
         checkpoint_all_peak_bytes: most bytes live at any step, if everything were kept.
-        flash_bytes: code and constants of the board's ELF; None before it is compiled.
-        frozen_bytes: those of them that weights and statistics take which training leaves as they
+        frozen_bytes: bytes of flash that weights and statistics take which training leaves as they
             are.
-        ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
-        schedule_bytes: code and constants that the schedule adds to the training step that keeps
-            everything; None before it is compiled.
-        elf: path of the board's ELF; None before it is compiled.
-        twin_elf: path of the first twin's ELF; None where that is the board's own, or nothing.
-        out_dir: the project's folder.
-        arithmetic: how sums of products are rounded: "separate", "fma" or "integers".
-        threads: that kernels divide their results among.
-        plan_id: names the plan; firmware and storage image must agree on it.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
@@ -60,13 +88,13 @@ class BuildReport:
         schedule: the schedule's figures.
         kernels_by: how many of the training step's ops that several kernels run were given one by
             what: "measured", "modelled" or "shape".
-        parts: the devices of this program, each with its part of the arena.
         devices: how many devices a training step runs on, those of other programs included.
+        memories: the program of each memory, by the memory's name; an only one's is empty.
+        messages: tensors that programs exchange, in the order of a training step.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
     """
 
-    board: str
     model: str
     batch: PositiveInt
     layers: dict[str, int]
@@ -76,21 +104,8 @@ class BuildReport:
     trained_weights: PositiveInt
     trained_in_part: dict[str, str]
     warnings: tuple[str, ...]
-    budget_bytes: int
-    minimum_budget_bytes: int
-    peak_bytes: int
-    live_bytes: int
     checkpoint_all_peak_bytes: int
-    flash_bytes: int | None
     frozen_bytes: int
-    ram_bytes: int | None
-    schedule_bytes: int | None
-    elf: str | None
-    twin_elf: str | None
-    out_dir: str
-    arithmetic: Arithmetic
-    threads: PositiveInt
-    plan_id: str
     train_samples: PositiveInt
     held_out_samples: PositiveInt
     classifies: bool
@@ -99,14 +114,19 @@ class BuildReport:
     schedule: ScheduleSummary
     time_limited: bool
     timing: Timing
-    parts: tuple[Part, ...]
     devices: PositiveInt
-    kernels_by: dict[str, int] = field(default_factory=dict)
-    schema_version: Literal[2] = 2
+    memories: dict[str, ProgramReport]
+    messages: tuple[Message, ...]
+    kernels_by: dict[str, int]
+    schema_version: Literal[3] = 3
+
+    def of(self, memory: str) -> BuildReport:
+        """The same build, as reported in the folder of a memory's program."""
+        return replace(self, **vars(self.memories[memory]))
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
-        return asdict(self)
+        return {**asdict(self), "messages": [message._asdict() for message in self.messages]}
 
     @staticmethod
     def read(path: Path) -> BuildReport:
@@ -133,7 +153,7 @@ class BuildReport:
 
 @dataclass(frozen=True)
 class OpError:
-    """How far one op on the device was from float64 on the same inputs, where that was worst.
+    """Largest deviation of one op on the device from float64 on the same inputs.
 
     Attributes:
         op: its name.
@@ -141,7 +161,7 @@ class OpError:
         training_step: which training step, from 1.
         plan_step: its number in `train_step.c`.
         tensor: what it wrote.
-        error: the distance of one element; None where that is no number.
+        error: the distance of one element; None where that is not a number.
         bound: the most that rounding can account for there.
     """
 
@@ -236,10 +256,31 @@ class ProgramRun:
         port: the serial port or the computer that the board was reached by; None for a twin.
         emulated: True if that is another processor than this computer's; its instructions are then
             counts of the emulator, neither cycles nor seconds of the board.
+        computed: steps of the plan that it computes, in each training step.
+        sent_bytes: bytes of the messages that it sends, in each training step.
         high_water_bytes: bytes of the arena up to the highest ever written.
+        parts: its devices, each with its part of the arena, as planned.
+        arenas: bytes of each part up to the highest ever written, by its device's name.
         stack_high_water_bytes: bytes of stack used.
-        step_s: average seconds of its part of the run's steps, without waiting for messages; of
-            instructions one for each cycle of its core. None where no step was trained.
+        ticks: what its part took of the training steps of this run, without waiting for messages.
+        tick_unit: what a tick is: instructions, cycles or ns.
+        step_s: average seconds of its part of a step; of instructions one for each cycle of its
+            core. None where no step was trained.
+        instructions: executed in the whole run; None where they are not counted.
+        storage_bytes_read, storage_bytes_written: what went through the storage.
+        blocks_written: blocks of 512 bytes that the firmware wrote to this storage, up to the last
+            checkpoint and since the image was made: what wears it.
+        blocks_per_epoch: the same over the epochs that were trained.
+        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
+            `cached`; None where nobody says.
+        storage_erases: how often a part of the storage was erased; None where nothing was.
+        damaged: samples that were skipped because the storage does not give what was written: the
+            numbers, from 0 on, of `training` samples and `held_out` ones, and places of the `ring`.
+        begun_anew: whether no commit was whole, and the training began with the initial weights
+            that the program holds.
+        measured_energy_j: joules that were measured in the whole run; None where nothing measures.
+        energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
+        repeated_commands: commands that had to be sent to it again.
         trained: path of the storage image with what it trained.
     """
 
@@ -247,73 +288,28 @@ class ProgramRun:
     emulator: str | None
     port: str | None
     emulated: bool
-    high_water_bytes: int
-    stack_high_water_bytes: int
-    step_s: float | None
-    trained: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartnerRun(ProgramRun):
-    """The run of one of several programs.
-
-    Attributes:
-        computed: steps of the plan that it computes, in each training step.
-        sent_bytes: bytes of the messages that it sends, in each training step.
-        arena_bytes: bytes of its arena, by the plan.
-        resident_bytes: what it has beside its arena for the whole run.
-        ticks: what its part took of all training steps, without waiting for messages.
-        tick_unit: what a tick is: instructions, cycles or ns.
-        repeated_commands: commands that had to be sent to it again.
-    """
-
     computed: int
     sent_bytes: int
-    arena_bytes: int
-    resident_bytes: int
+    high_water_bytes: int
+    parts: tuple[Part, ...]
+    arenas: dict[str, int]
+    stack_high_water_bytes: int
     ticks: int
     tick_unit: str
+    step_s: float | None
+    instructions: int | None
+    storage_bytes_read: int
+    storage_bytes_written: int
+    blocks_written: int
+    blocks_per_epoch: float
+    storage_file: str | None
+    storage_erases: int | None
+    damaged: dict[str, tuple[int, ...]]
+    begun_anew: bool
+    measured_energy_j: float | None
+    energy_source: str | None
     repeated_commands: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOutcome:
-    """The result of a run, by one program or by several. Other tools may rely on `to_json`.
-
-    Attributes:
-        steps: training steps.
-        loss: the batch's mean loss at each step of this run.
-        accuracy: share of held-out samples classified correctly; None without classes.
-        held_out_loss: of the held-out samples, by the loss that is trained; None with classes.
-        planned_step_s: what the plan says that a training step takes.
-        verify: how it compares with the references; None if not asked for.
-    """
-
-    steps: int
-    loss: tuple[float, ...]
-    accuracy: float | None
-    held_out_loss: float | None
-    planned_step_s: float
-    verify: Verification | None
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain JSON values."""
-        return {"schema_version": 1, **asdict(self)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartnersReport(RunOutcome):
-    """The result of a run of several programs together.
-
-    Attributes:
-        messages: how many a training step has.
-        message_bytes: their bytes together.
-        devices: what each program did, by its device's name.
-    """
-
-    messages: int
-    message_bytes: int
-    devices: dict[str, PartnerRun]
+    trained: str
 
 
 @dataclass(frozen=True)
@@ -339,7 +335,7 @@ class StepTrace:
 
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
-        whole_ticks: of a step that nobody interrupts, on average.
+        whole_ticks: of an uninterrupted step, on average.
         steps: its ops and transfers in their order, of other such steps.
     """
 
@@ -372,50 +368,46 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunReport(RunOutcome, ProgramRun):
-    """The result of a run of one program.
+class RunReport(ProgramRun):
+    """The result of a run. Other tools may rely on `to_json`.
+
+    The attributes of `ProgramRun` are those of the program that evaluates held-out samples.
 
     Attributes:
-        resumed_from: how many of the steps were done before this run.
+        steps: training steps.
+        resumed_from: how many of them were done before this run.
+        loss: the batch's mean loss at each step of this run.
+        accuracy: share of held-out samples classified correctly; None without classes.
+        held_out_loss: of the held-out samples, by the loss that is trained; None with classes.
         evaluations: every evaluation of the held-out samples, in the order of their steps.
-        instructions: executed in the whole run; None where they are not counted.
-        storage_bytes_read, storage_bytes_written: what went through the storage.
-        blocks_written: blocks of 512 bytes that the firmware wrote to this storage, up to the last
-            checkpoint and since the image was made: what wears it.
-        blocks_per_epoch: the same over the epochs that were trained.
-        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
-            `cached`; None where nobody says.
-        storage_erases: how often a part of the storage was erased; None where nothing was.
-        damaged: samples that were skipped because the storage does not give what was written: the
-            numbers, from 0 on, of `training` samples and `held_out` ones, and places of the `ring`.
-        begun_anew: whether no commit was whole, and the training began with the initial weights
-            that the program holds.
-        measured_energy_j: joules that were measured in the whole run; None where nothing measures.
-        energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
+        messages: how many messages programs exchange in a training step.
+        message_bytes: their bytes together.
+        planned_step_s: what the plan says that a training step takes.
         planned_by: where the plan's costs come from, for people.
-        arenas: bytes of each device's arena up to the highest ever written, by its name, where a
-            training step runs on several devices.
+        memories: the run of each memory's program, by the memory's name; an only one's is empty.
+        verify: how it compares with the references; None if not asked for.
         trace: each op and transfer of a step; None if not asked for.
     """
 
+    steps: int
     resumed_from: int
+    loss: tuple[float, ...]
+    accuracy: float | None
+    held_out_loss: float | None
     evaluations: tuple[Evaluation, ...]
-    instructions: int | None
-    storage_bytes_read: int
-    storage_bytes_written: int
-    blocks_written: int
-    blocks_per_epoch: float
-    storage_file: str | None
-    storage_erases: int | None
-    measured_energy_j: float | None
-    energy_source: str | None
+    messages: int
+    message_bytes: int
+    planned_step_s: float
     planned_by: str
+    memories: dict[str, ProgramRun]
+    verify: Verification | None
     trace: StepTrace | None = None
-    arenas: dict[str, int] = field(default_factory=dict)
-    damaged: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    begun_anew: bool = False
 
     @property
     def metric_name(self) -> str:
         """The measure of held-out samples: `accuracy` or `held_out_loss`."""
         return "held_out_loss" if self.accuracy is None else "accuracy"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON values."""
+        return {"schema_version": 2, **asdict(self)}

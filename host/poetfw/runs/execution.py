@@ -3,30 +3,41 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from poetfw.boards import Board, Machine, Twin, load_board
-from poetfw.common.errors import ConfigError, OutputError
+from poetfw.common.errors import ConfigError, DeviceError, OutputError
 from poetfw.common.option_values import SILENCE_S
 from poetfw.firmware import (
     IMAGE,
     RunRequest,
     SlotPurpose,
+    check_image,
+    read_slots,
     refuse_links,
     set_request,
     trains_alike,
 )
 from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
 from poetfw.ir import Tensor
+from poetfw.memory import Message
 from poetfw.ops import Array
 from poetfw.pipeline import REPORT
+from poetfw.planning import folders_of
 from poetfw.report import BuildReport, Stages, read_stages
+from poetfw.report.stage_files import PLAN
+from poetfw.schedule import StepKind
 from poetfw.tools import Event, RunLog, emulator_of, run_firmware
 
 OnEvent = Callable[[Event], None]
+Update = Callable[[int, int, str], None]
+"""Called with how many of how many are done, and of what."""
+
 SlotValues = Mapping[tuple[str, SlotPurpose], Array]
 
 
@@ -58,7 +69,7 @@ class BuiltProject:
         """The PlatformIO environment that built the board's own ELF.
 
         Raises:
-            OutputError: the report names none of the board's.
+            OutputError: the report does not name one of the board's twins.
         """
         elf = Path(self.report.elf or "")
         own = self.board.platformio_env
@@ -103,28 +114,187 @@ class BuiltProject:
         return {tensor.name: tensor for tensor in (*program.training.tensors, program.metric)}
 
 
-def open_project(
+@dataclass(frozen=True)
+class BuildFolder:
+    """The programs that `poetfw build` wrote and compiled, one for each memory.
+
+    Attributes:
+        folder: where they are.
+        report: what the build came to.
+        projects: the programs' projects, by their memories' names. A folder that holds one of
+            several programs has that one alone.
+    """
+
+    folder: Path
+    report: BuildReport
+    projects: Mapping[str, BuiltProject]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Messages of all programs, in their order."""
+        return self.report.messages
+
+    @property
+    def messages_of_a_step(self) -> tuple[Message, ...]:
+        """Those that each training step sends."""
+        return tuple(message for message in self.messages if message.behind is not None)
+
+    @property
+    def apart(self) -> bool:
+        """True where there are several programs."""
+        return len(self.report.memories) > 1
+
+    @cached_property
+    def evaluator(self) -> BuiltProject:
+        """The program that evaluates held-out samples, and has all weights in the end.
+
+        Raises:
+            ConfigError: it is not in this folder.
+        """
+        for project in self.projects.values():
+            if project.stages.training.evaluates_here:
+                return project
+        raise ConfigError(
+            f"{self.folder} holds one of several programs, which need not have all weights",
+            f"name the folder of all: --out {shlex.quote(str(self.folder.parent))}",
+        )
+
+    def size_bytes(self, message: Message) -> int:
+        """Bytes of a message."""
+        return self.evaluator.tensors[message.tensor].size_bytes
+
+    def check(self) -> None:
+        """Check that all programs are there, of the same build, and each has its storage image.
+
+        Raises:
+            ConfigError: programs are not in this folder.
+            DeviceError: the storage image of one is missing, damaged, or of another build.
+            OutputError: a project is of another build than the others.
+        """
+        if set(self.projects) != set(self.report.memories):
+            raise ConfigError(
+                f"{self.folder} holds one of several programs, which train together only",
+                f"poetfw run --out {shlex.quote(str(self.folder.parent))}",
+            )
+        first = next(iter(self.projects.values())).stages
+        for name, project in self.projects.items():
+            stages = project.stages
+            if (
+                project.report.plan_id != self.report.memories[name].plan_id
+                or stages.training != first.training.of(name)
+                or stages.training.memories != tuple(self.projects)
+                or stages.program.to_json() != first.program.to_json()
+                or stages.messages != self.messages
+            ):
+                raise OutputError(
+                    f"{project.folder} is of another build than its partners",
+                    "run `poetfw build` again",
+                )
+            check_image(project.image, project.report.plan_id)
+
+    def values(self, images: Mapping[str, Path]) -> SlotValues:
+        """The slots of all programs, in their images.
+
+        Raises:
+            DeviceError: an image is none of its program, or two have different values.
+        """
+        program = self.evaluator.stages.program
+        own = {  # each of which only one program knows, although all have room for it
+            program.loss.name: self.tells_loss,
+            program.metric.name: self.evaluator.stages.training.here,
+        }
+        found: dict[tuple[str, SlotPurpose], Array] = {}
+        said_by: dict[tuple[str, SlotPurpose], str] = {}
+        for name, project in self.projects.items():
+            values = read_slots(images[name], project.stages.slots, project.tensors)
+            for key, value in values.items():
+                if own.get(key[0], name) != name:
+                    continue
+                if key in found and found[key].tobytes() != value.tobytes():
+                    raise DeviceError(
+                        f"devices {said_by[key]!r} and {name!r} have different values of "
+                        f"{key[0]!r}",
+                        "build again, and run once more; if it happens again, it is a bug in "
+                        "poetfw",
+                    )
+                found.setdefault(key, value)
+                said_by.setdefault(key, name)
+        return found
+
+    @property
+    def tells_loss(self) -> str:
+        """The memory whose program updates the loss."""
+        stages = self.evaluator.stages
+        program, plan = stages.program, stages.training
+        ops = [op.name for op in program.training.ops if program.loss.name in op.updates]
+        devices = [s.device for s in plan.steps if s.kind is StepKind.COMPUTE and s.node in ops]
+        memories = {part.device: part.memory for part in plan.parts}
+        return memories[devices[0]] if devices else plan.here
+
+
+def open_build(
     folder: Path,
     board: str | None = None,
     emulator: str | None = None,
-    on_board: bool = False,
+    on_board: Container[str] = (),
     threads: int | None = None,
-) -> BuiltProject:
-    """The project in a folder.
+) -> BuildFolder:
+    """The build in a folder.
+
+    Args:
+        folder: where it is; or the folder of one of its programs.
+        board: label of the board it must be for; None for any.
+        emulator: which twin shall run each program whose board has it; None for the first of each.
+        on_board: memories whose boards themselves shall run their programs.
+        threads: that kernels shall divide their results among on the twin; None for the build's.
+
+    Raises:
+        BoardError: no board has such a twin, or there is no operating system for threads.
+        ConfigError: threads are given, and the build is for several devices.
+        OutputError: there is none, it was not compiled, a program is gone, it is for another
+            board, or holds a link.
+    """
+    report = BuildReport.read(folder / REPORT)
+    names = report.memories
+    if not names or any(name in (".", "..") or Path(name).name != name for name in names):
+        raise OutputError(f"{folder / REPORT} names no memories", "run `poetfw build` again")
+    if (folder / PLAN).exists():
+        project = _open(folder, board, threads)
+        opened = {project.stages.training.here: project}
+    else:
+        places = folders_of(report.memories, folder)
+        opened = {name: _open(place, board, threads) for name, place in places.items()}
+    on_twins = {name: project for name, project in opened.items() if name not in on_board}
+    able = [name for name, p in on_twins.items() if emulator in [t.name for t in p.board.twins]]
+    projects = {
+        name: _choose(
+            project,
+            emulator if name in (able or on_twins) else None,
+            name in on_board,
+            threads,
+        )
+        for name, project in opened.items()
+    }
+    return BuildFolder(folder, report, projects)
+
+
+def open_project(folder: Path, board: str | None = None, on_board: bool = False) -> BuiltProject:
+    """The project of one program, in its folder.
 
     Args:
         folder: where it is.
         board: label of the board it must be for; None for any.
-        emulator: which of the board's twins shall run it; None for the first.
-        on_board: whether the board itself shall: then its firmware must be there.
-        threads: that kernels shall divide their results among on the twin; None for the build's.
+        on_board: whether the board itself shall run it: then its firmware must be there.
 
     Raises:
-        BoardError: the board has no such twin, or no operating system for threads.
-        ConfigError: threads are given, and the build is for several devices.
         OutputError: there is none, it was not compiled, its firmware is gone, it is for another
             board, or holds a link.
     """
+    return _choose(_open(folder, board, None), None, on_board, None)
+
+
+def _open(folder: Path, board: str | None, threads: int | None) -> BuiltProject:
+    """A project with its first twin, whether or not anything of it was compiled."""
     report = BuildReport.read(folder / REPORT)
     refuse_links(folder)
     if board not in (None, report.board):
@@ -138,20 +308,25 @@ def open_project(
             "run it without: each of them has a thread of its own",
         )
     built_for = board_of(folder, report)
-    twin = built_for.with_threads(threads).twin(emulator)
-    twin = replace(twin, machine=replace(twin.machine, threads=threads))
-    project = BuiltProject(
-        folder, built_for, twin, report, read_stages(folder, built_for.erase_bytes)
-    )
-    if report.elf is None:
+    stages = read_stages(folder, built_for.erase_bytes)
+    return BuiltProject(folder, built_for, built_for.twin(None), report, stages)
+
+
+def _choose(
+    project: BuiltProject, emulator: str | None, on_board: bool, threads: int | None
+) -> BuiltProject:
+    """The project with the twin that runs it, where what runs was compiled."""
+    twin = project.board.with_threads(threads).twin(emulator)
+    chosen = replace(project, twin=replace(twin, machine=replace(twin.machine, threads=threads)))
+    if project.report.elf is None:
         raise OutputError(
-            f"{folder} was generated but not compiled",
+            f"{project.folder} was generated but not compiled",
             "run `poetfw build` again, to its end and without --generate-only",
         )
-    needed = project.flashable if on_board else project.runnable
+    needed = chosen.flashable if on_board else chosen.runnable
     if not needed.is_file():
         raise OutputError(f"{needed}, the compiled firmware, is gone", "run `poetfw build` again")
-    return project
+    return chosen
 
 
 def board_of(folder: Path, report: BuildReport) -> Board:
@@ -254,7 +429,7 @@ def check_resumable(left: Path, image: Path) -> None:
     """Check that a run left an image, and that it was one of this build.
 
     Raises:
-        DeviceError: one of them is no storage image.
+        DeviceError: one of them is not a storage image.
         OutputError: the run left none, or it was of another build.
     """
     if not left.is_file():

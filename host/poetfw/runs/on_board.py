@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board at the end of a serial line: its storage, and a training that it does."""
+"""A board at the end of a serial line: its firmware and its storage."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,10 +25,10 @@ from poetfw.firmware import (
     PARTITION_BLOCK,
     UNFINISHED,
     Commit,
-    Holds,
     Places,
     RunRequest,
     SlotPurpose,
+    StorageContent,
     holds,
     image_blocks,
     image_identity,
@@ -39,18 +39,10 @@ from poetfw.firmware import (
     set_request,
 )
 from poetfw.firmware.project import RUN_DIR
-from poetfw.report import RunReport
-from poetfw.runs.execution import BuiltProject
+from poetfw.runs.execution import BuiltProject, Update
 from poetfw.runs.ring_files import new_blocks, region_of, write_samples
-from poetfw.runs.running import RunSettings, make_request, report_run
-from poetfw.tools import RunLog
-from poetfw.tools.console import check_finite
-from poetfw.tools.link import Desk, StatusError
+from poetfw.tools.link import Desk
 
-Update = Callable[[int, int, str], None]
-"""Is told how many of how many are done, and of what."""
-
-_CAPTURE = 1
 _AT_ONCE = 64  # blocks between two updates
 _FLASH_STORAGE = "poetfw flash --storage"
 
@@ -86,7 +78,7 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
     content = _read_image(project)
     _check_size(project, desk, len(content))
     held = holds(desk.read_block(0))
-    if held is Holds.FOREIGN and not force:
+    if held is StorageContent.FOREIGN and not force:
         raise ForeignCardError(
             "the board's storage holds what is not poetfw's: another partition table, or a file "
             "system without one",
@@ -96,40 +88,6 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
     wrong = _different(desk, content, range(len(content)), update)
     _replace(desk, content, wrong, update, "sending the storage image")
     return Upload(len(content), len(wrong))
-
-
-def run_on_board(
-    project: BuiltProject, settings: RunSettings, desk: Desk, port: str, update: Update
-) -> RunReport:
-    """Have the board train, and verify that if asked to.
-
-    It begins with the project's initial weights, or to resume with the storage's last commit.
-
-    Args:
-        project: what was built; its image is on the board.
-        settings: of the run.
-        desk: the board.
-        port: what the report calls the way to it.
-        update: called as it goes on.
-
-    Raises:
-        DeviceError: the board, its storage or the line fails.
-        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
-            board or its storage is not the project's.
-    """
-    request = make_request(project, settings)
-    prepare_board(project, desk, settings.resume, update)
-    desk.end_within(settings.timeout_s)
-    log = _train(project, desk, request, settings.resume, update)
-    desk.end_within(None)
-
-    read = fetch_trained(project, desk, settings.verify, update)
-    trained = write_trained(project, request, read)
-
-    def progress(text: str) -> None:
-        update(0, request.steps, text)
-
-    return report_run(project, request, log, trained, settings, progress, port)
 
 
 def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Update) -> None:
@@ -161,7 +119,7 @@ def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Updat
 
 
 def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload:
-    """Write the image that the board's storage holds to a file, whole or not at all.
+    """Write the image in the board's storage to a file, completely or not at all.
 
     Raises:
         DeviceError: the board, its storage or the line fails.
@@ -216,46 +174,6 @@ def push_ring(project: BuiltProject, desk: Desk, file: Path, update: Update) -> 
     return samples
 
 
-def _train(
-    project: BuiltProject, desk: Desk, request: RunRequest, resume: bool, update: Update
-) -> RunLog:
-    steps, every = request.steps, request.checkpoint_every
-    try:
-        done = desk.begin(steps, _CAPTURE * request.capture)
-        if done and not resume:
-            raise DeviceError(
-                f"the board goes on after step {done}, although its storage was given the initial "
-                "weights",
-                "try another card",
-            )
-        trained = []
-        update(min(done, steps), steps, "training")
-        for step in range(done + 1, steps + 1):
-            trained.append(desk.train(step))
-            loss = check_finite("loss", trained[-1].loss)
-            update(step, steps, f"loss {loss:.4f}")
-            if step == steps or (every and step % every == 0):
-                desk.save()
-        metrics = [
-            check_finite("metric", desk.evaluate(batch + 1)) for batch in range(project.evaluations)
-        ]
-    except StatusError as error:
-        raise DeviceError(f"the firmware stopped with an error: {error.message}") from error
-    summary = desk.summary()
-    return RunLog(
-        losses=tuple(step.loss for step in trained),
-        metrics=tuple(metrics),
-        ticks=sum(step.ticks for step in trained),
-        tick_unit=summary.tick_unit,
-        high_water_bytes=summary.high_water_bytes,
-        stack_high_water_bytes=summary.stack_high_water_bytes,
-        storage_bytes_read=summary.storage_bytes_read,
-        storage_bytes_written=summary.storage_bytes_written,
-        resumed_from=done,
-        storage_erases=summary.storage_erases,
-    )
-
-
 def check_board(project: BuiltProject, desk: Desk) -> None:
     """Check that a board runs a project's firmware.
 
@@ -292,7 +210,7 @@ def _check_card(project: BuiltProject, desk: Desk, blocks: int) -> None:
     """Check that the storage holds an image of the project's plan."""
     _check_size(project, desk, blocks)
     held = holds(desk.read_block(0))
-    if held is Holds.FOREIGN:
+    if held is StorageContent.FOREIGN:
         raise ForeignCardError(
             "the board's storage holds what is not poetfw's", "use another card", _FLASH_STORAGE
         )

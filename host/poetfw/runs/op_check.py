@@ -27,7 +27,7 @@ class OpChecker:
     """
 
     def __init__(self, table: TraceTable, constants: Mapping[str, Array]) -> None:
-        """Nothing is checked yet; `constants` are the values that the firmware holds in flash."""
+        """Begin with no op checked; `constants` are the values that the firmware holds in flash."""
         self._table = table
         self._constants = constants
         self._digests: dict[str, bytes] = {}
@@ -43,7 +43,7 @@ class OpChecker:
         return OpChecks(self._checked, worst, self._first_beyond, self._first_altered)
 
     def begin_step(self, state: Mapping[str, Array] | None) -> None:
-        """A training step begins, with persistent tensors that must have these values, if known."""
+        """Begin a training step; its persistent tensors must have these values, if known."""
         self._digests = {name: _digest(value) for name, value in (state or {}).items()}
 
     def end_step(self, training_step: int, state: Mapping[str, Array]) -> None:
@@ -127,7 +127,7 @@ def _expected(
 
 
 def largest_error(actual: Array, expected: Array, bound: Array) -> tuple[float, float, float]:
-    """Where a result is worst in proportion to its bound: error / bound there, error, and bound.
+    """Find the element with the largest error / bound; returns that ratio, its error and its bound.
 
     A result is also right where it overflows and float64 says it may, or is NaN as in float64.
     """

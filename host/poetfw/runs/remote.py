@@ -11,12 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from poetfw.common.errors import BoardError, OutputError, WrongBoardError
-from poetfw.firmware import IMAGE, set_request
+from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.firmware.project import RUN_DIR
-from poetfw.report import RunReport
-from poetfw.runs.execution import BuiltProject, OnEvent, check_resumable
-from poetfw.runs.on_board import Update
-from poetfw.runs.running import RunSettings, make_request, report_run
+from poetfw.memory import ONLY
+from poetfw.runs.execution import BuildFolder, BuiltProject, Update, check_resumable
+from poetfw.runs.running import ProgramLog, RunSettings, Training, shown_steps
 from poetfw.tools import elf_machine, run_firmware
 from poetfw.tools.ssh import Host
 
@@ -26,11 +25,11 @@ _MACHINES: Mapping[str, tuple[str, ...]] = {
     "EM_X86_64": ("x86_64", "amd64"),
     "EM_AARCH64": ("aarch64", "arm64"),
 }
-"""What `uname -m` says where a program for a processor runs, by its ELF's word for that."""
+"""Answers of `uname -m`, by the ELF's name of the processor."""
 
 
 def folder_of(project: BuiltProject) -> str:
-    """Where a project's program and image are, from the user's home there."""
+    """Folder of a project's program and image on the remote, from the user's home."""
     return f"poetfw/{project.board.name}"
 
 
@@ -38,7 +37,7 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
     """Copy a project's program and its storage image.
 
     Raises:
-        BoardError: the board's firmware is no program under Linux.
+        BoardError: the board's firmware is not a program under Linux.
         HostError: the computer cannot be reached, or has no room.
         WrongBoardError: the program is for another processor.
     """
@@ -50,20 +49,20 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
     update(2, 2, "copied")
 
 
-def run_there(
-    project: BuiltProject, settings: RunSettings, host: Host, update: Update, on_event: OnEvent
-) -> RunReport:
-    """Run a project's program there, and verify the run if asked to.
+def on_host(
+    host: Host, build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
+) -> Training:
+    """Run an only program on another computer.
 
     It runs on a fresh storage image, or to resume on the one that is there.
 
     Raises:
-        BoardError: the board's firmware is no program under Linux.
+        BoardError: the board's firmware is not a program under Linux.
         DeviceError: the program hangs, or reports an error.
         HostError: the computer cannot be reached, or has no room.
         WrongBoardError: the program there is not the project's.
     """
-    request = make_request(project, settings)
+    project = build.evaluator
     _check_processor(project, host)
     folder = folder_of(project)
     program = f"{folder}/{PROGRAM}"
@@ -91,7 +90,7 @@ def run_there(
         host.command(f"cd {shlex.quote(folder)} && exec ./{PROGRAM} {IMAGE}"),
         image.parent,
         settings.timeout_s,
-        on_event,
+        shown_steps(request, update),
         steps=request.steps,
         evaluations=project.evaluations,
         resume=settings.resume,
@@ -100,11 +99,7 @@ def run_there(
     update(0, request.steps, "fetching the trained weights")
     _fetch(host, f"{folder}/{IMAGE}", image)
     set_request(image, replace(request, capture=False))
-
-    def progress(text: str) -> None:
-        update(0, request.steps, text)
-
-    return report_run(project, request, log, image, settings, progress, host.name)
+    return Training({ONLY: ProgramLog(log, image, host.name)})
 
 
 def _fetch(host: Host, path: str, image: Path) -> None:
@@ -118,7 +113,7 @@ def _fetch(host: Host, path: str, image: Path) -> None:
 def _check_processor(project: BuiltProject, host: Host) -> None:
     if not project.board.toolchain.hosted:
         raise BoardError(
-            f"the firmware of {project.board.name!r} is no program that a host could run",
+            f"the firmware of {project.board.name!r} is not a program that a host could run",
             "leave --host out, and name its --port",
         )
     needed = elf_machine(project.flashable)

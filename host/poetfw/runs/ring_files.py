@@ -32,7 +32,7 @@ from poetfw.runs.execution import BuiltProject
 
 
 def region_of(project: BuiltProject) -> RingRegion:
-    """Where the ring of a build is.
+    """Blocks of a build's ring.
 
     Raises:
         ConfigError: it has none.
@@ -48,7 +48,7 @@ def region_of(project: BuiltProject) -> RingRegion:
 
 
 def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
-    """Write what a ring holds to an NPZ file; returns how many samples that are.
+    """Write the samples of a ring to an NPZ file; returns their number.
 
     Its arrays are `x` and `y` as in a data set, `labelled`, whether `y` says anything, and `id`.
 
@@ -83,7 +83,7 @@ def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, 
         classes = program.evaluation.by_name[metric.inputs[0]].shape[1]
         known = y[labelled]
         if ((known < 0) | (known >= classes)).any():
-            raise DataError(f"{path}: a label is none of the classes 0 to {classes - 1}")
+            raise DataError(f"{path}: a label is not one of the classes 0 to {classes - 1}")
     return x.view(np.uint8).reshape(n, -1), y.view(np.uint8).reshape(n, -1), labelled
 
 

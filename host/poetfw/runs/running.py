@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running what was built on a twin of its board, and comparing with the references."""
+"""Running the programs of a build, and comparing with the references."""
 
 from __future__ import annotations
 
-import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,16 +17,15 @@ from poetfw.firmware import (
     read_commit,
     read_request,
     read_ring,
-    read_slots,
     ring_region,
 )
 from poetfw.firmware.project import RUN_DIR
-from poetfw.planning import Progress
+from poetfw.memory import ONLY, StepPlan
 from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
-from poetfw.runs.execution import BuiltProject, OnEvent, execute
+from poetfw.runs.execution import BuildFolder, BuiltProject, OnEvent, Update, execute
 from poetfw.runs.verification import Run, verify
-from poetfw.tools import RunLog, emulator_of
-from poetfw.tools.link import Summary
+from poetfw.schedule import StepKind
+from poetfw.tools import Event, RunLog, emulator_of
 
 _NANOSECONDS_PER_S = 1_000_000_000
 _BEST = "best.img"
@@ -60,17 +58,38 @@ class RunSettings:
     silence_s: float = SILENCE_S
 
 
-def expect_whole(project: BuiltProject) -> None:
-    """Check that a project's program trains by itself.
+@dataclass(frozen=True)
+class ProgramLog:
+    """The log and the storage image of one program.
 
-    Raises:
-        ConfigError: it is one of several that train together.
+    Attributes:
+        log: what it reported.
+        image: the storage image that it left.
+        port: how the board that it ran on was reached; None for a twin.
+        repeated_commands: commands that had to be sent to it again.
     """
-    if project.stages.training.apart:
-        raise ConfigError(
-            f"{project.folder} holds one of several programs, which train together only",
-            f"poetfw run --out {shlex.quote(str(project.folder.parent))}",
-        )
+
+    log: RunLog
+    image: Path
+    port: str | None = None
+    repeated_commands: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """The runs of a build's programs, by their memories' names.
+
+    Attributes:
+        programs: each one; their losses and metrics are those of all.
+        evaluations: every evaluation, where there were several.
+    """
+
+    programs: Mapping[str, ProgramLog]
+    evaluations: tuple[Evaluation, ...] = ()
+
+
+Launch = Callable[[BuildFolder, RunRequest, RunSettings, Update], Training]
+"""Starts the programs of a build where they run, and has them train."""
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
@@ -108,26 +127,58 @@ def _has_own_samples(project: BuiltProject) -> bool:
     return len(held.ids) > 0
 
 
-def run_project(
-    project: BuiltProject, settings: RunSettings, progress: Progress, on_event: OnEvent
+def run_build(
+    build: BuildFolder, settings: RunSettings, launch: Launch, update: Update
 ) -> RunReport:
-    """Run a built firmware, and verify it if asked to.
+    """Have the programs of a build train, and verify that if asked to.
+
+    Args:
+        build: what was built.
+        settings: of the run.
+        launch: starts the programs: `on_twin`, `remote.on_host` or `desks.by_desk`.
+        update: called as it goes on.
 
     Raises:
-        DeviceError: the firmware hangs, faults or reports an error.
+        ConfigError: the settings are not usable, or programs are missing.
+        DeviceError: a program hangs, faults or reports an error, or what it left makes no sense.
+        OutputError: programs are of different builds.
         ToolError: the emulator is missing.
     """
+    build.check()
+    project = build.evaluator
     request = make_request(project, settings)
-    folder = project.folder / RUN_DIR
-    progress("training")
+    training = launch(build, request, settings, update)
+    verification = None
+    if settings.verify:
+        run = Run(
+            project,
+            request,
+            training.programs[project.stages.training.here].log,
+            build.values({name: each.image for name, each in training.programs.items()}),
+            settings.timeout_s,
+            settings.silence_s,
+            build.values({name: each.image for name, each in build.projects.items()}),
+        )
+        verification = verify(run, lambda text: update(0, request.steps, text))
+    return _report(build, request, training, verification)
+
+
+def on_twin(
+    build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
+) -> Training:
+    """Run an only program to its end on its twin."""
+    project = build.evaluator
+    image = project.folder / RUN_DIR / IMAGE
+    update(0, request.steps, "training")
+    on_event = shown_steps(request, update)
     if settings.patience is not None:
         log, evaluations = _train_by_epochs(project, request, settings, on_event)
-        return _report(project, request, log, folder / IMAGE, None, None, evaluations)
+        return Training({ONLY: ProgramLog(log, image)}, evaluations)
     log = execute(
         project.twin.machine,
         project.runnable,
         project.image,
-        folder,
+        image.parent,
         request,
         project.evaluations,
         settings.timeout_s,
@@ -135,7 +186,17 @@ def run_project(
         resume=settings.resume,
         silence_s=settings.silence_s,
     )
-    return report_run(project, request, log, folder / IMAGE, settings, progress)
+    return Training({ONLY: ProgramLog(log, image)})
+
+
+def shown_steps(request: RunRequest, update: Update) -> OnEvent:
+    """Shows each training step that a program reports on its console."""
+
+    def on_event(event: Event) -> None:
+        if event.word == "step":
+            update(event.number, request.steps, f"loss {event.real('loss'):.4f}")
+
+    return on_event
 
 
 def _train_by_epochs(
@@ -245,100 +306,32 @@ def metrics_csv(report: RunReport) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def report_run(
-    project: BuiltProject,
-    request: RunRequest,
-    log: RunLog,
-    trained: Path,
-    settings: RunSettings,
-    progress: Progress,
-    port: str | None = None,
-) -> RunReport:
-    """Verify a run if asked to, and say what it came to.
-
-    Args:
-        project: what ran.
-        request: what it was asked to do.
-        log: what it reported.
-        trained: the storage image that it left.
-        settings: of the run.
-        progress: called with what is being done.
-        port: how the board that it ran on was reached; None for the project's twin.
-
-    Raises:
-        DeviceError: the report or the image makes no sense.
-    """
-    verification = None
-    if settings.verify:
-        values = read_slots(trained, project.stages.slots, project.tensors)
-        run = Run(project, request, log, values, settings.timeout_s, settings.silence_s)
-        verification = verify(run, progress)
-    return _report(project, request, log, trained, verification, port)
-
-
-def program_run(
-    project: BuiltProject,
-    port: str | None,
-    image: Path,
-    steps: int,
-    ticks: int,
-    ended: RunLog | Summary,
-) -> ProgramRun:
-    """Where one program ran, and the RAM and time of the steps that it took part in."""
-    emulated = ended.tick_unit == "instructions"  # which only emulators count
+def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> ProgramRun:
+    """The run of one program: its place, and what it took."""
+    project, log, port = build.projects[name], training.log, training.port
+    plan = project.stages.training
+    devices = [part.device for part in plan.own]
+    emulated = log.tick_unit == "instructions"  # which only emulators count
     if port is None:
         emulated = emulator_of(project.twin.machine).emulates
-    hz = _NANOSECONDS_PER_S if ended.tick_unit == "ns" else project.board.clock_hz
+    hz = _NANOSECONDS_PER_S if log.tick_unit == "ns" else project.board.clock_hz
+    energy = None if emulated else log.energy  # a meter would have measured the emulator
+    commit = read_commit(training.image, project.stages.slots)
+    epochs = commit.step * project.report.batch / project.report.train_samples
     return ProgramRun(
         board=project.board.label,
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
-        high_water_bytes=ended.high_water_bytes,
-        stack_high_water_bytes=ended.stack_high_water_bytes,
-        step_s=ticks / hz / steps if steps else None,
-        trained=str(image),
-    )
-
-
-def _arenas(project: BuiltProject, log: RunLog) -> dict[str, int]:
-    """Bytes that were used of each device's arena.
-
-    Raises:
-        DeviceError: the device reports of other arenas than there are.
-    """
-    plan = project.stages.training
-    names = [part.device for part in plan.own] if plan.threads else []
-    if len(log.arenas) != len(names):
-        raise DeviceError(
-            f"the device reports {len(log.arenas)} arenas of {len(names)}",
-            "build again: `poetfw build`",
-        )
-    return dict(zip(names, log.arenas, strict=True))
-
-
-def _report(
-    project: BuiltProject,
-    request: RunRequest,
-    log: RunLog,
-    trained: Path,
-    verification: Verification | None,
-    port: str | None,
-    evaluations: tuple[Evaluation, ...] = (),
-) -> RunReport:
-    kept = evaluate_log(project, request.steps, log)
-    program = program_run(project, port, trained, len(log.losses), log.ticks, log)
-    energy = None if program.emulated else log.energy  # a meter would have measured the emulator
-    commit = read_commit(trained, project.stages.slots)
-    epochs = commit.step * project.report.batch / project.report.train_samples
-    return RunReport(
-        **vars(program),
-        steps=commit.step if evaluations else max(request.steps, log.resumed_from),
-        resumed_from=log.resumed_from,
-        loss=log.losses,
-        accuracy=kept.accuracy,
-        held_out_loss=kept.held_out_loss,
-        evaluations=evaluations or ((kept,) if log.metrics else ()),
+        computed=sum(s.kind is StepKind.COMPUTE and s.device in devices for s in plan.steps),
+        sent_bytes=sum(build.size_bytes(m) for m in build.messages_of_a_step if m.source == name),
+        high_water_bytes=log.high_water_bytes,
+        parts=plan.own,
+        arenas=_arenas(plan, log),
+        stack_high_water_bytes=log.stack_high_water_bytes,
+        ticks=log.ticks,
+        tick_unit=log.tick_unit,
+        step_s=log.ticks / hz / len(log.losses) if log.losses else None,
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
@@ -346,12 +339,55 @@ def _report(
         blocks_per_epoch=commit.written / epochs if epochs else 0.0,
         storage_file=log.storage_file,
         storage_erases=log.storage_erases,
-        measured_energy_j=None if energy is None else energy.energy_j,
-        energy_source=None if energy is None else energy.source,
-        planned_step_s=project.report.schedule.time_s,
-        planned_by=project.report.costs,
-        verify=verification,
-        arenas=_arenas(project, log),
         damaged=dict(log.damaged),
         begun_anew=log.begun_anew,
+        measured_energy_j=None if energy is None else energy.energy_j,
+        energy_source=None if energy is None else energy.source,
+        repeated_commands=training.repeated_commands,
+        trained=str(training.image),
+    )
+
+
+def _arenas(plan: StepPlan, log: RunLog) -> dict[str, int]:
+    """Bytes that were used of each device's arena; an only one's is the whole program's.
+
+    Raises:
+        DeviceError: the device reports of other arenas than there are.
+    """
+    arenas = [part.arena for part in plan.own]
+    used = log.arenas if plan.threads else [max(0, log.high_water_bytes - arenas[0].offset)]
+    if len(used) != len(arenas):
+        raise DeviceError(
+            f"the device reports {len(used)} arenas of {len(arenas)}",
+            "build again: `poetfw build`",
+        )
+    return {arena.device: size for arena, size in zip(arenas, used, strict=True)}
+
+
+def _report(
+    build: BuildFolder,
+    request: RunRequest,
+    training: Training,
+    verification: Verification | None,
+) -> RunReport:
+    project = build.evaluator
+    programs = {name: _program_run(build, name, one) for name, one in training.programs.items()}
+    here = project.stages.training.here
+    log = training.programs[here].log
+    kept = evaluate_log(project, request.steps, log)
+    commit = read_commit(training.programs[here].image, project.stages.slots)
+    return RunReport(
+        **vars(programs[here]),
+        steps=commit.step,
+        resumed_from=log.resumed_from,
+        loss=log.losses,
+        accuracy=kept.accuracy,
+        held_out_loss=kept.held_out_loss,
+        evaluations=training.evaluations or ((kept,) if log.metrics else ()),
+        messages=len(build.messages_of_a_step),
+        message_bytes=sum(map(build.size_bytes, build.messages_of_a_step)),
+        planned_step_s=project.report.schedule.time_s,
+        planned_by=project.report.costs,
+        memories=programs,
+        verify=verification,
     )

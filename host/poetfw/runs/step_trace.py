@@ -32,12 +32,7 @@ def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress)
     steps = _steps(project)
     machine = project.twin.machine
     folder = project.folder / RUN_DIR / "timed"
-    copy, numbers = timed_project(project.folder, project.board)
-    if set(numbers) - set(steps):
-        raise OutputError(
-            f"{project.folder}: the training step has other statements than its plan",
-            "run `poetfw build` again",
-        )
+    copy = timed_project(project.folder, project.board)
     progress("building the step that is timed")
     write_project(copy, folder)
     environment = project.environment_of(machine)
@@ -50,18 +45,20 @@ def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress)
         emulator.prepare(machine, image, 0)
         progress("timing each op of a step")
         command = emulator.command(machine, elf)
-        found = run_slices(command, folder, settings.timeout_s, len(numbers), settings.silence_s)
+        found = run_slices(command, folder, settings.timeout_s, len(steps), settings.silence_s)
     except OSError as error:
         raise OutputError(f"{image} cannot be written: {error.strerror or error}") from error
     finally:
         image.unlink(missing_ok=True)
-    ticks = dict.fromkeys(sorted(set(numbers)), 0.0)
-    for number, slice_ticks in zip(numbers, found.ticks, strict=True):
-        ticks[number] += max(0.0, slice_ticks - found.nothing)
+    if not found.ticks.keys() <= steps.keys():
+        raise OutputError(
+            f"{project.folder}: the training step has other statements than its plan",
+            "run `poetfw build` again",
+        )
     return StepTrace(
         tick_unit=found.tick_unit,
         whole_ticks=found.whole,
-        steps=tuple(replace(steps[number], ticks=ticks[number]) for number in ticks),
+        steps=tuple(replace(steps[n], ticks=ticks) for n, ticks in found.ticks.items()),
     )
 
 

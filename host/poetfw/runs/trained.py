@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +20,7 @@ from poetfw.runs.execution import BuiltProject
 
 
 def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
-    """Where the tensors of the author's network lie: for a built-in model, the graph's own."""
+    """Places of the author's tensors in the graph's; a built-in model has the graph's own."""
     program = project.stages.program
     if project.stages.state_dict:
         return project.stages.state_dict
@@ -37,19 +36,13 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
     """The state dict that a run left in a storage image.
 
     Args:
-        project: what ran.
+        project: what ran; of several programs, the one that evaluates.
         image: the image, such as one pulled from a board; None for that of the project's last run.
 
     Raises:
-        ConfigError: the project is one of several that train together, and need not have them all.
         DataError: there was no run.
         DeviceError: the image is not one of the project, or is damaged.
     """
-    if not project.stages.training.evaluates_here:
-        raise ConfigError(
-            f"{project.folder} holds one of several programs, which need not have all weights",
-            f"name the folder of all: --out {shlex.quote(str(project.folder.parent))}",
-        )
     image = image or project.folder / RUN_DIR / IMAGE
     if not image.is_file():
         raise DataError(
@@ -105,4 +98,4 @@ FORMATS: Mapping[str, Callable[[Arrays, Path | None], bytes]] = MappingProxyType
         "torch": _torch_bytes,
     }
 )
-"""What makes a file of a state dict and, for ONNX, of the file that was built."""
+"""Writers of state dict files and, for ONNX, of the file that was built."""

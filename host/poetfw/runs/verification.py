@@ -31,8 +31,8 @@ from poetfw.firmware import (
     GENERATED,
     IMAGE,
     LIBRARY,
+    ImageSamples,
     RunRequest,
-    Samples,
     SlotPurpose,
     TracedOp,
     TraceRequest,
@@ -72,7 +72,7 @@ WEIGHT_BOUND = 1e-5
 """The same for parameters and running statistics."""
 
 PART_BYTES = 256 * 1024 * 1024
-"""What one traced run may record; more is recorded in several runs."""
+"""Largest recording of one traced run; more is recorded in several runs."""
 
 _ERROR_FLOOR = 1e-3
 _TINY = float(np.finfo(np.float32).tiny)
@@ -90,8 +90,7 @@ class Run:
         values: what it left in its slots.
         timeout_s: seconds that each further run may take.
         silence_s: seconds that it may say nothing.
-        begun: what all programs had in their slots before the first step; None for what is in the
-            project's image.
+        begun: what all programs had in their slots before the first step.
     """
 
     project: BuiltProject
@@ -100,16 +99,12 @@ class Run:
     values: SlotValues
     timeout_s: float
     silence_s: float
-    begun: SlotValues | None = None
+    begun: SlotValues
 
     @cached_property
     def initial(self) -> Mapping[str, Array]:
         """The persistent tensors before the first step."""
-        values = self.begun
-        if values is None:
-            project = self.project
-            values = read_slots(project.image, project.stages.slots, project.tensors)
-        return {name: value for (name, _), value in values.items()}
+        return {name: value for (name, _), value in self.begun.items()}
 
     @cached_property
     def state(self) -> Mapping[str, Array]:
@@ -121,7 +116,7 @@ class Run:
         }
 
     @cached_property
-    def _samples(self) -> Samples:
+    def _samples(self) -> ImageSamples:
         return read_samples(self.project.image, self.project.stages.program)
 
     def reference(self, state: Mapping[str, Array]) -> Reference:
@@ -495,7 +490,7 @@ def _missed_while_traced(traced: bool, first_state: bool) -> Iterator[str]:
 
 def _missed_ops(ops: OpChecks) -> Iterator[str]:
     if (beyond := ops.first_beyond) is not None:
-        error = "is no number" if beyond.error is None else f"has an error of {beyond.error:.3g}"
+        error = "is not a number" if beyond.error is None else f"has an error of {beyond.error:.3g}"
         yield (
             f"op {beyond.op!r} ({beyond.kind}, step {beyond.plan_step} of the plan, in training "
             f"step {beyond.training_step}) is wrong: {beyond.tensor!r} {error}, where rounding "

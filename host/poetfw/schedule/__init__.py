@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When to compute, recompute and page: the schedule that trains within the budget."""
+"""Schedules that train within the budget: when to compute, recompute and page."""
 
 from poetfw.common.transfer import Transfer
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.limits import Deadline
-from poetfw.schedule.compact import Costs, Memory
+from poetfw.schedule.compact import BudgetUnits, Costs
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
-from poetfw.schedule.plan import Stages
+from poetfw.schedule.milp import IntegerProgram, Term
+from poetfw.schedule.plan import StageEvents
 
 Columns = NDArray[np.int64]
 """Column indices by (stage, node)."""
@@ -32,17 +32,17 @@ Columns = NDArray[np.int64]
 class Algorithm1:
     """The program and where its columns are."""
 
-    program: Program
+    program: IntegerProgram
     recompute: Columns
     in_ram: Columns
     page_in: Columns
 
-    def stages(self, values: Vector) -> Stages:
+    def stages(self, values: Vector) -> StageEvents:
         """The productions of a solution in each stage: a page-in at its end serves the next."""
         n = len(self.recompute)
         recomputed = values[self.recompute] > 0.5
         paged = (values[self.page_in[:-1]] > 0.5) & (values[self.in_ram[1:]] > 0.5)
-        return Stages(
+        return StageEvents(
             recomputes=frozenset((t, i) for t in range(n) for i in range(t) if recomputed[t, i]),
             page_ins=frozenset((int(t) + 1, int(i)) for t, i in zip(*paged.nonzero(), strict=True)),
         )
@@ -60,9 +60,9 @@ def formulate_algorithm_1(graph: Indexed, deadline: Deadline | None = None) -> A
     """
     n = graph.n
     stages = (deadline or Deadline()).during
-    program = Program()
+    program = IntegerProgram()
     costs = Costs.energy(graph)
-    memory = Memory.of(graph, graph.problem.ram_bytes)
+    memory = BudgetUnits.of(graph, graph.problem.ram_bytes)
     position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
 
     def column(allowed: bool, cost: float = 0.0) -> int:
@@ -118,7 +118,12 @@ def formulate_algorithm_1(graph: Indexed, deadline: Deadline | None = None) -> A
 
 
 def _limit_memory(
-    program: Program, graph: Indexed, memory: Memory, recompute: Columns, in_ram: Columns, t: int
+    program: IntegerProgram,
+    graph: Indexed,
+    memory: BudgetUnits,
+    recompute: Columns,
+    in_ram: Columns,
+    t: int,
 ) -> None:
     """U and FREE of stage t: equations 2 and 3 of Checkmate."""
     size = memory.size
@@ -144,7 +149,7 @@ def _limit_memory(
 
 
 def _limit_time(
-    program: Program, graph: Indexed, recompute: Columns, page_in: Columns, page_out: Columns
+    program: IntegerProgram, graph: Indexed, recompute: Columns, page_in: Columns, page_out: Columns
 ) -> None:
     deadline_s = graph.problem.deadline_s
     if deadline_s is None:

@@ -53,13 +53,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from poetfw.common.limits import Deadline
-from poetfw.schedule.compact import Costs, Key, Memory, limit_time
+from poetfw.schedule.compact import BudgetUnits, Costs, Key, limit_time
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
 from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.cuts.rounding import Item, Rounding
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.milp import IntegerProgram, Term
 
 _LARGE_SHARE = 3e-3
 _BLOCK_SHARE = 8e-3
@@ -96,7 +96,7 @@ class Blocks:
         knapsacks: what its rows of memory say.
     """
 
-    program: Program
+    program: IntegerProgram
     graph: Indexed
     blocks: tuple[range, ...]
     stay: dict[Key, int] = field(default_factory=dict)
@@ -171,9 +171,9 @@ class _Builder:
     def __init__(self, graph: Indexed, blocks: Sequence[range], deadline: Deadline) -> None:
         self.graph = graph
         self.deadline = deadline
-        self.memory = Memory.of(graph, graph.problem.ram_bytes)
+        self.memory = BudgetUnits.of(graph, graph.problem.ram_bytes)
         self.costs = Costs.energy(graph)
-        self.program = Program(offset=math.fsum(self.costs.compute))
+        self.program = IntegerProgram(offset=math.fsum(self.costs.compute))
         self.made = Blocks(self.program, graph, tuple(blocks))
         self.blocks_of = [b for b, stages in enumerate(blocks) for _ in stages]
 

@@ -55,15 +55,16 @@ import numpy as np
 from poetfw.common.limits import Deadline
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
-from poetfw.schedule.plan import Stages
+from poetfw.schedule.milp import IntegerProgram, Term
+from poetfw.schedule.plan import StageEvents
 from poetfw.schedule.problem import ExecutionPlan, StepKind
 
 Key = tuple[int, int]
 """(stage, node)."""
 
 WINDOW = 20
-"""How far from what a stage differentiates it computes again in a first search; see `formulate`."""
+"""Farthest that an op recomputed for a stage may be from the stage's target, in a first search; see
+`formulate`."""
 
 
 class Objective(Enum):
@@ -75,8 +76,8 @@ class Objective(Enum):
     """The budget itself, in bytes."""
 
 
-class Timing(Enum):
-    """When transfers happen."""
+class TransferTiming(Enum):
+    """Timing of transfers."""
 
     DEVICE = auto()
     """Page-outs right after the first computation, page-ins where the stage needs them."""
@@ -121,7 +122,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Memory:
+class BudgetUnits:
     """The budget in units in which all sizes are whole numbers of moderate size.
 
     Sizes are multiples of their greatest common divisor, so the budget may be rounded down to
@@ -142,11 +143,11 @@ class Memory:
     divisor_bytes: int
 
     @staticmethod
-    def of(graph: Indexed, budget_bytes: int) -> Memory:
+    def of(graph: Indexed, budget_bytes: int) -> BudgetUnits:
         """The budget and sizes of a problem."""
         divisor = math.gcd(*graph.size, *graph.workspace) or 1
         unit = max(*graph.size, *graph.workspace, 1)
-        return Memory(
+        return BudgetUnits(
             tuple(m / unit for m in graph.size),
             tuple(w / unit for w in graph.workspace),
             budget_bytes // divisor * divisor / unit,
@@ -166,16 +167,16 @@ class Compact:
         first: the first stage that it has rows for; see `formulate`.
     """
 
-    program: Program
+    program: IntegerProgram
     stay: dict[Key, int]
     recompute: dict[Key, int]
     page_in: dict[Key, int]
     page_out: dict[Key, int]
     first: int = 0
 
-    def stages(self, values: Vector) -> Stages:
+    def stages(self, values: Vector) -> StageEvents:
         """The productions of a solution in each stage."""
-        return Stages(
+        return StageEvents(
             recomputes=frozenset(key for key, x in self.recompute.items() if values[x] > 0.5),
             page_ins=frozenset(key for key, x in self.page_in.items() if values[x] > 0.5),
         )
@@ -225,13 +226,13 @@ class Compact:
 def formulate(
     graph: Indexed,
     objective: Objective = Objective.ENERGY,
-    timing: Timing = Timing.DEVICE,
+    timing: TransferTiming = TransferTiming.DEVICE,
     window: int | None = None,
     close_stages: bool = False,
     backward_too: bool = False,
     first: int = 0,
     outline: bool = False,
-    at_most: Stages | None = None,
+    at_most: StageEvents | None = None,
     deadline: Deadline | None = None,
 ) -> Compact:
     """Write the program down.
@@ -274,13 +275,13 @@ class _Builder:
         self,
         graph: Indexed,
         objective: Objective,
-        timing: Timing,
+        timing: TransferTiming,
         window: int | None,
         close_stages: bool,
         backward_too: bool,
         first: int,
         outline: bool,
-        at_most: Stages | None,
+        at_most: StageEvents | None,
         deadline: Deadline,
     ) -> None:
         self.graph = graph
@@ -289,8 +290,8 @@ class _Builder:
         self.outline = outline
         self.at_most = at_most
         self.deadline = deadline
-        self.program = Program()
-        self.memory = Memory.of(graph, graph.problem.ram_bytes)
+        self.program = IntegerProgram()
+        self.memory = BudgetUnits.of(graph, graph.problem.ram_bytes)
         match objective:
             case Objective.ENERGY:
                 self.costs = Costs.energy(graph)
@@ -373,7 +374,7 @@ class _Builder:
                 for t in range(max(self.first, i + 1), self.graph.last_use[i] + 1)
                 if any(self.uses(s, i) for s in self.serves(t))
             ]
-            if self.timing is Timing.PAPER:
+            if self.timing is TransferTiming.PAPER:
                 self.page_in_between_stages(i, [t for t in stages if t > i + 2])
                 continue
             # From one stage into the next, paging helps only if there is work to do in between.
@@ -410,7 +411,7 @@ class _Builder:
                 else:
                     self.stay[t, i] = self.program.binary()
         for key, out in self.page_out.items():
-            if self.timing is Timing.PAPER:
+            if self.timing is TransferTiming.PAPER:
                 self.program.at_most([(out, 1), (self.stay[key], -1)], 0)
 
     def makes(self, t: int, i: int) -> bool:
@@ -478,7 +479,7 @@ class _Builder:
                 frees.append((free, 1))
             if kept is not None and kept != self.stay[t, i]:
                 self.program.at_most([(kept, 1), *frees, *absent], 0)
-            if frees and self.timing is Timing.PAPER and (t + 1, i) in self.page_in:
+            if frees and self.timing is TransferTiming.PAPER and (t + 1, i) in self.page_in:
                 # FREE does not ask why the tensor is in RAM in the next stage.
                 self.program.at_most([(self.page_in[t + 1, i], 1), *frees], 1)
         return freed
@@ -490,7 +491,7 @@ class _Builder:
         freed = self.require_residency(t)
         live: list[Term] = [(self.stay[t, i], size[i]) for i in range(t) if (t, i) in self.stay]
         paged = [i for i in range(t) if (t, i) in self.page_in]
-        if self.timing is Timing.PAPER:
+        if self.timing is TransferTiming.PAPER:
             live += [(self.page_in[t, i], size[i]) for i in paged]
             paged = []
         # Page-ins alone only add: the peak is where a node is computed.
@@ -519,7 +520,7 @@ class _Builder:
 
     def in_place(self, k: int) -> int | None:
         """The input that node k may take over; Algorithm 1 knows no such thing."""
-        return self.graph.in_place[k] if self.timing is Timing.DEVICE else None
+        return self.graph.in_place[k] if self.timing is TransferTiming.DEVICE else None
 
     def limit(self, terms: list[Term], constant: float = 0.0) -> None:
         """Require Σ terms + constant ≤ budget."""
@@ -530,7 +531,7 @@ class _Builder:
 
 
 def limit_time(
-    program: Program,
+    program: IntegerProgram,
     graph: Indexed,
     recompute: Mapping[Key, int],
     page_in: Mapping[Key, int],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.plan import Production, Stages, lower, plan_of
+from poetfw.schedule.plan import Production, StageEvents, lower, plan_of
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, StepKind
 
 SMALL_SHARE = 0.02
@@ -21,7 +21,7 @@ SMALL_SHARE = 0.02
 
 
 class Means(Enum):
-    """How a contracted problem relates to the whole."""
+    """Relation of a contracted problem to the whole one."""
 
     RESTRICTION = auto()
     """Its schedules are schedules of the whole: the smallest tensors stay in RAM from their
@@ -87,7 +87,7 @@ class Contraction:
                     recomputes.add((stage, i))
                 elif step.kind is StepKind.PAGE_IN:
                     page_ins.add((stage, i))
-        return lower(graph, Stages(frozenset(recomputes), frozenset(page_ins)))
+        return lower(graph, StageEvents(frozenset(recomputes), frozenset(page_ins)))
 
 
 def contract(problem: ScheduleProblem, means: Means, small_share: float) -> Contraction:

@@ -28,7 +28,7 @@ from poetfw.common.limits import Work
 from poetfw.schedule.cuts.relaxation import Relaxation
 from poetfw.schedule.having import Having
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.sequences import Trace, Workload
+from poetfw.schedule.sequences import EventTrace, Workload
 
 _MOMENTS = 6, 24  # of which a relaxation is solved, at least and at most
 _MOMENT_NODES = 20_000  # of all their programs
@@ -48,7 +48,7 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
     once_j = math.fsum(node.energy_j for node in problem.nodes)
     moments = _Moments(graph)
     workload = Workload(graph)
-    during = Trace.of(workload, range(graph.n), work).during_bytes
+    during = EventTrace.of(workload, range(graph.n), work).during_bytes
     least, most = _MOMENTS
     count = max(least, min(most, _MOMENT_NODES // graph.n))
     best_j, highest = 0.0, None

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from poetfw.schedule.cuts.relaxation import Relaxed
-from poetfw.schedule.milp import Program
+from poetfw.schedule.milp import IntegerProgram
 from poetfw.schedule.problem import Node, ScheduleProblem
 
 
@@ -46,7 +46,7 @@ def without_what_costs_more(problem: ScheduleProblem, energy_j: float) -> Schedu
 _TOLERANCE = 1e-9  # energies are sums of the same numbers in different orders
 
 
-def fix_by_reduced_costs(program: Program, relaxed: Relaxed, objective: float) -> int:
+def fix_by_reduced_costs(program: IntegerProgram, relaxed: Relaxed, objective: float) -> int:
     """Fix at 0 the columns that no solution better than a known one has at 1.
 
     Args:
@@ -68,7 +68,7 @@ def fix_by_reduced_costs(program: Program, relaxed: Relaxed, objective: float) -
     return len(fixed)
 
 
-def cut_off(program: Program, objective: float) -> None:
+def cut_off(program: IntegerProgram, objective: float) -> None:
     """Leave only solutions that are no worse than a known one.
 
     Args:

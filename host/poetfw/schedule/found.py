@@ -120,7 +120,7 @@ def best_known(
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """Where a search stands.
+    """State of a search.
 
     Attributes:
         phase: what it does now.

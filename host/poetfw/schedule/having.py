@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from poetfw.schedule.compact import Costs
-from poetfw.schedule.highs import Highs, Model
+from poetfw.schedule.highs import Highs, LinearModel
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import OBJECTIVE_SCALE, Program, Term
+from poetfw.schedule.milp import OBJECTIVE_SCALE, IntegerProgram, Term
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Having:
         unit_bytes: all sizes are whole multiples of it.
     """
 
-    program: Program
+    program: IntegerProgram
     tensors: tuple[int, ...]
     kept: dict[int, int] = field(repr=False)
     again: dict[int, int] = field(repr=False)
@@ -63,7 +63,7 @@ class Having:
                 tensors.update(new)
                 stack += new
         ordered = tuple(sorted(tensors))
-        program, costs = Program(), Costs.energy(graph)
+        program, costs = IntegerProgram(), Costs.energy(graph)
         kept, again, paged = {}, {}, {}
         for i in ordered:
             kept[i] = program.binary()
@@ -100,5 +100,5 @@ class Having:
         costs, (matrix, least, most) = np.array(self.program.costs), self.program.matrix()
         upper, integer = np.array(self.program.upper), np.array(self.program.integer)
         scale = OBJECTIVE_SCALE / (costs.sum() or 1.0)
-        model = Model(costs * scale, upper, integer, matrix, least, most)
+        model = LinearModel(costs * scale, upper, integer, matrix, least, most)
         return Highs(model, {"mip_rel_gap": gap}), scale

@@ -53,7 +53,7 @@ _SETTINGS = {
 }
 
 
-class Outcome(Enum):
+class SolveOutcome(Enum):
     """The outcome of a solve."""
 
     OPTIMAL = auto()
@@ -63,7 +63,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True)
-class Model:
+class LinearModel:
     """Minimise costs · x subject to row_lower ≤ matrix x ≤ row_upper, 0 ≤ x ≤ upper.
 
     Attributes:
@@ -81,7 +81,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HighsAnswer:
     """The answer of HiGHS.
 
     Attributes:
@@ -91,7 +91,7 @@ class Answer:
         bound: no solution has a smaller objective.
     """
 
-    outcome: Outcome
+    outcome: SolveOutcome
     values: Vector | None
     bound: float
 
@@ -109,7 +109,7 @@ class Highs:
         settings: HiGHS options by name.
     """
 
-    def __init__(self, model: Model, settings: Mapping[str, Any]) -> None:
+    def __init__(self, model: LinearModel, settings: Mapping[str, Any]) -> None:
         import highspy
 
         self._is_mixed = bool(model.integer.any())
@@ -190,7 +190,7 @@ class Highs:
         multipliers = self._highs.getSolution().row_dual
         return np.array(multipliers) if len(multipliers) == rows else np.zeros(rows)
 
-    def run(self, work: Work, watch: Watch | None = None, least_gain: float = 0.0) -> Answer:
+    def run(self, work: Work, watch: Watch | None = None, least_gain: float = 0.0) -> HighsAnswer:
         """Solve until nothing is left to do, or no work.
 
         Args:
@@ -204,7 +204,7 @@ class Highs:
             KeyboardInterrupt: at once; HiGHS itself ends a moment later.
         """
         if not work.is_left() or (self._is_mixed and exceeds(self._nonzeros, work)):
-            return Answer(Outcome.UNKNOWN, None, -math.inf)
+            return HighsAnswer(SolveOutcome.UNKNOWN, None, -math.inf)
         if self._is_mixed:
             work.spend(_FIRST_WORK * self._nonzeros**2)
         self._work, self._watch = work, watch
@@ -278,12 +278,12 @@ class Highs:
         branching = _BRANCHING_QUESTIONS * self._nonzeros * _WORK_PER_QUESTION
         return gain < self._least_gain and work.left < branching
 
-    def _answer(self, work: Work) -> Answer:
+    def _answer(self, work: Work) -> HighsAnswer:
         import highspy
 
         status, info = self._highs.getModelStatus().name, self._highs.getInfo()
         if status == "kInfeasible":
-            return Answer(Outcome.INFEASIBLE, None, math.inf)
+            return HighsAnswer(SolveOutcome.INFEASIBLE, None, math.inf)
         if status == "kTimeLimit":
             work.deadline.decided = True
         elif status not in ("kOptimal", "kSolutionLimit", "kIterationLimit", "kInterrupt"):
@@ -293,6 +293,6 @@ class Highs:
         else:
             bound = info.objective_function_value if status == "kOptimal" else -math.inf
         if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return Answer(Outcome.UNKNOWN, None, bound)
-        outcome = Outcome.OPTIMAL if status == "kOptimal" else Outcome.FEASIBLE
-        return Answer(outcome, np.array(self._highs.getSolution().col_value), bound)
+            return HighsAnswer(SolveOutcome.UNKNOWN, None, bound)
+        outcome = SolveOutcome.OPTIMAL if status == "kOptimal" else SolveOutcome.FEASIBLE
+        return HighsAnswer(outcome, np.array(self._highs.getSolution().col_value), bound)

@@ -20,7 +20,15 @@ import numpy as np
 from poetfw.common.errors import ToolError
 from poetfw.common.interrupts import run_interruptibly
 from poetfw.common.limits import Work
-from poetfw.schedule.highs import Answer, Highs, Model, Outcome, Vector, Watch, exceeds
+from poetfw.schedule.highs import (
+    Highs,
+    HighsAnswer,
+    LinearModel,
+    SolveOutcome,
+    Vector,
+    Watch,
+    exceeds,
+)
 
 Term = tuple[int, float]
 """A column and its coefficient."""
@@ -34,7 +42,7 @@ OBJECTIVE_SCALE = 100.0
 
 
 @dataclass
-class Program:
+class IntegerProgram:
     """Minimise offset + costs · x subject to rows, 0 ≤ x ≤ upper, some x integral.
 
     Attributes:
@@ -151,7 +159,7 @@ class Solution:
         bound: no solution has a smaller objective.
     """
 
-    outcome: Outcome
+    outcome: SolveOutcome
     values: Vector | None
     objective: float
     bound: float
@@ -167,7 +175,7 @@ class SolverOptions:
         max_nodes: branch-and-bound nodes after which to stop.
         presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
             numbers beyond 1: what it then proves may be wrong (ADR 0015).
-        heuristics: whether HiGHS shall look for solutions besides proving what there are none of.
+        heuristics: True if HiGHS should look for solutions as well as prove bounds.
         stalled_share: stop before branching when HiGHS's own cuts have raised the bound by less
             than this share of the objective's offset, and the work is too little to branch.
     """
@@ -181,7 +189,7 @@ class SolverOptions:
 
 
 def solve_program(
-    program: Program,
+    program: IntegerProgram,
     options: SolverOptions,
     work: Work,
     start: Vector | None = None,
@@ -202,8 +210,8 @@ def solve_program(
         ToolError: cvxpy does not find the solver, or it failed.
     """
     if not program.costs:
-        return Solution(Outcome.OPTIMAL, np.zeros(0), program.offset, program.offset)
-    nothing = Solution(Outcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
+        return Solution(SolveOutcome.OPTIMAL, np.zeros(0), program.offset, program.offset)
+    nothing = Solution(SolveOutcome.UNKNOWN, None, math.inf, program.offset + program.least_cost)
     if not work.is_left() or (any(program.integer) and exceeds(program.nonzeros, work)):
         return nothing
     if "cvxpy" not in sys.modules and work.deadline.has_passed(_LOADING * work.deadline.start_s):
@@ -248,13 +256,13 @@ def solve_program(
 
 def _run_highs(
     problem: Any,
-    program: Program,
+    program: IntegerProgram,
     scale: float,
     options: SolverOptions,
     work: Work,
     start: Vector | None,
     watch: Watch | None,
-) -> Answer:
+) -> HighsAnswer:
     """Solve what cvxpy has written for HiGHS."""
     import cvxpy as cp
 
@@ -267,7 +275,9 @@ def _run_highs(
         costs, matrix = data["q"], vstack((data["A"], data["F"]))
         bounds = np.concatenate((data["b"], data["G"]))
     lower = np.where(np.arange(len(bounds)) < len(program._equal.bounds), bounds, -math.inf)
-    model = Model(costs, np.array(program.upper), np.array(program.integer), matrix, lower, bounds)
+    model = LinearModel(
+        costs, np.array(program.upper), np.array(program.integer), matrix, lower, bounds
+    )
     highs = Highs(
         model,
         {
@@ -285,7 +295,7 @@ def _run_highs(
     return highs.run(work, watch, options.stalled_share * program.offset * scale)
 
 
-def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> Answer:
+def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> HighsAnswer:
     """Solve with any other solver, which proves its bound only by ending."""
     import cvxpy as cp
 
@@ -302,10 +312,10 @@ def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> Answ
     finally:
         work.spend(work.deadline.elapsed_s - began_s)
     if problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        return Answer(Outcome.OPTIMAL, np.array(x.value), float(value))
+        return HighsAnswer(SolveOutcome.OPTIMAL, np.array(x.value), float(value))
     if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
-        return Answer(Outcome.INFEASIBLE, None, math.inf)
+        return HighsAnswer(SolveOutcome.INFEASIBLE, None, math.inf)
     work.deadline.decided = True  # there was no other limit
     if x.value is not None:
-        return Answer(Outcome.FEASIBLE, np.array(x.value), -math.inf)
-    return Answer(Outcome.UNKNOWN, None, -math.inf)
+        return HighsAnswer(SolveOutcome.FEASIBLE, np.array(x.value), -math.inf)
+    return HighsAnswer(SolveOutcome.UNKNOWN, None, -math.inf)

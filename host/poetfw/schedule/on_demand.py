@@ -26,7 +26,7 @@ import numpy as np
 
 from poetfw.common.limits import Work
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.sequences import Floats, Moves, Trace, Workload
+from poetfw.schedule.sequences import EventTrace, Floats, Moves, Workload
 
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
@@ -133,7 +133,7 @@ class _Run:
                 frames.append((u, self.by_need(u)))
 
     def by_need(self, i: int) -> list[int]:
-        """A node's inputs, those last that take most to bring."""
+        """A node's inputs, in ascending order of the cost to bring them into RAM."""
         inputs = self.graph.inputs[i]
         if all(self.held[u] for u in inputs):
             return list(inputs)
@@ -290,7 +290,7 @@ class _Run:
             self.remove(i)
 
 
-def run_on_demand(workload: Workload, rule: Rule, work: Work) -> Trace | None:
+def run_on_demand(workload: Workload, rule: Rule, work: Work) -> EventTrace | None:
     """The trace of a run by a rule; None if RAM runs out with nothing left that can go.
 
     What turns out to be lost once it is dropped is kept in a next run.
@@ -306,7 +306,7 @@ def run_on_demand(workload: Workload, rule: Rule, work: Work) -> Trace | None:
         except _Stuck:
             return None
         else:
-            return Trace.of(workload, events, work).pruned(work)
+            return EventTrace.of(workload, events, work).pruned(work)
     return None
 
 

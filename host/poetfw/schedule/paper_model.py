@@ -62,4 +62,4 @@ def _timeless(storage: Storage) -> Storage:
 MODELS_AS: Mapping[str, Callable[[ScheduleProblem], ScheduleProblem]] = MappingProxyType(
     {"device": lambda problem: problem, "poet": as_published}
 )
-"""What a problem may be modelled as: by what its device does, or as POET's paper has it."""
+"""Models of a problem: by what its device does, or as in POET's paper."""

@@ -15,7 +15,7 @@ computation)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class StageEvents:
     """Events between the first computations: pairs (stage, node), the node being earlier.
 
     Attributes:
@@ -27,7 +27,7 @@ class Stages:
     page_ins: frozenset[tuple[int, int]] = frozenset()
 
 
-def lower(graph: Indexed, stages: Stages) -> ExecutionPlan:
+def lower(graph: Indexed, stages: StageEvents) -> ExecutionPlan:
     """The plan that executes the stages with the least RAM.
 
     Stage t makes its productions (recomputes and page-ins) in topological order, then computes

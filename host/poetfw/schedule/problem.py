@@ -34,11 +34,11 @@ class Storage:
         return page_bytes(size_bytes, self.block_bytes, self.trailer_bytes)
 
     def moving_in(self, size_bytes: int) -> Moving:
-        """When core and channel are busy with paging in a tensor of `size_bytes`."""
+        """Times for which core and channel are busy with paging in a tensor of `size_bytes`."""
         return self._moving(self.page_in, size_bytes)
 
     def moving_out(self, size_bytes: int) -> Moving:
-        """When core and channel are busy with paging out a tensor of `size_bytes`."""
+        """Times for which core and channel are busy with paging out a tensor of `size_bytes`."""
         return self._moving(self.page_out, size_bytes)
 
     def _moving(self, transfer: Transfer, size_bytes: int) -> Moving:

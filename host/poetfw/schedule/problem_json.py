@@ -174,7 +174,7 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
     """The plan of an answer: its figures are not read.
 
     Raises:
-        ProblemError: the document is no answer.
+        ProblemError: the document is not an answer.
     """
     answer = read_table(_Answer, text, source)
     return tuple(Step(StepKind(step.step), step.node) for step in answer.plan)
@@ -184,7 +184,7 @@ def functions_from_json(text: str | bytes, source: str = "the answer") -> dict[s
     """By the names of nodes, the functions in `kernels` of an answer; empty where it has none.
 
     Raises:
-        ProblemError: the document is no answer.
+        ProblemError: the document is not an answer.
     """
     answer = read_table(_Answer, text, source)
     return {name: kernel.function for name, kernel in answer.kernels.items()}

@@ -28,10 +28,10 @@ from poetfw.schedule.fixing import without_what_costs_more
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import DEFAULT_SOLVER, Program, SolverOptions, solve_program
+from poetfw.schedule.milp import DEFAULT_SOLVER, IntegerProgram, SolverOptions, solve_program
 from poetfw.schedule.on_demand import search_on_demand
 from poetfw.schedule.orders import in_better_order, search_orders
-from poetfw.schedule.plan import Stages, lower
+from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.sequences import search_sequences
 from poetfw.schedule.simulator import accepts, unlimited
@@ -75,7 +75,7 @@ _UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must b
 
 @dataclass(frozen=True, slots=True)
 class SolveOptions(SolverOptions):
-    """How to search for a schedule.
+    """Options of the search for a schedule.
 
     Attributes:
         window: how far from what a stage differentiates it may compute again, in a first search
@@ -342,7 +342,7 @@ class _Pass:
     first: int = 0
     hints: _Hints | None = None
     relaxed: Relaxed | None = None
-    at_most: Stages | None = None
+    at_most: StageEvents | None = None
 
     @property
     def bound_j(self) -> float:
@@ -374,7 +374,7 @@ def _search_used(best: Incumbent, options: SolveOptions, work: Work, attempt: _P
         for columns in (outline.recompute, outline.page_in)
     )
     with best.phase("plans nearby", work):
-        _improve(best, options, work, replace(attempt, at_most=Stages(recomputes, page_ins)))
+        _improve(best, options, work, replace(attempt, at_most=StageEvents(recomputes, page_ins)))
 
 
 def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
@@ -493,8 +493,8 @@ class _Written:
         units: work that solving it may take.
     """
 
-    program: Program
-    stages: Callable[[Vector], Stages]
+    program: IntegerProgram
+    stages: Callable[[Vector], StageEvents]
     start: Vector | None = None
     bound_j: float = -math.inf
     units: float = math.inf

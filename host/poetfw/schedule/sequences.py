@@ -104,7 +104,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Trace:
+class EventTrace:
     """Events, and when what they bring is read.
 
     Attributes:
@@ -130,7 +130,7 @@ class Trace:
     energy_j: float
 
     @staticmethod
-    def of(workload: Workload, events: Sequence[int] | Integers, work: Work) -> Trace:
+    def of(workload: Workload, events: Sequence[int] | Integers, work: Work) -> EventTrace:
         """Work out a sequence.
 
         Every input must have an event before its readers.
@@ -162,7 +162,7 @@ class Trace:
         energy_j = float(workload.event_j[made].sum())
         if paged.any():
             energy_j += float(workload.out_j[np.unique(nodes[paged])].sum())
-        return Trace(workload, made, nodes, first, readers, sources, last, during, energy_j)
+        return EventTrace(workload, made, nodes, first, readers, sources, last, during, energy_j)
 
     @property
     def peak_bytes(self) -> int:
@@ -208,13 +208,13 @@ class Trace:
                     stack.append(source)
         return gone
 
-    def without(self, positions: Sequence[int], work: Work) -> Trace:
+    def without(self, positions: Sequence[int], work: Work) -> EventTrace:
         """Without these events and what is not needed then."""
         kept = np.ones(len(self.events), dtype=np.bool_)
         kept[list(self.unneeded(positions))] = False
-        return Trace.of(self.workload, self.events[kept], work)
+        return EventTrace.of(self.workload, self.events[kept], work)
 
-    def pruned(self, work: Work) -> Trace:
+    def pruned(self, work: Work) -> EventTrace:
         """Without the events that nothing reads, but for first ones."""
         unread = np.bincount(self.sources, minlength=len(self.events)) == 0
         positions = np.flatnonzero(unread & ~self.first).tolist()
@@ -235,7 +235,7 @@ class Moves:
         self.work = work
         self.rng = random.Random(seed)
 
-    def thinned(self, known: Trace) -> Trace:
+    def thinned(self, known: EventTrace) -> EventTrace:
         """Without each event that there is RAM enough to do without; the dearest go first."""
         known = known.pruned(self.work)
         for _ in range(_PASSES):
@@ -254,14 +254,14 @@ class Moves:
                     continue
                 kept = np.ones(len(positions), dtype=np.bool_)
                 kept[list(gone)] = False
-                other = Trace.of(self.workload, known.events[kept], self.work)
+                other = EventTrace.of(self.workload, known.events[kept], self.work)
                 if other.fits and other.energy_j < known.energy_j:
                     known, positions, improved = other, positions[kept], True
             if not improved:
                 break
         return known
 
-    def _may_stay(self, known: Trace, place: int, gone: set[int]) -> bool:
+    def _may_stay(self, known: EventTrace, place: int, gone: set[int]) -> bool:
         """True if there may be RAM for the tensor of an event from its last reader on until then.
 
         Before the first event that goes with it, no more is gained than what these events read.
@@ -277,7 +277,9 @@ class Moves:
         busiest: int = known.during_bytes[begin:end].max()
         return bool(busiest + workload.graph.size[node] - gained <= workload.ram_bytes)
 
-    def dropped(self, known: Trace, place: int, exponent: float, noise: float) -> Trace | None:
+    def dropped(
+        self, known: EventTrace, place: int, exponent: float, noise: float
+    ) -> EventTrace | None:
         """With a tensor that waits while an event runs freed, and had again for its next reader.
 
         The one with the least joules for its bytes: joules / bytes ** exponent, times a random
@@ -310,10 +312,10 @@ class Moves:
             return None
         _, chain, reader = best
         events = np.concatenate((known.events[:reader], chain, known.events[reader:]))
-        return Trace.of(self.workload, events, self.work)
+        return EventTrace.of(self.workload, events, self.work)
 
     def _again(
-        self, known: Trace, node: int, reader: int, at_most: float
+        self, known: EventTrace, node: int, reader: int, at_most: float
     ) -> tuple[float, list[int]] | None:
         """The joules and events that bring a tensor back right before a reader; None if dearer."""
         workload, places, last = self.workload, known.places, known.last
@@ -347,7 +349,9 @@ class Moves:
                         stack.append(u)
         return joules, chain
 
-    def fitted(self, known: Trace, exponent: float, noise: float, drops: int) -> Trace | None:
+    def fitted(
+        self, known: EventTrace, exponent: float, noise: float, drops: int
+    ) -> EventTrace | None:
         """With tensors dropped until it fits in RAM; None if that does not get there."""
         longest = _LONGEST * self.workload.n
         for _ in range(drops):
@@ -363,7 +367,7 @@ class Moves:
             known = other
         return known if known.fits else None
 
-    def shaken(self, known: Trace) -> Trace | None:
+    def shaken(self, known: EventTrace) -> EventTrace | None:
         """With some events taken out though RAM does not allow it, or with needless ones put in."""
         draw = self.rng.random
         length = len(known.events)
@@ -380,7 +384,7 @@ class Moves:
             other = dropped or other
         return other
 
-    def improved(self, known: Trace) -> Iterator[Trace]:
+    def improved(self, known: EventTrace) -> Iterator[EventTrace]:
         """Better and better traces that fit, as long as there is work.
 
         A shaken trace is made to fit and thinned. The search goes on from it if it is better, or
@@ -417,6 +421,6 @@ def search_sequences(best: Incumbent, work: Work) -> None:
     assert best.found.plan is not None
     workload = Workload(Indexed.of(best.problem))
     moves = Moves(workload, work)
-    known = Trace.of(workload, workload.events(best.found.plan), work)
+    known = EventTrace.of(workload, workload.events(best.found.plan), work)
     for trace in moves.improved(moves.thinned(known)):
         best.offer(workload.plan(trace.events.tolist()))

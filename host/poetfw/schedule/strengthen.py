@@ -20,7 +20,7 @@ from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.milp import IntegerProgram, Term
 
 _SEPARATION_WORK = 3e-4
 """Units of work for each node."""
@@ -40,7 +40,7 @@ _SLOT_LEAST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class _Separation:
-    """How to separate.
+    """Settings of the separation of cuts.
 
     Attributes:
         least: violations up to this are none.
@@ -104,7 +104,7 @@ def strengthen(
     return _tighten(outline.program, separate, energy_j, work, cuts)
 
 
-def hold(program: Program, relaxed: Relaxed, energy_j: float) -> None:
+def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
     """Have a program say what its relaxation, or its outline's, proves beside a known plan.
 
     Args:
@@ -180,7 +180,7 @@ def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[floa
 
 
 def _tighten(
-    program: Program,
+    program: IntegerProgram,
     separate: Separate,
     energy_j: float,
     work: Work,

@@ -17,7 +17,7 @@ from poetfw.common.transfer import Moving
 
 
 class Span(NamedTuple):
-    """When a step ran, in seconds from the plan's start; a free takes no time."""
+    """Begin and end of a step, in seconds from the plan's start; a free takes no time."""
 
     start_s: float
     end_s: float
@@ -54,7 +54,7 @@ class Clock:
         return self._core_s
 
     def written_s(self, name: str) -> float:
-        """When a tensor is out, as far as its page-out has begun; 0 if it has not."""
+        """Time at which a tensor is paged out, if its page-out has begun; else 0."""
         return self._written_s.get(name, 0.0)
 
     def compute(self, inputs: Iterable[str], time_s: float) -> None:

@@ -23,7 +23,7 @@ from poetfw.schedule.having import Having
 from poetfw.schedule.highs import Highs, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ScheduleProblem
-from poetfw.schedule.sequences import Floats, Integers, Moves, Trace, Workload
+from poetfw.schedule.sequences import EventTrace, Floats, Integers, Moves, Workload
 
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
@@ -48,7 +48,7 @@ def search_turn(best: Incumbent, work: Work) -> None:
     if turn is None:
         return
     workload = Workload(Indexed.of(best.problem))
-    last: Trace | None = None
+    last: EventTrace | None = None
     for trace in _rounds(workload, turn, work):
         last = trace
         if trace.fits:
@@ -65,7 +65,7 @@ def first_backward(problem: ScheduleProblem) -> int | None:
     return next((t for t, node in enumerate(problem.nodes) if node.backward), None)
 
 
-def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[Trace]:
+def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
     """Traces by programs with more and more rows, each with less beyond the budget."""
     graph, n = workload.graph, workload.n
     read = {u for inputs in graph.inputs[turn:] for u in inputs if u < turn}
@@ -91,7 +91,7 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[Trace]:
         if late:  # than the update of what it reads
             rows = [({having.again[i]: 1.0}, 0.0) for i in late]
         else:
-            trace = Trace.of(workload, events, work)
+            trace = EventTrace.of(workload, events, work)
             yield trace
             rows = _overflows(trace, turn, having, values)
         _add(highs, rows, having.program.columns)
@@ -146,7 +146,7 @@ class _Spans:
     end: Integers
 
     @staticmethod
-    def of(trace: Trace, turn: int, tensors: Integers) -> _Spans:
+    def of(trace: EventTrace, turn: int, tensors: Integers) -> _Spans:
         n, length = trace.workload.n, len(trace.events)
         read, nodes = trace.readers, trace.nodes[trace.sources]
         forward = np.arange(n)
@@ -161,7 +161,7 @@ class _Spans:
 
 
 def _overflows(
-    trace: Trace, turn: int, having: Having, values: Vector
+    trace: EventTrace, turn: int, having: Having, values: Vector
 ) -> list[tuple[dict[int, float], float]]:
     """A row for each of the moments where a plan has most beyond the budget."""
     workload, during = trace.workload, trace.during_bytes

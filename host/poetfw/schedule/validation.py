@@ -47,7 +47,7 @@ def _check_names(nodes: tuple[Node, ...]) -> None:
     for node in nodes:
         for name in node.inputs:
             if name not in position:
-                raise ProblemError(f"node {node.name!r} reads {name!r}, which is no node")
+                raise ProblemError(f"node {node.name!r} reads {name!r}, which is not a node")
     try:
         TopologicalSorter({node.name: node.inputs for node in nodes}).prepare()
     except CycleError as error:
@@ -72,7 +72,7 @@ def _check_names(nodes: tuple[Node, ...]) -> None:
 def _check_in_place(node: Node, taken: Node) -> None:
     if node.in_place not in node.inputs or taken.output_bytes != node.output_bytes:
         raise ProblemError(
-            f"node {node.name!r} has in_place {node.in_place!r}, which is no input of its size"
+            f"node {node.name!r} has in_place {node.in_place!r}, which is not an input of its size"
         )
 
 

@@ -146,7 +146,7 @@ class BuildSettings:
     def on(self, board: Board) -> BuildSettings:
         """The settings, with the board's defaults where nothing is set.
 
-        Its momentum is that of the models' own optimizer, and no default of another.
+        The board's momentum is a default of the models' own optimizer only.
         """
         defaults = board.training
         momentum = defaults.momentum if self.optimizer in (None, "sgd") else None

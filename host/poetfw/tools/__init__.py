@@ -10,7 +10,7 @@ from poetfw.tools.platformio import (
     compiler_name,
     upload_firmware,
 )
-from poetfw.tools.runner import MeasuredEnergy, RunLog, run_firmware
+from poetfw.tools.runner import MeterEnergy, RunLog, run_firmware
 from poetfw.tools.slices import Slices, run_slices
 from poetfw.tools.static_ram import static_ram_bytes
 from poetfw.tools.step_size import step_bytes
@@ -18,7 +18,7 @@ from poetfw.tools.step_size import step_bytes
 __all__ = [
     "ElfSize",
     "Event",
-    "MeasuredEnergy",
+    "MeterEnergy",
     "RunLog",
     "Slices",
     "build_environments",

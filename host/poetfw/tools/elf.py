@@ -28,7 +28,7 @@ def elf_size(path: Path) -> ElfSize:
     """The size of a linked firmware or of an object file.
 
     Raises:
-        ToolError: the file is no ELF.
+        ToolError: the file is not an ELF.
     """
     from elftools.common.exceptions import ELFError  # slow to import
     from elftools.elf.elffile import ELFFile
@@ -45,7 +45,7 @@ def elf_size(path: Path) -> ElfSize:
                 if section["sh_type"] != "SHT_NOBITS":
                     flash += size
     except (OSError, ELFError) as error:
-        raise ToolError(f"{path} is no readable ELF file: {error}") from error
+        raise ToolError(f"{path} is not a readable ELF file: {error}") from error
     return ElfSize(flash, ram)
 
 
@@ -53,7 +53,7 @@ def elf_machine(path: Path) -> str:
     """The processor that an ELF is for, in ELF's word for it, such as `EM_ARM`.
 
     Raises:
-        ToolError: the file is no ELF.
+        ToolError: the file is not an ELF.
     """
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -62,7 +62,7 @@ def elf_machine(path: Path) -> str:
         with path.open("rb") as file:
             return str(ELFFile(file)["e_machine"])
     except (OSError, ELFError) as error:
-        raise ToolError(f"{path} is no readable ELF file: {error}") from error
+        raise ToolError(f"{path} is not a readable ELF file: {error}") from error
 
 
 def _word_padded(size: int) -> int:

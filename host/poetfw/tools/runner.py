@@ -23,7 +23,7 @@ _REBUILD = ("build again: `poetfw build` writes firmware and storage image toget
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredEnergy:
+class MeterEnergy:
     """Energy, as a meter has it.
 
     Attributes:
@@ -71,7 +71,7 @@ class RunLog:
     storage_bytes_written: int
     storage_file: str | None = None
     storage_erases: int | None = None
-    energy: MeasuredEnergy | None = None
+    energy: MeterEnergy | None = None
     resumed_from: int = 0
     arenas: tuple[int, ...] = ()
     damaged: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class _Transcript:
         self._heard: dict[str, list[Event]] = {"step": [], "eval": []}
         self._end: Event | None = None
         self._storage_file: str | None = None
-        self._energy: MeasuredEnergy | None = None
+        self._energy: MeterEnergy | None = None
         self._arenas: list[int] = []
         self._damaged: dict[str, set[int]] = {"training": set(), "held_out": set(), "ring": set()}
         self._begun_anew = False
@@ -149,7 +149,7 @@ class _Transcript:
         """
         if event.word == "energy":  # which ends with the program, behind its report
             energy_j = event.integer("microjoules") * 1e-6
-            self._energy = MeasuredEnergy(energy_j, event.values.get("source", "unknown"))
+            self._energy = MeterEnergy(energy_j, event.values.get("source", "unknown"))
             return
         self._last = event
         if self._end is not None and event.word != "fault":

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
 
 from poetfw.common.errors import DeviceError
 from poetfw.common.option_values import SILENCE_S
@@ -25,14 +24,12 @@ class Slices:
     Attributes:
         tick_unit: what a tick is: instructions, cycles or ns.
         whole: ticks of a step that nobody interrupted, on average over the same steps.
-        nothing: ticks of an empty slice.
-        ticks: of each op and each transfer, on average over steps, an empty slice's included.
+        ticks: of each statement of the step that took any, by its number, on average over steps.
     """
 
     tick_unit: str
     whole: int
-    nothing: int
-    ticks: tuple[float, ...]
+    ticks: Mapping[int, float]
 
 
 def run_slices(
@@ -48,46 +45,55 @@ def run_slices(
         command: what runs it.
         folder: where the storage image is.
         timeout_s: seconds that it may take.
-        count: how many slices a step has.
+        count: how many statements a step has: each is timed once, and its wait if it has one.
         silence_s: seconds that it may say nothing.
 
     Raises:
         DeviceError: the firmware hangs, fails, or says what makes no sense.
         ToolError: the command cannot be started.
     """
-    ticks: list[int] = []
-    most = 1 + STEPS * count
+    empty = 0
+    ticks: dict[int, int] = {}
+    begun: dict[int, int] = {}
+    statement = pieces = 0
+    most = 1 + STEPS * 2 * count
     with started(command, folder) as process:
         try:
             for line in process.lines(timeout_s, silence_s):
                 event = parse_line(line)
                 if event is None:
                     continue
-                if event.word == "slice" and event.number == len(ticks) < most:
-                    ticks.append(event.integer("ticks"))
-                elif event.word == "done" and len(ticks) == most:
+                if event.word == "slice" and event.number == pieces < most:
+                    pieces += 1
+                    if pieces == 1:
+                        empty = event.integer("ticks")
+                        continue
+                    slot = event.integer("slot") if "slot" in event.values else -1
+                    statement = event.integer("statement") or begun.get(slot, statement)
+                    begun[slot] = statement
+                    ticks[statement] = ticks.get(statement, 0) + event.integer("ticks") - empty
+                elif event.word == "done" and pieces > 1 and (pieces - 1) % STEPS == 0:
                     unit = event.values.get("tick_unit", "")
-                    each = tuple(mean(ticks[1 + i :: count]) for i in range(count))
-                    return Slices(unit, event.integer("ticks"), ticks[0], each)
+                    means = {number: max(0.0, ticks[number] / STEPS) for number in sorted(ticks)}
+                    return Slices(unit, event.integer("ticks"), means)
                 elif event.word in ("slice", "done", "error", "fault"):
-                    raise _failed(event, len(ticks), most)
+                    raise _failed(event, pieces)
         except TimedOut:
             raise DeviceError(
-                f"the firmware hangs: it timed {len(ticks)} of {most} pieces of steps",
+                f"the firmware hangs: it timed {pieces} pieces of steps",
                 "raise --timeout, or --silence, if a step is just long",
             ) from None
     raise DeviceError(
-        f"the firmware ended after {len(ticks)} of {most} pieces of steps",
+        f"the firmware ended after {pieces} pieces of steps",
         "build again: `poetfw build`",
     )
 
 
-def _failed(event: Event, timed: int, count: int) -> DeviceError:
+def _failed(event: Event, pieces: int) -> DeviceError:
     status = event.values.get("status", "")
     said = " ".join(f"{key}={value}" for key, value in event.values.items())
     meaning = f": {STATUSES[status]}" if status in STATUSES else ""
     return DeviceError(
-        f"the firmware timed {timed} of {count} pieces of steps, and then said @{event.word} "
-        f"{said}{meaning}",
+        f"the firmware timed {pieces} pieces of steps, and then said @{event.word} {said}{meaning}",
         "build again: `poetfw build`",
     )

@@ -33,12 +33,12 @@ class Host:
         """Nothing is connected yet.
 
         Raises:
-            ConfigError: the name is none that ssh would take for a host.
+            ConfigError: ssh would not take the name for a host.
             ToolError: there is no ssh client.
         """
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{name!r:.200} is no host: it must be USER@HOST, or HOST",
+                f"{name!r:.200} is not a host: it must be USER@HOST, or HOST",
                 "give a port or a key a name in ~/.ssh/config, and use that name",
             )
         if shutil.which(_CLIENT) is None:

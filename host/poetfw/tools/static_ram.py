@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much RAM the firmware needs besides arena and stack, asked of the compiler."""
+"""RAM that the firmware needs besides arena and stack, measured with the compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much flash the training step takes, asked of the compiler."""
+"""Flash that the training step takes, measured with the compiler."""
 
 from __future__ import annotations
 

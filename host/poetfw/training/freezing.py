@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parameters a training step leaves as they are, or treats in another way, by their names."""
+"""Parameters, by name, that a training step leaves as they are or treats in another way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADDED: dict[str, tuple[int, ...]] = {
 """Ops that add one of their inputs to a result, and at which positions."""
 
 GROUPS = "'bias', 'norm' or 'last:COUNT'"
-"""What parameters may be called together, unless one of them has that name."""
+"""Names for several parameters together, unless a parameter has that name."""
 
 
 def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]:
@@ -28,7 +28,7 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
 
     Args:
         model: whose parameters.
-        patterns: names, or with `*`, `?` and `[...]` as in file names; or, for who has no such
+        patterns: names, or with `*`, `?` and `[...]` as in file names; or, unless one has that
             name, `bias` (vectors that an op only adds), `norm` (those of batch, layer, group and
             instance norms), or `last:COUNT` (those of the last ops that have any).
 
@@ -52,7 +52,7 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
 
 
 def input_channels(model: Graph, parameter: str) -> int | None:
-    """How many input channels a weight has; None for what can only be trained as a whole.
+    """Number of input channels of a weight; None for one that can only be trained as a whole.
 
     That is all but the weights [O, C, ...] of convolutions without groups and of linear layers.
     """

@@ -25,14 +25,16 @@ def make_prediction(program: Program) -> Graph:
     An evaluation step's ops keep samples apart, but for a network that itself mixes them: of that,
     it is what the network says of a sample beside zeros.
     """
-    *ops, metric = (op for op in program.evaluation.ops if op.kind != "load_y")
-    name = program.evaluation.name.removesuffix("evaluation") + "prediction"
-    (output, *_) = metric.inputs
+    evaluation = program.evaluation
+    name = evaluation.name.removesuffix("evaluation") + "prediction"
+    output = evaluation.ops[-1].inputs[0]
+    ops = evaluation.ops_for(output)
     try:
         return _for_one(program, name, ops, output)
     except PoetfwError:
-        gone = {program.label.name, program.metric.name}
-        tensors = (tensor for tensor in program.evaluation.tensors if tensor.name not in gone)
+        gone = {op.output for op in evaluation.ops} - {op.output for op in ops}
+        gone.add(program.metric.name)
+        tensors = (t for t in evaluation.tensors if gone.isdisjoint((t.name, t.base or t.name)))
         return Graph(name, tuple(tensors), tuple(ops), output)
 
 

@@ -28,6 +28,7 @@ from poetfw.ops import (
 )
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
+from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
 from poetfw.training.freezing import input_channels
 from poetfw.training.views import hoist_views, open_windows
@@ -124,7 +125,7 @@ class Program:
 
     @cached_property
     def trained_channels(self) -> Mapping[str, int]:
-        """How many input channels are trained of the weights of which not all are, by name."""
+        """Number of trained input channels, by name, of the weights that are trained in part."""
         tensors = self.training.by_name
         shapes = {name: tensors[g].shape for name, g in self.parameter_gradients.items()}
         return {n: shape[1] for n, shape in shapes.items() if shape != tensors[n].shape}
@@ -202,7 +203,7 @@ def make_program(
 
     Args:
         model: inference graph with one `INPUT` tensor.
-        loss: a key of `LOSSES`.
+        loss: a key of `LOSSES`, or `OWN_LOSS`, for a model with an op of the kind `objective`.
         optimizer: what updates the parameters.
         frozen: names of the parameters that are not trained.
         channels: how many input channels, the first ones, are trained of the weights of which not
@@ -216,8 +217,8 @@ def make_program(
         ModelError: the model has no parameter to train, an operator without a gradient, or an
             output that the loss does not fit.
     """
-    if loss not in LOSSES:
-        raise ModelError(f"{loss!r} is no loss of poetfw", "use one of: " + ", ".join(LOSSES))
+    if loss not in (*LOSSES, OWN_LOSS):
+        raise ModelError(f"{loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES))
     parameters = model.with_role(Role.PARAMETER)
     if not parameters:
         raise ModelError(f"model {model.name!r} has no parameters to train")
@@ -231,27 +232,30 @@ def make_program(
         if there is None or not 1 <= count <= there:
             raise ModelError(f"{count} of the input channels of {name!r} cannot be trained")
     model = hoist_views(model)
-    training = _Builder(model, frozen, channels)
+    training, evaluation = _Builder(model, frozen, channels), _Builder(model)
     loss_tensor = training.add_state("loss")
-    for op in model.ops:
-        kind_of(op).training_form(op, training)
-    classes = model.by_name[model.output].shape[-1]
-    training.emit_loss(
-        "weighted_cross_entropy" if loss == "softmax_cross_entropy" and options.chosen else loss,
-        model.output,
-        loss_tensor,
-        classifies=loss in CLASSIFYING,
-        attributes=options.attributes(classes) if loss == "nll" or options.chosen else {},
-    )
+    metric = evaluation.add_state("metric")
+    if loss == OWN_LOSS:
+        _emit_own_loss(model, training, loss_tensor, evaluation, metric)
+    else:
+        for op in model.ops:
+            kind_of(op).training_form(op, training)
+        classes = model.by_name[model.output].shape[-1]
+        training.emit_loss(
+            "weighted_cross_entropy"
+            if loss == "softmax_cross_entropy" and options.chosen
+            else loss,
+            model.output,
+            loss_tensor,
+            classifies=loss in CLASSIFYING,
+            attributes=options.attributes(classes) if loss == "nll" or options.chosen else {},
+        )
+        for op in model.ops:
+            kind_of(op).evaluation_form(op, evaluation)
+        evaluation.emit_loss(LOSSES[loss], model.output, metric, classifies=loss in CLASSIFYING)
     training.backward(optimizer, undecayed, fuse_updates)
     training.delay_slices()
     training.count_step()
-
-    evaluation = _Builder(model)
-    metric = evaluation.add_state("metric")
-    for op in model.ops:
-        kind_of(op).evaluation_form(op, evaluation)
-    evaluation.emit_loss(LOSSES[loss], model.output, metric, classifies=loss in CLASSIFYING)
     train = training.graph(loss_tensor.name, "training")
     evaluate = evaluation.graph(metric.name, "evaluation")
     updated = {name for graph in (train, evaluate) for op in graph.ops for name in op.updates}
@@ -261,6 +265,32 @@ def make_program(
         loss=loss_tensor,
         metric=metric,
     )
+
+
+def _emit_own_loss(
+    model: Graph, training: _Builder, loss: Tensor, evaluation: _Builder, metric: Tensor
+) -> None:
+    """Append both steps of a model that calculates its loss itself.
+
+    Each has the ops that it needs, and loads the labels before the first that reads them.
+    """
+    marks = [op for op in model.ops if op.kind == "objective"]
+    if len(marks) != 1:
+        raise ModelError(f"model {model.name!r} has {len(marks)} losses of its own, not 1")
+    value, one = marks[0].inputs
+    counts = marks[0].integer("classes") > 0
+    for op in model.ops_for(value):
+        training.load_labels(op)
+        kind_of(op).training_form(op, training)
+    training.emit("objective", loss.name, (value, one), {"classes": 0}, updates=(loss.name,))
+    for op in model.ops_for(model.output, *(() if counts else (value,))):
+        evaluation.load_labels(op)
+        kind_of(op).evaluation_form(op, evaluation)
+    if counts:
+        evaluation.emit_loss("correct_count", model.output, metric, classifies=True)
+        return
+    inputs = (model.output, value)
+    evaluation.emit("objective_metric", metric.name, inputs, updates=(metric.name,))
 
 
 def _with_constants(graph: Graph, updated: Collection[str]) -> Graph:
@@ -364,7 +394,7 @@ class _Builder:
             op = Op(op.name, kind, op.inputs, None, op.attributes, op.updates, op.backward)
         else:
             self._tensors[tensor.name] = tensor
-            if not self._trained.isdisjoint(inputs):
+            if not self._trained.isdisjoint(inputs) and not kind_of(op).stops_gradient:
                 self._trained.add(tensor.name)
         self._ops.append(op)
         return tensor.name if tensor is not None else ""
@@ -394,10 +424,18 @@ class _Builder:
     # Steps of make_program --------------------------------------------------------------------
 
     def add_state(self, name: str, *shape: int) -> Tensor:
-        fresh = self._fresh_tensors.fresh(name, self._tensors)
+        fresh = self._fresh_tensors.fresh(name, self._tensors, self._model.by_name)
         tensor = Tensor(fresh, shape or (1,), Dtype.F32, Role.STATE)
         self._tensors[tensor.name] = tensor
         return tensor
+
+    def load_labels(self, op: Op) -> None:
+        """Load the labels if an op reads them that nobody has loaded."""
+        for label in self._model.with_role(Role.LABEL):
+            if label.name in op.inputs and label.name not in self._tensors:
+                integer = int(label.dtype is Dtype.I32)
+                attributes: dict[str, Attribute] = {"shape": label.shape, "integer": integer}
+                self.emit("load_y", "load y", (), attributes, output=label.name)
 
     def emit_loss(
         self,
@@ -421,6 +459,11 @@ class _Builder:
         self, optimizer: Optimizer, undecayed: Collection[str], fuse_updates: bool
     ) -> None:
         forward, self._backward = tuple(self._ops), True
+        if not self.needs_gradient(forward[-1].inputs[0]):
+            raise ModelError(
+                f"the loss of model {self._model.name!r} depends on nothing that is trained",
+                "detach() and torch.no_grad() leave out all before them: train what comes after",
+            )
         updates = _Updates(optimizer, undecayed, self._pace(optimizer))
         if optimizer.clip_norm is None:
             for parameter in self._propagate(forward):
@@ -508,7 +551,7 @@ class _Builder:
         self.emit(kind, f"{parameter}.update", inputs, attributes, updates=(parameter, *kept))
 
     def _is_better_fused(self, position: int) -> bool:
-        """True if the op that calculates a parameter's gradient shall apply it, as the last one.
+        """True if the last op that calculates a parameter's gradient should also apply it.
 
         It cannot where that is another tensor's gradient too; and it is not worth it where what
         would have to wait for it, of all that it reads, is as large as the gradient.

@@ -94,7 +94,7 @@ def _window(op: Op, graph: Graph, windows: Mapping[str, Tensor]) -> Tensor | Non
 
 
 def _offset_bytes(op: Op, graph: Graph) -> int | None:
-    """Where the op's output begins in its input's bytes; None if it is no part of a transient."""
+    """Offset in bytes of the op's output in its input; None if that is not transient."""
     if op.output is None or not op.inputs or not graph.by_name[op.inputs[0]].role.transient:
         return None
     return kind_of(op).offset_bytes(op, graph.by_name[op.inputs[0]])

@@ -17,9 +17,9 @@ from poetfw.common.errors import ConfigError
 from poetfw.comparisons import comparison as module
 from poetfw.comparisons.comparison import (
     COMPARED,
-    Cell,
     Comparison,
     Task,
+    Trial,
     energy_lines,
     settle,
     to_csv,
@@ -43,27 +43,27 @@ CASES = [
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0].model}-{case[1]}")
-def settled(request: pytest.FixtureRequest) -> tuple[Comparison, tuple[Cell, ...]]:
+def settled(request: pytest.FixtureRequest) -> tuple[Comparison, tuple[Trial, ...]]:
     task, deadline_factor = request.param
     comparison = Comparison.of(task, deadline_factor)
     cells = comparison.cells((0.9, 0.45, 0.7), COMPARED, QUICK, 0.5)
     return comparison, settle(list(cells))
 
 
-def test_every_cell_is_there_once(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+def test_every_cell_is_there_once(settled: tuple[Comparison, tuple[Trial, ...]]) -> None:
     _, cells = settled
     found = [(cell.ram_fraction, cell.scheduler) for cell in cells]
     assert sorted(found) == sorted((f, s) for f in (0.45, 0.7, 0.9) for s in COMPARED)
     assert [cell.ram_fraction for cell in cells] == sorted(cell.ram_fraction for cell in cells)
 
 
-def test_a_cell_has_a_plan_or_a_reason(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+def test_a_cell_has_a_plan_or_a_reason(settled: tuple[Comparison, tuple[Trial, ...]]) -> None:
     for cell in settled[1]:
         without = cell.status in (Status.INFEASIBLE, "unsuitable")
         assert without == (cell.answer is None) == bool(cell.reason), cell
 
 
-def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Trial, ...]]) -> None:
     _, cells = settled
     poet = {cell.ram_fraction: cell for cell in cells if cell.scheduler == "poet"}
     compared = 0
@@ -76,7 +76,7 @@ def test_poet_is_never_worse(settled: tuple[Comparison, tuple[Cell, ...]]) -> No
     assert compared >= 6
 
 
-def test_limits_hold(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+def test_limits_hold(settled: tuple[Comparison, tuple[Trial, ...]]) -> None:
     comparison, cells = settled
     for cell in cells:
         answer = cell.answer
@@ -89,7 +89,7 @@ def test_limits_hold(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
         assert answer.gap is None or answer.gap >= 0
 
 
-def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Cell, ...]]) -> None:
+def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Trial, ...]]) -> None:
     for name in COMPARED:
         row = [cell for cell in settled[1] if cell.scheduler == name]
         for less, more in pairwise(row):
@@ -132,10 +132,10 @@ def test_figures_are_the_simulators() -> None:
 
 def made(
     scheduler: str, fraction: float, energy_j: float | None, peak: int = 0, **proven: Any
-) -> Cell:
+) -> Trial:
     task = ("b", "m", 1, "device")
     ram_bytes = int(100 * fraction)
-    cell = Cell(*task, None, None, fraction, ram_bytes, scheduler, "infeasible", "why")
+    cell = Trial(*task, None, None, fraction, ram_bytes, scheduler, "infeasible", "why")
     if energy_j is None:
         return cell
     figures = {"energy_j": energy_j, "overhead": energy_j - 1, "peak_bytes": peak}
@@ -143,11 +143,11 @@ def made(
     return replace(cell, status=found.status, reason="", answer=found)
 
 
-def energy(cell: Cell) -> float | None:
+def energy(cell: Trial) -> float | None:
     return None if cell.answer is None else cell.answer.energy_j
 
 
-def energies(cells: Sequence[Cell]) -> list[float | None]:
+def energies(cells: Sequence[Trial]) -> list[float | None]:
     return [energy(cell) for cell in settle(cells)]
 
 
@@ -223,7 +223,7 @@ def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPa
         raise Interrupted(replace(done, status=Status.INTERRUPTED))
 
     monkeypatch.setattr(module, "solve_ways", interrupt)
-    cells: Iterator[Cell] = comparison.cells((0.8,), ("poet",), QUICK, 0.5)
+    cells: Iterator[Trial] = comparison.cells((0.8,), ("poet",), QUICK, 0.5)
     assert next(cells).status == "interrupted"
     with pytest.raises(KeyboardInterrupt):
         next(cells)

@@ -23,11 +23,11 @@ from poetfw.common.errors import (
     ToolError,
 )
 from poetfw.comparisons import sweep
-from poetfw.comparisons.comparison import Cell, Task
+from poetfw.comparisons.comparison import Task, Trial
 from poetfw.comparisons.sweep import (
     Grid,
-    Point,
     Results,
+    SweepPoint,
     dask_cluster,
     draw_plots,
     finished,
@@ -51,9 +51,9 @@ GRID = Grid(
 POINTS = GRID.points()
 
 
-def cells_of(point: Point) -> tuple[Cell, ...]:
+def cells_of(point: SweepPoint) -> tuple[Trial, ...]:
     task = point.task
-    cell = Cell(
+    cell = Trial(
         *(task.board, task.model, task.batch, task.model_as, point.deadline_factor, None),
         *(point.ram_fraction, int(1000 * point.ram_fraction), "dtr", "optimal"),
     )
@@ -64,17 +64,17 @@ def cells_of(point: Point) -> tuple[Cell, ...]:
     )
 
 
-def run(results: Results, grid: Grid = GRID) -> list[Point]:
+def run(results: Results, grid: Grid = GRID) -> list[SweepPoint]:
     with ThreadPoolExecutor(1) as executor:
         return list(run_sweep(grid, results, executor))
 
 
 @pytest.fixture
-def instant(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
+def instant(monkeypatch: pytest.MonkeyPatch) -> list[SweepPoint]:
     """Points have their results at once; those that were asked for."""
-    asked: list[Point] = []
+    asked: list[SweepPoint] = []
 
-    def answer(point: Point, *_: Any) -> tuple[Cell, ...]:
+    def answer(point: SweepPoint, *_: Any) -> tuple[Trial, ...]:
         asked.append(point)
         return cells_of(point)
 
@@ -86,7 +86,7 @@ def test_the_grid_is_a_product_without_doubles() -> None:
     grid = replace(GRID, boards=("rpi4", "tx2", "rpi4"))
     points = grid.points()
     assert len(points) == len(set(points)) == 2 * 1 * 2 * 2
-    assert points[0] == Point(Task("rpi4", "mlp", 4), None, 0.7)
+    assert points[0] == SweepPoint(Task("rpi4", "mlp", 4), None, 0.7)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_does_not_exist_is_refused_first(
         replace(GRID, **changed).check()
 
 
-def test_a_sweep_goes_on_where_it_was(tmp_path: Path, instant: list[Point]) -> None:
+def test_a_sweep_goes_on_where_it_was(tmp_path: Path, instant: list[SweepPoint]) -> None:
     file = tmp_path / "sweep.jsonl"
     first = Results(file, GRID)
     first.add(POINTS[1], cells_of(POINTS[1]))
@@ -115,7 +115,9 @@ def test_a_sweep_goes_on_where_it_was(tmp_path: Path, instant: list[Point]) -> N
     assert again.cells == {point: cells_of(point) for point in POINTS}
 
 
-def test_a_line_that_was_cut_off_is_computed_again(tmp_path: Path, instant: list[Point]) -> None:
+def test_a_line_that_was_cut_off_is_computed_again(
+    tmp_path: Path, instant: list[SweepPoint]
+) -> None:
     file = tmp_path / "sweep.jsonl"
     run(Results(file, GRID))
     whole = file.read_bytes()
@@ -163,12 +165,12 @@ def test_another_sweeps_file_is_refused(changed: dict[str, Any], tmp_path: Path)
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[1, 2]", '{"point": {}, "cells": []}', "\x00"])
-def test_a_malformed_line_is_named(line: str, tmp_path: Path, instant: list[Point]) -> None:
+def test_a_malformed_line_is_named(line: str, tmp_path: Path, instant: list[SweepPoint]) -> None:
     file = tmp_path / "sweep.jsonl"
     run(Results(file, GRID))
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:2], line, *lines[2:], ""]))
-    with pytest.raises(ProblemError, match=r"sweep\.jsonl, line 3: this is no result"):
+    with pytest.raises(ProblemError, match=r"sweep\.jsonl, line 3: this is not a result"):
         Results(file, GRID)
 
 

@@ -51,6 +51,7 @@ def test_compare_warns(network: Path) -> None:
     command = ("compare", "--board", "linux", "--model", str(network), *QUICK)
     table = CliRunner().invoke(cli, command)
     assert table.exit_code == 0, table.output
+    assert "least energy of a step" in table.stdout
     assert all(f"warning: {warning}\n" in table.stderr for warning in warnings)
     document = CliRunner().invoke(cli, [*command, "--json"])
     assert json.loads(document.stdout)["warnings"] == warnings

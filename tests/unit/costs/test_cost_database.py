@@ -116,8 +116,8 @@ def test_what_is_there_already_is_not_added_again(tmp_path: Path) -> None:
         ({"measured_at": "yesterday"}, "a date and time was expected"),
         ({"measured_at": "2999-01-02T03:04:05Z"}, "measured_at is in the future: 2999"),
         ({"ticks": 9e15, "time_s": 9e15 / 64e6}, "takes more than 86,400"),
-        ({"case": LARGE, "ticks": 0.0, "time_s": 0.0}, "a relu of 1,024 takes more than none"),
-        ({"case": PAGE, "ticks": 0.0, "time_s": 0.0}, "a page_in of 4,096 takes more than none"),
+        ({"case": LARGE, "ticks": 0.0, "time_s": 0.0}, "a relu of 1,024 cannot take 0 ticks"),
+        ({"case": PAGE, "ticks": 0.0, "time_s": 0.0}, "a page_in of 4,096 cannot take 0 ticks"),
         ({"case": Case("magic")}, "no operator"),
         ({"case": Case("relu")}, "inputs"),
         ({"case": Case("relu", (((0, 3), Dtype.F32),))}, "1 or more was expected"),
@@ -423,7 +423,7 @@ def test_rows_come_back_from_a_file(
         ("2026", "2999", r"rows.csv:3: measured_at is in the future"),
         ("640.0", "many", r"rows.csv:3: ticks: a number was expected"),
         ("cycles", "weeks", r"rows.csv:3: counter: .*'cycles', 'instructions' or 'ns'"),
-        ("sgd", "magic", r"rows.csv:3: .*'magic' is no operator of poetfw"),
+        ("sgd", "magic", r"rows.csv:3: .*'magic' is not an operator of poetfw"),
         ('""momentum"":0.9', '""momentum"":NaN', r"rows.csv:3: "),
         ('""momentum"":0.9', '""momentum"":""x""', r"rows.csv:3: case.attributes.momentum"),
         ('""size_bytes"":0', '""size_bytes"":0,""numbers"":""a""', r"rows.csv:3: case.numbers"),
@@ -452,7 +452,7 @@ def test_a_table_that_nobody_vouches_for_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"ticks":640.0', '"ticks":NaN', "NaN is no number"),
+        ('"ticks":640.0', '"ticks":NaN', "NaN is not a number"),
         ('"ticks":640.0', '"ticks":-1', r"measured\[0\].rows\[1\]: ticks: "),
         ('"ticks":640.0', '"ticks":[', r"rows.json:4: .*JSON was expected"),
         ('"ticks":640.0,', "", r"measured\[0\].rows\[1\]: ticks: it is missing"),

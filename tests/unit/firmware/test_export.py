@@ -368,7 +368,7 @@ def test_a_folder_of_others_and_weights_that_are_not_there_are_refused(
     ("path", "content", "said"),
     [
         ("lib/poetfw/kernels/plan.c", b"", "two files called plan.c"),
-        ("lib/poetfw/mine.c", b"\xff", "mine.c is no text in UTF-8"),
+        ("lib/poetfw/mine.c", b"\xff", "mine.c is not text in UTF-8"),
         ("lib/poetfw/poetfw.h", None, "lib/poetfw/poetfw.h is missing"),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_number(tmp_path: Path):
 
 
 def test_a_first_line_with_a_single_number_is_no_header(tmp_path: Path):
-    with pytest.raises(DataError, match="line 1, column 1: 'a' is no number"):
+    with pytest.raises(DataError, match="line 1, column 1: 'a' is not a number"):
         load_data(csv(tmp_path, "a,2,0", *LINES), classifier(2))
 
 
@@ -157,7 +157,7 @@ def test_a_csv_file_may_hold_ids(tmp_path: Path):
     x, _ = all_of(model, csv(tmp_path, *("0,3,1,5" for _ in range(5))))
     assert x.dtype == np.int32
     assert x.tolist() == [[0, 3, 1]] * 5
-    with pytest.raises(DataError, match="line 1, column 2: 4 is no integer from 0 to 3"):
+    with pytest.raises(DataError, match="line 1, column 2: 4 is not an integer from 0 to 3"):
         load_data(csv(tmp_path, "0,4,1,5"), model)
 
 
@@ -169,20 +169,20 @@ def test_a_csv_file_may_hold_ids(tmp_path: Path):
             r"line 3: there are 2 columns, but model 'net' needs 3: 2 features, then the class",
         ),
         ("1,2,0,0", "line 3: there are 4 columns"),
-        ("1,,0", "line 3, column 2: '' is no number"),
-        ("1,x,0", "line 3, column 2: 'x' is no number"),
-        ("1,1_0,0", "line 3, column 2: '1_0' is no number"),
+        ("1,,0", "line 3, column 2: '' is not a number"),
+        ("1,x,0", "line 3, column 2: 'x' is not a number"),
+        ("1,1_0,0", "line 3, column 2: '1_0' is not a number"),
         ("nan,1,0", "line 3, column 1: nan is NaN, infinity or a number beyond float32"),
         ("1,-inf,0", "line 3, column 2: -inf is NaN"),
         ("1,1e39,0", "line 3, column 2: 1e39 is NaN"),
-        ("1,1,3", "line 3, column 3: 3 is no integer from 0 to 2"),
-        ("1,1,-1", "line 3, column 3: -1 is no integer"),
-        ("1,1,0.5", "line 3, column 3: 0.5 is no integer"),
-        ("1,1,nan", "line 3, column 3: nan is no integer"),
-        ("1,1,inf", "line 3, column 3: inf is no integer"),
+        ("1,1,3", "line 3, column 3: 3 is not an integer from 0 to 2"),
+        ("1,1,-1", "line 3, column 3: -1 is not an integer"),
+        ("1,1,0.5", "line 3, column 3: 0.5 is not an integer"),
+        ("1,1,nan", "line 3, column 3: nan is not an integer"),
+        ("1,1,inf", "line 3, column 3: inf is not an integer"),
         ('1,"1,0', "line 3: not CSV: unexpected end of data"),
         ("1," + "1" * 400 + ",0", "line 3: it has more than"),
-        ("1," + "1" * 65 + ",0", r"line 3, column 2: '1+…1+' is no number"),
+        ("1," + "1" * 65 + ",0", r"line 3, column 2: '1+…1+' is not a number"),
     ],
 )
 def test_a_line_of_csv_that_is_wrong_is_named(tmp_path: Path, third: str, message: str):
@@ -297,7 +297,7 @@ def test_folders_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         link.unlink()
     extra = tmp_path / "class1" / "note.txt"
     extra.write_text("")
-    refused(tmp_path, model, r"note\.txt: it is no file that ends in \.png")
+    refused(tmp_path, model, r"note\.txt: it is not a file that ends in \.png")
     extra.unlink()
     monkeypatch.setattr("poetfw.importers.images._LARGEST_FILE_BYTES", 10)
     refused(tmp_path, model, r"0\.png: it has more than 10 bytes")
@@ -453,7 +453,7 @@ def test_sounds_are_not_trusted(tmp_path: Path):
     refused(tmp_path, classifier(40), "sounds need an input of")
     refused(tmp_path, classifier(2, 4, 10), "sounds need an input of")
     refused(tmp_path, classifier(4, 41), "reads 41 coefficients, more than the 40 bands")
-    refused(tmp_path, model, "'chroma' is no kind of features", features="chroma")
+    refused(tmp_path, model, "'chroma' is not a kind of features", features="chroma")
     odd = tmp_path / "tone1" / "odd.wav"
     write_wave(odd, tone(300), rate=8000)
     refused(tmp_path, model, r"odd\.wav: it has 8,000 samples a second, but .* has 16,000")

@@ -12,6 +12,7 @@ import pytest
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
+from poetfw.ir import Dtype
 from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.class_losses import ClassOptions
 from poetfw.planning import BuildSettings, load_model
@@ -217,6 +218,31 @@ ENDINGS = {
     "huber": (nn.HuberLoss(), NUMBERS, None),
     "smooth l1": (nn.SmoothL1Loss(), NUMBERS, None),
     "bce": (nn.BCEWithLogitsLoss(), (NUMBERS > 0).float(), None),
+    "sum": (nn.CrossEntropyLoss(reduction="sum"), LABELS, None),
+    "shares": (nn.CrossEntropyLoss(), NUMBERS.softmax(1), None),
+    "huber, another threshold": (nn.HuberLoss(delta=2.0), NUMBERS, None),
+    "bce, weighted": (nn.BCEWithLogitsLoss(pos_weight=WEIGHTS), (NUMBERS > 0).float(), None),
+    "stretched": (lambda y, t: F.mse_loss(*torch.broadcast_tensors(y, t)), NUMBERS[:, :1], None),
+    "twice the labels": (lambda y, t: F.mse_loss(y, 2 * t), NUMBERS, None),
+    "of two terms": (lambda y, t: F.mse_loss(y, t) + y.mean(), NUMBERS, None),
+    "two of three": (lambda y, t: F.cross_entropy(y, t.bool().long()), LABELS, None),
+    "classes in floats": (lambda y, t: F.cross_entropy(y, t.long()), LABELS.float(), None),
+    "whole parts": (lambda y, t: F.mse_loss(y, t.long().float()), NUMBERS, None),
+    "true or false": (
+        lambda y, t: F.binary_cross_entropy_with_logits(y, t.bool().float()),
+        NUMBERS,
+        None,
+    ),
+    "labels as logits": (
+        lambda y, t: F.binary_cross_entropy_with_logits(t, y.sigmoid()),
+        NUMBERS,
+        None,
+    ),
+    "three rows a sample": (
+        lambda y, t: F.cross_entropy(y.view(12, 1).repeat(1, 2), t.flatten()),
+        (NUMBERS > 0).long(),
+        None,
+    ),
 }
 
 
@@ -240,49 +266,26 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
         loss = net(x, labels)["loss"]
         loss.backward()
         theirs.step()
-        y = labels.numpy().astype(np.float32 if model.classes is None else np.int32)
+        y = labels.numpy().astype(np.int32 if model.target.dtype is Dtype.I32 else np.float32)
         assert ours.step(x.numpy(), y) == pytest.approx(loss.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(
     ("loss", "labels", "reason"),
     [
-        (nn.CrossEntropyLoss(reduction="sum"), LABELS, "its reduction is not 'mean'"),
-        (nn.CrossEntropyLoss(), NUMBERS.softmax(1), "its target is no class number"),
-        (nn.HuberLoss(delta=2.0), NUMBERS, "its threshold is 2, but must be 1"),
-        (nn.BCEWithLogitsLoss(pos_weight=WEIGHTS), NUMBERS, "it has weights, which only"),
-        (nn.MSELoss(), NUMBERS[:, :1], "different shapes"),
-        (lambda y, t: F.mse_loss(y, 2 * t), NUMBERS, "of its 2 inputs, one must be the target"),
-        (lambda y, t: F.mse_loss(y, torch.zeros(4, 3)), NUMBERS, "one must be the target"),
-        (lambda y, t: F.mse_loss(y, t) + y.mean(), NUMBERS, "has 2 outputs"),
-        (lambda y, t: F.cross_entropy(y, t.bool().long()), LABELS, "from int64 to bool"),
-        (lambda y, t: F.cross_entropy(y, t.long()), LABELS.float(), "from float32 to int64"),
-        (lambda y, t: F.cross_entropy(y, t.byte().long()), LABELS, "from int64 to uint8"),
-        (lambda y, t: F.cross_entropy(y, t.bfloat16().long()), LABELS, "from int64 to bfloat16"),
-        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "must be the tar"),
-        (lambda y, t: F.mse_loss(y, t.long().float()), NUMBERS, "from float32 to int64"),
-        (lambda y, t: F.mse_loss(y, t.half().float()), NUMBERS, "from float32 to float16"),
-        (lambda y, t: F.mse_loss(y, t.mul_(2)), NUMBERS, "must be the target"),
+        (lambda y, t: F.cross_entropy(y, t.byte().long()), LABELS, "converts to uint8"),
+        (lambda y, t: F.cross_entropy(y, t.bfloat16().long()), LABELS, "converts to bfloat16"),
+        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "are float64"),
+        (lambda y, t: F.mse_loss(y, t.half().float()), NUMBERS, "converts to float16"),
+        (lambda y, t: F.mse_loss(y, t.mul_(2)), NUMBERS, "changes the target 'labels' in"),
         (
             lambda y, t: (t[0].mul_(2), F.mse_loss(y, t))[1],
             NUMBERS,
             "changes the target 'labels' in",
         ),
-        (
-            lambda y, t: F.binary_cross_entropy_with_logits(y, t.bool().float()),
-            NUMBERS,
-            "from float32 to bool",
-        ),
-        (
-            lambda y, t: F.binary_cross_entropy_with_logits(t, y),
-            NUMBERS,
-            "must be the target",
-        ),
-        (
-            lambda y, t: F.cross_entropy(y.view(12, 1).repeat(1, 2), t.flatten()),
-            (NUMBERS > 0).long(),
-            "has not one row per sample",
-        ),
+        (lambda y, t: y.square().mean(), NUMBERS, "does not depend on the labels"),
+        (lambda y, t: (y - t).sort(1)[0].square().mean(), NUMBERS, "sort"),
+        (lambda y, t: (y - t)[t > 0.5].square().mean(), NUMBERS, "torch.where"),
     ],
 )
 def test_a_loss_that_poetfw_has_not_is_refused(loss, labels, reason, tmp_path: Path) -> None:

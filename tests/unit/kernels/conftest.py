@@ -195,7 +195,11 @@ def run_kernel(libraries: Libraries) -> Run:
 
         def ran(results: Sequence[bytes]) -> Ran:
             left = [np.frombuffer(data, np.float32) for data in results]
-            output = None if op.output is None else left[0].reshape(graph.by_name[op.output].shape)
+            output = None
+            if op.output is not None:
+                made = graph.by_name[op.output]
+                typed = left[0].view(np.int32) if made.dtype is Dtype.I32 else left[0]
+                output = typed.reshape(made.shape)
             updated = left if op.output is None else left[1:]
             new = tuple(v.reshape(old.shape) for v, old in zip(updated, updates, strict=True))
             return Ran(output, new, expected, tuple(exact), bounds)

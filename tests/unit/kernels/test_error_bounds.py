@@ -24,7 +24,10 @@ from poetfw.optimizers import OPTIMIZERS
 from poetfw.runs.op_check import largest_error
 
 Run = Callable[..., Any]
-UNREAD = {("dropout", 1), ("nll_backward", 0)}  # which training's form reads; whose shape counts
+UNREAD = {
+    *(("dropout", 1), ("nll_backward", 0)),  # which training's form reads; whose shape counts
+    *(("objective", 1), ("objective_metric", 0)),  # the gradient; what predictions are made by
+}
 LOADS = {"load_x", "load_y"}  # the runtime's; they must be exact
 PER_KIND = 3
 
@@ -226,6 +229,20 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "relu6": lambda d: Case([d(*X)]),
     "relu6_backward": lambda d: Case([np.clip(d(*X), 0, 6), d(*X)]),
     "relu_backward": lambda d: Case([np.maximum(d(*X), 0), d(*X)]),
+    "sin": lambda d: Case([d(*X)]),
+    "cos": lambda d: Case([d(*X)]),
+    "where": lambda d: Case([np.float32(d(*X) > 0), d(*X), d(*X)]),
+    "mask": lambda d: Case([np.float32(d(*X) > 0), d(*X)]),
+    "mask_out": lambda d: Case([np.float32(d(*X) > 0), d(*X)]),
+    "positive": lambda d: Case([d(*X)]),
+    "zero": lambda d: Case([np.float32(d(*X) > 0)]),
+    "to_float": lambda d: Case([d.labels(64, 99)]),
+    "to_integer": lambda d: Case([np.float32([3.7, -3.7, np.nan, 1e30, -np.inf])]),
+    "objective": lambda d: Case([d(1), np.ones(1, np.float32)], updates=(np.zeros(1, np.float32),)),
+    "objective_metric": lambda d: Case([d(4, 3), d(1)], updates=(np.zeros(1, np.float32),)),
+    "weighted_cross_entropy_term": lambda d: Case([d(16, 10), d.labels(16, 10)], COUNTED),
+    "nll_term": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL),
+    "detach": lambda d: Case([d(*X)], {"shape": X}),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
     "pace": lambda d: Case([], PACE, (np.float32([40, 2, 0.3, 0.01]),)),
     **{kind: updated(kind) for kind in OPTIMIZERS},

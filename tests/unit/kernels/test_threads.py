@@ -80,7 +80,7 @@ def test_threads_do_not_race(alone: list[str], tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("arithmetic", ["separate", "fma"])
 def test_a_cortex_a72_has_the_same_bits(alone: list[str], tmp_path: Path, arithmetic: str) -> None:
-    """But of what is no number: the sign of such results is the processor's."""
+    """But of what is not a number: the sign of such results is the processor's."""
     flags = ("-O2", "-mcpu=cortex-a72", "-static", "-DPOET_THREADS=4", str(POOL))
     if arithmetic == "fma":
         separate, alone = alone, printed(tmp_path, "-O1", *FUSED)

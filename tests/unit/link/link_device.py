@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -19,7 +20,13 @@ from emulator import firmware_tools
 from emulator.firmware_tools import SAMPLE, SLOT_BLOCKS, TEMPLATES, compile_c
 from poetfw.firmware import PARTITION_BLOCK, Slot, SlotPurpose
 from poetfw.ir import Dtype, Tensor
-from poetfw.runs.execution import BuiltProject
+from poetfw.memory import ONLY, on_one
+from poetfw.report import RunReport
+from poetfw.runs.desks import _Desks
+from poetfw.runs.execution import BuildFolder, BuiltProject, Update
+from poetfw.runs.running import RunSettings, Training, run_build
+from poetfw.schedule import Step, StepKind
+from poetfw.tools.link import Desk
 
 BLOCK = 512
 HERE = Path(__file__).parent
@@ -152,6 +159,9 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
     slots = tuple(
         Slot("weight", purpose, SLOT_BLOCKS[name][0], 4) for name, purpose in purposes.items()
     )
+    loss: Any = SimpleNamespace(name="loss", updates=("loss",))
+    program = SimpleNamespace(loss=loss, training=SimpleNamespace(ops=(loss,)), to_json=dict)
+    steps = [Step(StepKind.COMPUTE, "loss")]
     project = SimpleNamespace(
         folder=folder,
         image=path,
@@ -167,8 +177,23 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
             schedule=SimpleNamespace(time_s=0.5),
             costs="analytic",
         ),
-        stages=SimpleNamespace(slots=slots, training=SimpleNamespace(threads=False)),
+        stages=SimpleNamespace(slots=slots, training=on_one(steps), program=program, messages=()),
         evaluations=2,
         tensors={"weight": Tensor("weight", (1,), Dtype.F32)},
     )
     return project  # type: ignore[return-value]
+
+
+def run_at_desk(
+    project: BuiltProject, settings: RunSettings, desk: Desk, port: str, update: Update
+) -> RunReport:
+    """A run of the sample project on a board."""
+    report: Any = SimpleNamespace(memories={ONLY: project.report}, messages=())
+    build = BuildFolder(project.folder, report, {ONLY: project})
+
+    def launch(build: BuildFolder, request: Any, settings: RunSettings, update: Update) -> Training:
+        with ThreadPoolExecutor(1) as pool:
+            desks = _Desks(build, {ONLY: port}, {ONLY: desk}, pool, update)
+            return desks.train(request, settings)
+
+    return run_build(build, settings, launch, update)

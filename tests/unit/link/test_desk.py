@@ -11,7 +11,15 @@ from random import Random
 from zlib import crc32
 
 import pytest
-from link_device import BLOCK, Device, Noise, Simulated, sample_image, sample_project
+from link_device import (
+    BLOCK,
+    Device,
+    Noise,
+    Simulated,
+    run_at_desk,
+    sample_image,
+    sample_project,
+)
 
 from emulator.firmware_tools import committed_set, set_offset
 from poetfw.common.errors import (
@@ -28,7 +36,7 @@ from poetfw.report import RunReport
 from poetfw.runs import on_board
 from poetfw.runs.execution import BuiltProject
 from poetfw.runs.running import RunSettings
-from poetfw.tools.link import Desk, Link
+from poetfw.tools.link import Desk, DeviceLink
 from poetfw.tools.link.desk import Summary
 from poetfw.tools.link.frames import encode_command
 
@@ -50,7 +58,7 @@ def quiet(done: int, total: int, text: str) -> None:
 
 
 def desk_of(device: Device, noise: Noise | None = None) -> Desk:
-    return Desk(Link(Simulated(device, noise)))
+    return Desk(DeviceLink(Simulated(device, noise)))
 
 
 def flash(project: BuiltProject, desk: Desk, force: bool = False) -> on_board.Upload:
@@ -61,7 +69,7 @@ def run(
     project: BuiltProject, desk: Desk, steps: int = STEPS, every: int = 0, resume: bool = False
 ) -> RunReport:
     settings = RunSettings(steps, checkpoint_every=every, resume=resume)
-    return on_board.run_on_board(project, settings, desk, "here", quiet)
+    return run_at_desk(project, settings, desk, "here", quiet)
 
 
 def test_what_is_there_is_not_sent_again(
@@ -123,7 +131,7 @@ def test_a_run_is_resumed_at_the_last_checkpoint(
         line = Simulated(device)
         line.dead_after = stops
         with contextlib.suppress(NoAnswerError):
-            run(project, Desk(Link(line)), every=1)
+            run(project, Desk(DeviceLink(line)), every=1)
         device.reset()
         report = run(project, desk_of(device), every=1, resume=True)
         assert report.loss == whole.loss[report.resumed_from :]
@@ -189,7 +197,7 @@ def test_a_training_ends_with_its_time(
 ) -> None:
     """While each step is quick, and when one is not answered at all."""
     line = Simulated(device)
-    desk = Desk(Link(line))
+    desk = Desk(DeviceLink(line))
     flash(project, desk)
     settings = RunSettings(steps, timeout_s=timeout_s)
     trained: list[float] = []
@@ -200,7 +208,7 @@ def test_a_training_ends_with_its_time(
             line.dead_after = math.inf if steps > 1 else line.writes
 
     with pytest.raises(DeviceError, match=f"did not end within {timeout_s:g} s") as caught:
-        on_board.run_on_board(project, settings, desk, "here", update)
+        run_at_desk(project, settings, desk, "here", update)
     assert "--timeout" in caught.value.try_next[0]
     assert 0 <= line.now_s() - trained[0] <= timeout_s + 0.01
 
@@ -334,7 +342,7 @@ def test_what_talks_but_never_answers_is_given_up_soon(device: Device, said: byt
     line = Chatter(device, said)
     line.dead_after = 0
     with pytest.raises(NoisyLineError, match="no whole answer came to the command 'hello'"):
-        Desk(Link(line)).hello()
+        Desk(DeviceLink(line)).hello()
     assert 5 <= line.now_s() < 7
 
 
@@ -350,7 +358,7 @@ def test_a_board_may_talk_before_it_answers(
     line = Chatter(device, said, until_s)
     tell = device.tell
     device.tell = lambda text: tell(text) if line.now_s() > answers_s else b""  # type: ignore[method-assign]
-    assert Desk(Link(line)).hello()
+    assert Desk(DeviceLink(line)).hello()
     assert answers_s < line.now_s() < answers_s + 1
 
 
@@ -358,11 +366,11 @@ def test_a_board_that_says_nothing_is_given_up(device: Device) -> None:
     line = Simulated(device)
     line.dead_after = 0
     with pytest.raises(NoAnswerError, match="the board does not answer"):
-        Desk(Link(line)).hello()
+        Desk(DeviceLink(line)).hello()
     assert 20 < line.now_s() < 40
     assert line.writes < 800
     line.dead_after = line.writes + 1
-    desk = Desk(Link(line))
+    desk = Desk(DeviceLink(line))
     desk.hello()
     before_s = line.now_s()
     with pytest.raises(NoAnswerError):
@@ -376,7 +384,7 @@ def test_how_long_a_board_may_say_nothing_can_be_said(device: Device) -> None:
     for silence_s, most_s in ((None, 120), (7.0, 7), (1000.0, 1000)):
         line = Simulated(device)
         line.dead_after = 1
-        desk = Desk(Link(line, silence_s=silence_s))
+        desk = Desk(DeviceLink(line, silence_s=silence_s))
         desk.hello()
         before_s = line.now_s()
         with pytest.raises(NoAnswerError, match=f"it said nothing for {most_s} s") as caught:
@@ -393,7 +401,7 @@ def test_what_is_left_of_a_command_does_not_spoil_the_next(device: Device) -> No
     told = device.tell
     device.tell = lambda text: told(text[:-1] if text[:1] != b"%" else text)  # type: ignore[method-assign]
     line = Simulated(device)
-    link = Link(line)
+    link = DeviceLink(line)
     Desk(link).hello()
     assert (line.writes, link.failures) == (2, 1)
 
@@ -403,26 +411,26 @@ def test_late_answers_are_not_taken_for_others(device: Device) -> None:
     late = device.tell(encode_command(3, "sums", 0, 1))
     device.storage = b"x" * BLOCK
     device.tell = lambda text: late + told(text)  # type: ignore[method-assign]
-    link = Link(Simulated(device), first=4)
+    link = DeviceLink(Simulated(device), first=4)
     assert Desk(link).checksums(0, 1) == [crc32(b"x" * BLOCK)]
     assert link.failures == 0
 
 
 def test_a_command_that_the_firmware_does_not_know(device: Device) -> None:
     with pytest.raises(DeviceError, match="does not know the command 'nothing'"):
-        Link(Simulated(device)).ask("nothing")
-    answer = Link(Scripted("0"), first=4)
+        DeviceLink(Simulated(device)).ask("nothing")
+    answer = DeviceLink(Scripted("0"), first=4)
     with pytest.raises(DeviceError, match="is none"):
         Desk(answer).evaluate(1)
 
 
 def test_zeros_are_not_sent(device: Device) -> None:
     line = Simulated(device)
-    Desk(Link(line)).write_block(3, bytes(BLOCK))
+    Desk(DeviceLink(line)).write_block(3, bytes(BLOCK))
     assert line.writes == 1
-    Desk(Link(line)).write_block(3, b"x" * 264 + bytes(BLOCK - 264))
+    Desk(DeviceLink(line)).write_block(3, b"x" * 264 + bytes(BLOCK - 264))
     assert line.writes == 2
-    Desk(Link(line)).write_block(3, b"x" * 265 + bytes(BLOCK - 265))
+    Desk(DeviceLink(line)).write_block(3, b"x" * 265 + bytes(BLOCK - 265))
     assert line.writes == 4
 
 
@@ -440,7 +448,7 @@ def test_every_interrupted_upload_is_resumed_and_never_trained_on(
         line = Simulated(device)
         line.dead_after = stops
         try:
-            flash(project, Desk(Link(line)))
+            flash(project, Desk(DeviceLink(line)))
             break
         except NoAnswerError:
             pass
@@ -465,7 +473,7 @@ def test_weights_that_were_put_back_in_part_are_not_trained_on(
     line = Simulated(device)
     line.dead_after = 11
     with pytest.raises(NoAnswerError):
-        run(project, Desk(Link(line)))
+        run(project, Desk(DeviceLink(line)))
     assert device.storage != trained
     for resume in (False, True):
         with pytest.raises(UnfinishedUploadError):
@@ -481,6 +489,8 @@ def test_other_boards_and_builds_are_told(device: Device, project: BuiltProject)
     project.board.name = "sample"  # type: ignore[misc]
     project.report.plan_id = "00000001"  # type: ignore[misc]
     with pytest.raises(WrongBoardError, match="of another build"):
+        on_board.prepare_board(project, desk_of(device), False, quiet)
+    with pytest.raises(DeviceError, match="is the storage image of another build"):
         run(project, desk_of(device))
     assert not any(device.storage)
 
@@ -608,14 +618,14 @@ class Scripted:
 def test_nonsense_in_a_whole_frame_is_refused(
     method: str, arguments: tuple[object, ...], values: str
 ) -> None:
-    desk = Desk(Link(Scripted(values)))
+    desk = Desk(DeviceLink(Scripted(values)))
     with pytest.raises(DeviceError, match="is none"):
         getattr(desk, method)(*arguments)
 
 
 def test_another_protocol_is_told() -> None:
     with pytest.raises(WrongBoardError, match="version '1'"):
-        Desk(Link(Scripted("1 5a3b1e00 sample"))).hello()
+        Desk(DeviceLink(Scripted("1 5a3b1e00 sample"))).hello()
 
 
 def test_a_loss_that_is_none_ends_the_run(device: Device, project: BuiltProject) -> None:

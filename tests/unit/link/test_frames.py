@@ -14,7 +14,7 @@ from link_device import Device
 from emulator.firmware_tools import TEMPLATES
 from poetfw.tools.link.frames import (
     LARGEST_DATA_BYTES,
-    Answer,
+    AnswerFrame,
     decode_answer,
     encode_command,
 )
@@ -50,12 +50,12 @@ def test_a_command_is_as_the_page_says() -> None:
     ],
 )
 def test_answers_are_read(line: bytes, answer: tuple[str, tuple[str, ...], bytes | None]) -> None:
-    assert decode_answer(line) == Answer(False, 7, *answer)
+    assert decode_answer(line) == AnswerFrame(False, 7, *answer)
 
 
 def test_a_refusal_is_read() -> None:
     refused = decode_answer(framed("0 damaged", "e"))
-    assert refused == Answer(True, 0, "damaged", (), None)
+    assert refused == AnswerFrame(True, 0, "damaged", (), None)
     assert refused.is_damaged
     assert not decode_answer(framed("7 unknown", "e")).is_damaged  # type: ignore[union-attr]
 
@@ -179,7 +179,7 @@ def test_the_firmware_refuses_what_cannot_be(
 def test_a_block_of_another_content_is_not_written(device: Device) -> None:
     block = b"abc".ljust(512, b"\0")
     said = device.tell(encode_command(5, "put", 0, 3, crc32(block) ^ 1, data=b"abc"))
-    assert decode_answer(said) == Answer(False, 5, "put", ("-4", str(crc32(block))), None)
+    assert decode_answer(said) == AnswerFrame(False, 5, "put", ("-4", str(crc32(block))), None)
     assert not any(device.storage)
 
 
@@ -209,9 +209,9 @@ def test_any_data_survives_both_ways(device: Device) -> None:
         block = bytes(offset) + data + bytes(512 - offset - size)
         device.tell(encode_command(1, "fill", 0, data=b""))
         said = device.tell(encode_command(2, "put", offset, 3, crc32(block), data=data))
-        assert decode_answer(said) == Answer(False, 2, "put", ("0", str(crc32(block))), None)
+        assert decode_answer(said) == AnswerFrame(False, 2, "put", ("0", str(crc32(block))), None)
         said = device.tell(encode_command(3, "read", 3, offset, size))
-        assert decode_answer(said) == Answer(False, 3, "read", ("0",), data)
+        assert decode_answer(said) == AnswerFrame(False, 3, "read", ("0",), data)
         assert device.storage[3 * 512 : 4 * 512] == block
 
 

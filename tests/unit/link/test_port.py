@@ -18,7 +18,7 @@ import pytest
 from serial.tools import list_ports
 
 from poetfw.common.errors import PortBusyError, PortError, PortLostError
-from poetfw.tools.link import Link, choose_port, console_lines, open_port
+from poetfw.tools.link import DeviceLink, choose_port, console_lines, open_port
 from poetfw.tools.link.link import Patience
 
 
@@ -122,7 +122,7 @@ def test_a_port_that_another_thread_closes_is_no_longer_waited_for(
     _, name = terminal
     with open_port(name, 115200) as line, ThreadPoolExecutor(1) as pool:
         patience = Patience(wait_s=30.0, growth=1.0, total_s=30.0, attempts=1)
-        ended = pool.submit(Link(line).ask, "card", patience=patience)
+        ended = pool.submit(DeviceLink(line).ask, "card", patience=patience)
         with contextlib.suppress(TimeoutError):
             ended.exception(timeout=0.2)
         assert not ended.done()

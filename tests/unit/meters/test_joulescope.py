@@ -149,5 +149,5 @@ def test_a_joulescope_that_goes_away_says_so(
         raise RuntimeError("jsdrv_publish failed")
 
     monkeypatch.setattr(driver, "publish", gone)
-    with pytest.raises(DeviceError, match="ceased to answer: jsdrv_publish"):
+    with pytest.raises(DeviceError, match="stopped answering: jsdrv_publish"):
         meter.start("conv")

@@ -14,9 +14,9 @@ from poetfw.common.errors import ConfigError, DataError, DeviceError
 from poetfw.meters import (
     HwmonMeter,
     Meter,
+    PowerTrace,
     RaplMeter,
     ReplayedMeter,
-    Trace,
     idle_power,
     measured_energy,
     open_meter,
@@ -26,14 +26,14 @@ RATE = 1000.0
 IDLE_W, ACTIVE_W = 0.5, 2.5
 
 
-def trace_of(*bursts_w: float, length: int = 100) -> Trace:
+def trace_of(*bursts_w: float, length: int = 100) -> PowerTrace:
     """Bursts of so many watts, with idling of the same length around each."""
     watts, marked = [IDLE_W] * length, [False] * length
     for power_w in bursts_w:
         watts += [power_w] * length + [IDLE_W] * length
         marked += [True] * length + [False] * length
     count = len(watts)
-    return Trace(
+    return PowerTrace(
         np.arange(count) / RATE, np.full(count, 2.0), np.array(watts) / 2, np.array(marked)
     )
 
@@ -53,7 +53,9 @@ def test_energy_is_that_of_calculus() -> None:
     times_s = np.unique(times_s)
     marked = (times_s > 0.2) & (times_s < 0.7)
     amperes = 1 + np.sin(2 * np.pi * times_s)
-    found = measured_energy(Trace(times_s, np.full(len(times_s), 3.0), amperes, marked), idle_w=0.0)
+    found = measured_energy(
+        PowerTrace(times_s, np.full(len(times_s), 3.0), amperes, marked), idle_w=0.0
+    )
     exact = 3.0 * (0.5 - (np.cos(2 * np.pi * 0.7) - np.cos(2 * np.pi * 0.2)) / (2 * np.pi))
     assert found.energy_j == pytest.approx(exact, rel=1e-3)
 
@@ -67,7 +69,7 @@ def test_a_spike_is_rejected_and_counted() -> None:
 
 def test_intervals_that_are_cut_off_do_not_count() -> None:
     whole = trace_of(ACTIVE_W, ACTIVE_W, ACTIVE_W)
-    cut = Trace(*(array[150:550] for array in (whole.times_s, whole.volts, whole.amperes)),
+    cut = PowerTrace(*(array[150:550] for array in (whole.times_s, whole.volts, whole.amperes)),
                 whole.marked[150:550])  # fmt: skip
     assert measured_energy(cut).intervals == 1
     assert measured_energy(cut).energy_j == pytest.approx(measured_energy(whole).energy_j)
@@ -121,10 +123,10 @@ def test_a_file_that_nobody_vouches_for(
     good = {"times_s": two, "volts": two, "amperes": two, "marked": np.array([False, True])}
     np.savez(path, **(good | changes))  # type: ignore[arg-type]
     if not changes:
-        assert Trace.load(path).marked.sum() == 1
+        assert PowerTrace.load(path).marked.sum() == 1
         return
     with pytest.raises(DataError, match=said) as refused:
-        Trace.load(path)
+        PowerTrace.load(path)
     assert str(path) in refused.value.message
 
 
@@ -132,7 +134,7 @@ def test_a_file_that_nobody_vouches_for(
 def test_a_file_that_is_no_archive(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "trace.npz").write_bytes(content)
     with pytest.raises(DataError, match="no trace"):
-        Trace.load(tmp_path / "trace.npz")
+        PowerTrace.load(tmp_path / "trace.npz")
 
 
 def put(path: Path, value: object) -> None:
@@ -214,7 +216,7 @@ def test_one_of_two_chips_is_named_by_its_folder(tmp_path: Path) -> None:
     meter = HwmonMeter("hwmon4", 1, root)
     assert meter.read() == pytest.approx((19.0, 0.25))
     assert meter.name == "ina3221:1"
-    with pytest.raises(DeviceError, match="'pwmfan' is no chip"):
+    with pytest.raises(DeviceError, match="'pwmfan' is not a chip"):
         HwmonMeter("hwmon0", 1, root)
 
 
@@ -259,7 +261,7 @@ def test_a_polled_meter_that_goes_away_says_so(tmp_path: Path) -> None:
     (tmp_path / "hwmon3/in1_input").unlink()
     assert meter._thread is not None
     meter._thread.join(10)
-    with pytest.raises(DeviceError, match="ceased to answer"):
+    with pytest.raises(DeviceError, match="stopped answering"):
         meter.stop()
 
 
@@ -292,7 +294,7 @@ def test_rapl_in_short_intervals_loses_no_joule(tmp_path: Path) -> None:
     counted = np.floor(times_s * 1000) / 1000 * 3.0  # J of 3 W, as of the last millisecond
     watts = RaplMeter(root=tmp_path).amperes(times_s, counted)
     marked = (times_s > 0.2) & (times_s <= 0.8001)
-    trace = Trace(times_s, np.ones_like(watts), watts, marked)
+    trace = PowerTrace(times_s, np.ones_like(watts), watts, marked)
     assert measured_energy(trace, 0.0).energy_j == pytest.approx(3.0 * 0.6, rel=0.02)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poetfw.common.errors import ConfigError, DeviceError
-from poetfw.meters import Trace, measured_energy, open_meter
+from poetfw.meters import PowerTrace, measured_energy, open_meter
 from poetfw.meters.ppk2 import Ppk2Meter
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
 
@@ -25,7 +25,7 @@ def samples(lost: int = 0) -> Iterator[bytes]:
         yield word(ACTIVE_A if marked else IDLE_A, marked, number + (lost if number > 900 else 0))
 
 
-def record(device: Device, port: str) -> Trace:
+def record(device: Device, port: str) -> PowerTrace:
     meter = Ppk2Meter(port, 3300)
     meter.start("conv")
     assert device.sent.wait(10)

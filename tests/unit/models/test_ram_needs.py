@@ -74,6 +74,6 @@ def test_a_build_s_peak_is_the_highest_byte_of_its_arena_gaps_included(tmp_path)
     memory = build.plan.memory
     gap = replace(memory, arena_bytes=memory.arena_bytes + 1024)
     image = replace(build.image, plan=replace(build.plan, memories={ONLY: gap}))
-    report = report_build(replace(build, images={ONLY: image}), ONLY, tmp_path)
+    report = report_build(replace(build, images={ONLY: image}), tmp_path)
     assert report.peak_bytes == memory.arena_bytes + 1024
     assert report.live_bytes == memory.peak_bytes

@@ -455,7 +455,7 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
     "tanh: two inputs": ("tanh", tensors((2,), (2,)), {}, "has 2 inputs, not 1"),
     "load_x: an input": ("load_x", tensors((2,)), {"shape": (2,)}, "has 1 inputs, not 0"),
     "load_y: integer": ("load_y", [], {"shape": (2,)}, "'integer' to be an int in [0, 1]"),
-    "unknown": ("transmogrify", [], {}, "is a 'transmogrify', which is no operator of poetfw"),
+    "unknown": ("transmogrify", [], {}, "is a 'transmogrify', which is not an operator of poetfw"),
 }
 
 
@@ -491,6 +491,8 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
         "softmax_cross_entropy",
         "weighted_cross_entropy",
         "nll",
+        "objective",
+        "objective_metric",
         *OPTIMIZERS,
         *(fused_name(gradient, update) for gradient in gradients for update in OPTIMIZERS),
     }

@@ -16,7 +16,7 @@ from poetfw.firmware import Project
 from poetfw.firmware.sketch import Sketch
 from poetfw.ir import Dtype
 from poetfw.profiling.session import Refused, measure_sketch
-from poetfw.tools.link import Line, Link, Profiler
+from poetfw.tools.link import DeviceLink, PortLine, Profiler
 from unit.link.link_device import Device
 
 HERE = Path(__file__).parent
@@ -91,10 +91,10 @@ class SketchDevice(Device):
         return list(zip(at[::2], at[1::2], strict=True))
 
 
-def measure(line: Line, **changed: Any) -> Iterator[Measurement | Refused]:
+def measure(line: PortLine, **changed: Any) -> Iterator[Measurement | Refused]:
     settings: dict[str, Any] = {"sketch": SKETCH, "setup": SETUP, "board": BOARD, **changed}
     return measure_sketch(
-        Profiler(Link(line)),
+        Profiler(DeviceLink(line)),
         version_of=lambda case: "0123456789abcdef",
         now=lambda: "2026-01-01T00:00:00Z",
         **settings,

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from poetfw.cli.main import cli
 from poetfw.costs import case_of
-from poetfw.meters import Trace, measured_energy
+from poetfw.meters import PowerTrace, measured_energy
 from poetfw.meters.polled import PolledMeter
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling import metering
@@ -107,7 +107,9 @@ def test_a_meter_of_the_computer_measures_what_plans_take(
     traces = Path(found["metered"]["traces"])
     watts = []
     for key, case in cases.items():
-        energy = measured_energy(Trace.load(traces / f"{key}.npz"), found["metered"]["idle_w"][0])
+        energy = measured_energy(
+            PowerTrace.load(traces / f"{key}.npz"), found["metered"]["idle_w"][0]
+        )
         watts.append(energy.energy_j / energy.time_s)
         assert case["energy_j"] <= energy.energy_j * (1 + 1e-9)  # calling it is not the case's
     assert median(watts) == pytest.approx(ACTIVE_W - IDLE_W, rel=0.25)

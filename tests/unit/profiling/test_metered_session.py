@@ -13,10 +13,10 @@ import pytest
 
 from poetfw.common.errors import DataError, DeviceError
 from poetfw.costs import TAKEN, Case, Measurement
-from poetfw.meters import Meter, Trace, open_meter
+from poetfw.meters import Meter, PowerTrace, open_meter
 from poetfw.meters.ppk2 import SAMPLES_PER_S, Ppk2Meter
 from poetfw.profiling import MemoryStore, Metering, Refused, measuring, metering
-from poetfw.tools.link import Line
+from poetfw.tools.link import PortLine
 from unit.link.link_device import Simulated
 from unit.meters.ppk2_device import VOLTS_PER_COUNT, Device, word
 from unit.profiling.sketch_device import (
@@ -94,13 +94,13 @@ class InTime(Ppk2Meter):
         assert self._device.sent.wait(10)
         self._wired.measures(True)
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         self._wired.measures(False)
         return super().stop()
 
 
 def session(
-    line: Line, meter: Meter | None, folder: Path, real_time: bool = True, **changed: Any
+    line: PortLine, meter: Meter | None, folder: Path, real_time: bool = True, **changed: Any
 ) -> tuple[list[Measurement | Refused], Metering]:
     assert meter is not None
     used = Metering(meter, folder, real_time, idle_s=0.0)
@@ -156,7 +156,7 @@ class Made:
         at = np.arange(100 * (2 * intervals + 1))
         marked = at // 100 % 2 == 1
         power = np.where(marked, watts, 1.0)
-        self.trace = Trace(at * seconds / 100, np.ones(len(at)), power, marked)
+        self.trace = PowerTrace(at * seconds / 100, np.ones(len(at)), power, marked)
         self.stopped = 0
 
     def start(self, label: str) -> None:
@@ -165,7 +165,7 @@ class Made:
     def mark(self, on: bool) -> None:
         pass
 
-    def stop(self) -> Trace:
+    def stop(self) -> PowerTrace:
         self.stopped += 1
         return self.trace
 
@@ -246,7 +246,7 @@ def test_what_no_meter_is_asked_of_is_known_with_any(firmware: Path, tmp_path: P
     assert measuring._known(store, metered, versions).keys() == CASES.keys()
     assert measuring._known(store, SETUP, versions).keys() == {*CASES} - {*METERED}
     (calculated,) = measuring._known(store, SETUP, versions).values()
-    assert measuring._source(calculated) == "counted without the storage, which is no board's"
+    assert measuring._source(calculated) == "counted without the storage, which is not a board's"
     itself = replace(calculated, setup=replace(calculated.setup, machine=""))
     assert measuring._source(itself) == "measured time, datasheet power"
     store.rows = [replace(row, setup=SETUP) for row in store.rows]

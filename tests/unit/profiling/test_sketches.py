@@ -29,7 +29,6 @@ from poetfw.firmware import assign_slots, sample_order
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import render_project
 from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
-from poetfw.firmware.step_ticks import _with_hooks
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
 from poetfw.ops import VARIANT, in_variants, kind_of
@@ -498,37 +497,33 @@ def test_cases_that_do_not_fit_the_flash_together_are_halved(
 # A traced step --------------------------------------------------------------------------------
 
 
-def test_a_wait_is_of_the_transfer_that_it_waits_for() -> None:
-    source = """
-    /*   1  a */
-    f(x);
-    poet_between_ops();
-    /*   2  page out a */
-    POET_TRY(poet_page_out_begin(SLOT_A,
-                                 A, 4u));
-    poet_between_ops();
-    /*   3  a view: nothing moves */
-    POET_TRY(poet_page_wait(SLOT_A));
-    /*   4  b */
-    g(y);
-    poet_between_ops();
-"""
-    hooked, numbers = _with_hooks(source)
-    assert numbers == [1, 2, 2, 4]
-    assert hooked.count("poet_between_ops();") == 4
-    assert "SLOT_A));\n    poet_between_ops();\n" in hooked
-
-
-def slices_of(folder: Path, *lines: str) -> Any:
+def slices_of(folder: Path, *lines: str, count: int = 2) -> Any:
     text = "".join(f"{line}\n" for line in lines)
-    return run_slices([sys.executable, "-c", f"print({text!r}, end='')"], folder, 30.0, 2)
+    return run_slices([sys.executable, "-c", f"print({text!r}, end='')"], folder, 30.0, count)
+
+
+def slices_of_steps(*of_a_step: str) -> list[str]:
+    """Lines of an empty slice of 2 ticks and of the slices of all steps."""
+    said = ["ticks=2", *of_a_step * STEPS]
+    return [f"@slice {number} {each}" for number, each in enumerate(said)]
 
 
 def test_slices_are_averaged_over_steps(tmp_path: Path) -> None:
-    each = [f"@slice {i} ticks={100 * i}" for i in range(1 + 2 * STEPS)]
+    said = ["ticks=2", *(f"ticks={10 * i} statement={1 + i % 2}" for i in range(2 * STEPS))]
+    each = [f"@slice {number} {text}" for number, text in enumerate(said)]
     found = slices_of(tmp_path, "@boot plan=0", *each, "@done ticks=9000 tick_unit=cycles")
-    assert (found.tick_unit, found.whole, found.nothing) == ("cycles", 9000, 0)
-    assert found.ticks == (100.0 * STEPS, 100.0 * (STEPS + 1))
+    assert (found.tick_unit, found.whole) == ("cycles", 9000)
+    assert found.ticks == {1: 10.0 * (STEPS - 1) - 2, 2: 10.0 * STEPS - 2}
+
+
+def test_a_wait_is_of_the_transfer_that_it_waits_for(tmp_path: Path) -> None:
+    step = (
+        *("ticks=12 statement=1 slot=7", "ticks=22 statement=2 slot=8", "ticks=7 statement=3"),
+        *("ticks=102 statement=0 slot=7", "ticks=9 statement=5"),
+    )
+    done = "@done ticks=9 tick_unit=ns"
+    found = slices_of(tmp_path, *slices_of_steps(*step), done, count=5)
+    assert found.ticks == {1: 10 + 100, 2: 20, 3: 5, 5: 7}
 
 
 @pytest.mark.parametrize(
@@ -538,9 +533,12 @@ def test_slices_are_averaged_over_steps(tmp_path: Path) -> None:
         ("@slice 0 ticks=-5",),
         ("@slice 0 ticks=5", "@slice 0 ticks=5"),
         ("@slice 0 ticks=5", "@done ticks=9 tick_unit=ns"),
+        ("@slice 0 ticks=5", "@slice 1 ticks=9 statement=1", "@done ticks=9 tick_unit=ns"),
+        ("@slice 0 ticks=5", "@slice 1 ticks=9"),
+        ("@slice 0 ticks=5", "@slice 1 ticks=9 statement=1 slot=x"),
         ("@error status=-3",),
         ("@fault pc=0",),
-        tuple(f"@slice {i} ticks=1" for i in range(3 + 2 * STEPS)),
+        (*slices_of_steps(*["ticks=1 statement=1"] * 5), "@done ticks=9 tick_unit=ns"),
         (),
     ],
 )

@@ -185,7 +185,7 @@ def test_a_board_that_runs_the_sketch_is_left_alone(
             raise WrongBoardError("another sketch", "")
 
     monkeypatch.setattr(measuring, "open_port", lambda *_: nullcontext(object()))
-    monkeypatch.setattr(measuring, "Link", lambda line: line)
+    monkeypatch.setattr(measuring, "DeviceLink", lambda line: line)
     monkeypatch.setattr(measuring, "Profiler", lambda link: link)
     monkeypatch.setattr(measuring, "check_sketch", check)
     monkeypatch.setattr(measuring, "upload_firmware", lambda *told: uploads.append(told))

@@ -90,11 +90,11 @@ def test_steps_are_those_of_the_generated_code() -> None:
         (s.offset, s.size_bytes, s.owner, f"{math.ceil(s.begin)}-{math.floor(s.end)}")
         for s in moving(arena)
     } == written
-    page_outs = re.findall(r"^ +/\* +(\d+)  page out (\S+),", code, re.M)
+    page_outs = re.findall(r"^ +POET_STATEMENT\((\d+)u\); /\* page out (\S+),", code, re.M)
     assert sorted((int(step), name) for step, name in page_outs) == sorted(
         (step, s.owner) for s in moving(arena) for step in s.page_outs
     )
-    page_ins = re.findall(r"^ +/\* +(\d+)  page in (\S+) ", code, re.M)
+    page_ins = re.findall(r"^ +POET_STATEMENT\((\d+)u\); /\* page in (\S+) ", code, re.M)
     assert sorted((int(step), name) for step, name in page_ins) == sorted(
         (s.begin + 0.5, s.owner) for s in moving(arena) if s.origin is Origin.PAGED_IN
     )

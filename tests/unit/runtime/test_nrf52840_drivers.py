@@ -35,7 +35,7 @@ from poetfw.tools.emulators.unicorn.nrf52840 import (
     SPI_STOPPED,
     TEXT_SENT,
 )
-from poetfw.tools.link.frames import Answer, decode_answer, encode_command
+from poetfw.tools.link.frames import AnswerFrame, decode_answer, encode_command
 
 CRYSTAL, RESET_PIN_STATUS, RESET_STATUS = -32, -33, -34
 NO_CARD, COMMAND, BUS, BUSY = -16, -19, -25, -27
@@ -426,8 +426,8 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
     assert lines[-1] == "m-ready"
     assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
     assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
-        Answer(True, 0, "damaged", (), None),
-        Answer(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
+        AnswerFrame(True, 0, "damaged", (), None),
+        AnswerFrame(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
     ]
     assert board.weight == here.weight
 

@@ -25,7 +25,7 @@ from poetfw.tools.emulators.unicorn.samd21 import (
     SPI,
     USART,
 )
-from poetfw.tools.link.frames import Answer, decode_answer, encode_command
+from poetfw.tools.link.frames import AnswerFrame, decode_answer, encode_command
 
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
@@ -137,8 +137,8 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
     lines = board.run()
     assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
     assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
-        Answer(True, 0, "damaged", (), None),
-        Answer(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
+        AnswerFrame(True, 0, "damaged", (), None),
+        AnswerFrame(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
     ]
     assert board.weight == here.weight
 

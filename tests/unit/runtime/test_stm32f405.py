@@ -12,7 +12,7 @@ from chips import Trained, compile_drivers, trained_here, without_ticks
 from sd_card import Card, Faults
 from stm32f405_chip import AFTER_RESET, FROM_BOOTLOADER, OUT_OF_REACH, SPE, UE, Chip
 
-from poetfw.tools.link.frames import Answer, decode_answer, encode_command
+from poetfw.tools.link.frames import AnswerFrame, decode_answer, encode_command
 
 OSCILLATOR, CRYSTAL, FLASH, PLL, SWITCH = -64, -65, -66, -67, -68
 NO_CARD, BUS = -16, -25
@@ -125,8 +125,8 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained, overrun: b
     lines = board.run()
     assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
     assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
-        Answer(True, 0, "damaged", (), None),
-        Answer(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
+        AnswerFrame(True, 0, "damaged", (), None),
+        AnswerFrame(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
     ]
     assert board.weight == here.weight
 

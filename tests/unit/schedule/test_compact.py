@@ -14,7 +14,7 @@ from poetfw.schedule import Node, ScheduleProblem, StepKind, simulate
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.contract import Means, contract
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Outcome, SolverOptions, solve_program
+from poetfw.schedule.milp import SolveOutcome, SolverOptions, solve_program
 from poetfw.schedule.plan import lower
 
 
@@ -23,7 +23,7 @@ def optimum(problem: ScheduleProblem) -> float | None:
     graph = Indexed.of(problem)
     compact = formulate(graph)
     solution = solve_program(compact.program, SolverOptions(gap=0.0), Work())
-    if solution.outcome is Outcome.INFEASIBLE:
+    if solution.outcome is SolveOutcome.INFEASIBLE:
         return None
     assert solution.values is not None
     simulation = simulate(problem, lower(graph, compact.stages(solution.values)))

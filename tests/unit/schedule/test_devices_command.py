@@ -54,7 +54,12 @@ def test_devices_at_once_are_drawn_and_replayed(tmp_path: Path) -> None:
     picture = tmp_path / "plan.svg"
     answer = schedule(*SMALL, "--parallel", "--plot", str(picture))
     assert answer["bound"] <= answer["time_s"] <= answer["at_once"]["sequential_s"] * (1 + 1e-12)
-    assert "who computes what when" in picture.read_text().lower()
+    drawn = picture.read_text()
+    assert "who computes what when" in drawn.lower()
+    counts = {"computed": "computed", "computed again": "recomputes", "copied": "copies"}
+    counts["paged"] = "page_outs"
+    legend = {what for what in counts if f">{what}<" in drawn}
+    assert legend == {what for what, count in counts.items() if answer[count]}
     (tmp_path / "answer.json").write_text(json.dumps(answer))
     again = tmp_path / "again.svg"
     replay = ("--replay", str(tmp_path / "answer.json"))
@@ -77,7 +82,7 @@ def test_a_device_lacks_operators_that_there_are(tmp_path: Path) -> None:
 def test_nothing_takes_no_energy() -> None:
     arguments = ("schedule", *SMALL, "--minimise", "energy")
     result = CliRunner().invoke(cli, arguments)
-    assert "no device says what it draws" in str(result.exception)
+    assert "no device file gives its power" in str(result.exception)
     result = CliRunner().invoke(cli, (*arguments, "--board", "rpi4"))
     assert result.exit_code == 2
     assert "--board does not go with --devices" in result.stderr

@@ -14,18 +14,18 @@ from poetfw.common.interrupts import run_interruptibly
 from poetfw.common.limits import Work
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.examples import training_chain, with_ram_fraction
-from poetfw.schedule.highs import Outcome
+from poetfw.schedule.highs import SolveOutcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import (
-    Program,
+    IntegerProgram,
     SolverOptions,
     solve_program,
 )
 
 
-def knapsack() -> Program:
+def knapsack() -> IntegerProgram:
     """Take what is worth 10, 13 and 7 and weighs 5, 6 and 4 into a bag of 10: the value left."""
-    program = Program(offset=30.0)
+    program = IntegerProgram(offset=30.0)
     values = [program.binary(-value) for value in (10.0, 13.0, 7.0)]
     program.at_most(zip(values, (5.0, 6.0, 4.0), strict=True), 10.0)
     return program
@@ -34,7 +34,7 @@ def knapsack() -> Program:
 @pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
 def test_finds_the_optimum(solver: str) -> None:
     solution = solve_program(knapsack(), SolverOptions(solver=solver, gap=0.0), Work())
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is SolveOutcome.OPTIMAL
     assert solution.values is not None
     assert solution.values.tolist() == [0.0, 1.0, 1.0]
     assert solution.objective == pytest.approx(10.0)
@@ -43,7 +43,7 @@ def test_finds_the_optimum(solver: str) -> None:
 
 @pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])
 def test_whole_columns_go_beyond_one(solver: str) -> None:
-    program = Program(offset=50.0)
+    program = IntegerProgram(offset=50.0)
     columns = [program.whole(-10.0, 9.0), program.whole(-13.0, 9.0), program.binary(-1.0)]
     program.at_most(zip(columns, (5.0, 6.0, 1.0), strict=True), 24.0)
     solution = solve_program(program, SolverOptions(solver=solver, gap=0.0), Work())
@@ -60,14 +60,14 @@ def test_proves_that_there_is_none(solver: str) -> None:
     program = knapsack()
     program.equal([(0, 1.0), (1, 1.0)], 2.0)
     solution = solve_program(program, SolverOptions(solver=solver), Work())
-    assert solution.outcome is Outcome.INFEASIBLE
+    assert solution.outcome is SolveOutcome.INFEASIBLE
     assert solution.values is None
     assert solution.bound == float("inf")
 
 
 def test_a_program_without_columns_is_solved() -> None:
-    solution = solve_program(Program(offset=3.0), SolverOptions(), Work())
-    assert (solution.outcome, solution.objective) == (Outcome.OPTIMAL, 3.0)
+    solution = solve_program(IntegerProgram(offset=3.0), SolverOptions(), Work())
+    assert (solution.outcome, solution.objective) == (SolveOutcome.OPTIMAL, 3.0)
 
 
 def test_a_missing_solver_is_named() -> None:
@@ -84,7 +84,7 @@ def test_stopped_early_it_returns_its_start_and_a_bound() -> None:
     start = full.values.copy()
     start[[not integer for integer in compact.program.integer]] = 0.0
     stopped = solve_program(compact.program, SolverOptions(gap=0.0, max_nodes=1), Work(), start)
-    assert stopped.outcome is Outcome.FEASIBLE
+    assert stopped.outcome is SolveOutcome.FEASIBLE
     assert stopped.objective <= full.objective + 1e-12
     assert compact.program.offset < stopped.bound < stopped.objective
 
@@ -92,15 +92,15 @@ def test_stopped_early_it_returns_its_start_and_a_bound() -> None:
 def test_stopped_at_once_it_still_knows_a_bound() -> None:
     program = formulate(Indexed.of(with_ram_fraction(training_chain(5), 0.5))).program
     stopped = solve_program(program, SolverOptions(max_nodes=0), Work())
-    assert stopped.outcome is Outcome.UNKNOWN
+    assert stopped.outcome is SolveOutcome.UNKNOWN
     assert stopped.bound == program.offset
     assert solve_program(knapsack(), SolverOptions(max_nodes=0), Work()).bound >= 0.0
 
 
-def knapsacks() -> Program:
+def knapsacks() -> IntegerProgram:
     """Sixty things in twelve bags: nothing is proven without branching."""
     draw = random.Random(1)
-    program = Program(offset=1000.0)
+    program = IntegerProgram(offset=1000.0)
     columns = [program.binary(-draw.randint(10, 60)) for _ in range(60)]
     for _ in range(12):
         program.at_most([(x, draw.randint(5, 50)) for x in columns], 500.0)
@@ -118,9 +118,9 @@ def test_cuts_that_gain_too_little_end_what_would_not_get_to_branch() -> None:
     early = solve_program(program, impatient, ended)
     assert going_on.left <= 0 < ended.left
     exact = solve_program(program, proving, Work(many))
-    assert exact.outcome is Outcome.OPTIMAL
+    assert exact.outcome is SolveOutcome.OPTIMAL
     assert early.bound <= best.bound <= exact.objective <= early.objective
-    assert solve_program(program, impatient, Work(many)).outcome is Outcome.OPTIMAL
+    assert solve_program(program, impatient, Work(many)).outcome is SolveOutcome.OPTIMAL
 
 
 def test_solving_is_repeatable() -> None:

@@ -7,7 +7,7 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.examples import random_problem
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.plan import Stages, lower
+from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import Node, ScheduleProblem, StepKind
 from poetfw.schedule.simulator import simulate
 
@@ -19,16 +19,16 @@ def test_keeping_everything_frees_after_the_last_use() -> None:
 
 
 def test_recomputes_and_page_ins_end_the_residency_before() -> None:
-    assert lower(GRAPH, Stages(recomputes=frozenset({(3, 0)}))) == plan(
+    assert lower(GRAPH, StageEvents(recomputes=frozenset({(3, 0)}))) == plan(
         "a b /a c /b a d /a /c e /d"
     )
-    assert lower(GRAPH, Stages(page_ins=frozenset({(3, 0)}))) == plan(
+    assert lower(GRAPH, StageEvents(page_ins=frozenset({(3, 0)}))) == plan(
         "a -a b /a c /b +a d /a /c e /d"
     )
 
 
 def test_productions_nobody_uses_are_left_out() -> None:
-    useless = Stages(recomputes=frozenset({(3, 1), (4, 0)}), page_ins=frozenset({(4, 2)}))
+    useless = StageEvents(recomputes=frozenset({(3, 1), (4, 0)}), page_ins=frozenset({(4, 2)}))
     assert lower(GRAPH, useless) == checkpoint_all(GRAPH)
 
 
@@ -61,14 +61,14 @@ def over_its_input() -> ScheduleProblem:
 
 def test_what_is_taken_over_is_freed_once_and_right_after() -> None:
     graph = Indexed.of(over_its_input())
-    assert lower(graph, Stages()) == plan("a b u c /b d /d /a /c")
-    again = Stages(page_ins=frozenset({(4, 0)}))
+    assert lower(graph, StageEvents()) == plan("a b u c /b d /d /a /c")
+    again = StageEvents(page_ins=frozenset({(4, 0)}))
     assert lower(graph, again) == plan("a -a b /a u c /b +a d /d /a /c")
     simulate(graph.problem, lower(graph, again))
 
 
 def test_a_tensor_is_paged_out_once_however_often_it_is_produced() -> None:
-    stages = Stages(recomputes=frozenset({(2, 0)}), page_ins=frozenset({(3, 0)}))
+    stages = StageEvents(recomputes=frozenset({(2, 0)}), page_ins=frozenset({(3, 0)}))
     names = ("a", "b", "c", "d")
     inputs = ((), ("a",), ("a", "b"), ("a", "c"))
     nodes = tuple(

@@ -37,7 +37,7 @@ def problem(*nodes: Node) -> ScheduleProblem:
     [
         (problem(), "problem 'p' has no nodes: it needs at least one"),
         (problem(node("a"), node("a")), "node 'a' appears 2 times: names must be unique"),
-        (problem(node("a", "x")), "node 'a' reads 'x', which is no node"),
+        (problem(node("a", "x")), "node 'a' reads 'x', which is not a node"),
         (
             problem(node("a", "b"), node("b")),
             "node 'a' reads 'b', which comes after it: nodes must be in topological order",
@@ -151,7 +151,7 @@ def test_problems_by_hand_may_leave_out_what_is_usual() -> None:
         (("surprise",), 1, "at surprise: there is no such key"),
         (("ram_bytes",), "10", "at ram_bytes"),
         (("ram_bytes",), 1.5, "at ram_bytes"),
-        (("nodes", 0, "time_s"), math.nan, "NaN is no number of JSON"),
+        (("nodes", 0, "time_s"), math.nan, "NaN is not a number of JSON"),
         (("nodes", 0, "inputs"), "a", "at nodes.0.inputs"),
         (("nodes", 1, "output_bytes"), None, "at nodes.1.output_bytes"),
         (("nodes", 0, "inputs"), ["b"], "node 'a' is part of a cycle"),

@@ -7,7 +7,7 @@ import pytest
 
 from poetfw.common.errors import DeviceError
 from poetfw.common.option_values import SILENCE_S
-from poetfw.tools import MeasuredEnergy, RunLog, run_firmware
+from poetfw.tools import MeterEnergy, RunLog, run_firmware
 
 
 def hang(script: str, folder: Path, timeout_s: float, silence_s: float = SILENCE_S) -> DeviceError:
@@ -57,7 +57,7 @@ def test_how_a_file_was_used(tmp_path: Path, storage: str, understood: str | Non
 def test_energy_comes_behind_the_report(tmp_path: Path) -> None:
     assert report(tmp_path, STEP, DONE).energy is None
     energy = report(tmp_path, STEP, DONE, "@energy microjoules=1500000 source=rapl").energy
-    assert energy == MeasuredEnergy(1.5, "rapl")
+    assert energy == MeterEnergy(1.5, "rapl")
     with pytest.raises(DeviceError, match=r"@energy line has no number 'microjoules': '-1'"):
         report(tmp_path, STEP, DONE, "@energy microjoules=-1 source=rapl")
 

@@ -106,7 +106,7 @@ def test_without_a_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     ],
 )
 def test_what_is_no_host_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="is no host"):
+    with pytest.raises(ConfigError, match="is not a host"):
         Host(name)
 
 

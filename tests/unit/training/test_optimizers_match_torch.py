@@ -13,7 +13,7 @@ from poetfw.importers.digits import load_digits
 from poetfw.ir import Role
 from poetfw.models import build_model
 from poetfw.ops import KINDS
-from poetfw.optimizers import OPTIMIZERS, Adam, AdamW, Optimizer, Schedule
+from poetfw.optimizers import OPTIMIZERS, Adam, AdamW, Optimizer, RateSchedule
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
@@ -146,7 +146,7 @@ def test_weights_decay_but_for_those_that_are_told_not_to() -> None:
 def test_micro_batches_train_as_their_batch_does(name: str) -> None:
     """Four at a time, of 8 samples each, against PyTorch in batches of 32."""
     optimizer, theirs_name, settings = SETTINGS[name]
-    optimizer = replace(optimizer, micro_batches=4, schedule=Schedule("linear", 20))
+    optimizer = replace(optimizer, micro_batches=4, schedule=RateSchedule("linear", 20))
     program, weights, theirs = pair(optimizer, theirs_name, settings)
     falling = torch.optim.lr_scheduler.LinearLR(theirs.optimizer, 1, 0, total_iters=20)
     ours = Reference(program, weights)
@@ -179,7 +179,7 @@ SCHEDULERS = torch.optim.lr_scheduler
 def test_rates_are_those_of_pytorchs_schedules(text: str, theirs: Any, warm_up: int) -> None:
     rate = 0.3
     built = build_model("mlp", 1, 0)
-    optimizer = Sgd(rate, schedule=Schedule.parse(text, warm_up), clip_value=1.0)
+    optimizer = Sgd(rate, schedule=RateSchedule.parse(text, warm_up), clip_value=1.0)
     program = make_program(built.graph, built.loss, optimizer)
     leaf = torch.optim.SGD([torch.zeros(1)], lr=rate)
     expected = theirs(leaf)
@@ -203,7 +203,7 @@ def test_rates_are_those_of_pytorchs_schedules(text: str, theirs: Any, warm_up: 
 @pytest.mark.parametrize("text", ["linear:5", "cosine:5"])
 def test_behind_its_schedule_the_rate_stays_0(text: str) -> None:
     built = build_model("mlp", 1, 0)
-    program = make_program(built.graph, built.loss, Sgd(schedule=Schedule.parse(text)))
+    program = make_program(built.graph, built.loss, Sgd(schedule=RateSchedule.parse(text)))
     pace = next(op for op in program.training.ops if op.kind == "pace")
     for done in (5, 6, 11):
         found = KINDS["pace"].compute(pace, [], [np.float32([done, 0])])

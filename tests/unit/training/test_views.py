@@ -268,8 +268,8 @@ def test_a_gate_trains_as_in_torch(batch: int) -> None:
         (Tensor("w", (3,), base="a", offset_bytes=8), "window 'w' does not lie within tensor 'a'"),
         (Tensor("w", (2,), base="a", offset_bytes=-4), "window 'w' does not lie within tensor 'a'"),
         (Tensor("w", (2,), Dtype.I32, base="a"), "window 'w' does not lie within tensor 'a'"),
-        (Tensor("w", (2,), base="x"), "'w' is no window on a tensor that an op produces"),
-        (Tensor("w", (2,), base="?"), "'w' is no window on a tensor that an op produces"),
+        (Tensor("w", (2,), base="x"), "'w' is not a window on a tensor that an op produces"),
+        (Tensor("w", (2,), base="?"), "'w' is not a window on a tensor that an op produces"),
     ],
 )
 def test_windows_lie_within_what_is_produced(window: Tensor, reason: str) -> None:

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from poetfw.boards import family_threads
 from poetfw.cli.main import cli
-from poetfw.cli.run import _step_time
+from poetfw.cli.run import _planned_rows
 from poetfw.common.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
 from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
-from poetfw.memory import DeviceArena, Part
+from poetfw.memory import ONLY, DeviceArena, Part
 from poetfw.planning import plan_evaluation, plan_on_devices
 from poetfw.report import RunReport
 from poetfw.report.stage_files import _training_json, _training_of
@@ -241,13 +241,12 @@ def test_a_plans_time_is_that_of_the_devices_in_the_files() -> None:
         **{field.name: None for field in fields(RunReport)}
         | {"planned_step_s": 1.25e-05, "step_s": 0.5, "arenas": {"linux-big": 64}}
     )
-    assert _step_time(report) == [
-        ("a step took", "0.5000 s"),
-        ("… by the plan, on its devices", "1.25e-05 s"),
-    ]
-    alone = _step_time(replace(report, arenas={}, planned_by="1 measured, 2 by the board file"))
-    assert alone[1][1].startswith("0.0000 s, -100")
-    assert alone[2] == ("… whose costs are", "1 measured, 2 by the board file")
+    assert _planned_rows(report) == [("a step by the plan, on its devices", "1.25e-05 s")]
+    alone = _planned_rows(
+        replace(report, arenas={ONLY: 64}, planned_by="1 measured, 2 by the board file")
+    )
+    assert alone[0][1].startswith("0.0000 s, -100")
+    assert alone[1] == ("… whose costs are", "1 measured, 2 by the board file")
 
 
 def test_the_examples_say_their_boards() -> None:

@@ -18,20 +18,19 @@ import pytest
 from poetfw.cli.run import _ports_of_devices
 from poetfw.common.errors import DeviceError, PortLostError
 from poetfw.firmware import check_image
-from poetfw.runs.together import _Mail, _Together
+from poetfw.runs.desks import _Desks, _Mail
 from poetfw.tools.link import StatusError
 from unit.link.link_device import sample_image
 
 
 @contextmanager
-def pair(**ports: str) -> Iterator[_Together]:
+def pair(**ports: str) -> Iterator[_Desks]:
     """Two partners without any program."""
     projects = {name: SimpleNamespace(folder=Path("two words") / name) for name in "ab"}
-    each = {n: SimpleNamespace(project=p, port=ports.get(n)) for n, p in projects.items()}
     desks: Any = dict.fromkeys("ab")
-    partners: Any = SimpleNamespace(each=each)
+    build: Any = SimpleNamespace(projects=projects)
     with ThreadPoolExecutor(2) as pool:
-        yield _Together(partners, desks, pool, 10.0)
+        yield _Desks(build, ports, desks, pool, lambda done, of, text: None)
 
 
 def test_who_fails_is_told_at_once_while_another_is_busy() -> None:
@@ -43,10 +42,10 @@ def test_who_fails_is_told_at_once_while_another_is_busy() -> None:
         else:
             raise PortLostError("gone", "repeat it: it goes on where it stopped", "plug it in")
 
-    with pair() as together:
+    with pair() as both:
         begun = time.monotonic()
         with pytest.raises(DeviceError, match=r"^device 'b': gone$") as caught:
-            together.on_each(work)
+            both.on_each(work)
         assert time.monotonic() - begun < 10
         assert caught.value.try_next == ("plug it in",)
         may_end.set()
@@ -66,9 +65,9 @@ def test_who_waits_for_the_one_that_fails_is_not_blamed() -> None:
         mail.give_up()
         time.sleep(0.3)  # so the one that waited is done first
 
-    with pair() as together:
-        with pytest.raises(DeviceError, match="device 'b': its firmware stopped with an error"):
-            together.on_each(work, failed)
+    with pair() as both:
+        with pytest.raises(DeviceError, match="device 'b': the firmware stopped with an error"):
+            both.on_each(work, failed)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +82,9 @@ def test_what_to_flash_is_said_as_it_is_typed(ports: dict[str, str], said: str) 
         if name == "b":
             raise DeviceError("it holds no image", "poetfw flash --storage")
 
-    with pair(**ports) as together:
+    with pair(**ports) as both:
         with pytest.raises(DeviceError) as caught:
-            together.on_each(work)
+            both.on_each(work)
     assert caught.value.try_next == (said,)
 
 

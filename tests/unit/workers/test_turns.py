@@ -9,18 +9,21 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poetfw.firmware.turns import Span, Turn, Turns
+from poetfw.firmware.turns import ArenaRange, Turn, Turns
 
 SPANS = st.lists(
-    st.builds(lambda a, n: Span(a, a + n), st.integers(0, 12), st.integers(1, 3)), max_size=2
+    st.builds(lambda a, n: ArenaRange(a, a + n), st.integers(0, 12), st.integers(1, 3)), max_size=2
 )
 STATEMENTS = st.lists(st.tuples(st.integers(0, 2), SPANS, SPANS), max_size=12)
 
 
-def conflicts(a: tuple[int, list[Span], list[Span]], b: tuple[int, list[Span], list[Span]]) -> bool:
+def conflicts(
+    a: tuple[int, list[ArenaRange], list[ArenaRange]],
+    b: tuple[int, list[ArenaRange], list[ArenaRange]],
+) -> bool:
     """Byte by byte: whether one writes what the other touches."""
 
-    def touched(spans: list[Span]) -> set[int]:
+    def touched(spans: list[ArenaRange]) -> set[int]:
         return {byte for span in spans for byte in range(span.begin, span.end)}
 
     return bool(touched(a[2]) & touched([*b[1], *b[2]]) or touched(b[2]) & touched([*a[1], *a[2]]))
@@ -28,7 +31,7 @@ def conflicts(a: tuple[int, list[Span], list[Span]], b: tuple[int, list[Span], l
 
 @given(STATEMENTS)
 def test_waits_order_all_that_must_be_and_none_follows_from_the_rest(
-    statements: list[tuple[int, list[Span], list[Span]]],
+    statements: list[tuple[int, list[ArenaRange], list[ArenaRange]]],
 ) -> None:
     turns = Turns(parallel=True)
     order: nx.DiGraph[int] = nx.DiGraph()

@@ -70,7 +70,7 @@ def fold(node: Node, proto: onnx.NodeProto, values: Values) -> bool:
 
 
 def _grown(node: Node, arrays: Sequence[NDArray[np.generic]]) -> float:
-    """How many elements an operator may come to that makes more than it reads."""
+    """Largest number of elements of an operator's result, if it makes more than it reads."""
     if node.kind == "ConstantOfShape":
         return _product(arrays[0])
     if node.kind == "Expand":

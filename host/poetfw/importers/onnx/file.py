@@ -21,11 +21,11 @@ ONNX_ERRORS = (
     ValueError,
     TypeError,
 )
-"""How ONNX says that something is wrong with a model, or that it has no such operator."""
+"""Errors that ONNX raises for an invalid model, or an operator that it does not have."""
 OPSETS = range(13, 22)
 """The versions of ONNX's operators that are understood."""
 _OWN = ("", "ai.onnx")
-"""What the domain of ONNX's own operators is called."""
+"""Names of the domain of ONNX's own operators."""
 _FOREIGN = "foreign"
 
 
@@ -33,7 +33,7 @@ def read_model(path: Path) -> onnx.ModelProto:
     """The file as ONNX's own structure, with external weights read in.
 
     Raises:
-        ModelError: it cannot be read, is no ONNX model, is too large, uses operators of another
+        ModelError: it cannot be read, is not an ONNX model, is too large, uses operators of another
             version than `OPSETS`, or names weights outside its own folder.
     """
     model = onnx.ModelProto()
@@ -143,7 +143,7 @@ def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
             tensor.raw_data = stream.read(length)
     except ValueError as error:
         raise ModelError(
-            f"{path}: offset or length of the weights {tensor.name!r} is no number"
+            f"{path}: offset or length of the weights {tensor.name!r} is not a number"
         ) from error
     except OSError as error:
         raise ModelError(f"{path}: {location!r} cannot be read: {error.strerror}") from error

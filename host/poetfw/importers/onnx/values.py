@@ -24,9 +24,9 @@ _LONGEST_NAME = 60
 """Characters of a name that a message shows."""
 
 _MADE = re.compile(r"onnx::\w+_\d+|val_\d+|.*_output_\d+|.*Constant.*")
-"""What PyTorch's exporters call initializers that they have made themselves."""
+"""Names that PyTorch's exporters give to initializers of their own."""
 _NAMED = re.compile(r"(?!onnx::|val_\d)[A-Za-z_][\w.]*")
-"""What may be a name of the author's."""
+"""Names that the author may have given."""
 _ANOTHER = "this is another network than the exported one, and a .pt2 file is the better way"
 
 _LARGEST_SHAPE = 16
@@ -94,7 +94,7 @@ class Node:
 
 
 def _flaw(kind: str, attribute: onnx.AttributeProto) -> str | None:
-    """Why no rule can use an attribute; None where one can."""
+    """Reason why no rule can use an attribute; None if one can."""
     if attribute.ref_attr_name:
         return (
             f"{attribute.name} stands for {cut(repr(attribute.ref_attr_name), _LONGEST_NAME)}, an "
@@ -209,7 +209,7 @@ class Values:
         return tuple(dict.fromkeys(said))
 
     def is_fixed(self, name: str) -> bool:
-        """True if a name stands for a constant that is no weight: it is never trained."""
+        """True if a name stands for a constant that is not a weight: it is never trained."""
         if name not in self._constants:
             return False
         proto = self._constants[name]
@@ -265,7 +265,7 @@ class Values:
         return self.net.builder
 
     def tensor(self, name: str) -> str:
-        """The tensor that a name stands for, which is no constant of the file.
+        """The tensor that a name stands for, which is not a constant of the file.
 
         Raises:
             UnsupportedError: it is one.
@@ -430,7 +430,7 @@ class Values:
             return self.net.concat(names[0], rows, 0)
         scale, shift = (self.floats(name).reshape(-1) for name in names)
         if len(scale) != length or len(shift) != length:
-            raise UnsupportedError(f"its scale and bias have not {length} elements each")
+            raise UnsupportedError(f"its scale and bias do not have {length} elements each")
         both = np.stack([scale, shift])
         made = all(_MADE.fullmatch(name) for name in names)
         if made and (scale == 1).all() and (shift == 0).all():

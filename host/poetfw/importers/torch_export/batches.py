@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a program has its batch, so that it can be trained with another than it was exported with.
+"""Position of the batch in a program's tensors, so that it can be trained with another batch size.
 
 A file says every shape for the batch of the example. What an operator makes of another follows from
 its inputs, and shows where the batch is; a view's shape is an argument, and has to be found.
@@ -15,7 +15,7 @@ from poetfw.ops import Shape
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor has the batch.
+    """Position of the batch within a tensor.
 
     Attributes:
         before: how often the batch's samples repeat from the first element to the last: 1 where
@@ -52,7 +52,7 @@ class Batches:
         return size, None
 
     def moved(self, size: Shape, shape: Shape, place: Place) -> Place | None:
-        """The batch's place in a result of that size in the file, which has come to that shape.
+        """Place of the batch in a result that has `size` in the file and `shape` with this batch.
 
         None where the axis that the batch was on in the input is no longer there.
         """

@@ -16,7 +16,7 @@ from poetfw.importers.torch_export.file import Weight
 from poetfw.ops import Shape
 
 CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
-"""How the arguments of rules are checked."""
+"""Validation settings for the arguments of rules."""
 LARGEST_CONSTANT = 1 << 22
 """A constant that the program makes may have so many elements."""
 
@@ -29,7 +29,7 @@ class Live:
 
 
 Value = Live | Weight
-"""What a name of the program stands for."""
+"""Value that a name of the program stands for."""
 
 _PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
 _LISTS = {"as_ints": int, "as_floats": float, "as_bools": bool}
@@ -61,9 +61,11 @@ class Call:
         """The tensor of the graph that a value stands for: a weight becomes one in its own shape.
 
         Raises:
-            UnsupportedError: it is no float32 tensor.
+            UnsupportedError: it is not a float32 tensor.
         """
-        return value.tensor if isinstance(value, Live) else self.weight(value)
+        if isinstance(value, Live):
+            return self.net.floats(self.name, value.tensor)
+        return self.weight(value)
 
     def shape(self, value: Value) -> Shape:
         """The shape of a value."""
@@ -73,14 +75,15 @@ class Call:
         """The tensor of a weight, its elements seen as `shape`.
 
         Raises:
-            UnsupportedError: it is no float32 tensor.
+            UnsupportedError: it is not a float32 tensor.
         """
         if isinstance(weight, Live):
             return self.net.reshape(
                 self.name, weight.tensor, shape or self.net.shape(weight.tensor)
             )
         values = weight.values.astype(np.float32, copy=False)
-        if weight.values.dtype != np.float32:
+        exact = values.size and np.array_equal(values.astype(weight.values.dtype), weight.values)
+        if weight.values.dtype != np.float32 and (weight.is_parameter or not exact):
             raise UnsupportedError(f"it reads {weight.values.dtype} numbers")
         if not weight.is_parameter:  # a mask's infinity would make NaN of 0 times it
             values = np.clip(values, HIDDEN, -HIDDEN)
@@ -114,7 +117,7 @@ class Call:
                 "poetfw trains both, or none"
             )
         if first.values.size != length or second.values.size != length:
-            raise UnsupportedError(f"its weights have not {length} elements each")
+            raise UnsupportedError(f"its weights do not have {length} elements each")
         both = np.stack([first.values.reshape(-1), second.values.reshape(-1)]).astype(np.float32)
         return self.net.parameter(
             (first.names, second.names),
@@ -183,6 +186,9 @@ def plain(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         return values[value["name"]]
     if key == "as_tensors":
         return tuple(values[each["name"]] for each in value)
+    if key == "as_optional_tensors":
+        given = [each.get("as_tensor") for each in value]
+        return tuple(None if each is None else values[each["name"]] for each in given)
     if key in ("as_sym_int", "as_sym_ints"):
         sizes = value if isinstance(value, list) else [value]
         numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)

@@ -119,6 +119,12 @@ def _ones(size: Ints, dtype: int = schema.FLOAT) -> _Array:
     return _full(size, 1, dtype)
 
 
+def _identity(n: int, dtype: int = schema.FLOAT) -> _Array:
+    if n * n > LARGEST_CONSTANT:
+        raise UnsupportedError(f"shape {[n, n]} is too large for a constant")
+    return np.eye(n, dtype=_known(dtype))
+
+
 def _count(end: Number, dtype: int | None = None) -> _Array:
     return _count_by(0, end, 1, dtype)
 
@@ -215,6 +221,7 @@ _RULES = _checked(
         "full.default": _full,
         "zeros.default": _zeros,
         "ones.default": _ones,
+        "eye.default": _identity,
         "arange.default": _count,
         "arange.start": _count_from,
         "arange.start_step": _count_by,
@@ -241,9 +248,10 @@ _RULES = _checked(
         "clone.default": _same,
         "alias.default": _same,
         "lift_fresh_copy.default": _same,
+        "detach.default": _same,
     }
 )
 FOLDED = frozenset(_RULES)
-"""What is understood of constants."""
+"""Operators that can be evaluated on constants."""
 FILLED = ("zeros.default", "ones.default", "full.default")
 """Those that make one of a size."""

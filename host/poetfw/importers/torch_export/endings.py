@@ -12,12 +12,12 @@ import numpy as np
 from pydantic import ValidationError, validate_call
 
 from poetfw.common.errors import ModelError
-from poetfw.common.reading import first_flaw
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import CHECKED, plain
 from poetfw.importers.torch_export.file import Exported, Weight
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.ops.objective import OWN_LOSS
 from poetfw.training import CLASSIFYING
 
 _MEAN, _NOTHING_IGNORED = 1, -100
@@ -31,6 +31,14 @@ _SAME_ORDER = frozenset(
     )
 )
 """Operators behind which a target's elements follow one another as before."""
+_PARTS = _SAME_ORDER | {
+    f"torch.ops.aten.{name}"
+    for name in (
+        *("permute.default", "transpose.int", "movedim.int", "select.int", "slice.Tensor"),
+        *("chunk.default", "split.Tensor", "unbind.int", "split_with_sizes.default"),
+    )
+}
+"""Operators that move elements, or take some of them."""
 _SYMMETRIC = ("mse", "l1", "huber")
 """Losses that are the same with prediction and target exchanged."""
 _KNOWN = frozenset(schema.DTYPES.values()) - {"bfloat16"}
@@ -45,8 +53,9 @@ class Ending:
         input: what the prediction is calculated from.
         target: the input of the program that holds the labels.
         prediction: the tensor that the loss is of.
-        loss: a key of `poetfw.training.LOSSES`.
+        loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`.
         options: how much classes and samples count.
+        value: the scalar that is the loss, where it is the program's own.
     """
 
     input: str
@@ -54,6 +63,7 @@ class Ending:
     prediction: str
     loss: str
     options: ClassOptions = ALIKE
+    value: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,9 +79,121 @@ class _Loss:
 def read_ending(exported: Exported) -> Ending | None:
     """The loss that is a program's first output; None where that is something else.
 
+    A loss of poetfw's that ends the program is the model's. Any other scalar is the end of an
+    expression, which is translated as the network is.
+
     Raises:
-        ModelError: poetfw has no such loss, or its target is no second input of the program.
+        ModelError: the first output is a loss, but its labels are no second input of the program,
+            or it cannot be told what it is of.
     """
+    signature = exported.program.graph_module.signature
+    named = _named_ending(exported)
+    if named is not None:
+        return named
+    outputs = [
+        schema.tensors_in(s.user_output.arg) for s in signature.output_specs if s.user_output
+    ]
+    values = exported.program.graph_module.graph.tensor_values
+    if not outputs or not outputs[0] or outputs[0][0] not in values:
+        return None
+    value = values[outputs[0][0]]
+    if value.sizes or value.dtype != schema.FLOAT:
+        return None
+    return _own_ending(exported, outputs[0][0], outputs[1][0] if outputs[1:] and outputs[1] else "")
+
+
+def _own_ending(exported: Exported, value: str, prediction: str) -> Ending:
+    """A loss that is the program's own expression.
+
+    What it is of is the second output, if there is one; else what is compared with labels: the one
+    tensor of a batch that is calculated without them and read by what is calculated with them, or
+    of several the one that the others are calculated from.
+
+    Raises:
+        ModelError: there are not two inputs, or several such tensors.
+    """
+    graph, signature = exported.program.graph_module.graph, exported.program.graph_module.signature
+    inputs = [
+        name
+        for spec in signature.input_specs
+        if spec.user_input
+        for name in schema.tensors_in(spec.user_input.arg)
+    ]
+    if len(inputs) != 2:
+        raise ModelError(
+            f"forward() returns a loss, and has {len(inputs)} inputs that are tensors: poetfw "
+            "trains with samples and labels",
+            "write forward(self, x, y): join further inputs to x, and take them apart in forward()",
+        )
+    of = {name: _dependent(graph, name) for name in inputs}
+    source, target = inputs if prediction not in of[inputs[1]] else inputs[::-1]
+    if value not in of[target] or prediction in of[target]:
+        raise ModelError(
+            f"the loss does not depend on the labels {target!r:.60}, or the prediction does",
+            "write forward(self, x, y): for a loss of x alone, give the samples as labels, too, "
+            "and compare with y",
+        )
+    return Ending(
+        source,
+        target,
+        prediction or _compared(graph, source, of[source] - of[target] - {source}, of[target]),
+        OWN_LOSS,
+        value=value,
+    )
+
+
+def _compared(graph: schema.Graph, source: str, calculated: set[str], labelled: set[str]) -> str:
+    """The tensor that a loss compares with labels.
+
+    Args:
+        graph: the program.
+        source: its input.
+        calculated: what is calculated from that without labels.
+        labelled: what is calculated with labels.
+
+    Raises:
+        ModelError: there are several.
+    """
+    producers = {name: node for node in graph.nodes for name in node.gives}
+    place = {name: at for at, node in enumerate(graph.nodes) for name in node.gives}
+    batch = graph.tensor_values[source].sizes[:1]
+
+    def whole(name: str) -> str:
+        """The tensor that another is a part of, or has the elements of."""
+        node = producers[name]
+        while node.target in _PARTS and node.reads[0] in calculated:
+            name, node = node.reads[0], producers[node.reads[0]]
+        return name
+
+    read = {
+        name
+        for node in graph.nodes
+        if not labelled.isdisjoint(node.gives)
+        for name in node.reads
+        if name in calculated and graph.tensor_values[name].sizes
+    }
+    if len(read) != 1 or graph.tensor_values[min(read)].sizes[:1] != batch:
+        read = {whole(name) for name in read}
+    first = min(read, key=lambda name: place[name], default=None)
+    if first is None or not read <= _dependent(graph, first):
+        raise ModelError(
+            "it cannot be told what the loss is of",
+            "return the prediction behind the loss: return loss, prediction",
+        )
+    return first
+
+
+def _dependent(graph: schema.Graph, name: str) -> set[str]:
+    """A tensor, and those that are calculated from it."""
+    dependent = {name}
+    for node in graph.nodes:
+        if not dependent.isdisjoint(node.reads):
+            dependent.update(node.gives)
+    return dependent
+
+
+def _named_ending(exported: Exported) -> Ending | None:
+    """The loss of poetfw's that a program ends in; None where it ends in something else."""
     graph, signature = exported.program.graph_module.graph, exported.program.graph_module.signature
     outputs = [
         schema.tensors_in(s.user_output.arg) for s in signature.output_specs if s.user_output
@@ -97,7 +219,7 @@ def read_ending(exported: Exported) -> Ending | None:
             prediction, target = target, prediction
         of, to = graph.tensor_values[prediction], graph.tensor_values[target]
         if loss.name in CLASSIFYING and to.dtype != schema.LONG:
-            raise UnsupportedError("its target is no class number")
+            raise UnsupportedError("its target is not a class number")
         if loss.name not in CLASSIFYING and of.sizes != to.sizes:
             raise UnsupportedError("its prediction and its target have different shapes")
         path = _origin(target, producers)
@@ -111,19 +233,11 @@ def read_ending(exported: Exported) -> Ending | None:
             _expect_kept(before, after)
         (source,) = (name for name in inputs if name != path[-1])
         sizes = graph.tensor_values[source].sizes
-        if loss.name in CLASSIFYING and of.sizes[:1] != sizes[:1]:
-            raise UnsupportedError(
-                "its prediction has not one row per sample: poetfw has losses of one class number "
-                "per sample"
-            )
+        if loss.name in CLASSIFYING and (of.sizes[:1] != sizes[:1] or len(of.sizes) != 2):
+            raise UnsupportedError("its prediction does not have one row per sample")
         return Ending(source, path[-1], prediction, loss.name, loss.options)
-    except (UnsupportedError, LookupError, ValidationError) as error:
-        flaw = first_flaw(error) if isinstance(error, ValidationError) else str(error)
-        kind = last.target.removeprefix("torch.ops.")
-        raise ModelError(
-            f"the loss that the program ends in ({kind}) cannot be trained with: {flaw}",
-            "return the prediction from forward(), and choose a loss with --loss",
-        ) from error
+    except (UnsupportedError, LookupError, ValidationError):
+        return None
 
 
 def _unstretched(name: str, producers: Mapping[str, schema.Node]) -> str:

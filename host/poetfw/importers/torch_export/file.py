@@ -24,6 +24,7 @@ from poetfw.common.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
 from poetfw.common.reading import first_flaw, parse_json
 from poetfw.importers import archive
 from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.regions import opened
 
 LARGEST_FILE_BYTES = 1 << 30
 """The weights of a file may have so many bytes together, unpacked."""
@@ -119,7 +120,7 @@ class _Archive:
             raise ModelError(f"{self._path}: its numbers are not little-endian")
         document = parse_json(self._bytes(_MODEL, LARGEST_JSON_BYTES))
         if not isinstance(document, dict):
-            raise ValueError("its model.json is no object")
+            raise ValueError("its model.json is not an object")
         version = schema.Version.model_validate(document.get("schema_version"))
         if version.major != schema.SCHEMA_MAJOR:
             raise ModelError(
@@ -128,6 +129,9 @@ class _Archive:
                 SAVE_AGAIN,
             )
         program = schema.Program.model_validate(document)
+        module = program.graph_module
+        module = module.model_copy(update={"graph": opened(module.graph)})
+        program = program.model_copy(update={"graph_module": module})
         if program.verifiers and program.verifiers != ["TRAINING"]:
             raise ModelError(
                 f"{self._path}: the program is in the dialect {program.verifiers[0]!r:.40}, in "
@@ -234,7 +238,7 @@ class _Archive:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tensor's bytes are."""
+    """Location of a tensor's bytes."""
 
     file: str
     meta: schema.TensorMeta

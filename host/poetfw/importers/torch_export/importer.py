@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from poetfw.common.errors import ModelError, cut
@@ -19,19 +20,21 @@ from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.batches import Batches, Place
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
 from poetfw.importers.torch_export.constants import FILLED, FOLDED, fold
-from poetfw.importers.torch_export.endings import read_ending
+from poetfw.importers.torch_export.endings import Ending, read_ending
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
 from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS
 from poetfw.ir import Dtype, Role
 from poetfw.models import GraphBuilder, Model, TooManyOpsError
 from poetfw.ops import Shape
-from poetfw.ops.class_losses import ALIKE
+from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.training import DEFAULT_LOSS
 
 _ATEN = "torch.ops.aten."
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
 _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
 """A frame in PyTorch's own modules: not the author's."""
+_COUNTED = re.compile(r"\bu\d+\b")
+"""PyTorch's name of a size that depends on numbers, not on shapes."""
 _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
 """Arguments that say where and how a result is stored, not what it is."""
 
@@ -119,12 +122,35 @@ class _Importer:
         self._net = Network(builder, loss or DEFAULT_LOSS)
         self._values: dict[str, Value] = {**exported.weights, source: Live(builder.input)}
         self._places = {builder.input: self._batches.first}
+        if self._ending is not None and self._ending.value is not None:
+            label = self._label(builder, self._ending.target, shape[0])
+            self._values[self._ending.target] = Live(label)
+            self._places[label] = self._batches.first
         places = {id(value): i for i, value in enumerate(self._values.values())}
         self._storage = {name: places[id(value)] for name, value in self._values.items()}
-        if self._ending is not None:
+        if self._ending is not None and self._ending.value is None:
             self._storage[self._ending.target] = len(self._storage)
         self._weights = set(exported.weights)
         self._changed: dict[str, str] = {}
+
+    def _label(self, builder: GraphBuilder, name: str, samples: int) -> str:
+        """The tensor of the labels.
+
+        Raises:
+            ModelError: they are of another type, or not one to a sample.
+        """
+        meta = self._graph.tensor_values.get(name)
+        shape = _shape(meta, f"the model's labels {name!r:.120}")
+        integer = meta is not None and meta.dtype in (schema.LONG, schema.INT)
+        if shape[:1] != (samples,) or meta is None or not (integer or meta.dtype == schema.FLOAT):
+            raise ModelError(
+                f"the model's labels {name!r:.120} have shape {list(shape)}, and are "
+                f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
+                f"needs float32, int32 or int64 [{samples}, ...]: one entry for each sample"
+            )
+        return builder.label(
+            name, (self._batches.asked, *shape[1:]), Dtype.I32 if integer else Dtype.F32
+        )
 
     def model(self) -> Model:
         """All of it.
@@ -160,19 +186,44 @@ class _Importer:
                 f"the model's output {self._output!r:.120} is not calculated from its input"
             )
         net = self._net
+        options = ALIKE if self._ending is None else self._ending.options
+        told_apart = None
+        if self._ending is not None and self._ending.value is not None:
+            told_apart = next(iter(net.classes)) if len(net.classes) == 1 else None
+            options = ClassOptions(ignore_index=net.ignored)
+            self._mark_loss(self._ending, output.tensor, told_apart)
         return Model(
             *net.builder.build(output.tensor),
             loss=net.loss,
-            loss_options=ALIKE if self._ending is None else self._ending.options,
+            loss_options=options,
+            told_apart=told_apart,
             description=f"imported from {self._path.name}",
             warnings=tuple(dict.fromkeys(net.warnings)),
             frozen=tuple(net.frozen),
             state_dict=tuple(net.entries),
         )
 
+    def _mark_loss(self, ending: Ending, prediction: str, told_apart: int | None) -> None:
+        """Append the op that marks the network's own loss.
+
+        Raises:
+            ModelError: it is not calculated.
+        """
+        net, value = self._net, self._values.get(ending.value or "")
+        if not isinstance(value, Live) or net.shape(value.tensor) != (1,):
+            raise ModelError("the loss is not calculated from the model's input")
+        label = self._values[ending.target]
+        assert isinstance(label, Live)
+        rank, outputs = len(net.shape(label.tensor)), net.shape(prediction)[1:]
+        counts = told_apart if rank == 1 and outputs == (told_apart,) else None
+        one = net.constant("one", np.ones(1))
+        net.builder.op("objective", "objective", (value.tensor, one), {"classes": counts or 0})
+
     def _needed(self) -> set[str]:
-        """Names that the output depends on."""
+        """Names that the output, and the loss if it is the program's own, depend on."""
         needed = {self._output}
+        if self._ending is not None and self._ending.value is not None:
+            needed.add(self._ending.value)
         for node in reversed(self._graph.nodes):
             if not needed.isdisjoint(node.gives):
                 needed.update(node.reads)
@@ -226,7 +277,7 @@ class _Importer:
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
 
     def _place(self, node: schema.Node, sizes: Sequence[Shape]) -> Place | None:
-        """Where the batch is in what a node reads; what does not depend on it may begin one."""
+        """Position of the batch in a node's inputs; inputs without one may begin a batch."""
         if not set(self._begun).isdisjoint(node.gives):
             return self._batches.first
         values = [self._values.get(name) for name in node.reads]
@@ -246,30 +297,49 @@ class _Importer:
         reshapes = node.target.removeprefix(_ATEN) in RESHAPING
         if len(results) != len(outputs):
             raise UnsupportedError(f"it has {len(outputs)} results, not {len(results)}")
-        for name, result, size, wanted in zip(
+        for name, result, filed, asked in zip(
             outputs, results, call.sizes, call.results, strict=True
         ):
             if result is None:
                 continue
+            size, wanted = filed or (1,), asked or (1,)  # poetfw's numbers have an axis
             value: Value = result if isinstance(result, Weight) else Live(result)
-            shape, place = call.shape(value), None
+            shape, place = call.shape(value) or (1,), None
             if source is not None and shape == wanted and reshapes:
                 place = batches.viewed(size, source)[1]
             elif source is not None and not reshapes:
                 place = batches.moved(size, shape, source)
             if place is None and not shape == wanted == size:
-                advice = (
-                    f": export it with the batch that is trained with, {batches.asked}"
-                    if batches.asked != batches.filed
-                    else ""
-                )
+                advice = f": {self._advice}" if batches.asked != batches.filed else ""
                 raise UnsupportedError(
                     f"its result has shape {list(wanted)} in the file, but {list(shape)} in "
                     f"poetfw{advice}"
                 )
             self._values[name] = value
+            if source is not None and place is None and not self._keeps_scale(node):
+                raise UnsupportedError(
+                    f"it joins the samples of a batch, and is no mean: {self._advice}"
+                )
             if isinstance(value, Live) and place is not None:
                 self._places[value.tensor] = place
+
+    @property
+    def _advice(self) -> str:
+        """Advice for what depends on the batch of the example."""
+        return f"export it with the batch that is trained with, {self._batches.asked}"
+
+    def _keeps_scale(self, node: schema.Node) -> bool:
+        """True if a result without the batch's axis is the same for another batch: a mean."""
+        if self._batches.asked == self._batches.filed:
+            return True
+        name = node.target.removeprefix(_ATEN).partition(".")[0]
+        reductions = [e.arg.get("as_int") for e in node.inputs if e.name == "reduction"]
+        is_loss = "loss" in name or name in (
+            "kl_div",
+            "binary_cross_entropy",
+            "binary_cross_entropy_with_logits",
+        )
+        return name == "mean" or (is_loss and reductions in ([], [1]))
 
     def _stand_in(self, outputs: list[str]) -> None:
         """Let what a refused node would have given be judged by its shape alone."""
@@ -342,7 +412,7 @@ class _Importer:
                 )
         return {
             each.name: each.arg["as_scalar_type"]
-            if typed and "as_scalar_type" in each.arg
+            if "as_scalar_type" in each.arg
             else plain(each.arg, self._values)
             for each in node.inputs
             if each.name not in _IRRELEVANT and (typed or not _is_float32(each.arg))
@@ -384,6 +454,11 @@ def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
     if meta is None:
         raise ModelError(f"{what} has no shape in the file")
     for axis, size in enumerate(meta.sizes):
+        if size.as_expr is not None and _COUNTED.search(size.as_expr.expr_str):
+            raise ModelError(
+                f"{what} has as many positions on axis {axis} as some numbers say: write "
+                "torch.where, or multiply by a mask"
+            )
         if size.as_expr is not None:
             raise ModelError(
                 f"{what} leaves axis {axis} open ({size.as_expr.expr_str!r:.60})",

@@ -13,12 +13,12 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_MAJOR = 8
-LONG, FLOAT, BOOL = 5, 7, 12
+INT, LONG, FLOAT, BOOL = 4, 5, 7, 12
 DTYPES = {
     1: "uint8",
     2: "int8",
     3: "int16",
-    4: "int32",
+    INT: "int32",
     LONG: "int64",
     6: "float16",
     FLOAT: "float32",
@@ -26,7 +26,7 @@ DTYPES = {
     BOOL: "bool",
     13: "bfloat16",
 }
-"""What `torch.dtype`s are called, by the schema's numbers."""
+"""Names of `torch.dtype`s, by the schema's numbers."""
 STRIDED = 7
 
 Text = Annotated[str, Field(max_length=100_000)]
@@ -192,7 +192,7 @@ class Program(_Read):
 
 
 class Stored(_Read):
-    """Where a weight's bytes are."""
+    """Location of a weight's bytes."""
 
     path_name: Text
     use_pickle: bool
@@ -200,7 +200,7 @@ class Stored(_Read):
 
 
 class Weights(_Read):
-    """Where all weights' bytes are, by their names in the state dict."""
+    """Locations of all weights' bytes, by their names in the state dict."""
 
     config: dict[str, Stored]
 

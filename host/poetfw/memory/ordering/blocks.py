@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from poetfw.memory.ordering.gluing import Glued
-from poetfw.memory.ordering.indexed import Indexed, mask_of
+from poetfw.memory.ordering.indexed import IndexedOps, mask_of
 
 
-class Part(NamedTuple):
+class Segment(NamedTuple):
     """Some ops of a block, up to one that may free what another block reads too.
 
     Attributes:
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Blocks:
+class OrderingBlocks:
     """The problem with sequences of ops as its nodes 0 ... n - 1, in a legal order.
 
     Attributes:
@@ -42,12 +42,12 @@ class Blocks:
 
     n: int
     ops: tuple[tuple[int, ...], ...]
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[Segment, ...], ...]
     predecessors: tuple[int, ...]
     successors: tuple[tuple[int, ...], ...]
 
     @staticmethod
-    def of(problem: Indexed, glued: Glued) -> Blocks:
+    def of(problem: IndexedOps, glued: Glued) -> OrderingBlocks:
         """Contract the sequences."""
         block = {i: at for at, sequence in enumerate(glued.sequences) for i in sequence}
         reads: list[list[int]] = [[] for _ in range(problem.n)]
@@ -58,7 +58,7 @@ class Blocks:
         for a, edges in enumerate(glued.edges):
             for b in edges:
                 successors[b].append(a)
-        return Blocks(
+        return OrderingBlocks(
             n=len(glued.sequences),
             ops=glued.sequences,
             parts=tuple(_parts(problem, sequence, block, reads) for sequence in glued.sequences),
@@ -72,8 +72,8 @@ class Blocks:
 
 
 def _parts(
-    problem: Indexed, sequence: tuple[int, ...], block: dict[int, int], reads: list[list[int]]
-) -> tuple[Part, ...]:
+    problem: IndexedOps, sequence: tuple[int, ...], block: dict[int, int], reads: list[list[int]]
+) -> tuple[Segment, ...]:
     parts = []
     done: set[int] = set()
     peak = net = 0
@@ -97,7 +97,7 @@ def _parts(
         net += problem.keeps[i] - frees.pop(0, 0)
         if frees:
             freed = tuple((size, mask) for mask, size in frees.items())
-            parts.append(Part(peak, net, freed, readers, apart))
+            parts.append(Segment(peak, net, freed, readers, apart))
             peak = net = 0
-    parts.append(Part(peak, net, (), 0, peak))
+    parts.append(Segment(peak, net, (), 0, peak))
     return tuple(parts)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.memory.ordering.indexed import Indexed
+from poetfw.memory.ordering.indexed import IndexedOps
 
 Matrix = NDArray[np.bool_]
 
 
-def ancestors(problem: Indexed) -> Matrix:
+def ancestors(problem: IndexedOps) -> Matrix:
     """True if op j must run before op i, at [i, j]."""
     reach = np.zeros((problem.n, problem.n), dtype=np.bool_)
     for j, successors in enumerate(problem.successors):
@@ -21,7 +21,7 @@ def ancestors(problem: Indexed) -> Matrix:
     return reach
 
 
-def unavoidable_bytes(problem: Indexed, before: Matrix) -> NDArray[np.int64]:
+def unavoidable_bytes(problem: IndexedOps, before: Matrix) -> NDArray[np.int64]:
     """Per op, bytes that are live while it runs, whatever the order.
 
     Args:

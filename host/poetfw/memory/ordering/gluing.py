@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from poetfw.memory.ordering.bounds import Matrix, ancestors
-from poetfw.memory.ordering.indexed import Indexed, predecessor_lists
+from poetfw.memory.ordering.indexed import IndexedOps, predecessor_lists
 
 
 class _Effect(NamedTuple):
@@ -51,7 +51,7 @@ class Glued:
     before: Matrix
 
 
-def glue(problem: Indexed) -> Glued:
+def glue(problem: IndexedOps) -> Glued:
     """Fix whatever can be fixed without a higher peak."""
     gluing = _Gluing(problem)
     gluing.run()
@@ -65,7 +65,7 @@ class _Gluing:
         before: whether op j must run before op i, at [i, j].
     """
 
-    def __init__(self, problem: Indexed) -> None:
+    def __init__(self, problem: IndexedOps) -> None:
         n = problem.n
         self._problem = problem
         self.before = ancestors(problem)

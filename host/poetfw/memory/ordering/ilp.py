@@ -11,9 +11,9 @@ import numpy as np
 
 from poetfw.common.limits import Work
 from poetfw.memory.ordering.gluing import Glued
-from poetfw.memory.ordering.indexed import Indexed
-from poetfw.schedule.highs import Outcome, Vector
-from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.memory.ordering.indexed import IndexedOps
+from poetfw.schedule.highs import SolveOutcome, Vector
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 
 _LARGEST = 60_000
 """Columns beyond which the program is not worth starting."""
@@ -23,7 +23,7 @@ _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class IlpAnswer:
+class OrderingIlpAnswer:
     """The answer of the integer program.
 
     Attributes:
@@ -38,13 +38,13 @@ class IlpAnswer:
 
 
 def solve_ilp(
-    problem: Indexed,
+    problem: IndexedOps,
     glued: Glued,
     order: tuple[int, ...],
     lower: int,
     work: Work,
     max_nodes: int = 20_000,
-) -> IlpAnswer:
+) -> OrderingIlpAnswer:
     """Improve an order, or the bound, by integer programming.
 
     Op i runs at one timestep between its ASAP and ALAP time (precedence pruning): C[i,t]. A tensor
@@ -62,7 +62,7 @@ def solve_ilp(
         max_nodes: branch-and-bound nodes to spend at most.
     """
     upper = problem.peak(order)
-    unchanged = IlpAnswer(order, upper, lower)
+    unchanged = OrderingIlpAnswer(order, upper, lower)
     if upper <= lower:
         return unchanged
     model = _Model(problem, glued, upper, lower)
@@ -70,22 +70,22 @@ def solve_ilp(
         return unchanged
     options = SolverOptions(gap=0.0, max_nodes=max_nodes)
     solution = solve_program(model.build(), options, work, model.start(order))
-    if solution.outcome is Outcome.INFEASIBLE:  # the program admits only better orders
-        return IlpAnswer(order, upper, upper)
+    if solution.outcome is SolveOutcome.INFEASIBLE:  # the program admits only better orders
+        return OrderingIlpAnswer(order, upper, upper)
     proven = max(lower, model.whole_bytes(solution.bound))
     if solution.values is None:
-        return IlpAnswer(order, upper, min(upper, proven))
+        return OrderingIlpAnswer(order, upper, min(upper, proven))
     better = model.order(solution.values)
     peak = problem.peak(better)
     if peak >= upper:
-        return IlpAnswer(order, upper, min(upper, proven))
-    return IlpAnswer(better, peak, min(peak, proven))
+        return OrderingIlpAnswer(order, upper, min(upper, proven))
+    return OrderingIlpAnswer(better, peak, min(peak, proven))
 
 
 class _Model:
     """The columns and rows of one program. The peak is counted in units, the gcd of all sizes."""
 
-    def __init__(self, problem: Indexed, glued: Glued, upper: int, lower: int) -> None:
+    def __init__(self, problem: IndexedOps, glued: Glued, upper: int, lower: int) -> None:
         n = problem.n
         self._problem = problem
         self._upper = upper
@@ -116,11 +116,11 @@ class _Model:
         )
         self._unit = gcd(*(v.size for v in problem.values), *self._workspace)
 
-    def build(self) -> Program:
+    def build(self) -> IntegerProgram:
         """Columns: the peak above the lower bound; by time, C and S per op, P per tensor."""
         problem = self._problem
         scale = 1.0 / self._upper
-        program = Program(offset=self._lower * scale, tolerance=self._unit * scale * 0.5)
+        program = IntegerProgram(offset=self._lower * scale, tolerance=self._unit * scale * 0.5)
         peak = program.continuous(cost=1.0, upper=(self._upper - self._lower) * scale)
         for i in range(problem.n):
             self._created.append({t: program.binary() for t in self._times(i)})
@@ -166,10 +166,10 @@ class _Model:
         return program
 
     def _times(self, i: int) -> range:
-        """When op i can run."""
+        """Times at which op i can run."""
         return range(self._asap[i], self._alap[i] + 1)
 
-    def _precede(self, program: Program, i: int, j: int) -> None:
+    def _precede(self, program: IntegerProgram, i: int, j: int) -> None:
         """Op j runs by t only if op i has run by t - 1."""
         for t in range(self._asap[j], self._alap[i] + 1):
             row = [(c, 1.0) for s, c in self._created[j].items() if s <= t]

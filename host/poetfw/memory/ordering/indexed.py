@@ -27,7 +27,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Indexed:
+class IndexedOps:
     """The problem with ops called 0 … n - 1, in its order.
 
     Attributes:
@@ -52,7 +52,7 @@ class Indexed:
     successors: tuple[tuple[int, ...], ...]
 
     @staticmethod
-    def of(problem: OrderingProblem) -> Indexed:
+    def of(problem: OrderingProblem) -> IndexedOps:
         """Index a problem; tensors without bytes become control edges."""
         number = {op.name: i for i, op in enumerate(problem.ops)}
         producer = {name: i for i, op in enumerate(problem.ops) for name in op.outputs}
@@ -81,7 +81,7 @@ class Indexed:
                 at = numbers[producer[taken], tuple(readers[taken])]
                 shares.append((problem.sizes[taken], at))
         workspace = [op.workspace_bytes for op in problem.ops]
-        return Indexed.from_values(values, workspace, before, shares)
+        return IndexedOps.from_values(values, workspace, before, shares)
 
     @staticmethod
     def from_values(
@@ -89,7 +89,7 @@ class Indexed:
         workspace: Sequence[int],
         before: Sequence[set[int]],
         shares: Sequence[tuple[int, int] | None],
-    ) -> Indexed:
+    ) -> IndexedOps:
         """Derive everything from the tensors, the workspaces, the edges and what is shared."""
         n = len(workspace)
         inputs: list[list[tuple[int, int]]] = [[] for _ in range(n)]
@@ -105,7 +105,7 @@ class Indexed:
         for i, earlier in enumerate(before):
             for j in earlier:
                 successors[j].append(i)
-        return Indexed(
+        return IndexedOps(
             n=n,
             values=values,
             inputs=tuple(map(tuple, inputs)),
@@ -138,7 +138,7 @@ def mask_of(members: set[int] | tuple[int, ...]) -> int:
     return mask
 
 
-def predecessor_lists(problem: Indexed) -> list[list[int]]:
+def predecessor_lists(problem: IndexedOps) -> list[list[int]]:
     """Per op, the ops it reads from or must follow."""
     lists: list[list[int]] = [[] for _ in range(problem.n)]
     for j, successors in enumerate(problem.successors):

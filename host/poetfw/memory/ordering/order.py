@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from poetfw.common.errors import PlanError
 from poetfw.common.limits import Deadline, Work
-from poetfw.memory.ordering.blocks import Blocks
+from poetfw.memory.ordering.blocks import OrderingBlocks
 from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import Glued, glue
 from poetfw.memory.ordering.ilp import solve_ilp
-from poetfw.memory.ordering.indexed import Indexed
+from poetfw.memory.ordering.indexed import IndexedOps
 from poetfw.memory.ordering.problem import (
     Ordering,
     OrderingProblem,
     OrderingStatus,
     peak_bytes,
 )
-from poetfw.memory.ordering.search import Effort, Search
+from poetfw.memory.ordering.search import Effort, OrderingSearch
 
 _ROUNDS = (
     (Effort(4), 0.6),
@@ -27,7 +27,7 @@ _ROUNDS = (
     (Effort(32), 0.7),
     (Effort(256), 1.0),
 )
-"""How hard to search in each round, and the share of the work left it may use.
+"""Search effort of each round, and the share of the remaining work that it may use.
 
 The first one solves what networks give; two without looking ahead serve all other graphs.
 """
@@ -61,10 +61,10 @@ def order_ops(problem: OrderingProblem, work: Work | None = None, *, ilp: bool =
         An order that `peak_bytes` has accepted.
     """
     whole = work or Work(WORK_LIMIT)
-    indexed = Indexed.of(problem)
+    indexed = IndexedOps.of(problem)
     glued = glue(indexed)
     bounded = _Bounded.of(indexed, glued)
-    blocks = Blocks.of(indexed, glued)
+    blocks = OrderingBlocks.of(indexed, glued)
     states = int(max(0.0, whole.left) * _STATES_PER_UNIT)
     search = _Work(whole.deadline, states)
     for effort, share in _ROUNDS:
@@ -100,7 +100,7 @@ class _Bounded:
     lower: int
 
     @staticmethod
-    def of(problem: Indexed, glued: Glued) -> _Bounded:
+    def of(problem: IndexedOps, glued: Glued) -> _Bounded:
         given = tuple(range(problem.n))
         lower = int(unavoidable_bytes(problem, glued.before).max(initial=0))
         bounded = _Bounded(given, problem.peak(given), lower)
@@ -129,13 +129,13 @@ class _Work:
 
 
 def _close_in(
-    problem: Indexed, blocks: Blocks, bounded: _Bounded, effort: Effort, work: _Work
+    problem: IndexedOps, blocks: OrderingBlocks, bounded: _Bounded, effort: Effort, work: _Work
 ) -> None:
     """Try the lower bound and raise it while that is proven; then halve up to the best known."""
     budget = low = bounded.lower
     raises = 0
     while not bounded.is_done and work.is_left():
-        search = Search(blocks, budget, effort, work.states // 2, work.deadline)
+        search = OrderingSearch(blocks, budget, effort, work.states // 2, work.deadline)
         found = search.run()
         work.states -= found.states
         if found.order is not None:

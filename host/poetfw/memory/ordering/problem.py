@@ -126,7 +126,7 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """When a buffer is live under an order: [lower, upper) in positions of ops.
+    """Lifetime of a buffer under an order: [lower, upper) in positions of ops.
 
     Attributes:
         tensor: the first tensor in it; further ones may take it over.
@@ -140,7 +140,7 @@ class Lifetime:
 
 
 def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> tuple[Lifetime, ...]:
-    """When each buffer is live under an order (the problem's own if None).
+    """Lifetimes of all buffers under an order (the problem's own if None).
 
     Every tensor has a buffer of its own, but for outputs that take over an input's. Written from
     the meaning alone, independent of the searches: the judge of their answers.

@@ -33,7 +33,7 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from poetfw.common.limits import Deadline
-from poetfw.memory.ordering.blocks import Blocks
+from poetfw.memory.ordering.blocks import OrderingBlocks
 
 _Path = tuple[int, "_Path"] | None
 """The ops that have run, the last one first."""
@@ -71,7 +71,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOrder:
     """The result of a search.
 
     Attributes:
@@ -88,7 +88,7 @@ class Found:
     states: int
 
 
-class Search:
+class OrderingSearch:
     """One search at one budget.
 
     Args:
@@ -100,7 +100,7 @@ class Search:
     """
 
     def __init__(
-        self, problem: Blocks, budget: int, effort: Effort, states: int, deadline: Deadline
+        self, problem: OrderingBlocks, budget: int, effort: Effort, states: int, deadline: Deadline
     ) -> None:
         self._problem = problem
         self._budget = budget
@@ -110,7 +110,7 @@ class Search:
         self._visited = 0
         self._exceeded: int | None = None
 
-    def run(self) -> Found:
+    def run(self) -> FoundOrder:
         """Search."""
         problem = self._problem
         everything = (1 << problem.n) - 1
@@ -136,10 +136,10 @@ class Search:
         final = levels.get(problem.n)
         return self._result(final[0] if final else None, complete)
 
-    def _result(self, final: State | None, complete: bool) -> Found:
+    def _result(self, final: State | None, complete: bool) -> FoundOrder:
         next_budget = self._budget + 1 if self._exceeded is None else self._exceeded
         order = None if final is None else order_of(final.path)
-        return Found(order, final is None and complete, next_budget, self._visited)
+        return FoundOrder(order, final is None and complete, next_budget, self._visited)
 
     def _keep(self, levels: dict[int, dict[int, State]], state: State) -> None:
         ran = self._problem.n - state.left.bit_count()

@@ -77,7 +77,7 @@ class _Scores:
         return self.clock_s[gap.end] - self.clock_s[gap.start + 1] - moving_s
 
     def aoa(self, gap: Gap, live: list[int]) -> float:
-        """Byte seconds, where positive."""
+        """Area of absence: byte seconds; for a negative duration, seconds per byte."""
         doa, size = self.doa(gap, live), self.offloading.graph.size[gap.tensor]
         return doa * size if doa >= 0 else doa / size
 

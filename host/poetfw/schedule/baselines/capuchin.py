@@ -52,7 +52,7 @@ def capuchin(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def _first_computations(graph: Indexed, plan: ExecutionPlan) -> int:
-    """How many nodes a part of a plan computes."""
+    """Number of nodes that a part of a plan computes."""
     return len({step.node for step in plan if step.kind is StepKind.COMPUTE})
 
 
@@ -104,7 +104,7 @@ class _Policy:
         return storage.page_out_time_s(size), storage.page_in_time_s(size)
 
     def delay_s(self, gap: Gap) -> float:
-        """How long compute waits for transfers if this tensor is paged too, on one channel."""
+        """Seconds of waiting for transfers on one channel if this tensor is paged too."""
         moved = [g for g in self.gaps if g.tensor in self.paged or g == gap]
         out_s, written_s = 0.0, {}
         for g in sorted(moved, key=lambda g: g.start):
@@ -117,7 +117,7 @@ class _Policy:
         return delay_s
 
     def recompute_time_s(self, gap: Gap) -> float:
-        """How long computing the tensor again takes, from what is kept or paged."""
+        """Seconds that computing the tensor again takes, from what is kept or paged."""
         nodes = self.graph.problem.nodes
         if not nodes[gap.tensor].recompute:
             return math.inf

@@ -69,7 +69,7 @@ def chain_of(graph: Indexed, method: str) -> Chain:
     )
     cuts = _cuts(graph, forward, sources)
     if not cuts:
-        raise UnsuitableError(method, "the forward pass is no chain: no tensor separates it")
+        raise UnsuitableError(method, "the forward pass is not a chain: no tensor separates it")
     edges = [0, *(position for position, _ in cuts), forward]
     outputs = [tensor for _, tensor in cuts]
     count = len(edges) - 1
@@ -103,7 +103,7 @@ def chain_of(graph: Indexed, method: str) -> Chain:
 
 
 def _cuts(graph: Indexed, forward: int, sources: frozenset[int]) -> list[tuple[int, int]]:
-    """Where to cut, as (first node after it, the tensor that crosses)."""
+    """Places to cut, as (first node after it, the tensor that crosses)."""
     last = {
         i: last_forward_use(graph, forward, i)
         for i in range(forward)

@@ -40,7 +40,7 @@ _Values = NDArray[np.float64]
 """Seconds per number of slots of RAM, and in the first way per number of units of the channel."""
 
 
-class Point(NamedTuple):
+class ChainPoint(NamedTuple):
     """An amount of RAM and of the channel's time, and what the program makes of it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Point(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """How to treat what begins at a segment.
+    """Treatment of the part of the chain that begins at a segment.
 
     Attributes:
         split: the segment whose input is kept; the segment after this one to keep everything.
@@ -162,18 +162,18 @@ class ChainProgram:
             for paged in (False, True):
                 self._first[i, paged] = self._solve_first(i, paged)
 
-    def points(self, share: float) -> list[Point]:
+    def points(self, share: float) -> list[ChainPoint]:
         """The points in this share of the budget: of the channel's time, those that help."""
         slots = min(self._slots, int(_SLOTS * share))
         row = self._first[0, False].value[slots]
         better = row < np.minimum.accumulate([np.inf, *row])[:-1]
         once_s = math.fsum(node.time_s for node in self._nodes)
         return [
-            Point(slots, int(u), once_s + float(row[u]), float(u) * self._unit_s)
+            ChainPoint(slots, int(u), once_s + float(row[u]), float(u) * self._unit_s)
             for u in np.flatnonzero(better)
         ]
 
-    def plan(self, point: Point) -> ExecutionPlan:
+    def plan(self, point: ChainPoint) -> ExecutionPlan:
         """The plan that leads to a point."""
         steps = list(self._steps(point))
         return emit(
@@ -189,7 +189,7 @@ class ChainProgram:
         return max(0, math.ceil(size / self._slot_bytes))
 
     def _measure_bytes(self) -> None:
-        """Bytes that running each segment takes besides its input and what others have kept.
+        """Measure the bytes of each segment's run beside its input and what other segments keep.
 
         `_forward` if it keeps all that it saves, `_advance` if it does not; `_backward` to
         differentiate it; of this, `_gradient` is there before.
@@ -326,7 +326,7 @@ class ChainProgram:
 
     # The way back ---------------------------------------------------------------------------
 
-    def _steps(self, point: Point) -> Iterator[_Step]:
+    def _steps(self, point: ChainPoint) -> Iterator[_Step]:
         """The steps in order: an explicit stack of parts to run and segments to reverse."""
         last = self._count - 1
         todo: list[_Part | int] = [_Part(0, last, point.slots, first=True, units=point.units)]

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.plan import Stages, lower
+from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import ExecutionPlan
 
 
 def checkpoint_all(graph: Indexed) -> ExecutionPlan:
     """Each node once, each tensor freed after its last use. No plan takes less energy or time."""
-    return lower(graph, Stages())
+    return lower(graph, StageEvents())

@@ -16,7 +16,7 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 _LONGEST_SWEEP = 200
-"""How many divisions are tried; of more, every so manieth."""
+"""Number of divisions that are tried; of more, evenly spaced ones."""
 
 
 def chen_greedy(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:

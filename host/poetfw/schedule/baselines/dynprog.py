@@ -42,16 +42,16 @@ SLOTS = 500
 """Units that the budget is divided into."""
 
 _SHARES = (1.0, 0.9, 0.8)
-"""What share of the budget the program is given."""
+"""Shares of the budget that the program is given."""
 
 _WEIGHTS = (0.0, 0.5, 1.0)
-"""How many seconds of waiting a second of transfers that are still to come is taken for."""
+"""Seconds of waiting that a second of outstanding transfers is counted as."""
 
 _CHOICES = 24
-"""How many of the program's choices in each are looked at."""
+"""Number of the program's choices in each that are looked at."""
 
 _NODES_RUN = 4_000
-"""How many nodes the plans have in all that are run on the timeline."""
+"""Number of nodes, in all, of the plans that are run on the timeline."""
 
 _NODES_PLANNED = 1_000
 """The same of the plans whose transfers are planned with care."""

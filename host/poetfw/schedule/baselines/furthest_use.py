@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.plan import Stages, lower
+from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import ExecutionPlan
 
 
@@ -48,7 +48,7 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
         if graph.size[t]:
             held.add(t)
         held = {i for i in held if _next_use(graph, i, t) < graph.n}
-    return lower(graph, Stages(page_ins=frozenset(page_ins)))
+    return lower(graph, StageEvents(page_ins=frozenset(page_ins)))
 
 
 def _next_use(graph: Indexed, i: int, t: int) -> int:

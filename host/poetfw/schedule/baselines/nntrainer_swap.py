@@ -29,11 +29,11 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 from poetfw.schedule.simulator import unlimited
 
 LOOK_AHEAD = 1
-"""How many ops ahead proactive swapping begins by default."""
+"""Number of ops by which proactive swapping begins ahead, by default."""
 
 
 class Wait(NamedTuple):
-    """Where a tensor is not used.
+    """An interval in which a tensor is not used.
 
     Attributes:
         tensor: the node that makes it.
@@ -95,7 +95,7 @@ def swap_reduced(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def waits(graph: Indexed) -> tuple[Wait, ...]:
-    """Where tensors that can be paged wait, by tensor and start."""
+    """Waits of all tensors that can be paged, by tensor and start."""
     return tuple(
         Wait(i, start, end)
         for i in range(graph.n)

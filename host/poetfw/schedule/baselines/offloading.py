@@ -136,7 +136,7 @@ class Offloading:
         live: list[int],
         transfer_s: TransferTime,
     ) -> float:
-        """How long compute waits for RAM, with transfers that begin after these nodes."""
+        """Seconds that computing waits for RAM, with transfers that begin after these nodes."""
         waits_s = 0.0
         queue: list[list[float]] = []  # [seconds to go, bytes to go]
         for t in order:

@@ -18,7 +18,7 @@ from poetfw.schedule.transfers import plan_transfers
 
 
 class Gap(NamedTuple):
-    """Where a tensor of the forward pass is not read.
+    """An interval in which a tensor of the forward pass is not read.
 
     Attributes:
         tensor: the node that makes it.
@@ -32,7 +32,7 @@ class Gap(NamedTuple):
 
 
 def forward_nodes(graph: Indexed, method: str) -> int:
-    """How many nodes the forward pass has: nodes 0 … f - 1.
+    """Number of nodes of the forward pass: nodes 0 … f - 1.
 
     Raises:
         UnsuitableError: there are no two passes, one after the other.
@@ -126,7 +126,7 @@ def require(graph: Indexed, plan: ExecutionPlan, method: str) -> ExecutionPlan:
 
 
 def shortfall(graph: Indexed, simulation: Simulation) -> str:
-    """Which limit a plan does not meet."""
+    """Limit that a plan does not meet."""
     problem = graph.problem
     if simulation.peak_bytes > problem.ram_bytes:
         return (

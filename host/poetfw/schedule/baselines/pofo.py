@@ -21,7 +21,7 @@ from dataclasses import replace
 from poetfw.common.errors import UnsuitableError
 from poetfw.common.limits import Deadline
 from poetfw.schedule.baselines.chain import Chain, Segment, chain_of
-from poetfw.schedule.baselines.chain_program import ChainProgram, Point
+from poetfw.schedule.baselines.chain_program import ChainPoint, ChainProgram
 from poetfw.schedule.baselines.passes import require, shortfall
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
@@ -31,13 +31,13 @@ from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 _LONGEST_CHAIN = 48
 _SMALL_SHARE = 0.01
 _SHARES = (1.0, 1.05, 1.15, 1.3, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-"""What share of the budget the program is given."""
+"""Shares of the budget that the program is given."""
 _RELOAD_SHARES = (1.0, 1.05)
 """The same where sources do not stay in RAM but are loaded again."""
 _STRIDE = 8
-"""Every so manieth point is tried."""
+"""Step between the points that are tried."""
 _NODES_RUN = 16_000
-"""How many nodes the plans that are tried have in all."""
+"""Number of nodes, in all, of the plans that are tried."""
 _FEWEST_TRIED = 16
 
 
@@ -82,7 +82,7 @@ class _Search:
         reload = ChainProgram(chain, max(_RELOAD_SHARES), True, deadline)
         shares = [(keep, share) for share in _SHARES]
         shares += [(reload, share) for share in _RELOAD_SHARES]
-        self._untried: dict[_Place, tuple[ChainProgram, Point]] = {
+        self._untried: dict[_Place, tuple[ChainProgram, ChainPoint]] = {
             (row, column): (program, point)
             for row, (program, share) in enumerate(shares)
             for column, point in enumerate(program.points(share))

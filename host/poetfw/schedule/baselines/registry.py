@@ -82,4 +82,4 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "tflms": Baseline("page the longest edges (Le et al. 2018)", _at_once(tflms)),
     }
 )
-"""Every published method that is no program of its own."""
+"""Every published method that is not a program of its own."""

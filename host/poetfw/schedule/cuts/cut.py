@@ -45,7 +45,7 @@ def extended(values: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class Residency:
-    """Where a program says what is in RAM, period by period.
+    """Columns of a program that say, period by period, which tensors are in RAM.
 
     A period is a stage of the compact program, or a block of stages. For a tensor i that is made
     before period t, where t is not before the first that the program has rows for (until then S
@@ -73,7 +73,7 @@ class Residency:
 
     @staticmethod
     def of(graph: Indexed, compact: Compact) -> Residency:
-        """Where the compact program says it: each stage is a period."""
+        """Make it from the compact program: each stage is a period."""
         kinds = (compact.stay, compact.recompute, compact.page_in, compact.page_out)
         n = graph.n
         stay, recompute, page_in, page_out = (table(columns, n, n) for columns in kinds)

@@ -44,7 +44,7 @@ _EPSILON = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Which lineage cut.
+    """Identity of a lineage cut.
 
     Attributes:
         period: t, in which the target is read.

@@ -23,7 +23,7 @@ from poetfw.schedule.highs import Vector
 
 @dataclass(frozen=True)
 class Narrow:
-    """Which columns of a narrow program are those of a wide one.
+    """Columns of a narrow program, by those of a wide one.
 
     Attributes:
         columns: per column of the wide program, that of the narrow one, or NOWHERE.

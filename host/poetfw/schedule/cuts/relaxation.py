@@ -26,8 +26,8 @@ import numpy as np
 
 from poetfw.common.limits import Work
 from poetfw.schedule.cuts.cut import Cut
-from poetfw.schedule.highs import Highs, Model, Outcome, Vector
-from poetfw.schedule.milp import OBJECTIVE_SCALE, Program
+from poetfw.schedule.highs import Highs, LinearModel, SolveOutcome, Vector
+from poetfw.schedule.milp import OBJECTIVE_SCALE, IntegerProgram
 
 _TIGHT = 1e-6  # slack that is none
 
@@ -63,7 +63,7 @@ class Relaxation:
         cuts: the cuts in it.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: IntegerProgram) -> None:
         self.cuts: list[Cut] = []
         self._offset = program.offset
         self._scale = OBJECTIVE_SCALE / (
@@ -73,7 +73,9 @@ class Relaxation:
         self._upper = np.array(program.upper)
         self._matrix, self._least, self._most = program.matrix()
         continuous = np.zeros(program.columns, dtype=bool)
-        model = Model(self._costs, self._upper, continuous, self._matrix, self._least, self._most)
+        model = LinearModel(
+            self._costs, self._upper, continuous, self._matrix, self._least, self._most
+        )
         self._highs = Highs(model, {})
 
     def add(self, cuts: Sequence[Cut]) -> None:
@@ -106,9 +108,9 @@ class Relaxation:
             ToolError: the solver failed.
         """
         answer = self._highs.run(work)
-        if answer.outcome is Outcome.INFEASIBLE:
+        if answer.outcome is SolveOutcome.INFEASIBLE:
             return Relaxed(None, math.inf, np.zeros(len(self._costs)), tuple(self.cuts))
-        return self._prove(answer.values if answer.outcome is Outcome.OPTIMAL else None)
+        return self._prove(answer.values if answer.outcome is SolveOutcome.OPTIMAL else None)
 
     def _prove(self, values: Vector | None) -> Relaxed:
         """The bound that the solver's multipliers prove."""

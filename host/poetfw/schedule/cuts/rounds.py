@@ -15,7 +15,7 @@ from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
 from poetfw.schedule.highs import Vector
 
 Separate = Callable[[Vector], Iterable[Cut]]
-"""Which cuts a solution violates."""
+"""Separator: cuts that a solution violates."""
 
 
 _LATE = 10  # rounds: what the first ones use has little to do with plans
@@ -23,7 +23,7 @@ _LATE = 10  # rounds: what the first ones use has little to do with plans
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """When to stop.
+    """Limits that end the rounds of cuts.
 
     Attributes:
         most: rounds at most.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from poetfw.common.limits import Work
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 from poetfw.schedule.problem import ExecutionPlan, StepKind
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.several.plan import Made, complete, in_order, named
@@ -66,7 +66,7 @@ def on_device(name: str, plan: ExecutionPlan) -> ExecutionPlan:
 
 
 @dataclass(frozen=True)
-class Placement:
+class PlacementProgram:
     """The program of the best placement where memory has no limits, and its columns.
 
     Attributes:
@@ -75,13 +75,13 @@ class Placement:
         copies: by (source, target, node), whether its tensor is copied.
     """
 
-    program: Program = field(default_factory=Program)
+    program: IntegerProgram = field(default_factory=IntegerProgram)
     runs: dict[tuple[int, int], int] = field(default_factory=dict)
     copies: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
 
-def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> Placement:
-    """Where nodes are computed and what is copied, as a program: for two devices a minimum cut.
+def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> PlacementProgram:
+    """Placement of nodes and copies, as a program: for two devices a minimum cut.
 
     Binaries R[d,i] compute node i on d, and C[a,b,i] copy its tensor: R[d,k] ≤ R[d,i] + ΣC[·,d,i]
     for an input i of k. A tensor may be computed on several devices. With y = 1 - R on one of two
@@ -90,7 +90,7 @@ def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> Placemen
     bound only.
     """
     graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
-    graph, made = graphs[0], Placement()
+    graph, made = graphs[0], PlacementProgram()
     program, runs, copies = made.program, made.runs, made.copies
     number = {device.name: d for d, device in enumerate(problem.devices)}
     for i, node in enumerate(graph.problem.nodes):

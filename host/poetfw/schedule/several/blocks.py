@@ -52,7 +52,7 @@ from poetfw.schedule.cuts.cut import Residency, table
 from poetfw.schedule.cuts.rounding import Item
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.milp import IntegerProgram, Term
 from poetfw.schedule.several.problem import DevicesProblem, Minimise
 from poetfw.schedule.several.program import indexed_devices
 
@@ -91,7 +91,7 @@ class DevicesBlocks:
         knapsacks: per moment and device, the device and what must fit.
     """
 
-    program: Program
+    program: IntegerProgram
     graph: Indexed
     blocks: tuple[range, ...]
     first: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class _Builder:
         self.graphs, self.memories, self.links = indexed_devices(problem, minimise)
         self.graph = self.graphs[0]
         self.devices = range(len(self.graphs))
-        self.made = DevicesBlocks(Program(), self.graph, tuple(blocks))
+        self.made = DevicesBlocks(IntegerProgram(), self.graph, tuple(blocks))
         self.program = self.made.program
 
     def build(self, deadline: Deadline) -> DevicesBlocks:

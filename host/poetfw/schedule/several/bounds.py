@@ -14,10 +14,10 @@ from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
 from poetfw.schedule.cuts.rounding import Rounding
 from poetfw.schedule.cuts.rounds import Rounds, tighten
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
-from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
-from poetfw.schedule.several.baselines import Placement, formulate_placement
+from poetfw.schedule.several.baselines import PlacementProgram, formulate_placement
 from poetfw.schedule.several.blocks import DevicesBlocks, RuledOut, formulate_devices_blocks
 from poetfw.schedule.several.problem import DevicesProblem, Minimise
 
@@ -73,14 +73,14 @@ def bound_by_blocks(
     if bound >= known:
         return Bounded(known, None)
     solution = solve_program(blocks.program, options, work)
-    if solution.outcome is Outcome.INFEASIBLE:
+    if solution.outcome is SolveOutcome.INFEASIBLE:
         return Bounded(known, None)
     bound = min(known, max(bound, solution.bound))
     return Bounded(bound, None if solution.values is None else blocks.place(solution.values))
 
 
 def rule_out(
-    placement: Placement,
+    placement: PlacementProgram,
     relaxed: Relaxed,
     known: float,
 ) -> RuledOut:

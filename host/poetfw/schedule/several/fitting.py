@@ -331,7 +331,7 @@ class _Meal:
 
 
 Judge = Callable[[list[Made]], float]
-"""What the steps of a recipe come to, seconds or joules; infinite where they are refused."""
+"""Cost of the steps of a recipe, seconds or joules; infinite where they are refused."""
 
 
 def improve(

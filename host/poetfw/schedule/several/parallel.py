@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from poetfw.common.limits import Work
-from poetfw.schedule.milp import Program, SolverOptions, solve_program
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 from poetfw.schedule.several.fitting import Kitchen, Recipe
 from poetfw.schedule.several.problem import AtOnce, DevicesProblem, Minimise
 
@@ -20,7 +20,7 @@ def at_once(problem: DevicesProblem, work: Work) -> AtOnce:
     for i in range(kitchen.n):
         begin = max((ends[k] for k in kitchen.after[i]), default=0.0)
         ends.append(begin + min(of[i] for of in kitchen.cost))
-    program = Program()
+    program = IntegerProgram()
     longest = program.continuous(1.0, math.inf)
     loads = [[(longest, -1.0)] for _ in kitchen.devices]
     for i in range(kitchen.n):

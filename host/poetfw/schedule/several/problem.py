@@ -172,7 +172,7 @@ class DevicesSchedule(DevicesFigures):
 
     Attributes:
         scheduler: which.
-        status: OPTIMAL where the gap is none and the plan is one that `bound_covers` names.
+        status: OPTIMAL where there is no gap and the plan is one that `bound_covers` names.
         minimised: what was.
         bound: no plan that `bound_covers` names takes less of it: seconds or joules. A plan that
             is not one of them may.

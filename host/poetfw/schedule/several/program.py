@@ -43,10 +43,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.limits import Deadline
-from poetfw.schedule.compact import Memory, recomputed_near
+from poetfw.schedule.compact import BudgetUnits, recomputed_near
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import Program, Term
+from poetfw.schedule.milp import IntegerProgram, Term
 from poetfw.schedule.problem import StepKind
 from poetfw.schedule.several.plan import Made
 from poetfw.schedule.several.problem import (
@@ -59,7 +59,7 @@ _Key = tuple[int, int, int]
 """(device, stage, node)."""
 
 EXCESS_COST = 1e3
-"""What a budget's worth of bytes beyond it costs, in times of everything that must be computed."""
+"""Price of a budget's worth of bytes beyond the budget, in times of computing every node once."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class DevicesProgram:
     """
 
     sizes: tuple[int, ...]
-    program: Program = field(default_factory=Program)
+    program: IntegerProgram = field(default_factory=IntegerProgram)
     made: dict[Made, int] = field(default_factory=dict)
     stay: dict[_Key, int] = field(default_factory=dict)
     excess: list[int] = field(default_factory=list)
@@ -144,10 +144,10 @@ def formulate_devices(
 
 def indexed_devices(
     problem: DevicesProblem, minimise: Minimise
-) -> tuple[list[Indexed], list[Memory], dict[tuple[int, int], Link]]:
+) -> tuple[list[Indexed], list[BudgetUnits], dict[tuple[int, int], Link]]:
     """Each device's nodes and memory, and the links by the numbers of their ends."""
     graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
-    memories = [Memory.of(graph, graph.problem.ram_bytes) for graph in graphs]
+    memories = [BudgetUnits.of(graph, graph.problem.ram_bytes) for graph in graphs]
     number = {device.name: d for d, device in enumerate(problem.devices)}
     return graphs, memories, {(number[x.source], number[x.target]): x for x in problem.links}
 
@@ -440,14 +440,14 @@ class _Builder:
 
 
 @dataclass(frozen=True)
-class Part:
+class SubProgram:
     """A program, and per column of it that of the whole."""
 
-    program: Program
+    program: IntegerProgram
     columns: NDArray[np.intp]
 
 
-def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> Part:
+def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> SubProgram:
     """The program where all but some integral columns are as in a solution.
 
     Args:
@@ -471,7 +471,7 @@ def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> P
     small = matrix[kept][:, columns].tocsr()
     excess = set(whole.excess)
     beyond = [column for column in excess if not inside[column]]
-    out = Program(
+    out = IntegerProgram(
         offset=program.offset
         + float(np.dot(program.costs, fixed))
         + math.fsum(program.costs[column] * values[column] for column in beyond),
@@ -486,4 +486,4 @@ def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> P
         terms = zip(small.indices[begin:end].tolist(), small.data[begin:end].tolist(), strict=True)
         side = float(most[number] - shift[row])
         (out.equal if least[number] == most[number] else out.at_most)(terms, side)
-    return Part(out, columns)
+    return SubProgram(out, columns)

@@ -62,7 +62,7 @@ class Span:
 
 
 def timeline(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[Span, ...]:
-    """When each step but those that free happens, in the plan's order.
+    """Times of all steps that are not frees, in the plan's order.
 
     Raises:
         PlanError: as `simulate_devices`.
@@ -80,7 +80,7 @@ def _replayed(problem: DevicesProblem, plan: ExecutionPlan) -> _Replay:
 
 
 class _Clock:
-    """When steps begin and end, in seconds.
+    """Begin and end of steps, in seconds.
 
     Attributes:
         busy: per device or pair of devices, when the last step there ends.
@@ -104,7 +104,7 @@ class _Clock:
     def begin(
         self, where: frozenset[str], after: list[float], needs: dict[str, int]
     ) -> tuple[float, dict[str, int]]:
-        """When a step begins, and what each device that it takes bytes of holds then.
+        """Find when a step begins, and the bytes held then on each device that it takes bytes of.
 
         Args:
             where: the device, or both ends of the link.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
-from poetfw.schedule.highs import Outcome, Vector
+from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.problem import (
@@ -45,7 +45,7 @@ from poetfw.schedule.simulator import simulate
 from poetfw.schedule.solve import Interrupted, solve
 
 WHOLE_NODES = 24
-"""Problems of so many nodes are solved as one program; larger ones stage by stage."""
+"""Largest number of nodes of a problem that is solved as one program; others go stage by stage."""
 
 _WINDOW = 12  # how far from what a stage differentiates it computes again, see `formulate_devices`
 _NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
@@ -360,7 +360,7 @@ class _Search:
             work,
             known[0] if known else None,
         )
-        if solution.outcome is Outcome.INFEASIBLE:
+        if solution.outcome is SolveOutcome.INFEASIBLE:
             self.bound, self.covers = math.inf, BoundCovers.STAGES
             return
         if solution.values is not None:

@@ -7,17 +7,17 @@ from poetfw.tools.link.desk import (
     Summary,
     Trained,
 )
-from poetfw.tools.link.link import Link
+from poetfw.tools.link.link import DeviceLink
 from poetfw.tools.link.pipe import piped
-from poetfw.tools.link.port import Line, choose_port, console_lines, open_port, usb_ports
+from poetfw.tools.link.port import PortLine, choose_port, console_lines, open_port, usb_ports
 from poetfw.tools.link.profiler import Profiler, ProfilerGreeting
 from poetfw.tools.link.values import StatusError
 
 __all__ = [
     "Desk",
+    "DeviceLink",
     "Greeting",
-    "Line",
-    "Link",
+    "PortLine",
     "Profiler",
     "ProfilerGreeting",
     "StatusError",

@@ -11,8 +11,8 @@ from zlib import crc32
 
 from poetfw.common.errors import DeviceError, NoisyLineError, WrongBoardError
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.tools.link.frames import LARGEST_DATA_BYTES, Answer
-from poetfw.tools.link.link import CONNECT, LONG, QUICK, Link, Patience
+from poetfw.tools.link.frames import LARGEST_DATA_BYTES, AnswerFrame
+from poetfw.tools.link.link import CONNECT, LONG, QUICK, DeviceLink, Patience
 from poetfw.tools.link.values import (
     IDENTIFIER,
     PLAN_ID,
@@ -85,7 +85,7 @@ class Desk:
     Data goes in parts that get smaller while the line damages them.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: DeviceLink) -> None:
         self._link = link
         self._shrunk = 0
 
@@ -95,17 +95,17 @@ class Desk:
 
     @property
     def failures(self) -> int:
-        """How many commands had to be sent again."""
+        """Number of commands that had to be sent again."""
         return self._link.failures
 
     @property
     def _part_bytes(self) -> int:
-        """How much data goes with a command or an answer."""
+        """Number of bytes of data in a command or an answer."""
         return LARGEST_DATA_BYTES >> self._shrunk
 
     @property
     def _sums(self) -> int:
-        """How many blocks' CRCs come in an answer."""
+        """Number of blocks' CRCs in an answer."""
         return _MOST_SUMS >> self._shrunk
 
     def hello(self) -> Greeting:
@@ -176,7 +176,7 @@ class Desk:
             "try another card",
         )
 
-    def _put(self, block: int, data: bytes, crc: int) -> Answer:
+    def _put(self, block: int, data: bytes, crc: int) -> AnswerFrame:
         at = 0
         while True:
             part = data[at : at + self._part_bytes]
@@ -195,7 +195,7 @@ class Desk:
 
     def _ask_in_parts(
         self, patience: Patience, word: str, *numbers: int, data: bytes | None = None
-    ) -> Answer | None:
+    ) -> AnswerFrame | None:
         """Ask with data in the question or the answer; None if less of it should be tried."""
         smallest = self._shrunk == _SMALLEST
         before = self._link.failures
@@ -293,7 +293,7 @@ class Desk:
             raise nonsense(answer)
         return Summary(unit, *(integer(answer, count) for count in counts))
 
-    def _values(self, answer: Answer, count: int) -> Sequence[str]:
+    def _values(self, answer: AnswerFrame, count: int) -> Sequence[str]:
         """The values behind a status that is good."""
         status = answer.values[0] if answer.values else ""
         if status == str(_REFUSED):
@@ -305,7 +305,7 @@ class Desk:
         return fields(answer, count + 1)[1:]
 
 
-def _data(answer: Answer, wanted: int) -> bytes:
+def _data(answer: AnswerFrame, wanted: int) -> bytes:
     """The bytes that came with an answer, of which there must be so many."""
     if answer.data is None or len(answer.data) != wanted:
         raise nonsense(answer)
@@ -319,7 +319,7 @@ def _never_whole(number: int) -> DeviceError:
     )
 
 
-def _real(answer: Answer, text: str) -> float:
+def _real(answer: AnswerFrame, text: str) -> float:
     if not re.fullmatch("[0-9a-f]{8}", text):
         raise nonsense(answer)
     value: float = struct.unpack(">f", bytes.fromhex(text))[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of a serial line: commands and answers with a sequence number and a CRC-32.
 
-The format is in docs/serial-line.md. Every byte from a device is untrusted: what is no whole answer
-is no answer.
+The format is in docs/serial-line.md. Bytes from a device are untrusted: only a whole frame counts
+as an answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 LARGEST_DATA_BYTES = 264
-"""Most bytes of data in a command: the firmware has room for so many."""
+"""Largest number of bytes of data in a command: the firmware has room for no more."""
 
 MAX_LINE_BYTES = 1024
 """No answer is longer."""
@@ -28,7 +28,7 @@ _LARGEST_NUMBER = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerFrame:
     """An answer that came as it was sent.
 
     Attributes:
@@ -62,7 +62,7 @@ def encode_command(sequence: int, word: str, *numbers: int, data: bytes | None =
     return text + b" %08x%%" % crc32(text)
 
 
-def decode_answer(line: bytes) -> Answer | None:
+def decode_answer(line: bytes) -> AnswerFrame | None:
     """The last whole answer in a line; None if there is none."""
     answer = None
     for match in _ANSWER.finditer(line):
@@ -78,7 +78,7 @@ def decode_answer(line: bytes) -> Answer | None:
         else:
             plain.append(last)
         texts = tuple(text for text in plain if text)
-        answer = Answer(kind == b"e", int(sequence), word.decode(), texts, data)
+        answer = AnswerFrame(kind == b"e", int(sequence), word.decode(), texts, data)
     return answer
 
 

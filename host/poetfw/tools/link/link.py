@@ -16,14 +16,14 @@ from poetfw.common.option_values import SILENCE_S
 from poetfw.tools.link.frames import (
     MAX_LINE_BYTES,
     READY,
-    Answer,
+    AnswerFrame,
     decode_answer,
     encode_command,
 )
-from poetfw.tools.link.port import Line
+from poetfw.tools.link.port import PortLine
 
 _SEQUENCES = 1 << 32
-_END = Answer(False, 0, "", (), None)  # of any answer
+_END = AnswerFrame(False, 0, "", (), None)  # of any answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Patience:
 
 
 CONNECT = Patience(0.04, 1.0, 30.0, 1000, noise_s=5.0)
-"""Between two steps of a training, a device listens for a tenth of a second. What says other things
-all the time is none, or speaks at another rate."""
+"""Between two steps of a training, a device listens for a tenth of a second. A program that
+only sends other things is no such device, or uses another rate."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
 """For what takes a device little time."""
@@ -56,7 +56,7 @@ LONG = Patience(2.0, 2.0, None, 32)
 """For what may take a device long."""
 
 
-class Link:
+class DeviceLink:
     """A device at the other end of a line.
 
     Attributes:
@@ -68,8 +68,8 @@ class Link:
     _noise_began_s = math.inf
     """Since when nothing but noise has come."""
 
-    def __init__(self, line: Line, first: int = 1, silence_s: float | None = None) -> None:
-        """Nothing is sent yet.
+    def __init__(self, line: PortLine, first: int = 1, silence_s: float | None = None) -> None:
+        """Set up a link; nothing is sent yet.
 
         Args:
             line: where the device is.
@@ -95,7 +95,7 @@ class Link:
         *numbers: int,
         data: bytes | None = None,
         patience: Patience = QUICK,
-    ) -> Answer:
+    ) -> AnswerFrame:
         """Have the device do something.
 
         Args:
@@ -152,7 +152,7 @@ class Link:
             "check --port, and that firmware of poetfw is on the board: `poetfw flash`",
         )
 
-    def _accept(self, answer: Answer, word: str) -> Answer:
+    def _accept(self, answer: AnswerFrame, word: str) -> AnswerFrame:
         if answer.word != word:
             raise DeviceError(
                 f"the board's firmware does not know the command {word!r}",
@@ -160,8 +160,8 @@ class Link:
             )
         return answer
 
-    def _answers(self, wait_s: float) -> Iterator[Answer | None]:
-        """The answers that come in within so long; None for anything that is no whole answer."""
+    def _answers(self, wait_s: float) -> Iterator[AnswerFrame | None]:
+        """The answers that come in within so long; None for anything that is not a whole answer."""
         ends_s = self._line.now_s() + wait_s
         while (left_s := ends_s - self._line.now_s()) > 0:
             received = self._line.read(left_s)

@@ -27,7 +27,7 @@ _READ_BYTES = 4096
 _LONGEST_WAIT_S = 0.5  # until a port is seen to be closed by another thread
 
 
-class Line(Protocol):
+class PortLine(Protocol):
     """Bytes to and from a device."""
 
     def write(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ class Port:
             self._serial.write(data)
         except SerialTimeoutException as error:
             raise NoAnswerError(
-                f"{self._serial.port}: nobody takes what is sent",
+                f"{self._serial.port}: the other end does not read what is sent",
                 "reset the board, and try again",
             ) from error
         except (SerialException, OSError) as error:
@@ -101,7 +101,7 @@ class Port:
         )
 
 
-def console_lines(line: Line) -> Iterator[str]:
+def console_lines(line: PortLine) -> Iterator[str]:
     """The lines that a device prints, for ever; a line that is too long comes in parts.
 
     Raises:
@@ -156,7 +156,7 @@ def open_port(name: str, baud: int) -> Iterator[Port]:
 
     if "://" in name and not name.startswith(_SOCKET):
         raise PortError(
-            f"{name!r:.200} is no port that poetfw knows",
+            f"{name!r:.200} is not a port that poetfw knows",
             f"name a device such as /dev/ttyACM0, or {_SOCKET}HOST:PORT",
         )
     is_socket = name.startswith(_SOCKET)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from poetfw.common.errors import WrongBoardError
-from poetfw.tools.link.link import CONNECT, LONG, QUICK, Link
+from poetfw.tools.link.link import CONNECT, LONG, QUICK, DeviceLink
 from poetfw.tools.link.values import (
     IDENTIFIER,
     TICK_UNITS,
@@ -57,14 +57,14 @@ class Ran:
 class Profiler:
     """Commands to measuring firmware; each raises `DeviceError` where it fails."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: DeviceLink) -> None:
         self._link = link
 
     def hello(self) -> ProfilerGreeting:
-        """Who it is.
+        """Identity of the connected board and its profiling firmware.
 
         Raises:
-            WrongBoardError: its firmware is none that measures, or speaks another language.
+            WrongBoardError: its firmware does not measure, or has another protocol version.
         """
         answer = self._link.ask("hello", patience=CONNECT)
         if len(answer.values) != 5 or answer.values[0] != str(PROTOCOL):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from poetfw.common.errors import DeviceError
-from poetfw.tools.link.frames import Answer
+from poetfw.tools.link.frames import AnswerFrame
 from poetfw.tools.statuses import STATUSES
 
 OK = 0
@@ -19,25 +19,25 @@ PLAN_ID = re.compile("[0-9a-f]{8}")
 """Names the plan, or the sketch, that firmware was made for."""
 
 TICK_UNITS = ("cycles", "instructions", "ns")
-"""What a tick may be."""
+"""Units of a tick."""
 
 
-def fields(answer: Answer, count: int) -> tuple[str, ...]:
-    """An answer's values, of which there must be so many.
+def fields(answer: AnswerFrame, count: int) -> tuple[str, ...]:
+    """The values of an answer, whose number must be `count`.
 
     Raises:
-        DeviceError: there are not.
+        DeviceError: it is another number.
     """
     if len(answer.values) != count:
         raise nonsense(answer)
     return answer.values
 
 
-def check_status(answer: Answer, text: str) -> None:
+def check_status(answer: AnswerFrame, text: str) -> None:
     """Check that a status says that what was asked for is done.
 
     Raises:
-        DeviceError: it is no status.
+        DeviceError: it is not a status.
         StatusError: it says that the device failed.
     """
     if not re.fullmatch(r"0|-[1-9]\d{0,2}", text):
@@ -61,21 +61,21 @@ class StatusError(DeviceError):
         self.status = status
 
 
-def integer(answer: Answer, text: str) -> int:
+def integer(answer: AnswerFrame, text: str) -> int:
     """A count below 2^64.
 
     Raises:
-        DeviceError: it is none.
+        DeviceError: it is not a count.
     """
     if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) >= 2**64:
         raise nonsense(answer)
     return int(text)
 
 
-def nonsense(answer: Answer) -> DeviceError:
+def nonsense(answer: AnswerFrame) -> DeviceError:
     """The error of an answer that makes no sense."""
     said = " ".join(answer.values)
     return DeviceError(
-        f"the board's answer to {answer.word!r} is none: {said!r:.80}",
+        f"the board's answer to {answer.word!r} is not valid: {said!r:.80}",
         "flash the firmware that this poetfw built: `poetfw flash`",
     )

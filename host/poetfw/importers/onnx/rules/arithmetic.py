@@ -88,7 +88,7 @@ def _sum(node: Node, values: Values, factor: float) -> str:
 
 @onnx_rule("Mul")
 def _multiply(node: Node, values: Values) -> str:
-    """By another tensor, or by a single number that is no weight but part of the network."""
+    """By another tensor, or by a single number that is not a weight but part of the network."""
     first, second = node.inputs
     for x, number in ((first, second), (second, first)):
         factor = _number(values, number)

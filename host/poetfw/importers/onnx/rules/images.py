@@ -26,7 +26,7 @@ def as_ranked(node: Node, values: Values, y: str) -> str:
 
 
 def pair_of(node: Node, values: Values, name: str, default: Pair | None = None) -> Pair:
-    """Numbers for height and width; of a sequence, the neutral number and that for its width."""
+    """Numbers for height and width; for a sequence, a neutral number and its own."""
     value = node.attributes.get(name, default)
     if value is not None and name in node.attributes and len(values.shape(node.inputs[0])) == 3:
         neutral = 0 if name == "output_padding" else 1

@@ -8,7 +8,10 @@ before the rule runs. It returns what the outputs stand for, in their order, or 
 
 from poetfw.importers.torch_export.rules import (  # noqa: F401
     arithmetic,
+    choices,
+    functions,
     layers,
+    losses,
     pointwise,
     pooling,
     recurrence,

@@ -7,16 +7,15 @@ import math
 
 import numpy as np
 
-from poetfw.importers.network import HIDDEN
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import (
     Call,
-    Live,
     Result,
     Value,
     axes_of,
     axis_of,
 )
+from poetfw.importers.torch_export.expression import expression
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 
 
@@ -162,13 +161,10 @@ def _deviation(
 def _length(
     call: Call, self: Value, ord: Number = 2, dim: Ints | None = None, keepdim: bool = False
 ) -> str:
-    kinds = {1: "abs", 2: "square"}
-    if ord not in kinds:
-        raise UnsupportedError(f"its order is {ord:g}; poetfw has 1 and 2")
+    if not 0 < ord < math.inf:
+        raise UnsupportedError(f"its order is {ord:g}, which is no positive number")
     axes = axes_of(call, self, dim or range(len(call.shape(self))))
-    each = call.net.builder.op(kinds[int(ord)], call.name, (call.tensor(self),))
-    total = call.net.mean(call.name, each, axes, keep=keepdim, total=True)
-    return total if ord == 1 else call.net.builder.op("sqrt", call.name, (total,))
+    return expression(call, self).length(float(ord), axes, keep=keepdim).tensor
 
 
 @aten("norm.ScalarOpt_dim")
@@ -204,19 +200,6 @@ def _weight_norm(call: Call, v: Value, g: Value, dim: int = 0) -> str:
     inverse = call.net.builder.op("reciprocal", call.name, (length,))
     share = call.net.multiply(call.name, inverse, call.tensor(g))
     return call.net.multiply(call.name, call.tensor(v), share)
-
-
-@aten("masked_fill.Scalar")
-def _masked_fill(call: Call, self: Value, mask: Value, value: Number) -> str:
-    """X where the mask, a constant, is false, and elsewhere the number; infinity is HIDDEN."""
-    if isinstance(mask, Live) or mask.values.dtype != np.bool_:
-        raise UnsupportedError("its mask is no constant of true and false")
-    net, x = call.net, call.tensor(self)
-    hidden = mask.values.astype(np.float32)
-    kept = net.constant(f"{call.name}.kept", 1 - hidden)
-    number = max(min(float(value), -HIDDEN), HIDDEN)
-    filled = net.constant(f"{call.name}.filled", hidden * np.float32(number))
-    return net.add(call.name, net.multiply(call.name, x, kept), filled)
 
 
 def _reduce(call: Call, x: Value, dims: Ints | None, keep: bool, *, total: bool) -> str:

@@ -20,7 +20,7 @@ def image_of(shape: Shape) -> Shape:
         UnsupportedError: it has other axes.
     """
     if len(shape) not in (3, 4):
-        raise UnsupportedError(f"shape {list(shape)} is no batch of images or sequences")
+        raise UnsupportedError(f"shape {list(shape)} is not a batch of images or sequences")
     return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
 
 

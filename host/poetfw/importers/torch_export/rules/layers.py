@@ -228,7 +228,7 @@ def _embedding(
     sparse: bool = False,
 ) -> str:
     if scale_grad_by_freq:
-        raise UnsupportedError("it has scale_grad_by_freq, which poetfw has not")
+        raise UnsupportedError("it has scale_grad_by_freq, which poetfw does not support")
     if not isinstance(indices, Live):
         ids = indices.values
         if padding_idx >= 0:

@@ -11,8 +11,10 @@ from poetfw.importers.torch_export.calls import (
     Value,
     axis_of,
 )
+from poetfw.importers.torch_export.expression import expression
 from poetfw.importers.torch_export.rules.registry import Number, aten
 from poetfw.importers.torch_export.rules.shapes import chunk
+from poetfw.ops.objective import OWN_LOSS
 
 
 def _pointwise(target: str, kind: str) -> None:
@@ -36,6 +38,8 @@ for _target, _kind in {
     "square.default": "square",
     "abs.default": "abs",
     "erf.default": "erf",
+    "sin.default": "sin",
+    "cos.default": "cos",
 }.items():
     _pointwise(_target, _kind)
 
@@ -137,6 +141,8 @@ def _log_softmax(call: Call, self: Value, dim: int) -> str:
     if call.is_output and call.net.loss == "nll" and axis_of(call, self, dim) == 1:
         call.net.loss = "softmax_cross_entropy"
         return call.tensor(self)
+    if call.net.loss == OWN_LOSS:
+        return expression(call, self).log_softmax(axis_of(call, self, dim)).tensor
     y = _softmax(call, self, dim)
     if y == call.tensor(self):
         return y

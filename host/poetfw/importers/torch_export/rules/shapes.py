@@ -5,22 +5,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from poetfw.importers.network import Pair
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import (
     Call,
+    Live,
     Value,
     axes_of,
     axis_of,
 )
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
+from poetfw.ir import Dtype
 
 
-@aten("contiguous.default", "alias.default", "to.dtype", view=True)
+@aten("contiguous.default", "alias.default", view=True)
 @aten("clone.default", "lift_fresh_copy.default")
-def _same(call: Call, self: Value, copy: bool = False) -> str:
+def _same(call: Call, self: Value) -> str:
     return call.tensor(self)
+
+
+@aten("to.dtype", "to.dtype_layout", "_to_copy.default", view=True)
+def _to(call: Call, self: Value, dtype: int | None = None, copy: bool = False) -> str:
+    """Float32 where no other type is named; masks and integers are float32 here, too."""
+    x = call.tensor(self)
+    if dtype is None:
+        return x
+    if dtype == schema.BOOL:
+        return call.net.shift(
+            call.name,
+            call.net.scale(call.name, call.net.builder.op("zero", call.name, (x,)), -1.0),
+            1.0,
+        )
+    if dtype not in (schema.INT, schema.LONG):
+        known = schema.DTYPES.get(dtype, "an unknown type")
+        raise UnsupportedError(f"it converts to {known}: poetfw calculates in float32")
+    return call.net.integers(call.name, x)
+
+
+@aten("type_as.default", view=True)
+def _type_as(call: Call, self: Value, other: Value) -> str:
+    integer = isinstance(other, Live) and call.net.builder.dtype(other.tensor) is Dtype.I32
+    x = call.tensor(self)
+    return call.net.integers(call.name, x) if integer else x
+
+
+@aten("detach.default", view=True)
+def _detach(call: Call, self: Value) -> str:
+    return call.net.detach(call.name, call.tensor(self))
 
 
 @aten("flatten.using_ints", view=True)
@@ -93,7 +128,7 @@ def _transpose(call: Call, self: Value, dim0: int, dim1: int) -> str:
 @aten("t.default", "numpy_T.default", view=True)
 def _turn(call: Call, self: Value) -> str:
     if len(call.shape(self)) != 2:
-        raise UnsupportedError("it is no matrix")
+        raise UnsupportedError("it is not a matrix")
     return _transpose(call, self, 0, 1)
 
 
@@ -182,6 +217,12 @@ def _expand(call: Call, self: Value, size: Ints) -> str:
 @aten("expand_as.default", view=True)
 def _expand_as(call: Call, self: Value, other: Value) -> str:
     return call.net.stretch(call.name, call.tensor(self), call.shape(other))
+
+
+@aten("broadcast_tensors.default", view=True)
+def _stretch_all(call: Call, tensors: tuple[Value, ...]) -> tuple[str, ...]:
+    shape = np.broadcast_shapes(*(call.shape(value) for value in tensors))
+    return tuple(call.net.stretch(call.name, call.tensor(value), shape) for value in tensors)
 
 
 @aten("repeat.default")
@@ -278,13 +319,46 @@ def _upsample(
     output_size: Ints | None,
     scale_factors: tuple[float, ...] | None,
 ) -> str:
-    sizes = _upsampled(call, input, output_size, scale_factors)
+    return _nearest(call, input, output_size, scale_factors, 0.0)
+
+
+@aten("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec")
+def _upsample_exact(
+    call: Call,
+    input: Value,
+    output_size: Ints | None,
+    scale_factors: tuple[float, ...] | None,
+) -> str:
+    return _nearest(call, input, output_size, scale_factors, 0.5)
+
+
+def _nearest(
+    call: Call, input: Value, sizes: Ints | None, factors: tuple[float, ...] | None, centre: float
+) -> str:
     image = as_image(call, input)
-    factors = [size / extent for size, extent in zip(sizes, call.net.shape(image)[2:], strict=True)]
-    if any(factor != int(factor) for factor in factors):
-        raise UnsupportedError(f"its factors are {factors}; poetfw repeats pixels whole times")
-    y = call.net.repeat_positions(call.name, image, (int(factors[0]), int(factors[1])))
-    return as_ranked(call, y, input)
+    extents = call.net.shape(image)[2:]
+    wanted = _upsampled(call, input, sizes, factors, whole=False)
+    rows, columns = (size / extent for size, extent in zip(wanted, extents, strict=True))
+    if rows == int(rows) and columns == int(columns):
+        y = call.net.repeat_positions(call.name, image, (int(rows), int(columns)))
+        return as_ranked(call, y, input)
+    if factors is None:
+        ratios = 1 / rows, 1 / columns
+    else:
+        ratios = (1.0 if len(factors) == 1 else 1 / factors[0]), 1 / factors[-1]
+    return as_ranked(call, call.net.take_nearest(call.name, image, wanted, ratios, centre), input)
+
+
+@aten("upsample_bicubic2d.vec")
+def _interpolate_cubic(
+    call: Call,
+    input: Value,
+    output_size: Ints | None,
+    align_corners: bool,
+    scale_factors: tuple[float, ...] | None,
+) -> str:
+    sizes = _upsampled(call, input, output_size, scale_factors)
+    return call.net.interpolate_cubic(call.name, call.tensor(input), sizes, corners=align_corners)
 
 
 @aten("upsample_linear1d.vec", "upsample_bilinear2d.vec")
@@ -300,8 +374,15 @@ def _interpolate(
     return as_ranked(call, y, input)
 
 
-def _upsampled(call: Call, x: Value, sizes: Ints | None, factors: tuple[float, ...] | None) -> Pair:
-    """The height and width that an image is brought to."""
+def _upsampled(
+    call: Call,
+    x: Value,
+    sizes: Ints | None,
+    factors: tuple[float, ...] | None,
+    *,
+    whole: bool = True,
+) -> Pair:
+    """Height and width to which an image is resized; `whole` if factors may not leave rests."""
     extents = image_of(call.shape(x))[2:]
     if sizes is not None:
         return pair_of(sizes, call.shape(x), 1)
@@ -309,7 +390,7 @@ def _upsampled(call: Call, x: Value, sizes: Ints | None, factors: tuple[float, .
         raise UnsupportedError("it has neither a size nor factors")
     both = factors if len(factors) == 2 else (1.0, *factors)
     wanted = [extent * factor for extent, factor in zip(extents, both, strict=True)]
-    if any(size != int(size) or size < 1 for size in wanted):
+    if any((whole and size != int(size)) or size < 1 for size in wanted):
         raise UnsupportedError(
             f"its factors are {list(factors)}, which do not come to whole pixels: name a size"
         )

@@ -24,7 +24,7 @@ STANDARD_INPUT = "-"
 """In place of a port's number: what is said to the firmware."""
 
 _CARD_UNIT_BYTES = 512 * 1024
-"""What a high-capacity card counts its size in (SD Physical Layer Specification, section 5.3.3)."""
+"""Unit of a high-capacity card's size (SD Physical Layer Specification, section 5.3.3)."""
 
 
 class Unicorn(Emulator):

@@ -24,14 +24,14 @@ from elftools.elf.elffile import ELFFile
 from poetfw.firmware import IMAGE
 from poetfw.tools.emulators.unicorn import STANDARD_INPUT
 from poetfw.tools.emulators.unicorn.bus import MachineError
-from poetfw.tools.emulators.unicorn.chip import Machine
+from poetfw.tools.emulators.unicorn.chip import ChipBoard
 from poetfw.tools.emulators.unicorn.flash import Flash
 from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
 from poetfw.tools.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
 from poetfw.tools.emulators.unicorn.samd21 import Mkr1000
 from poetfw.tools.emulators.unicorn.sd_card import Card
 
-MACHINES: dict[str, type[Machine[Any]]] = {
+MACHINES: dict[str, type[ChipBoard[Any]]] = {
     "nrf52840": Nrf52840Dk,
     "nrf52840-qspi": Nrf52840DkFlash,
     "samd21": Mkr1000,
@@ -39,14 +39,14 @@ MACHINES: dict[str, type[Machine[Any]]] = {
 """Chips on their boards, by the name that board files call them."""
 
 _STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
-"""What the storage image is on them, where it is not a card."""
+"""Model of the storage image, on chips where it is not a card."""
 
 
-def read_flash(elf: Path, machine: type[Machine[Any]]) -> bytes:
+def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
     """All of a chip's flash with a program in it, and erased elsewhere.
 
     Raises:
-        MachineError: the file is no program for it.
+        MachineError: the file is not a program for it.
     """
     flash = bytearray(b"\xff" * machine.flash_bytes)
     try:
@@ -60,7 +60,7 @@ def read_flash(elf: Path, machine: type[Machine[Any]]) -> bytes:
                     raise MachineError(f"{elf} has bytes at 0x{start:08x}, where no flash is")
                 flash[start : start + len(content)] = content
     except (OSError, ELFError) as error:
-        raise MachineError(f"{elf} is no readable ELF file: {error}") from error
+        raise MachineError(f"{elf} is not a readable ELF file: {error}") from error
     return bytes(flash)
 
 

@@ -15,14 +15,14 @@ from functools import partial
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from poetfw.tools.emulators.unicorn.bus import Bus, MachineError
-from poetfw.tools.emulators.unicorn.core import Core, Ending, Memory
+from poetfw.tools.emulators.unicorn.core import Core, CoreMemory, StopReason
 
 Console = Callable[[bytes], object]
-"""What is connected to the transmitter of a chip's UART."""
+"""Receiver of the characters that a chip's UART sends."""
 
 Keyboard = Callable[[], bytes]
-"""What is connected to its receiver. Asked while the firmware sleeps, it waits for something to be
-said, and says nothing if nothing will be said any more."""
+"""Source of characters for a chip's receiver. Called while the firmware sleeps, it waits for
+input, and returns nothing if there will be no more."""
 
 
 class Processor(Protocol):
@@ -120,7 +120,7 @@ class Chip(Bus):
 
     @property
     def room_bytes(self) -> int:
-        """How many characters the receiver takes before the firmware must take them."""
+        """Number of characters that the receiver takes before the firmware must read them."""
         raise NotImplementedError
 
     def listens(self) -> bool:
@@ -166,7 +166,7 @@ class Chip(Bus):
 ChipT = TypeVar("ChipT", bound=Chip)
 
 
-class Machine(ABC, Generic[ChipT]):
+class ChipBoard(ABC, Generic[ChipT]):
     """A board with a chip: what a reset leaves as it is."""
 
     flash_bytes: ClassVar[int]
@@ -180,9 +180,9 @@ class Machine(ABC, Generic[ChipT]):
     ) -> None:
         """Take what is in all of the flash, the card in the socket, and who is on the UART."""
         address, size_bytes = self.ram
-        self._flash = Memory(0, flash)
+        self._flash = CoreMemory(0, flash)
         # RAM holds anything after power-on, but the same in every run.
-        self._ram = Memory(address, random.Random(0).randbytes(size_bytes))
+        self._ram = CoreMemory(address, random.Random(0).randbytes(size_bytes))
         self._card = card
         self._console, self._keyboard = console, keyboard
 
@@ -206,19 +206,19 @@ class Machine(ABC, Generic[ChipT]):
             if press is not None:
                 core.after(press, core.press)
             ending = self._run(core, chip)
-            if ending is Ending.ASLEEP:
+            if ending is StopReason.ASLEEP:
                 return core.cycles
             self._ram = core.ram()
             self._keep(chip, ending)
-            if ending is Ending.PIN:
+            if ending is StopReason.PIN:
                 press = next(times, None)
-            if ending is not Ending.SOFTWARE:
+            if ending is not StopReason.SOFTWARE:
                 self._card.leave()
 
-    def _run(self, core: Core, chip: ChipT) -> Ending:
+    def _run(self, core: Core, chip: ChipT) -> StopReason:
         """Run until the chip is reset, or sleeps with nobody who would wake it up."""
         ending, said = core.run(), b""
-        while ending is Ending.ASLEEP and core.wakes_by_pending and chip.listens():
+        while ending is StopReason.ASLEEP and core.wakes_by_pending and chip.listens():
             said = said or self._keyboard()
             if not said:
                 break
@@ -236,5 +236,5 @@ class Machine(ABC, Generic[ChipT]):
         """Its processor."""
 
     @abstractmethod
-    def _keep(self, chip: ChipT, ending: Ending) -> None:
+    def _keep(self, chip: ChipT, ending: StopReason) -> None:
         """Remember what the next reset shows of this one."""

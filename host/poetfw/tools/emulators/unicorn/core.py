@@ -61,14 +61,14 @@ _BASIC = (
 _FPU = (*range(arm.UC_ARM_REG_S0, arm.UC_ARM_REG_S0 + 16), arm.UC_ARM_REG_FPSCR)
 
 
-class Model(Enum):
+class CoreModel(Enum):
     """A processor, by unicorn's number for it."""
 
     CORTEX_M0PLUS = arm.UC_CPU_ARM_CORTEX_M0
     CORTEX_M4F = arm.UC_CPU_ARM_CORTEX_M4
 
 
-class Ending(Enum):
+class StopReason(Enum):
     """Reason why a processor stopped."""
 
     ASLEEP = auto()
@@ -78,7 +78,7 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True)
-class Memory:
+class CoreMemory:
     """Bytes at an address."""
 
     address: int
@@ -96,10 +96,10 @@ class Core:
 
     def __init__(
         self,
-        model: Model,
+        model: CoreModel,
         bus: Bus,
-        flash: Memory,
-        ram: Memory,
+        flash: CoreMemory,
+        ram: CoreMemory,
         peripherals: Sequence[tuple[int, int]],
         vectors: int = 0,
     ) -> None:
@@ -134,7 +134,7 @@ class Core:
         self._warn: Callable[[], int | None] | None = None
         self._counts_asleep = self._woken_to_feed = False
         self._cpacr = Register((0, _CPACR_FPU))
-        self._ending: Ending | None = None
+        self._ending: StopReason | None = None
         self._error: MachineError | None = None
         # Without UC_MODE_MCLASS, which makes any model a Cortex-M33.
         self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB, model.value)
@@ -148,7 +148,7 @@ class Core:
             self._uc.mmio_map(address, size_bytes, self._read, address, self._write, address)
         self._uc.hook_add(uc.UC_HOOK_MEM_INVALID, self._refuse)
         self._add_registers()
-        if model is Model.CORTEX_M4F:
+        if model is CoreModel.CORTEX_M4F:
             self._add_registers_of_m4()
         self._flash = flash
         self._vectors = flash.content[vectors - flash.address :]
@@ -157,10 +157,12 @@ class Core:
             raise MachineError(f"no program's vectors are at 0x{vectors:08x}")
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack)
 
-    def ram(self) -> Memory:
+    def ram(self) -> CoreMemory:
         """RAM as it is."""
         size_bytes = len(self._ram.content)
-        return Memory(self._ram.address, bytes(self._uc.mem_read(self._ram.address, size_bytes)))
+        return CoreMemory(
+            self._ram.address, bytes(self._uc.mem_read(self._ram.address, size_bytes))
+        )
 
     def dma_read(self, address: int, size_bytes: int) -> bytes:
         """Read RAM as a DMA controller does.
@@ -195,7 +197,7 @@ class Core:
 
     def press(self) -> None:
         """Press the button on its reset pin."""
-        self._ending = Ending.PIN
+        self._ending = StopReason.PIN
 
     def watch(
         self, cycles: int, margin: int = 0, warn: Callable[[], int | None] | None = None
@@ -219,7 +221,7 @@ class Core:
         """True if an interrupt that becomes pending ends its sleep, though it is not enabled."""
         return bool(self._system_control.value)
 
-    def run(self) -> Ending:
+    def run(self) -> StopReason:
         """Run until the firmware resets the chip, or sleeps with nothing of the core to wake it up.
 
         A watchdog is nothing: a firmware that it woke, that fed it and that sleeps again would do
@@ -337,7 +339,7 @@ class Core:
     # Time --------------------------------------------------------------------------------------
 
     def _next_cycles(self) -> int:
-        """When something happens by itself; a time that never comes if nothing does."""
+        """Cycle of the next scheduled event; one that is never reached if there is none."""
         times = [self._wraps_at] if self._wraps_at is not None else []
         return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
 
@@ -350,14 +352,14 @@ class Core:
             self._wraps_at += self._reload.value + 1
 
     def _unwatched_cycles(self) -> int:
-        """How many until the watchdog does something."""
+        """Number of cycles until the watchdog acts."""
         return self._watched - (0 if self._warn is None else self._margin)
 
     def _count(self, cycles: int) -> bool:
         """Let the watchdog count; whether it has warned, and that is an event."""
         self._watched -= cycles
         if self._watched <= 0 and self._ending is None:
-            self._ending = Ending.WATCHDOG
+            self._ending = StopReason.WATCHDOG
         if self._warn is None or self._watched > self._margin:
             return False
         interrupt, self._warn = self._warn(), None
@@ -373,7 +375,7 @@ class Core:
             return
         fed = self._woken_to_feed and self._warn is not None and not self._pending
         if self._next_cycles() == _NEVER_CYCLES and (fed or not self._counts_asleep):
-            self._ending = Ending.ASLEEP
+            self._ending = StopReason.ASLEEP
         while self._ending is None:
             cycles = max(0, self._next_cycles() - self._cycles)
             if not self._counts_asleep or cycles <= self._unwatched_cycles():
@@ -456,7 +458,7 @@ class Core:
     def _reset(self, value: int) -> None:
         if value != _AIRCR_SYSRESETREQ:
             raise MachineError(f"0x{value:08x} is not modelled in AIRCR")
-        self._ending = Ending.SOFTWARE
+        self._ending = StopReason.SOFTWARE
         self._uc.emu_stop()
 
     # What unicorn calls ------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from collections.abc import Container, Mapping
 from poetfw.tools.emulators.unicorn.bus import MachineError
 from poetfw.tools.emulators.unicorn.chip import (
     Chip,
+    ChipBoard,
     Console,
     Keyboard,
-    Machine,
     Processor,
     SpiDevice,
 )
-from poetfw.tools.emulators.unicorn.core import Core, Ending, Model
+from poetfw.tools.emulators.unicorn.core import Core, CoreModel, StopReason
 
 RAM_BYTES = 256 * 1024
 CORE_HZ = 64_000_000
@@ -55,7 +55,7 @@ _TIMER_INTERRUPT, _TIMER_INTERRUPT_ON_COMPARE, _TIMER_HZ = 10, 1 << 16, 16_000_0
 _CORE_CYCLES_PER_TIMER_CYCLE = CORE_HZ // _TIMER_HZ
 RESET_PINS = ("UICR.PSELRESET[0]", "UICR.PSELRESET[1]")
 _KEPT = (*RESET_PINS, "POWER.RESETREAS")
-_RESET_REASONS = {Ending.PIN: 1 << 0, Ending.WATCHDOG: 1 << 1, Ending.SOFTWARE: 1 << 2}
+_RESET_REASONS = {StopReason.PIN: 1 << 0, StopReason.WATCHDOG: 1 << 1, StopReason.SOFTWARE: 1 << 2}
 
 ADDRESSES = {
     "FICR.BUILD_CODE": 0x10000134,
@@ -405,7 +405,7 @@ class Nrf52840(Chip):
             self._card.select(not high)
 
 
-class Nrf52840Dk(Machine[Nrf52840]):
+class Nrf52840Dk(ChipBoard[Nrf52840]):
     """The development kit."""
 
     flash_bytes = 1024 * 1024
@@ -423,10 +423,10 @@ class Nrf52840Dk(Machine[Nrf52840]):
         return Nrf52840(self._card, self._console, self._kept)
 
     def _core(self, chip: Nrf52840) -> Core:
-        return Core(Model.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
+        return Core(CoreModel.CORTEX_M4F, chip, self._flash, self._ram, _AREAS)
 
-    def _keep(self, chip: Nrf52840, ending: Ending) -> None:
-        if ending is Ending.SOFTWARE and chip.value("WDT.RUNSTATUS"):
+    def _keep(self, chip: Nrf52840, ending: StopReason) -> None:
+        if ending is StopReason.SOFTWARE and chip.value("WDT.RUNSTATUS"):
             raise MachineError("a watchdog that runs on over a reset by software is not modelled")
         self._kept = chip.kept()
         self._kept["POWER.RESETREAS"] |= _RESET_REASONS[ending]

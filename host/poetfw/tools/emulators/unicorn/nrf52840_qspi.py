@@ -182,7 +182,7 @@ class QspiChip(Nrf52840):
         self._check_active()
         known = 0xFF | 0xF << 8 | _HIGH | _WAITS | _WRITES
         right = not configuration & ~known and configuration & _HIGH == _HIGH
-        self._require(right, f"0x{configuration:08x} is no instruction that is modelled")
+        self._require(right, f"0x{configuration:08x} is not an instruction that is modelled")
         size = (configuration >> 8 & 0xF) - 1
         self._require(0 <= size <= 4, f"an instruction has {size} bytes")
         time_s = (8 + 8 * size) / _HZ
@@ -212,7 +212,7 @@ class _NoCard:
         """Nobody is left."""
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
-        """Nobody answers."""
+        """Exchange bytes with no device: nothing answers."""
         return b"\xff" * len(sent)
 
 

@@ -13,13 +13,13 @@ from collections.abc import Container
 
 from poetfw.tools.emulators.unicorn.chip import (
     Chip,
+    ChipBoard,
     Console,
     Keyboard,
-    Machine,
     Processor,
     SpiDevice,
 )
-from poetfw.tools.emulators.unicorn.core import Core, Ending, Model
+from poetfw.tools.emulators.unicorn.core import Core, CoreModel, StopReason
 
 BOOTLOADER_BYTES = 8 * 1024
 RAM_BYTES = 32 * 1024
@@ -90,7 +90,7 @@ _READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS", "WDT.STATUS"} | {
 _WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", "WDT.CLEAR", f"{SPI}.DATA"} | {
     f"PORT{group}.{name}" for group in (0, 1) for name in ("DIRSET", "OUTCLR", "OUTSET")
 }
-"""What they would show is not modelled."""
+"""Registers whose contents are not modelled."""
 _AFTER_RESET = {
     "PM.AHBMASK": 0x7F,
     "PM.APBBMASK": 0x7F,
@@ -105,7 +105,7 @@ _AFTER_RESET = {
 _CRYSTAL_READY, _DFLL_READY, _LOCKED = 1 << 1, 1 << 4, 3 << 6
 _ON_DEMAND = 0x80
 POWER_ON = 1 << 0
-_CAUSES = {Ending.PIN: 1 << 4, Ending.WATCHDOG: 1 << 5, Ending.SOFTWARE: 1 << 6}
+_CAUSES = {StopReason.PIN: 1 << 4, StopReason.WATCHDOG: 1 << 5, StopReason.SOFTWARE: 1 << 6}
 """Causes of a reset."""
 _OSCULP32K, _XOSC32K, _DFLL = 3, 5, 7
 """Sources of generators."""
@@ -295,7 +295,7 @@ class Samd21(Chip):
     # Watchdog ----------------------------------------------------------------------------------
 
     def _watchdog_cycles(self, count: int) -> int:
-        """How many cycles of the processor so many of the watchdog take."""
+        """Convert cycles of the watchdog to those of the processor."""
         generator = self._clocked[_WATCHDOG_CLOCK]
         return count * self._dividers[generator] * self.core_hz // SLOW_HZ
 
@@ -540,7 +540,7 @@ class Samd21(Chip):
             self._card.select(SELECT_PIN not in self._high)
 
 
-class Mkr1000(Machine[Samd21]):
+class Mkr1000(ChipBoard[Samd21]):
     """The board."""
 
     flash_bytes = 256 * 1024
@@ -559,8 +559,8 @@ class Mkr1000(Machine[Samd21]):
 
     def _core(self, chip: Samd21) -> Core:
         """The bootloader sets nothing but the processor's vectors before it begins a program."""
-        model = Model.CORTEX_M0PLUS
+        model = CoreModel.CORTEX_M0PLUS
         return Core(model, chip, self._flash, self._ram, _AREAS, vectors=BOOTLOADER_BYTES)
 
-    def _keep(self, chip: Samd21, ending: Ending) -> None:
+    def _keep(self, chip: Samd21, ending: StopReason) -> None:
         self._cause = _CAUSES[ending]

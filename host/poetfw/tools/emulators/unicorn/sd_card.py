@@ -16,7 +16,7 @@ from poetfw.tools.emulators.unicorn.bus import MachineError
 
 BLOCK_BYTES = 512
 BLOCKS_PER_UNIT = 1024
-"""What the card's size is a multiple of."""
+"""Number of blocks that the card's size is a multiple of."""
 
 _NOTHING = 0xFF
 _START, _START_OF_MANY, _STOP = 0xFE, 0xFC, 0xFD

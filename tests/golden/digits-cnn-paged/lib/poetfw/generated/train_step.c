@@ -51,6 +51,7 @@
 
 #include "ops.h"
 #include "poet.h"
+#include "statement.h"
 
 #define T0000_1 ((float *)(void *)(poet_arena + 29088u)) /* x [4,1,8,8] */
 #define T0000_2 ((float *)(void *)(poet_arena + 45536u)) /* x [4,1,8,8] */
@@ -96,193 +97,194 @@
 
 int poet_train_step(void)
 {
-    /*   1  load x: load_x T0000_1[4,1,8,8] */
+    POET_STATEMENT(1u); /* load x: load_x T0000_1[4,1,8,8] */
     POET_TRY(poet_data_load_x(T0000_1));
     poet_between_ops();
-    /*   2  page out x, wanted again at step 53 */
+    POET_STATEMENT(2u); /* page out x, wanted again at step 53 */
     POET_TRY(poet_page_out_begin(SLOT_T0000, T0000_1, 1024u));
     poet_between_ops();
-    /*   3  conv1: conv2d T0000_1[4,1,8,8], P0000[8,1,3,3] -> T0001_1[4,8,8,8] */
+    POET_STATEMENT(3u); /* conv1: conv2d T0000_1[4,1,8,8], P0000[8,1,3,3] -> T0001_1[4,8,8,8] */
     poet_conv2d_3x3_forward_f32(&poet_op0000, T0000_1, P0000, NULL, T0001_1);
     poet_between_ops();
-    /*   4  page out conv1, wanted again at step 51 */
+    POET_STATEMENT(4u); /* page out conv1, wanted again at step 51 */
     POET_TRY(poet_page_out_begin(SLOT_T0001, T0001_1, 8192u));
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0000));
-    /*   5  bn1.statistics: batch_norm_statistics T0001_1[4,8,8,8] -> T0002[2,8] */
+    POET_STATEMENT(5u); /* bn1.statistics: batch_norm_statistics T0001_1[4,8,8,8] -> T0002[2,8] */
     poet_batch_norm_statistics_f32(&poet_op0001, T0001_1, T0002);
     poet_between_ops();
-    /*   6  bn1.update_running: batch_norm_update_running T0002[2,8] -> P0002[2,8] */
+    POET_STATEMENT(6u); /* bn1.update_running: batch_norm_update_running T0002[2,8] -> P0002[2,8] */
     poet_batch_norm_update_running_f32(&poet_op0002, T0002, P0002);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0001));
-    /*   7  bn1: batch_norm_normalize T0001_1[4,8,8,8], T0002[2,8], P0001[2,8] -> T0003[4,8,8,8] */
+    POET_STATEMENT(7u); /* bn1: batch_norm_normalize T0001_1[4,8,8,8], T0002[2,8], P0001[2,8] -> T0003[4,8,8,8] */
     poet_batch_norm_normalize_f32(&poet_op0003, T0001_1, T0002, P0001, T0003);
     poet_between_ops();
-    /*   8  relu1: relu T0003[4,8,8,8] -> T0004[4,8,8,8] */
+    POET_STATEMENT(8u); /* relu1: relu T0003[4,8,8,8] -> T0004[4,8,8,8] */
     poet_relu_forward_f32(&poet_op0004, T0003, T0004);
     poet_between_ops();
-    /*   9  conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005_1[4,8,8,8] */
+    POET_STATEMENT(9u); /* conv2: conv2d T0004[4,8,8,8], P0003[8,8,3,3] -> T0005_1[4,8,8,8] */
     poet_conv2d_3x3_forward_f32(&poet_op0005, T0004, P0003, NULL, T0005_1);
     poet_between_ops();
-    /*  10  page out conv2, wanted again at step 45 */
+    POET_STATEMENT(10u); /* page out conv2, wanted again at step 45 */
     POET_TRY(poet_page_out_begin(SLOT_T0005, T0005_1, 8192u));
     poet_between_ops();
-    /*  11  bn2.statistics: batch_norm_statistics T0005_1[4,8,8,8] -> T0006[2,8] */
+    POET_STATEMENT(11u); /* bn2.statistics: batch_norm_statistics T0005_1[4,8,8,8] -> T0006[2,8] */
     poet_batch_norm_statistics_f32(&poet_op0001, T0005_1, T0006);
     poet_between_ops();
-    /*  12  bn2.update_running: batch_norm_update_running T0006[2,8] -> P0005[2,8] */
+    POET_STATEMENT(12u); /* bn2.update_running: batch_norm_update_running T0006[2,8] -> P0005[2,8] */
     poet_batch_norm_update_running_f32(&poet_op0002, T0006, P0005);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0005));
-    /*  13  bn2: batch_norm_normalize T0005_1[4,8,8,8], T0006[2,8], P0004[2,8] -> T0007[4,8,8,8] */
+    POET_STATEMENT(13u); /* bn2: batch_norm_normalize T0005_1[4,8,8,8], T0006[2,8], P0004[2,8] -> T0007[4,8,8,8] */
     poet_batch_norm_normalize_f32(&poet_op0003, T0005_1, T0006, P0004, T0007);
     poet_between_ops();
-    /*  14  relu2: relu T0007[4,8,8,8] -> T0008[4,8,8,8] */
+    POET_STATEMENT(14u); /* relu2: relu T0007[4,8,8,8] -> T0008[4,8,8,8] */
     poet_relu_forward_f32(&poet_op0004, T0007, T0008);
     poet_between_ops();
-    /*  15  pool2: max_pool2d T0008[4,8,8,8] -> T0009_1[4,8,4,4] */
+    POET_STATEMENT(15u); /* pool2: max_pool2d T0008[4,8,8,8] -> T0009_1[4,8,4,4] */
     poet_max_pool2d_2x2_forward_f32(&poet_op0006, T0008, T0009_1);
     poet_between_ops();
-    /*  16  page out pool2, wanted again at step 37 */
+    POET_STATEMENT(16u); /* page out pool2, wanted again at step 37 */
     POET_TRY(poet_page_out_begin(SLOT_T0009, T0009_1, 2048u));
     poet_between_ops();
-    /*  17  conv3: conv2d T0009_1[4,8,4,4], P0006[16,8,3,3] -> T0010_1[4,16,4,4] */
+    POET_STATEMENT(17u); /* conv3: conv2d T0009_1[4,8,4,4], P0006[16,8,3,3] -> T0010_1[4,16,4,4] */
     poet_conv2d_3x3_forward_f32(&poet_op0007, T0009_1, P0006, NULL, T0010_1);
     poet_between_ops();
-    /*  18  page out conv3, wanted again at step 36 */
+    POET_STATEMENT(18u); /* page out conv3, wanted again at step 36 */
     POET_TRY(poet_page_out_begin(SLOT_T0010, T0010_1, 4096u));
     poet_between_ops();
-    /*  19  bn3.statistics: batch_norm_statistics T0010_1[4,16,4,4] -> T0011[2,16] */
+    POET_STATEMENT(19u); /* bn3.statistics: batch_norm_statistics T0010_1[4,16,4,4] -> T0011[2,16] */
     poet_batch_norm_statistics_f32(&poet_op0008, T0010_1, T0011);
     poet_between_ops();
-    /*  20  bn3.update_running: batch_norm_update_running T0011[2,16] -> P0008[2,16] */
+    POET_STATEMENT(20u); /* bn3.update_running: batch_norm_update_running T0011[2,16] -> P0008[2,16] */
     poet_batch_norm_update_running_f32(&poet_op0009, T0011, P0008);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0010));
-    /*  21  bn3: batch_norm_normalize T0010_1[4,16,4,4], T0011[2,16], P0007[2,16] -> T0012[4,16,4,4] */
+    POET_STATEMENT(21u); /* bn3: batch_norm_normalize T0010_1[4,16,4,4], T0011[2,16], P0007[2,16] -> T0012[4,16,4,4] */
     poet_batch_norm_normalize_f32(&poet_op0010, T0010_1, T0011, P0007, T0012);
     poet_between_ops();
-    /*  22  relu3: relu T0012[4,16,4,4] -> T0013[4,16,4,4] */
+    POET_STATEMENT(22u); /* relu3: relu T0012[4,16,4,4] -> T0013[4,16,4,4] */
     poet_relu_forward_f32(&poet_op0011, T0012, T0013);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0009));
-    /*  23  pool3: max_pool2d T0013[4,16,4,4] -> T0014[4,16,2,2] */
+    POET_STATEMENT(23u); /* pool3: max_pool2d T0013[4,16,4,4] -> T0014[4,16,2,2] */
     poet_max_pool2d_2x2_forward_f32(&poet_op0012, T0013, T0014);
     poet_between_ops();
-    /*  24  flatten: reshape T0014[4,16,2,2] -> T0015[4,64] (a view: nothing moves) */
-    /*  25  logits: linear T0015[4,64], P0009[10,64], P0010[10] -> T0016[4,10] */
+    POET_STATEMENT(24u); /* flatten: reshape T0014[4,16,2,2] -> T0015[4,64] (a view: nothing moves) */
+    POET_STATEMENT(25u); /* logits: linear T0015[4,64], P0009[10,64], P0010[10] -> T0016[4,10] */
     poet_linear_forward_f32(&poet_op0013, T0015, P0009, P0010, T0016);
     poet_between_ops();
-    /*  26  load y: load_y T0017[4] */
+    POET_STATEMENT(26u); /* load y: load_y T0017[4] */
     POET_TRY(poet_data_load_y(T0017));
     poet_between_ops();
-    /*  27  loss: softmax_cross_entropy T0016[4,10], T0017[4] -> P0011[1] */
+    POET_STATEMENT(27u); /* loss: softmax_cross_entropy T0016[4,10], T0017[4] -> P0011[1] */
     poet_softmax_cross_entropy_forward_f32(&poet_op0014, T0016, T0017, P0011);
     poet_between_ops();
-    /*  28  loss.backward: softmax_cross_entropy_backward T0016[4,10], T0017[4] -> T0018[4,10] */
+    POET_STATEMENT(28u); /* loss.backward: softmax_cross_entropy_backward T0016[4,10], T0017[4] -> T0018[4,10] */
     poet_softmax_cross_entropy_backward_f32(&poet_op0014, T0016, T0017, T0018);
     poet_between_ops();
-    /*  29  logits.backward_bias: linear_backward_bias T0018[4,10] -> T0019[10] */
+    POET_STATEMENT(29u); /* logits.backward_bias: linear_backward_bias T0018[4,10] -> T0019[10] */
     poet_linear_backward_bias_f32(&poet_op0015, T0018, T0019);
     poet_between_ops();
-    /*  30  logits.backward_input: linear_backward_input P0009[10,64], T0018[4,10] -> T0020[4,64] */
+    POET_STATEMENT(30u); /* logits.backward_input: linear_backward_input P0009[10,64], T0018[4,10] -> T0020[4,64] */
     poet_linear_backward_input_f32(&poet_op0013, P0009, T0018, T0020);
     poet_between_ops();
-    /*  31  flatten.backward: reshape T0020[4,64] -> T0021[4,16,2,2] (a view: nothing moves) */
-    /*  32  logits.weight.update: linear_backward_weight_sgd T0015[4,64], T0018[4,10] -> P0009[10,64], P0012[10,64] */
+    POET_STATEMENT(31u); /* flatten.backward: reshape T0020[4,64] -> T0021[4,16,2,2] (a view: nothing moves) */
+    POET_STATEMENT(32u); /* logits.weight.update: linear_backward_weight_sgd T0015[4,64], T0018[4,10] -> P0009[10,64], P0012[10,64] */
     poet_linear_backward_weight_update_f32(&poet_op0013, T0015, T0018, &poet_op0016.update, NULL,
                                            P0009, P0012, NULL, NULL);
     poet_between_ops();
-    /*  33  logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
+    POET_STATEMENT(33u); /* logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
     POET_TRY(poet_capture(CAPTURE_P0010, T0019, 40u));
     poet_update_f32(10, T0019, NULL, &poet_op0016.update, NULL, P0010, P0013, NULL, NULL);
     poet_between_ops();
-    /*  34  pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0021[4,16,2,2] -> T0022[4,16,4,4] */
+    POET_STATEMENT(34u); /* pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0021[4,16,2,2] -> T0022[4,16,4,4] */
     poet_max_pool2d_2x2_backward_f32(&poet_op0012, T0013, T0021, T0022);
     poet_between_ops();
-    /*  35  relu3.backward: relu_backward T0013[4,16,4,4], T0022[4,16,4,4] -> T0023[4,16,4,4] */
+    POET_STATEMENT(35u); /* relu3.backward: relu_backward T0013[4,16,4,4], T0022[4,16,4,4] -> T0023[4,16,4,4] */
     poet_relu_backward_f32(&poet_op0011, T0013, T0022, T0023);
     poet_between_ops();
-    /*  36  page in conv3 */
+    POET_STATEMENT(36u); /* page in conv3 */
     POET_TRY(poet_page_in_begin(SLOT_T0010, T0010_2, 4096u));
     poet_between_ops();
-    /*  37  page in pool2 */
+    POET_STATEMENT(37u); /* page in pool2 */
     POET_TRY(poet_page_in_begin(SLOT_T0009, T0009_2, 2048u));
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0010));
-    /*  38  bn3.backward_affine: batch_norm_backward_affine T0010_2[4,16,4,4], T0011[2,16], T0023[4,16,4,4] -> T0024[2,16] */
+    POET_STATEMENT(38u); /* bn3.backward_affine: batch_norm_backward_affine T0010_2[4,16,4,4], T0011[2,16], T0023[4,16,4,4] -> T0024[2,16] */
     poet_batch_norm_backward_affine_f32(&poet_op0010, T0010_2, T0011, T0023, T0024);
     poet_between_ops();
-    /*  39  bn3.backward_input: batch_norm_backward_input T0010_2[4,16,4,4], T0011[2,16], P0007[2,16], T0024[2,16], T0023[4,16,4,4] -> T0025[4,16,4,4] */
+    POET_STATEMENT(39u); /* bn3.backward_input: batch_norm_backward_input T0010_2[4,16,4,4], T0011[2,16], P0007[2,16], T0024[2,16], T0023[4,16,4,4] -> T0025[4,16,4,4] */
     poet_batch_norm_backward_input_f32(&poet_op0010, T0010_2, T0011, P0007, T0024, T0023, T0025);
     poet_between_ops();
-    /*  40  bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
+    POET_STATEMENT(40u); /* bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
     POET_TRY(poet_capture(CAPTURE_P0007, T0024, 128u));
     poet_update_f32(32, T0024, NULL, &poet_op0016.update, NULL, P0007, P0014, NULL, NULL);
     poet_between_ops();
-    /*  41  conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
+    POET_STATEMENT(41u); /* conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
     poet_conv2d_3x3_backward_input_f32(&poet_op0007, P0006, T0025, T0026);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0009));
-    /*  42  conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
+    POET_STATEMENT(42u); /* conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
     poet_conv2d_3x3_backward_weight_update_f32(&poet_op0007, T0009_2, T0025, &poet_op0016.update,
                                                NULL, P0006, P0015, NULL, NULL);
     poet_between_ops();
-    /*  43  pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
+    POET_STATEMENT(43u); /* pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
     poet_max_pool2d_2x2_backward_f32(&poet_op0006, T0008, T0026, T0027);
     poet_between_ops();
-    /*  44  relu2.backward: relu_backward T0008[4,8,8,8], T0027[4,8,8,8] -> T0028[4,8,8,8] */
+    POET_STATEMENT(44u); /* relu2.backward: relu_backward T0008[4,8,8,8], T0027[4,8,8,8] -> T0028[4,8,8,8] */
     poet_relu_backward_f32(&poet_op0004, T0008, T0027, T0028);
     poet_between_ops();
-    /*  45  page in conv2 */
+    POET_STATEMENT(45u); /* page in conv2 */
     POET_TRY(poet_page_in_begin(SLOT_T0005, T0005_2, 8192u));
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0005));
-    /*  46  bn2.backward_affine: batch_norm_backward_affine T0005_2[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
+    POET_STATEMENT(46u); /* bn2.backward_affine: batch_norm_backward_affine T0005_2[4,8,8,8], T0006[2,8], T0028[4,8,8,8] -> T0029[2,8] */
     poet_batch_norm_backward_affine_f32(&poet_op0003, T0005_2, T0006, T0028, T0029);
     poet_between_ops();
-    /*  47  bn2.backward_input: batch_norm_backward_input T0005_2[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
+    POET_STATEMENT(47u); /* bn2.backward_input: batch_norm_backward_input T0005_2[4,8,8,8], T0006[2,8], P0004[2,8], T0029[2,8], T0028[4,8,8,8] -> T0030[4,8,8,8] */
     poet_batch_norm_backward_input_f32(&poet_op0003, T0005_2, T0006, P0004, T0029, T0028, T0030);
     poet_between_ops();
-    /*  48  bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
+    POET_STATEMENT(48u); /* bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0029, 64u));
     poet_update_f32(16, T0029, NULL, &poet_op0016.update, NULL, P0004, P0016, NULL, NULL);
     poet_between_ops();
-    /*  49  conv2.backward_weight: conv2d_backward_weight T0004[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
+    POET_STATEMENT(49u); /* conv2.backward_weight: conv2d_backward_weight T0004[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
     poet_conv2d_3x3_backward_weight_f32(&poet_op0005, T0004, T0030, T0031);
     poet_between_ops();
-    /*  50  conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */
+    POET_STATEMENT(50u); /* conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */
     poet_conv2d_3x3_backward_input_f32(&poet_op0005, P0003, T0030, T0032);
     poet_between_ops();
-    /*  51  page in conv1 */
+    POET_STATEMENT(51u); /* page in conv1 */
     POET_TRY(poet_page_in_begin(SLOT_T0001, T0001_2, 8192u));
     poet_between_ops();
-    /*  52  conv2.weight.update: sgd T0031[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
+    POET_STATEMENT(52u); /* conv2.weight.update: sgd T0031[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0031, 2304u));
     poet_update_f32(576, T0031, NULL, &poet_op0016.update, NULL, P0003, P0017, NULL, NULL);
     poet_between_ops();
-    /*  53  page in x */
+    POET_STATEMENT(53u); /* page in x */
     POET_TRY(poet_page_in_begin(SLOT_T0000, T0000_2, 1024u));
     poet_between_ops();
-    /*  54  relu1.backward: relu_backward T0004[4,8,8,8], T0032[4,8,8,8] -> T0033[4,8,8,8] */
+    POET_STATEMENT(54u); /* relu1.backward: relu_backward T0004[4,8,8,8], T0032[4,8,8,8] -> T0033[4,8,8,8] */
     poet_relu_backward_f32(&poet_op0004, T0004, T0032, T0033);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0001));
-    /*  55  bn1.backward_affine: batch_norm_backward_affine T0001_2[4,8,8,8], T0002[2,8], T0033[4,8,8,8] -> T0034[2,8] */
+    POET_STATEMENT(55u); /* bn1.backward_affine: batch_norm_backward_affine T0001_2[4,8,8,8], T0002[2,8], T0033[4,8,8,8] -> T0034[2,8] */
     poet_batch_norm_backward_affine_f32(&poet_op0003, T0001_2, T0002, T0033, T0034);
     poet_between_ops();
-    /*  56  bn1.backward_input: batch_norm_backward_input T0001_2[4,8,8,8], T0002[2,8], P0001[2,8], T0034[2,8], T0033[4,8,8,8] -> T0035[4,8,8,8] */
+    POET_STATEMENT(56u); /* bn1.backward_input: batch_norm_backward_input T0001_2[4,8,8,8], T0002[2,8], P0001[2,8], T0034[2,8], T0033[4,8,8,8] -> T0035[4,8,8,8] */
     poet_batch_norm_backward_input_f32(&poet_op0003, T0001_2, T0002, P0001, T0034, T0033, T0035);
     poet_between_ops();
-    /*  57  bn1.affine.update: sgd T0034[2,8] -> P0001[2,8], P0018[2,8] */
+    POET_STATEMENT(57u); /* bn1.affine.update: sgd T0034[2,8] -> P0001[2,8], P0018[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0034, 64u));
     poet_update_f32(16, T0034, NULL, &poet_op0016.update, NULL, P0001, P0018, NULL, NULL);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0000));
-    /*  58  conv1.weight.update: conv2d_backward_weight_sgd T0000_2[4,1,8,8], T0035[4,8,8,8] -> P0000[8,1,3,3], P0019[8,1,3,3] */
+    POET_STATEMENT(58u); /* conv1.weight.update: conv2d_backward_weight_sgd T0000_2[4,1,8,8], T0035[4,8,8,8] -> P0000[8,1,3,3], P0019[8,1,3,3] */
     poet_conv2d_3x3_backward_weight_update_f32(&poet_op0000, T0000_2, T0035, &poet_op0016.update,
                                                NULL, P0000, P0019, NULL, NULL);
     poet_between_ops();
+    POET_STATEMENT(59u); /* the end */
     return POET_OK;
 }

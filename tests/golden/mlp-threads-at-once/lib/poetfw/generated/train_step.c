@@ -61,6 +61,7 @@
 #include "ops.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "statement.h"
 #include "workers.h"
 
 #define A0_T0000 ((float *)(void *)(poet_arena + 53088u)) /* x [4,64] */
@@ -116,212 +117,213 @@
 
 static int take_turns(uint32_t worker)
 {
-    /*   1  load x: load_x A0_T0000[4,64], on linux-big */
+    POET_STATEMENT(1u); /* load x: load_x A0_T0000[4,64], on linux-big */
     if (POET_TAKES(0u)) {
         POET_ALONE(poet_data_load_x(A0_T0000));
         poet_end_statement(worker, 1u);
     }
-    /*   2  copy x, A0_T0000 -> A1_T0000, from linux-big to linux-small */
+    POET_STATEMENT(2u); /* copy x, A0_T0000 -> A1_T0000, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(0u, 1u));
         poet_copy(A1_T0000, A0_T0000, 1024u, A0_W0000, A1_W0000, 512u);
         poet_end_statement(worker, 2u);
     }
-    /*   3  hidden1: linear A1_T0000[4,64], P0000[64,64], P0001[64] -> A1_T0001[4,64], on linux-small */
+    POET_STATEMENT(3u); /* hidden1: linear A1_T0000[4,64], P0000[64,64], P0001[64] -> A1_T0001[4,64], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 2u));
         poet_linear_forward_f32(&poet_op0000, A1_T0000, P0000, P0001, A1_T0001);
         poet_end_statement(worker, 3u);
     }
-    /*   4  copy hidden1, A1_T0001 -> A0_T0001, from linux-small to linux-big */
+    POET_STATEMENT(4u); /* copy hidden1, A1_T0001 -> A0_T0001, from linux-small to linux-big */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(1u, 3u));
         poet_copy(A0_T0001, A1_T0001, 1024u, A1_W0001, A0_W0001, 512u);
         poet_end_statement(worker, 4u);
     }
-    /*   5  relu1: relu A0_T0001[4,64] -> A0_T0002[4,64], on linux-big */
+    POET_STATEMENT(5u); /* relu1: relu A0_T0001[4,64] -> A0_T0002[4,64], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(2u, 4u));
         poet_relu_forward_f32(&poet_op0001, A0_T0001, A0_T0002);
         poet_end_statement(worker, 5u);
     }
-    /*   6  hidden2: linear A0_T0002[4,64], P0002[32,64], P0003[32] -> A0_T0003[4,32], on linux-big */
+    POET_STATEMENT(6u); /* hidden2: linear A0_T0002[4,64], P0002[32,64], P0003[32] -> A0_T0003[4,32], on linux-big */
     if (POET_TAKES(0u)) {
         poet_linear_forward_f32(&poet_op0002, A0_T0002, P0002, P0003, A0_T0003);
         poet_end_statement(worker, 6u);
     }
-    /*   7  relu2: relu A0_T0003[4,32] -> A0_T0004[4,32], on linux-big */
+    POET_STATEMENT(7u); /* relu2: relu A0_T0003[4,32] -> A0_T0004[4,32], on linux-big */
     if (POET_TAKES(0u)) {
         poet_relu_forward_f32(&poet_op0003, A0_T0003, A0_T0004);
         poet_end_statement(worker, 7u);
     }
-    /*   8  copy relu2, A0_T0004 -> A1_T0004, from linux-big to linux-small */
+    POET_STATEMENT(8u); /* copy relu2, A0_T0004 -> A1_T0004, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(0u, 7u));
         poet_copy(A1_T0004, A0_T0004, 512u, A0_W0002, A1_W0002, 512u);
         poet_end_statement(worker, 8u);
     }
-    /*   9  logits: linear A1_T0004[4,32], P0004[10,32], P0005[10] -> A1_T0005[4,10], on linux-small */
+    POET_STATEMENT(9u); /* logits: linear A1_T0004[4,32], P0004[10,32], P0005[10] -> A1_T0005[4,10], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 8u));
         poet_linear_forward_f32(&poet_op0004, A1_T0004, P0004, P0005, A1_T0005);
         poet_end_statement(worker, 9u);
     }
-    /*  10  load y: load_y A1_T0006[4], on linux-small */
+    POET_STATEMENT(10u); /* load y: load_y A1_T0006[4], on linux-small */
     if (POET_TAKES(1u)) {
         POET_ALONE(poet_data_load_y(A1_T0006));
         poet_end_statement(worker, 10u);
     }
-    /*  11  loss: softmax_cross_entropy A1_T0005[4,10], A1_T0006[4] -> P0006[1], on linux-small */
+    POET_STATEMENT(11u); /* loss: softmax_cross_entropy A1_T0005[4,10], A1_T0006[4] -> P0006[1], on linux-small */
     if (POET_TAKES(1u)) {
         poet_softmax_cross_entropy_forward_f32(&poet_op0005, A1_T0005, A1_T0006, P0006);
         poet_end_statement(worker, 11u);
     }
-    /*  12  copy logits, A1_T0005 -> A0_T0005, from linux-small to linux-big */
+    POET_STATEMENT(12u); /* copy logits, A1_T0005 -> A0_T0005, from linux-small to linux-big */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(1u, 11u));
         poet_copy(A0_T0005, A1_T0005, 160u, A1_W0003, A0_W0003, 512u);
         poet_end_statement(worker, 12u);
     }
-    /*  13  load y: load_y A0_T0006[4] (again), on linux-big */
+    POET_STATEMENT(13u); /* load y: load_y A0_T0006[4] (again), on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(2u, 12u));
         POET_ALONE(poet_data_load_y(A0_T0006));
         poet_end_statement(worker, 13u);
     }
-    /*  14  loss.backward: softmax_cross_entropy_backward A0_T0005[4,10], A0_T0006[4] -> A0_T0007[4,10], on linux-big */
+    POET_STATEMENT(14u); /* loss.backward: softmax_cross_entropy_backward A0_T0005[4,10], A0_T0006[4] -> A0_T0007[4,10], on linux-big */
     if (POET_TAKES(0u)) {
         poet_softmax_cross_entropy_backward_f32(&poet_op0005, A0_T0005, A0_T0006, A0_T0007);
         poet_end_statement(worker, 14u);
     }
-    /*  15  logits.backward_bias: linear_backward_bias A0_T0007[4,10] -> A0_T0008[10], on linux-big */
+    POET_STATEMENT(15u); /* logits.backward_bias: linear_backward_bias A0_T0007[4,10] -> A0_T0008[10], on linux-big */
     if (POET_TAKES(0u)) {
         poet_linear_backward_bias_f32(&poet_op0006, A0_T0007, A0_T0008);
         poet_end_statement(worker, 15u);
     }
-    /*  16  copy logits.backward_bias, A0_T0008 -> A1_T0008, from linux-big to linux-small */
+    POET_STATEMENT(16u); /* copy logits.backward_bias, A0_T0008 -> A1_T0008, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(0u, 15u));
         poet_copy(A1_T0008, A0_T0008, 40u, A0_W0004, A1_W0004, 512u);
         poet_end_statement(worker, 16u);
     }
-    /*  17  logits.bias.update: sgd A1_T0008[10] -> P0005[10], P0008[10], on linux-small */
+    POET_STATEMENT(17u); /* logits.bias.update: sgd A1_T0008[10] -> P0005[10], P0008[10], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 16u));
         POET_ALONE(poet_capture(CAPTURE_P0005, A1_T0008, 40u));
         poet_update_f32(10, A1_T0008, NULL, &poet_op0007.update, NULL, P0005, P0008, NULL, NULL);
         poet_end_statement(worker, 17u);
     }
-    /*  18  logits.backward_input: linear_backward_input P0004[10,32], A0_T0007[4,10] -> A0_T0009[4,32], on linux-big */
+    POET_STATEMENT(18u); /* logits.backward_input: linear_backward_input P0004[10,32], A0_T0007[4,10] -> A0_T0009[4,32], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(2u, 16u));
         poet_linear_backward_input_f32(&poet_op0004, P0004, A0_T0007, A0_T0009);
         poet_end_statement(worker, 18u);
     }
-    /*  19  relu2.backward: relu_backward A0_T0004[4,32], A0_T0009[4,32] -> A0_T0010[4,32], on linux-big */
+    POET_STATEMENT(19u); /* relu2.backward: relu_backward A0_T0004[4,32], A0_T0009[4,32] -> A0_T0010[4,32], on linux-big */
     if (POET_TAKES(0u)) {
         poet_relu_backward_f32(&poet_op0003, A0_T0004, A0_T0009, A0_T0010);
         poet_end_statement(worker, 19u);
     }
-    /*  20  copy loss.backward, A0_T0007 -> A1_T0007, from linux-big to linux-small */
+    POET_STATEMENT(20u); /* copy loss.backward, A0_T0007 -> A1_T0007, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(0u, 19u));
         POET_TRY(poet_wait_for(1u, 17u));
         poet_copy(A1_T0007, A0_T0007, 160u, A0_W0005, A1_W0005, 512u);
         poet_end_statement(worker, 20u);
     }
-    /*  21  logits.weight.update: linear_backward_weight_sgd A1_T0004[4,32], A1_T0007[4,10] -> P0004[10,32], P0007[10,32], on linux-small */
+    POET_STATEMENT(21u); /* logits.weight.update: linear_backward_weight_sgd A1_T0004[4,32], A1_T0007[4,10] -> P0004[10,32], P0007[10,32], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 20u));
         poet_linear_backward_weight_update_f32(&poet_op0004, A1_T0004, A1_T0007, &poet_op0007.update,
                                                NULL, P0004, P0007, NULL, NULL);
         poet_end_statement(worker, 21u);
     }
-    /*  22  hidden2.backward_bias: linear_backward_bias A0_T0010[4,32] -> A0_T0011[32], on linux-big */
+    POET_STATEMENT(22u); /* hidden2.backward_bias: linear_backward_bias A0_T0010[4,32] -> A0_T0011[32], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(2u, 20u));
         poet_linear_backward_bias_f32(&poet_op0008, A0_T0010, A0_T0011);
         poet_end_statement(worker, 22u);
     }
-    /*  23  copy hidden2.backward_bias, A0_T0011 -> A1_T0011, from linux-big to linux-small */
+    POET_STATEMENT(23u); /* copy hidden2.backward_bias, A0_T0011 -> A1_T0011, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(0u, 22u));
         POET_TRY(poet_wait_for(1u, 21u));
         poet_copy(A1_T0011, A0_T0011, 128u, A0_W0006, A1_W0006, 512u);
         poet_end_statement(worker, 23u);
     }
-    /*  24  hidden2.bias.update: sgd A1_T0011[32] -> P0003[32], P0010[32], on linux-small */
+    POET_STATEMENT(24u); /* hidden2.bias.update: sgd A1_T0011[32] -> P0003[32], P0010[32], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 23u));
         POET_ALONE(poet_capture(CAPTURE_P0003, A1_T0011, 128u));
         poet_update_f32(32, A1_T0011, NULL, &poet_op0007.update, NULL, P0003, P0010, NULL, NULL);
         poet_end_statement(worker, 24u);
     }
-    /*  25  hidden2.backward_input: linear_backward_input P0002[32,64], A0_T0010[4,32] -> A0_T0012[4,64], on linux-big */
+    POET_STATEMENT(25u); /* hidden2.backward_input: linear_backward_input P0002[32,64], A0_T0010[4,32] -> A0_T0012[4,64], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(2u, 23u));
         poet_linear_backward_input_f32(&poet_op0002, P0002, A0_T0010, A0_T0012);
         poet_end_statement(worker, 25u);
     }
-    /*  26  copy relu1, A0_T0002 -> A1_T0002, from linux-big to linux-small */
+    POET_STATEMENT(26u); /* copy relu1, A0_T0002 -> A1_T0002, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(0u, 25u));
         POET_TRY(poet_wait_for(1u, 24u));
         poet_copy(A1_T0002, A0_T0002, 1024u, A0_W0007, A1_W0007, 512u);
         poet_end_statement(worker, 26u);
     }
-    /*  27  copy hidden2.backward_input, A0_T0012 -> A1_T0012, from linux-big to linux-small */
+    POET_STATEMENT(27u); /* copy hidden2.backward_input, A0_T0012 -> A1_T0012, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         poet_copy(A1_T0012, A0_T0012, 1024u, A0_W0008, A1_W0008, 512u);
         poet_end_statement(worker, 27u);
     }
-    /*  28  relu1.backward: relu_backward A1_T0002[4,64], A1_T0012[4,64] -> A1_T0013[4,64], on linux-small */
+    POET_STATEMENT(28u); /* relu1.backward: relu_backward A1_T0002[4,64], A1_T0012[4,64] -> A1_T0013[4,64], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 27u));
         poet_relu_backward_f32(&poet_op0001, A1_T0002, A1_T0012, A1_T0013);
         poet_end_statement(worker, 28u);
     }
-    /*  29  hidden1.weight.update: linear_backward_weight_sgd A1_T0000[4,64], A1_T0013[4,64] -> P0000[64,64], P0011[64,64], on linux-small */
+    POET_STATEMENT(29u); /* hidden1.weight.update: linear_backward_weight_sgd A1_T0000[4,64], A1_T0013[4,64] -> P0000[64,64], P0011[64,64], on linux-small */
     if (POET_TAKES(1u)) {
         poet_linear_backward_weight_update_f32(&poet_op0000, A1_T0000, A1_T0013, &poet_op0007.update,
                                                NULL, P0000, P0011, NULL, NULL);
         poet_end_statement(worker, 29u);
     }
-    /*  30  hidden1.backward_bias: linear_backward_bias A1_T0013[4,64] -> A1_T0014[64], on linux-small */
+    POET_STATEMENT(30u); /* hidden1.backward_bias: linear_backward_bias A1_T0013[4,64] -> A1_T0014[64], on linux-small */
     if (POET_TAKES(1u)) {
         poet_linear_backward_bias_f32(&poet_op0009, A1_T0013, A1_T0014);
         poet_end_statement(worker, 30u);
     }
-    /*  31  copy hidden1.backward_bias, A1_T0014 -> A0_T0014, from linux-small to linux-big */
+    POET_STATEMENT(31u); /* copy hidden1.backward_bias, A1_T0014 -> A0_T0014, from linux-small to linux-big */
     if (POET_TAKES(2u)) {
         POET_TRY(poet_wait_for(1u, 30u));
         poet_copy(A0_T0014, A1_T0014, 256u, A1_W0009, A0_W0009, 512u);
         poet_end_statement(worker, 31u);
     }
-    /*  32  hidden1.bias.update: sgd A0_T0014[64] -> P0001[64], P0012[64], on linux-big */
+    POET_STATEMENT(32u); /* hidden1.bias.update: sgd A0_T0014[64] -> P0001[64], P0012[64], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(2u, 31u));
         POET_ALONE(poet_capture(CAPTURE_P0001, A0_T0014, 256u));
         poet_update_f32(64, A0_T0014, NULL, &poet_op0007.update, NULL, P0001, P0012, NULL, NULL);
         poet_end_statement(worker, 32u);
     }
-    /*  33  copy logits.backward_input, A0_T0009 -> A1_T0009, from linux-big to linux-small */
+    POET_STATEMENT(33u); /* copy logits.backward_input, A0_T0009 -> A1_T0009, from linux-big to linux-small */
     if (POET_TAKES(2u)) {
         poet_copy(A1_T0009, A0_T0009, 512u, A0_W0010, A1_W0010, 512u);
         poet_end_statement(worker, 33u);
     }
-    /*  34  relu2.backward: relu_backward A1_T0004[4,32], A1_T0009[4,32] -> A1_T0010[4,32] (again), on linux-small */
+    POET_STATEMENT(34u); /* relu2.backward: relu_backward A1_T0004[4,32], A1_T0009[4,32] -> A1_T0010[4,32] (again), on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 33u));
         poet_relu_backward_f32(&poet_op0003, A1_T0004, A1_T0009, A1_T0010);
         poet_end_statement(worker, 34u);
     }
-    /*  35  hidden2.weight.update: linear_backward_weight_sgd A1_T0002[4,64], A1_T0010[4,32] -> P0002[32,64], P0009[32,64], on linux-small */
+    POET_STATEMENT(35u); /* hidden2.weight.update: linear_backward_weight_sgd A1_T0002[4,64], A1_T0010[4,32] -> P0002[32,64], P0009[32,64], on linux-small */
     if (POET_TAKES(1u)) {
         poet_linear_backward_weight_update_f32(&poet_op0002, A1_T0002, A1_T0010, &poet_op0007.update,
                                                NULL, P0002, P0009, NULL, NULL);
         poet_end_statement(worker, 35u);
     }
+    POET_STATEMENT(36u); /* the end */
     return POET_OK;
 }
 

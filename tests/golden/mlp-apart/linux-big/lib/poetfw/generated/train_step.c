@@ -24,6 +24,7 @@
 
 #include "ops.h"
 #include "poet.h"
+#include "statement.h"
 
 #define T0000 ((float *)(void *)(poet_arena + 27064u)) /* x [4,64] */
 #define T0001 ((float *)(void *)(poet_arena + 27064u)) /* hidden1 [4,64] */
@@ -44,77 +45,78 @@ int poet_train_step(void)
 {
     switch (poet_stopped_for) {
     case 0u:
-    /*   1  load x: load_x T0000[4,64] */
+    POET_STATEMENT(1u); /* load x: load_x T0000[4,64] */
     POET_TRY(poet_data_load_x(T0000));
     poet_between_ops();
-    /*   2  message 1: x to linux-small */
+    POET_STATEMENT(2u); /* message 1: x to linux-small */
     POET_STOP_FOR(1u);
-    /*   4  message 2: hidden1 from linux-small */
+    POET_STATEMENT(4u); /* message 2: hidden1 from linux-small */
     POET_STOP_FOR(2u);
-    /*   5  relu1: relu T0001[4,64] -> T0002[4,64] */
+    POET_STATEMENT(5u); /* relu1: relu T0001[4,64] -> T0002[4,64] */
     poet_relu_forward_f32(&poet_op0000, T0001, T0002);
     poet_between_ops();
-    /*   6  hidden2: linear T0002[4,64], P0002[32,64], P0003[32] -> T0003[4,32] */
+    POET_STATEMENT(6u); /* hidden2: linear T0002[4,64], P0002[32,64], P0003[32] -> T0003[4,32] */
     poet_linear_forward_f32(&poet_op0001, T0002, P0002, P0003, T0003);
     poet_between_ops();
-    /*   7  relu2: relu T0003[4,32] -> T0004[4,32] */
+    POET_STATEMENT(7u); /* relu2: relu T0003[4,32] -> T0004[4,32] */
     poet_relu_forward_f32(&poet_op0002, T0003, T0004);
     poet_between_ops();
-    /*   8  message 3: relu2 to linux-small */
+    POET_STATEMENT(8u); /* message 3: relu2 to linux-small */
     POET_STOP_FOR(3u);
-    /*  12  message 4: logits from linux-small */
+    POET_STATEMENT(12u); /* message 4: logits from linux-small */
     POET_STOP_FOR(4u);
-    /*  13  load y: load_y T0006[4] */
+    POET_STATEMENT(13u); /* load y: load_y T0006[4] */
     POET_TRY(poet_data_load_y(T0006));
     poet_between_ops();
-    /*  14  loss.backward: softmax_cross_entropy_backward T0005[4,10], T0006[4] -> T0007[4,10] */
+    POET_STATEMENT(14u); /* loss.backward: softmax_cross_entropy_backward T0005[4,10], T0006[4] -> T0007[4,10] */
     poet_softmax_cross_entropy_backward_f32(&poet_op0003, T0005, T0006, T0007);
     poet_between_ops();
-    /*  15  logits.backward_bias: linear_backward_bias T0007[4,10] -> T0008[10] */
+    POET_STATEMENT(15u); /* logits.backward_bias: linear_backward_bias T0007[4,10] -> T0008[10] */
     poet_linear_backward_bias_f32(&poet_op0004, T0007, T0008);
     poet_between_ops();
-    /*  16  message 5: logits.backward_bias to linux-small */
+    POET_STATEMENT(16u); /* message 5: logits.backward_bias to linux-small */
     POET_STOP_FOR(5u);
-    /*  18  logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
+    POET_STATEMENT(18u); /* logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
     poet_linear_backward_input_f32(&poet_op0005, P0004, T0007, T0009);
     poet_between_ops();
-    /*  19  relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
+    POET_STATEMENT(19u); /* relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
     poet_relu_backward_f32(&poet_op0002, T0004, T0009, T0010);
     poet_between_ops();
-    /*  20  message 6: loss.backward to linux-small */
+    POET_STATEMENT(20u); /* message 6: loss.backward to linux-small */
     POET_STOP_FOR(6u);
-    /*  21  message 7: logits.weight from linux-small */
+    POET_STATEMENT(21u); /* message 7: logits.weight from linux-small */
     POET_STOP_FOR(7u);
-    /*  22  hidden2.backward_bias: linear_backward_bias T0010[4,32] -> T0011[32] */
+    POET_STATEMENT(22u); /* hidden2.backward_bias: linear_backward_bias T0010[4,32] -> T0011[32] */
     poet_linear_backward_bias_f32(&poet_op0006, T0010, T0011);
     poet_between_ops();
-    /*  23  message 8: hidden2.backward_bias to linux-small */
+    POET_STATEMENT(23u); /* message 8: hidden2.backward_bias to linux-small */
     POET_STOP_FOR(8u);
-    /*  24  message 9: hidden2.bias from linux-small */
+    POET_STATEMENT(24u); /* message 9: hidden2.bias from linux-small */
     POET_STOP_FOR(9u);
-    /*  25  hidden2.backward_input: linear_backward_input P0002[32,64], T0010[4,32] -> T0012[4,64] */
+    POET_STATEMENT(25u); /* hidden2.backward_input: linear_backward_input P0002[32,64], T0010[4,32] -> T0012[4,64] */
     poet_linear_backward_input_f32(&poet_op0001, P0002, T0010, T0012);
     poet_between_ops();
-    /*  26  message 10: relu1 to linux-small */
+    POET_STATEMENT(26u); /* message 10: relu1 to linux-small */
     POET_STOP_FOR(10u);
-    /*  27  message 11: hidden2.backward_input to linux-small */
+    POET_STATEMENT(27u); /* message 11: hidden2.backward_input to linux-small */
     POET_STOP_FOR(11u);
-    /*  31  message 12: hidden1.backward_bias from linux-small */
+    POET_STATEMENT(31u); /* message 12: hidden1.backward_bias from linux-small */
     POET_STOP_FOR(12u);
-    /*  32  hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
+    POET_STATEMENT(32u); /* hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0014, 256u));
     poet_update_f32(64, T0014, NULL, &poet_op0007.update, NULL, P0001, P0012, NULL, NULL);
     poet_between_ops();
-    /*  32  message 13: hidden1.bias to linux-small */
+    POET_STATEMENT(32u); /* message 13: hidden1.bias to linux-small */
     POET_STOP_FOR(13u);
-    /*  33  message 14: logits.backward_input to linux-small */
+    POET_STATEMENT(33u); /* message 14: logits.backward_input to linux-small */
     POET_STOP_FOR(14u);
-    /*  35  message 15: hidden2.weight from linux-small */
+    POET_STATEMENT(35u); /* message 15: hidden2.weight from linux-small */
     POET_STOP_FOR(15u);
         break;
     default:
         return POET_ERROR_ORDER;
     }
     poet_stopped_for = 0u;
+    POET_STATEMENT(36u); /* the end */
     return POET_OK;
 }

@@ -24,6 +24,7 @@
 
 #include "ops.h"
 #include "poet.h"
+#include "statement.h"
 
 #define T0000 ((float *)(void *)(poet_arena + 53344u)) /* x [4,64] */
 #define T0001 ((float *)(void *)(poet_arena + 54368u)) /* hidden1 [4,64] */
@@ -44,81 +45,82 @@ int poet_train_step(void)
 {
     switch (poet_stopped_for) {
     case 0u:
-    /*   2  message 1: x from linux-big */
+    POET_STATEMENT(2u); /* message 1: x from linux-big */
     POET_STOP_FOR(1u);
-    /*   3  hidden1: linear T0000[4,64], P0000[64,64], P0001[64] -> T0001[4,64] */
+    POET_STATEMENT(3u); /* hidden1: linear T0000[4,64], P0000[64,64], P0001[64] -> T0001[4,64] */
     poet_linear_forward_f32(&poet_op0000, T0000, P0000, P0001, T0001);
     poet_between_ops();
-    /*   4  message 2: hidden1 to linux-big */
+    POET_STATEMENT(4u); /* message 2: hidden1 to linux-big */
     POET_STOP_FOR(2u);
-    /*   8  message 3: relu2 from linux-big */
+    POET_STATEMENT(8u); /* message 3: relu2 from linux-big */
     POET_STOP_FOR(3u);
-    /*   9  logits: linear T0004[4,32], P0004[10,32], P0005[10] -> T0005[4,10] */
+    POET_STATEMENT(9u); /* logits: linear T0004[4,32], P0004[10,32], P0005[10] -> T0005[4,10] */
     poet_linear_forward_f32(&poet_op0001, T0004, P0004, P0005, T0005);
     poet_between_ops();
-    /*  10  load y: load_y T0006[4] */
+    POET_STATEMENT(10u); /* load y: load_y T0006[4] */
     POET_TRY(poet_data_load_y(T0006));
     poet_between_ops();
-    /*  11  loss: softmax_cross_entropy T0005[4,10], T0006[4] -> P0006[1] */
+    POET_STATEMENT(11u); /* loss: softmax_cross_entropy T0005[4,10], T0006[4] -> P0006[1] */
     poet_softmax_cross_entropy_forward_f32(&poet_op0002, T0005, T0006, P0006);
     poet_between_ops();
-    /*  12  message 4: logits to linux-big */
+    POET_STATEMENT(12u); /* message 4: logits to linux-big */
     POET_STOP_FOR(4u);
-    /*  16  message 5: logits.backward_bias from linux-big */
+    POET_STATEMENT(16u); /* message 5: logits.backward_bias from linux-big */
     POET_STOP_FOR(5u);
-    /*  17  logits.bias.update: sgd T0008[10] -> P0005[10], P0008[10] */
+    POET_STATEMENT(17u); /* logits.bias.update: sgd T0008[10] -> P0005[10], P0008[10] */
     POET_TRY(poet_capture(CAPTURE_P0005, T0008, 40u));
     poet_update_f32(10, T0008, NULL, &poet_op0003.update, NULL, P0005, P0008, NULL, NULL);
     poet_between_ops();
-    /*  20  message 6: loss.backward from linux-big */
+    POET_STATEMENT(20u); /* message 6: loss.backward from linux-big */
     POET_STOP_FOR(6u);
-    /*  21  logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
+    POET_STATEMENT(21u); /* logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
     poet_linear_backward_weight_update_f32(&poet_op0001, T0004, T0007, &poet_op0003.update, NULL,
                                            P0004, P0007, NULL, NULL);
     poet_between_ops();
-    /*  21  message 7: logits.weight to linux-big */
+    POET_STATEMENT(21u); /* message 7: logits.weight to linux-big */
     POET_STOP_FOR(7u);
-    /*  23  message 8: hidden2.backward_bias from linux-big */
+    POET_STATEMENT(23u); /* message 8: hidden2.backward_bias from linux-big */
     POET_STOP_FOR(8u);
-    /*  24  hidden2.bias.update: sgd T0011[32] -> P0003[32], P0010[32] */
+    POET_STATEMENT(24u); /* hidden2.bias.update: sgd T0011[32] -> P0003[32], P0010[32] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0011, 128u));
     poet_update_f32(32, T0011, NULL, &poet_op0003.update, NULL, P0003, P0010, NULL, NULL);
     poet_between_ops();
-    /*  24  message 9: hidden2.bias to linux-big */
+    POET_STATEMENT(24u); /* message 9: hidden2.bias to linux-big */
     POET_STOP_FOR(9u);
-    /*  26  message 10: relu1 from linux-big */
+    POET_STATEMENT(26u); /* message 10: relu1 from linux-big */
     POET_STOP_FOR(10u);
-    /*  27  message 11: hidden2.backward_input from linux-big */
+    POET_STATEMENT(27u); /* message 11: hidden2.backward_input from linux-big */
     POET_STOP_FOR(11u);
-    /*  28  relu1.backward: relu_backward T0002[4,64], T0012[4,64] -> T0013[4,64] */
+    POET_STATEMENT(28u); /* relu1.backward: relu_backward T0002[4,64], T0012[4,64] -> T0013[4,64] */
     poet_relu_backward_f32(&poet_op0004, T0002, T0012, T0013);
     poet_between_ops();
-    /*  29  hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
+    POET_STATEMENT(29u); /* hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
     poet_linear_backward_weight_update_f32(&poet_op0000, T0000, T0013, &poet_op0003.update, NULL,
                                            P0000, P0011, NULL, NULL);
     poet_between_ops();
-    /*  30  hidden1.backward_bias: linear_backward_bias T0013[4,64] -> T0014[64] */
+    POET_STATEMENT(30u); /* hidden1.backward_bias: linear_backward_bias T0013[4,64] -> T0014[64] */
     poet_linear_backward_bias_f32(&poet_op0005, T0013, T0014);
     poet_between_ops();
-    /*  31  message 12: hidden1.backward_bias to linux-big */
+    POET_STATEMENT(31u); /* message 12: hidden1.backward_bias to linux-big */
     POET_STOP_FOR(12u);
-    /*  32  message 13: hidden1.bias from linux-big */
+    POET_STATEMENT(32u); /* message 13: hidden1.bias from linux-big */
     POET_STOP_FOR(13u);
-    /*  33  message 14: logits.backward_input from linux-big */
+    POET_STATEMENT(33u); /* message 14: logits.backward_input from linux-big */
     POET_STOP_FOR(14u);
-    /*  34  relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
+    POET_STATEMENT(34u); /* relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
     poet_relu_backward_f32(&poet_op0006, T0004, T0009, T0010);
     poet_between_ops();
-    /*  35  hidden2.weight.update: linear_backward_weight_sgd T0002[4,64], T0010[4,32] -> P0002[32,64], P0009[32,64] */
+    POET_STATEMENT(35u); /* hidden2.weight.update: linear_backward_weight_sgd T0002[4,64], T0010[4,32] -> P0002[32,64], P0009[32,64] */
     poet_linear_backward_weight_update_f32(&poet_op0007, T0002, T0010, &poet_op0003.update, NULL,
                                            P0002, P0009, NULL, NULL);
     poet_between_ops();
-    /*  35  message 15: hidden2.weight to linux-big */
+    POET_STATEMENT(35u); /* message 15: hidden2.weight to linux-big */
     POET_STOP_FOR(15u);
         break;
     default:
         return POET_ERROR_ORDER;
     }
     poet_stopped_for = 0u;
+    POET_STATEMENT(36u); /* the end */
     return POET_OK;
 }

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of a program under `torch.no_grad()`, which the file holds as graphs within its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from poetfw.importers.torch_export import schema
+
+_REGION = "torch.ops.higher_order.wrap_with_set_grad_enabled"
+
+
+def opened(graph: schema.Graph) -> schema.Graph:
+    """The graph with the nodes of each region in the region's place.
+
+    Where a region has no gradients, its results are detached: that is all it does. Names within a
+    region get the region's before them. PyTorch puts no region into another.
+
+    Raises:
+        ValueError: a region is malformed.
+    """
+    if not any(node.target == _REGION for node in graph.nodes):
+        return graph
+    nodes: list[schema.Node] = []
+    values = dict(graph.tensor_values)
+    for node in graph.nodes:
+        if node.target == _REGION:
+            _open(node, nodes, values)
+        else:
+            nodes.append(node)
+    return graph.model_copy(update={"nodes": nodes, "tensor_values": values})
+
+
+def _open(
+    region: schema.Node, nodes: list[schema.Node], values: dict[str, schema.TensorMeta]
+) -> None:
+    """Append a region's nodes, and what is known of its tensors."""
+    modes = [each.arg["as_bool"] for each in region.inputs if "as_bool" in each.arg]
+    graphs = [each.arg["as_graph"] for each in region.inputs if "as_graph" in each.arg]
+    if len(modes) != 1 or len(graphs) != 1 or not isinstance(graphs[0], dict):
+        raise ValueError("a region without gradients has not one graph")
+    inner = schema.Graph.model_validate(graphs[0].get("graph"))
+    inputs, outputs = (
+        [name for each in side for name in schema.tensors_in(each)]
+        for side in (inner.inputs, inner.outputs)
+    )
+    if len(inputs) != len(region.reads) or len(outputs) != len(region.gives):
+        raise ValueError("a region without gradients takes or gives what its graph does not")
+    outer = dict(zip(inputs, region.reads, strict=True))
+    prefix = f"{next(iter(region.gives), 'region')}/"
+
+    def renamed(name: str) -> str:
+        return outer.get(name, prefix + name)
+
+    for node in inner.nodes:
+        named = [{"name": each.name, "arg": _renamed(each.arg, renamed)} for each in node.inputs]
+        nodes.append(
+            schema.Node(
+                target=node.target,
+                inputs=[schema.Input.model_validate(each) for each in named],
+                outputs=[_renamed(output, renamed) for output in node.outputs],
+                metadata=node.metadata,
+            )
+        )
+    for name, meta in inner.tensor_values.items():
+        values.setdefault(renamed(name), meta)
+    kind = "alias" if modes[0] else "detach"
+    for inner_name, name in zip(outputs, region.gives, strict=True):
+        argument = {"as_tensor": {"name": renamed(inner_name)}}
+        nodes.append(
+            schema.Node(
+                target=f"torch.ops.aten.{kind}.default",
+                inputs=[schema.Input(name="self", arg=argument)],
+                outputs=[{"as_tensor": {"name": name}}],
+                metadata=region.metadata,
+            )
+        )
+
+
+def _renamed(argument: Mapping[str, Any], renamed: Callable[[str], str]) -> dict[str, Any]:
+    """An argument as it is in the file, with other names of tensors."""
+
+    def each(key: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [each(key, entry) for entry in value]
+        if not isinstance(value, dict):
+            return value
+        if key.startswith("as_optional") and "name" not in value:
+            return {inner: each(inner, entry) for inner, entry in value.items()}
+        return {**value, "name": renamed(value["name"])} if "name" in value else value
+
+    tensors = ("as_tensor", "as_tensors", "as_optional_tensors")
+    return {key: each(key, value) if key in tensors else value for key, value in argument.items()}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of functions and reductions that arithmetic comes to."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.torch_export.calls import LARGEST_CONSTANT, Call, Value, axes_of, axis_of
+from poetfw.importers.torch_export.expression import Expression, expression
+from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
+
+
+@aten("log1p.default")
+def _log1p(call: Call, self: Value) -> str:
+    return (expression(call, self) + 1.0).log().tensor
+
+
+@aten("log2.default")
+def _log2(call: Call, self: Value) -> str:
+    return (expression(call, self).log() * (1 / math.log(2))).tensor
+
+
+@aten("log10.default")
+def _log10(call: Call, self: Value) -> str:
+    return (expression(call, self).log() * (1 / math.log(10))).tensor
+
+
+@aten("expm1.default")
+def _expm1(call: Call, self: Value) -> str:
+    return (expression(call, self).exp() - 1.0).tensor
+
+
+@aten("exp2.default")
+def _exp2(call: Call, self: Value) -> str:
+    return (expression(call, self) * math.log(2)).exp().tensor
+
+
+@aten("cosh.default")
+def _cosh(call: Call, self: Value) -> str:
+    x = expression(call, self)
+    return ((x.exp() + (-x).exp()) * 0.5).tensor
+
+
+@aten("sinh.default")
+def _sinh(call: Call, self: Value) -> str:
+    x = expression(call, self)
+    return ((x.exp() - (-x).exp()) * 0.5).tensor
+
+
+@aten("softsign.default")
+def _softsign(call: Call, self: Value) -> str:
+    x = expression(call, self)
+    return (x / (x.abs() + 1.0)).tensor
+
+
+@aten("tanhshrink.default")
+def _tanh_shrink(call: Call, self: Value) -> str:
+    x = expression(call, self)
+    return (x - x.apply("tanh")).tensor
+
+
+@aten("logit.default")
+def _logit(call: Call, self: Value, eps: float | None = None) -> str:
+    x = expression(call, self)
+    p = x if eps is None else x.clip(eps, 1 - eps)
+    return (p.log() - (1.0 - p).log()).tensor
+
+
+@aten("pow.Scalar")
+def _power_of(call: Call, self: Number, exponent: Value) -> str:
+    if self <= 0:
+        raise UnsupportedError(f"it takes powers of {self:g}")
+    return (expression(call, exponent) * math.log(self)).exp().tensor
+
+
+@aten("pow.Tensor_Tensor")
+def _power_by(call: Call, self: Value, exponent: Value) -> str:
+    """Of numbers above 0."""
+    return (expression(call, self).log() * expression(call, exponent)).exp().tensor
+
+
+@aten("logsumexp.default")
+def _log_sum_exp(call: Call, self: Value, dim: Ints, keepdim: bool = False) -> str:
+    axes = axes_of(call, self, dim)
+    return expression(call, self).log_sum_exp(axes, keep=keepdim).tensor
+
+
+@aten("logaddexp.default")
+def _log_add_exp(call: Call, self: Value, other: Value) -> str:
+    a, b = expression(call, self), expression(call, other)
+    return (a + (b - a).softplus()).tensor
+
+
+@aten("cumsum.default")
+def _cumulative(call: Call, self: Value, dim: int) -> str:
+    """A product with a triangle of ones."""
+    axis = axis_of(call, self, dim)
+    extent = call.shape(self)[axis]
+    if extent * extent > LARGEST_CONSTANT:
+        raise UnsupportedError(f"it adds up {extent} positions: the constant would be too large")
+    return call.net.map_axis(call.name, call.tensor(self), axis, np.tril(np.ones((extent, extent))))
+
+
+@aten("mean.default")
+def _mean(call: Call, self: Value) -> str:
+    return expression(call, self).mean().tensor
+
+
+@aten("sum.default")
+def _sum(call: Call, self: Value) -> str:
+    return expression(call, self).sum().tensor
+
+
+@aten("max.default")
+def _max(call: Call, self: Value) -> str:
+    x = expression(call, self)
+    return x.reshape((math.prod(x.shape),)).largest(0).tensor
+
+
+@aten("min.default")
+def _min(call: Call, self: Value) -> str:
+    x = -expression(call, self)
+    return (-x.reshape((math.prod(x.shape),)).largest(0)).tensor
+
+
+@aten("var.dim", "var.default")
+def _variance(
+    call: Call, self: Value, dim: Ints | None = None, unbiased: bool = True, keepdim: bool = False
+) -> str:
+    return _spread(call, self, dim, unbiased, keepdim).tensor
+
+
+@aten("std.dim", "std.default")
+def _deviation(
+    call: Call, self: Value, dim: Ints | None = None, unbiased: bool = True, keepdim: bool = False
+) -> str:
+    return _spread(call, self, dim, unbiased, keepdim).sqrt().tensor
+
+
+def _spread(call: Call, value: Value, dim: Ints | None, unbiased: bool, keep: bool) -> Expression:
+    x = expression(call, value)
+    axes = axes_of(call, value, dim or range(len(x.shape)))
+    count = math.prod(x.shape[axis] for axis in axes)
+    less = int(unbiased)
+    if count <= less:
+        raise UnsupportedError(f"it divides by {count} - {less}")
+    square = (x - x.mean(axes, keep=True)).square()
+    return square.mean(axes, keep=keep) * (count / (count - less))
+
+
+@aten("norm.Scalar")
+def _norm(call: Call, self: Value, p: Number = 2) -> str:
+    x = expression(call, self)
+    return x.length(float(p), range(len(x.shape))).tensor
+
+
+@aten("dot.default", "vdot.default", "inner.default")
+def _dot(call: Call, self: Value, tensor: Value | None = None, other: Value | None = None) -> str:
+    second = other if tensor is None else tensor
+    if second is None or len(call.shape(self)) != 1:
+        raise UnsupportedError("it multiplies what are not two vectors")
+    return (expression(call, self) * expression(call, second)).sum().tensor
+
+
+@aten("mv.default")
+def _mv(call: Call, self: Value, vec: Value) -> str:
+    return call.net.matmul(call.name, call.tensor(self), call.tensor(vec))
+
+
+@aten("outer.default")
+def _outer(call: Call, self: Value, vec2: Value) -> str:
+    a, b = expression(call, self), expression(call, vec2)
+    return (a.reshape((*a.shape, 1)) * b.reshape((1, *b.shape))).tensor
+
+
+@aten("baddbmm.default")
+def _baddbmm(
+    call: Call, self: Value, batch1: Value, batch2: Value, beta: Number = 1, alpha: Number = 1
+) -> str:
+    product = call.net.matmul(call.name, call.tensor(batch1), call.tensor(batch2))
+    scaled = Expression(call, product) * float(alpha)
+    return (scaled + expression(call, self) * float(beta)).tensor
+
+
+@aten("lerp.Scalar", "lerp.Tensor")
+def _lerp(call: Call, self: Value, end: Value, weight: Value | Number) -> str:
+    a, b = expression(call, self), expression(call, end)
+    share = float(weight) if isinstance(weight, int | float) else expression(call, weight)
+    return (a + (b - a) * share).tensor
+
+
+@aten("addcmul.default")
+def _addcmul(call: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> str:
+    product = expression(call, tensor1) * expression(call, tensor2)
+    return (expression(call, self) + product * float(value)).tensor
+
+
+@aten("addcdiv.default")
+def _addcdiv(call: Call, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> str:
+    ratio = expression(call, tensor1) / expression(call, tensor2)
+    return (expression(call, self) + ratio * float(value)).tensor

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sine and cosine, each the other's slope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from poetfw.ir import Op, Tensor
+from poetfw.ops.base import Array, Tape, Work, bytes_of, register
+from poetfw.ops.elementwise import Elementwise
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
+
+_OPERATIONS = 20
+"""Of the kernel, for an element."""
+
+
+class _Wave(Elementwise):
+    """Input x; y of its shape."""
+
+    source = "waves"
+    inputs_count = 1
+    in_place = (0,)
+    pointwise = True
+    branches = True
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(_OPERATIONS * inputs[0].elements, bytes_of(*inputs, output))
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        """A few units of 1, and of x, from which quarters of a turn are taken."""
+        return (gamma(1) * (3 + 2 * np.abs(inputs[0])) + SMALLEST_NORMAL,)
+
+
+@register
+class Sine(_Wave):
+    """Input x; y = sin x."""
+
+    name = "sin"
+    onnx = "Sin"
+    function = "poet_sin_f32"
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        with np.errstate(invalid="ignore"):
+            y: Array = np.sin(inputs[0])
+            return y
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            name = f"{op.name}.backward"
+            slope = tape.emit("cos", f"{name}.slope", (x,))
+            tape.add_gradient(x, tape.emit("multiply", name, (slope, output_gradient)))
+
+
+@register
+class Cosine(_Wave):
+    """Input x; y = cos x."""
+
+    name = "cos"
+    onnx = "Cos"
+    function = "poet_cos_f32"
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        with np.errstate(invalid="ignore"):
+            y: Array = np.cos(inputs[0])
+            return y
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if tape.needs_gradient(x):
+            name = f"{op.name}.backward"
+            slope = tape.emit("sin", f"{name}.slope", (x,))
+            product = tape.emit("multiply", name, (slope, output_gradient))
+            tape.add_gradient(x, tape.emit("scale", f"{name}.sign", (product,), {"factor": -1.0}))

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that train step by step, as this computer tells them to over a line to each.
+
+Several programs take parts of one step, in the plan's order. Each follows its own part of that, and
+stops for each of its messages. Here a thread for each has it go on from message to message: what it
+sends is taken at once, and what it needs is given to it as soon as another has sent it. Sending
+waits for nobody, and a message that is waited for comes earlier in the plan than what waits for it.
+So the first thing in the plan's order that is not done can always be done, or fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from queue import SimpleQueue
+from typing import TypeVar
+
+from poetfw.common.errors import DeviceError, WrongBoardError
+from poetfw.firmware import RunRequest
+from poetfw.firmware.project import RUN_DIR
+from poetfw.memory import ONLY, Message
+from poetfw.runs.execution import BuildFolder, BuiltProject, Update, fresh_image
+from poetfw.runs.on_board import check_board, fetch_trained, prepare_board, write_trained
+from poetfw.runs.running import ProgramLog, RunSettings, Training
+from poetfw.tools import RunLog, emulator_of
+from poetfw.tools.console import check_finite
+from poetfw.tools.link import Desk, DeviceLink, PortLine, StatusError, Trained, open_port, piped
+
+_Result = TypeVar("_Result")
+_CAPTURE = 1
+_NEVER_CAME = None
+
+Connect = Callable[
+    [BuiltProject, str | None, RunRequest], contextlib.AbstractContextManager[PortLine]
+]
+"""A line to a program's firmware, at a port or on its twin, which listens within the `with`."""
+
+
+def reach(
+    project: BuiltProject, port: str | None, request: RunRequest
+) -> contextlib.AbstractContextManager[PortLine]:
+    """A program's firmware: its board's at a port, or its twin's.
+
+    Raises:
+        PortBusyError, PortError: the port cannot be used.
+        BoardError, OutputError, ToolError: as of `on_a_twin`.
+    """
+    if port is not None:
+        return open_port(port, project.board.console_baud)
+    return on_a_twin(project, request)
+
+
+@contextlib.contextmanager
+def on_a_twin(project: BuiltProject, request: RunRequest) -> Iterator[PortLine]:
+    """A program's firmware on its twin, with a fresh storage image.
+
+    Raises:
+        BoardError: nothing can be said to firmware there.
+        OutputError: the image cannot be written.
+        ToolError: the emulator is missing.
+    """
+    machine, folder = project.twin.machine, project.folder / RUN_DIR
+    emulator = emulator_of(machine)
+    emulator.require()
+    command = emulator.listening(machine, project.runnable)
+    fresh_image(machine, project.image, folder, request)
+    with piped(command, folder) as line:
+        yield line
+
+
+def by_desk(
+    ports: Mapping[str, str],
+    build: BuildFolder,
+    request: RunRequest,
+    settings: RunSettings,
+    update: Update,
+    connect: Connect = reach,
+) -> Training:
+    """Tell each program what to do, over a line to its board or its twin.
+
+    Args:
+        ports: by its memory's name, where a program's board is; twins run the others.
+        build: what was built. What is on boards is put there before.
+        request: what to do.
+        settings: of the run.
+        update: called as it goes on.
+        connect: how each program is reached.
+
+    Raises:
+        DeviceError: a program, its board or the line to it fails, or programs do not agree.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on a
+            board or its storage is not the program.
+    """
+    with contextlib.ExitStack() as stack:
+        # It waits for its threads, and those for answers until their lines are closed.
+        pool = stack.enter_context(ThreadPoolExecutor(len(build.projects)))
+        desks = {
+            name: Desk(
+                DeviceLink(
+                    stack.enter_context(connect(project, ports.get(name), request)),
+                    random.randrange(1, 1 << 31),
+                    settings.silence_s,
+                )
+            )
+            for name, project in build.projects.items()
+        }
+        return _Desks(build, ports, desks, pool, update).train(request, settings)
+
+
+class _Mail:
+    """The messages of one step, from the threads that take them to those that give them."""
+
+    def __init__(self, count: int) -> None:
+        self._boxes: list[SimpleQueue[bytes | None]] = [SimpleQueue() for _ in range(count)]
+
+    def send(self, place: int, content: bytes) -> None:
+        self._boxes[place].put(content)
+
+    def wait_for(self, place: int) -> bytes:
+        """A message, as soon as it was sent.
+
+        Raises:
+            _AnotherFailed: it never will be.
+        """
+        content = self._boxes[place].get()
+        if content is _NEVER_CAME:
+            raise _AnotherFailed
+        return content
+
+    def give_up(self) -> None:
+        """Nothing more will come."""
+        for box in self._boxes:
+            box.put(_NEVER_CAME)
+
+
+class _AnotherFailed(Exception):
+    """Another program than the one that raises this failed, and says why itself."""
+
+
+class _Desks:
+    """Programs that listen, and a thread for each."""
+
+    def __init__(
+        self,
+        build: BuildFolder,
+        ports: Mapping[str, str],
+        desks: Mapping[str, Desk],
+        pool: ThreadPoolExecutor,
+        update: Update,
+    ) -> None:
+        self._build = build
+        self._ports = ports
+        self._desks = desks
+        self._pool = pool
+        self._update = update
+        self._of_one = update if ONLY in desks else lambda done, of, text: None
+        """Called with the progress of an only program: of several, nobody would see whose it is."""
+
+    def on_each(
+        self,
+        do: Callable[[str, Desk], _Result],
+        failed: Callable[[], None] = lambda: None,
+    ) -> dict[str, _Result]:
+        """Do something with each program, at once; `failed` is called as soon as one fails.
+
+        Raises:
+            DeviceError: one fails; the message names it. Others may not be done yet.
+        """
+
+        def guarded(name: str) -> _Result:
+            try:
+                return do(name, self._desks[name])
+            except BaseException:
+                failed()
+                raise
+
+        futures = {self._pool.submit(guarded, name): name for name in self._desks}
+        for future in as_completed(futures):
+            error, name = future.exception(), futures[future]
+            if isinstance(error, StatusError):
+                raise DeviceError(
+                    f"{_named(name)}the firmware stopped with an error: {error.message}"
+                ) from error
+            if isinstance(error, DeviceError) and name != ONLY:
+                said = f"{_named(name)}{error.message}"
+                raise DeviceError(said, *self._hints(name, error), said=error.said) from error
+            if error is not None and not isinstance(error, _AnotherFailed):
+                raise error
+        return {name: future.result() for future, name in futures.items()}
+
+    def _hints(self, name: str, error: DeviceError) -> tuple[str, ...]:
+        """Advice: no command goes on where it stopped, and `flash` must know what to flash."""
+        at = ["--port", self._ports[name]] if name in self._ports else []
+        folder = self._build.projects[name].folder
+        to_flash = shlex.join(["poetfw", "flash", "--out", str(folder), *at])
+        return tuple(
+            hint.replace("poetfw flash", to_flash)
+            for hint in error.try_next
+            if "goes on where it stopped" not in hint
+        )
+
+    def train(self, request: RunRequest, settings: RunSettings) -> Training:
+        """Train and evaluate, and fetch what was trained.
+
+        Raises:
+            DeviceError: a program fails, or begins elsewhere.
+        """
+        steps, every = request.steps, request.checkpoint_every
+        tells = self._build.tells_loss
+        self._update(0, steps, "starting")
+        self.on_each(lambda name, desk: self._prepare(name, desk, settings.resume))
+        for desk in self._desks.values():
+            desk.end_within(settings.timeout_s)
+        done = self._begin(request, settings.resume)
+        failures = {name: desk.failures for name, desk in self._desks.items()}
+        ticks = dict.fromkeys(self._desks, 0)
+        losses = []
+        self._update(min(done, steps), steps, "training")
+        for step in range(done + 1, steps + 1):
+            trained = self._step(step)
+            for name, each in trained.items():
+                ticks[name] += each.ticks
+            losses.append(check_finite("loss", trained[tells].loss))
+            self._update(step, steps, f"loss {losses[-1]:.4f}")
+            if step == steps:
+                self._send_the_last()
+            if step == steps or (every and step % every == 0):
+                self.on_each(lambda name, desk: desk.save())
+        metrics = self.on_each(self._evaluate)[self._build.evaluator.stages.training.here]
+        summaries = self.on_each(lambda name, desk: desk.summary())
+        for desk in self._desks.values():
+            desk.end_within(None)
+        repeated = {name: desk.failures - failures[name] for name, desk in self._desks.items()}
+        fetched = self.on_each(
+            lambda name, desk: fetch_trained(
+                self._build.projects[name], desk, request.capture, self._of_one
+            )
+        )
+        programs = {}
+        for name, project in self._build.projects.items():
+            log = RunLog(
+                losses=tuple(losses),
+                metrics=metrics,
+                ticks=ticks[name],
+                resumed_from=done,
+                **asdict(summaries[name]),
+            )
+            image = write_trained(project, request, fetched[name])
+            programs[name] = ProgramLog(log, image, self._ports.get(name), repeated[name])
+        return Training(programs)
+
+    def _prepare(self, name: str, desk: Desk, resume: bool) -> None:
+        """Check that it is the right one, and that it begins with the initial weights."""
+        project, port = self._build.projects[name], self._ports.get(name)
+        if port is None:
+            check_board(project, desk)
+            desk.open_storage()
+            return
+        others = {its.report.plan_id: n for n, its in self._build.projects.items() if n != name}
+        answering = desk.hello().plan_id if others else None
+        if answering in others:
+            raise WrongBoardError(
+                f"the program that answers at {port} is that of {others[answering]!r}",
+                "give each device its own --port",
+            )
+        prepare_board(project, desk, resume, self._of_one)
+
+    def _begin(self, request: RunRequest, resume: bool) -> int:
+        """Begin a training; how many of its steps are done."""
+
+        def begin(name: str, desk: Desk) -> int:
+            done = desk.begin(request.steps, _CAPTURE * request.capture)
+            if done and not resume:
+                raise DeviceError(
+                    f"the board goes on after step {done}, although its storage was given the "
+                    "initial weights",
+                    "try another card",
+                )
+            return done
+
+        return max(self.on_each(begin).values())
+
+    def _own(self, name: str) -> list[tuple[int, Message]]:
+        """Messages of a program, each with its place among all; it counts them from 1."""
+        messages = enumerate(self._build.messages)
+        return [(n, each) for n, each in messages if name in (each.source, each.target)]
+
+    def _step(self, step: int) -> dict[str, Trained]:
+        if not self._build.apart:
+            return self.on_each(lambda name, desk: desk.train(step))
+        mail = _Mail(len(self._build.messages))
+
+        def part(name: str, desk: Desk) -> Trained:
+            own = [each for each in self._own(name) if each[1].behind is not None]
+            for number, (place, message) in enumerate(own, 1):
+                desk.train_part(step, number)
+                if message.source == name:
+                    size = self._build.size_bytes(message)
+                    mail.send(place, desk.take_message(number, size))
+                else:
+                    desk.give_message(number, mail.wait_for(place))
+            return desk.train_part(step, len(own) + 1)
+
+        return self.on_each(part, mail.give_up)
+
+    def _send_the_last(self) -> None:
+        """Send the one that evaluates what it lacks."""
+        mail = _Mail(len(self._build.messages))
+
+        def move(name: str, desk: Desk) -> None:
+            last = [
+                (number, place, message)
+                for number, (place, message) in enumerate(self._own(name), 1)
+                if message.behind is None
+            ]
+            for number, place, message in last:
+                if message.source == name:
+                    size = self._build.size_bytes(message)
+                    mail.send(place, desk.take_message(number, size))
+            for number, place, message in last:
+                if message.target == name:
+                    desk.give_message(number, mail.wait_for(place))
+
+        self.on_each(move, mail.give_up)
+
+    def _evaluate(self, name: str, desk: Desk) -> tuple[float, ...]:
+        project = self._build.projects[name]
+        batches = project.evaluations if project.stages.training.evaluates_here else 0
+        return tuple(check_finite("metric", desk.evaluate(batch + 1)) for batch in range(batches))
+
+
+def _named(name: str) -> str:
+    return "" if name == ONLY else f"device {name!r}: "

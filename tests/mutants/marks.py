@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks in Python and C: each sets a byte in a file that all processes of a test map."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAP, SIZE = "REACHED_MAP", 1 << 16
+"""The environment variable that names the mapped file, and bytes of the file."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Lines, the first and the last included, that run once their mark is reached."""
+
+    first: int
+    last: int
+
+    def __contains__(self, line: int) -> bool:
+        return self.first <= line <= self.last
+
+
+def spans(path: str, text: str) -> list[Span]:
+    """Spans of a file, by place of their marks.
+
+    Those of Python are statements of functions up to the next branch; those of C are functions,
+    after one for the file, which is reached when it is compiled.
+    """
+    found = _python(text) if path.endswith(".py") else _c(text)
+    return sorted(set(found), key=lambda span: (span.first, -span.last))
+
+
+def mark_of(spans: list[Span], line: int) -> int | None:
+    """Number of the innermost span around a line; None for what runs on import."""
+    around = [number for number, span in enumerate(spans) if line in span]
+    return min(around, key=lambda n: spans[n].last - spans[n].first, default=None)
+
+
+def marked(path: str, text: str, base: int) -> str:
+    """A file's text with its marks, which are numbered from `base`."""
+    lines = text.splitlines(keepends=True)
+    places = [(span.first, base + number) for number, span in enumerate(spans(path, text))]
+    if path.endswith(".py"):
+        for line, number in reversed(places):
+            indent = re.match(" *", lines[line - 1])[0]  # type: ignore[index]
+            lines.insert(line - 1, f"{indent}_REACHED[{number}] = 1\n")
+        lines.insert(_first_code(text) - 1, "from reached_marks import REACHED as _REACHED\n")
+        return "".join(lines)
+    for line, number in reversed(places[1:]):
+        lines.insert(line, f"POET_REACHED({number});\n")
+    return f"/* mark {base} */\n{_C_HEAD}{''.join(lines)}"
+
+
+def write_marks(root: Path, sources: list[str]) -> int:
+    """Mark the sources of a checkout; returns the number of marks."""
+    base = 0
+    for path in sources:
+        text = (root / path).read_text()
+        (root / path).write_text(marked(path, text, base))
+        base += len(spans(path, text))
+    (root / "host/reached_marks.py").write_text(_PYTHON_MODULE)
+    return base
+
+
+_PYTHON_MODULE = f"""\
+import mmap
+import os
+
+if "{MAP}" in os.environ:
+    with open(os.environ["{MAP}"], "r+b") as file:
+        REACHED = mmap.mmap(file.fileno(), 0)
+else:
+    REACHED = bytearray({SIZE})
+"""
+
+_C_HEAD = f"""\
+#if defined(__linux__)
+extern char *getenv(const char *);
+extern int open(const char *, int, ...);
+extern void *mmap(void *, unsigned long, int, int, int, long);
+static volatile unsigned char *poet_reached_map;
+__attribute__((constructor, unused)) static void poet_reached_open(void)
+{{
+    const char *name = getenv("{MAP}");
+    const int file = name ? open(name, 2) : -1;
+    void *map = file < 0 ? (void *)-1 : mmap((void *)0, {SIZE}ul, 3, 1, file, 0);
+    poet_reached_map = map == (void *)-1 ? (unsigned char *)0 : map;
+}}
+#define POET_REACHED(n) do {{ if (poet_reached_map) poet_reached_map[n] = 1; }} while (0)
+#else
+#define POET_REACHED(n) (void)0
+#endif
+"""
+
+
+def _python(text: str) -> Iterator[Span]:
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            yield from _body(node.body, lines)
+
+
+def _body(body: list[ast.stmt], lines: list[str]) -> Iterator[Span]:
+    first: int | None = None
+    for i, statement in enumerate(body):
+        line = _first_line(statement)
+        is_left_out = is_text(statement) or lines[line - 1].lstrip().startswith("elif")
+        is_branch = hasattr(statement, "body") or hasattr(statement, "cases")
+        if first is None and not is_left_out:
+            first = line
+        if first is not None and (is_branch or i == len(body) - 1):
+            yield Span(first, statement.end_lineno or line)
+            first = None
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        for inner in _bodies(statement):
+            yield from _body(inner, lines)
+
+
+def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, [])
+    for name in ("handlers", "cases"):
+        yield from (part.body for part in getattr(statement, name, []))
+
+
+def _first_code(text: str) -> int:
+    """The first line that is neither documentation nor an import from the future."""
+    for statement in ast.parse(text).body:
+        is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        if not is_text(statement) and not is_future:
+            return _first_line(statement)
+    return text.count("\n") + 1
+
+
+def _first_line(statement: ast.stmt) -> int:
+    """The first line of a statement, its decorators included."""
+    return min(
+        [statement.lineno, *(part.lineno for part in getattr(statement, "decorator_list", ()))]
+    )
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """True for documentation."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _c(text: str) -> Iterator[Span]:
+    yield Span(1, text.count("\n") + 1)
+    for match in re.finditer(r"\)\n\{\n.*?^\}", text, re.DOTALL | re.MULTILINE):
+        first = text.count("\n", 0, match.start()) + 2
+        yield Span(first, text.count("\n", 0, match.end()) + 1)
