@@ -29,7 +29,8 @@ from poetfw.costs import analytic_costs
 from poetfw.importers import DataSet, load_data
 from poetfw.models import Model, build_model
 from poetfw.ops import Array
-from poetfw.planning import Budget, BuildSettings, Updates, calibration_batches, held_out_batches
+from poetfw.planning import BuildSettings, Updates, calibration_batches, held_out_batches
+from poetfw.settings import UpdateBudget
 from poetfw.training import Program, Reference, Selection, select
 
 EPOCHS_BEFORE, EPOCHS = 5, 3
@@ -114,7 +115,7 @@ def outcomes(
     turned = replace(data, x_train=turn(data.x_train, degrees), x_test=turn(data.x_test, degrees))
     updates = updates_of(trained)
     batches = calibration_batches(turned, batch, CALIBRATION_BATCHES, seed)
-    plan = updates.plan(Budget(bytes_share=share), batches, Work())
+    plan = updates.plan(UpdateBudget(bytes_share=share), batches, Work())
     selections = {"everything": updates.everything(), "plan": plan.selection}
     selections |= {way: select(first.graph, way.split("+")) for way in ways}
     before = accuracy(everything, trained.weights, turned, trained)

@@ -27,7 +27,7 @@ from emulator.firmware_tools import (
 from emulator.test_netduinoplus2 import compile_twin
 from poetfw.boards import load_board
 from poetfw.runs import on_board
-from poetfw.runs.running import RunSettings
+from poetfw.settings import RunSettings
 from poetfw.tools import emulator_of
 from poetfw.tools.link import Desk, DeviceLink, open_port
 from unit.link.link_device import BLOCK, run_at_desk, sample_image, sample_project

@@ -127,8 +127,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "least_energy_at_once",
         f"{ON_TWO} --parallel --minimise energy",
-        2,
-        ("--parallel takes --minimise time only",),
+        1,
+        ("devices that work at once are scheduled for the least time only",),
         both(device("a"), SOUND),
     ),
     Case(
@@ -137,7 +137,7 @@ CASES: tuple[Case, ...] = (
         2,
         ("--board does not go with --devices",),
     ),
-    Case("nothing_to_compare_on", "compare --model mlp", 2, ("either --board or --devices",)),
+    Case("nothing_to_compare_on", "compare --model mlp", 2, ("either --board, or --devices",)),
     Case(
         "devices_to_compare_without_link",
         "compare --devices a.toml,b.toml --model mlp",

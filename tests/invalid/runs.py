@@ -97,8 +97,8 @@ CASES = (
     ),
     run(
         "steps and epochs",
-        1,
-        ("--steps and --epochs both say",),
+        2,
+        ("--epochs does not go with --steps",),
         lambda folder: None,
         f"{RUN} --epochs 1",
     ),

@@ -12,7 +12,7 @@ SETTINGS = "poetfw.toml"
 CASES = (
     Case("unknown command", "train --board linux", 2, ("No such command 'train'",)),
     Case("unknown option", f"{GENERATE} --frobnicate", 2, ("No such option", "--frobnicate")),
-    Case("no board", "build", 2, ("Missing option '--board'",)),
+    Case("no board", "build", 2, ("give either --board, or --devices",)),
     Case("option without value", f"{GENERATE} --batch", 2, ("'--batch'",)),
     Case("extra argument", f"{GENERATE} again", 2, ("unexpected extra argument (again)",)),
     Case(

@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as functional
 
 from poetfw.common.resources import firmware_templates_dir
-from poetfw.exports.library import ExportSettings, export_project
+from poetfw.exports.library import export_project
 from poetfw.firmware import read_samples, read_slots, set_request
 from poetfw.firmware.storage_image import RunRequest
 from poetfw.runs.execution import BuiltProject, open_project
+from poetfw.settings import ExportSettings
 from poetfw.tools import build_environments
 from system.commands import needs_twin, succeed
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from poetfw.cli.command import Command, Setting
+from poetfw.cli.command import Command
 from poetfw.cli.config import read_config
 from poetfw.cli.known_settings import known_settings
-from poetfw.cli.main import COMMANDS, _options
+from poetfw.cli.main import COMMANDS, cli
+from poetfw.common.errors import OutputError
+from poetfw.memory import ONLY
+from poetfw.report import BuildReport
 from system.commands import poetfw
 
 MOST = 24
@@ -47,16 +52,19 @@ def test_all_options_are_in_the_whole_help(name: str) -> None:
 def test_every_rule_names_options_of_its_command() -> None:
     for command in COMMANDS.values():
         assert isinstance(command, Command)
-        flags = {flag for option in command.params for flag in option.opts}
-        for option in command.params:
-            if isinstance(option, Setting):
-                assert {*option.needs, *option.excludes} <= flags
+        for option in command.options.values():
+            assert {*option.setting.needs, *option.setting.excludes} <= {*command.options}
+        assert {flag for ways in command.one_of for way in ways for flag in way} <= {
+            *command.options
+        }
 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     refused = {
         ("run", "--on-board", "--emulator", "qemu"): "--emulator does not go with --on-board",
         ("run", "--resume", "--verify"): "--verify does not go with --resume",
+        ("run", "--steps", "1", "--epochs", "1"): "--epochs does not go with --steps",
+        ("schedule", "--board", "linux"): "give either --problem, or --board and --model, or",
         ("flash", "--force"): "--force needs --storage",
         ("build", "--board", "linux", "--parallel"): "--parallel needs --devices",
         ("schedule", "--ram", "1", "--ram-fraction", "1"): "--ram-fraction does not go with --ram",
@@ -76,11 +84,37 @@ def test_what_nobody_typed_gives_way(tmp_path: Path) -> None:
     assert "--force" not in switched_off.stderr
 
 
+def test_what_is_typed_stays(tmp_path: Path) -> None:
+    """Of two settings that exclude each other, whichever of them declares it."""
+    for typed, variable in (("--verify", "RESUME"), ("--resume", "VERIFY")):
+        result = poetfw("run", typed, cwd=tmp_path, **{f"POETFW_{variable}": "1"})
+        why = f"(environment variable POETFW_{variable}) does not go with {typed}: it is not used"
+        assert f"--{variable.lower()} {why}" in " ".join(result.stderr.split())
+        assert result.code == 1  # there is no build
+
+
+def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(folder: Path, label: str, emulator: str, at: dict[str, str], threads: int) -> None:
+        raise OutputError(f"opened at {at}")
+
+    report = SimpleNamespace(memories={ONLY: None})
+    monkeypatch.setattr(BuildReport, "read", lambda path: report)
+    monkeypatch.setattr("poetfw.runs.execution.open_build", opened)
+    run = ["run", "--out", str(tmp_path)]
+    typed = CliRunner().invoke(cli, [*run, "--port", "x"])
+    assert (typed.exit_code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr
+    result = CliRunner().invoke(cli, run, env={"POETFW_PORT": "x"})
+    assert "(environment variable POETFW_PORT) needs --on-board" in " ".join(result.stderr.split())
+    assert "opened at {}" in str(result.exception)
+
+
 def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
     assert poetfw("init", cwd=tmp_path).code == 0
     path = tmp_path / "poetfw.toml"
     text = path.read_text()
-    options = {name: _options(command.params) for name, command in COMMANDS.items()}
+    options = {name: command.keys for name, command in COMMANDS.items()}
     assert not any(read_config(tmp_path, options).values())
     again = poetfw("init", cwd=tmp_path)
     assert (again.code, path.read_text()) == (1, text)
@@ -92,7 +126,7 @@ def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:
 def test_every_line_of_the_file_is_a_setting(tmp_path: Path) -> None:
     assert poetfw("init", cwd=tmp_path).code == 0
     path = tmp_path / "poetfw.toml"
-    options = {name: _options(command.params) for name, command in COMMANDS.items()}
+    options = {name: command.keys for name, command in COMMANDS.items()}
     table, found = "", set()
     for line in path.read_text().splitlines():
         if heading := re.fullmatch(r"# \[([\w-]+)\]", line):

@@ -27,7 +27,8 @@ from poetfw.firmware import RunRequest, SlotPurpose
 from poetfw.report import BuildReport
 from poetfw.runs.desks import by_desk, on_a_twin
 from poetfw.runs.execution import BuiltProject, open_build
-from poetfw.runs.running import RunSettings, make_request, run_build
+from poetfw.runs.running import make_request, run_build
+from poetfw.settings import RunSettings
 from poetfw.tools.link import DeviceLink, PortLine
 from system.commands import needs_twin, poetfw, succeed
 from unit.workers.device_plans import FILES, PAIR, any_plan, case_of

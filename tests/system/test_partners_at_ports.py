@@ -25,7 +25,8 @@ from poetfw.common.errors import DeviceError
 from poetfw.firmware import RunRequest
 from poetfw.runs.desks import by_desk, reach
 from poetfw.runs.execution import BuiltProject, open_build
-from poetfw.runs.running import RunSettings, run_build
+from poetfw.runs.running import run_build
+from poetfw.settings import RunSettings
 from poetfw.tools.link import PortLine
 from system.commands import needs_twin, poetfw, succeed
 from system.test_partners import (

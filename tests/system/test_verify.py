@@ -12,7 +12,8 @@ import pytest
 from poetfw.report import Verification
 from poetfw.runs import verification
 from poetfw.runs.execution import open_build
-from poetfw.runs.running import RunSettings, on_twin, run_build
+from poetfw.runs.running import on_twin, run_build
+from poetfw.settings import RunSettings
 from poetfw.tools import build_environments
 from system.commands import Result, needs_twin, poetfw, succeed
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mutants import marks, run
-from mutants.reach import Reach, Recorded, ordered
+from mutants.reach import Reach, Recorded, digest, ordered
 from mutants.rules import mutants
 
 CODE = """\
@@ -142,6 +142,13 @@ void f(int *a)
         ("(a[0] < 2u)", "(!(a[0] < 2u))"), ('g("x + 1");', ";"),
     }  # fmt: skip
     assert all(m.applied(text).endswith("}\n") for m in mutants("f.c", text))
+
+
+def test_records_hold_while_only_words_change() -> None:
+    code = 'def f(a):\n    """A."""\n    raise E(f"a {a}")\n'
+    words, other = '# B\ndef f(a):\n    raise E(f"b {a}")\n', code.replace("{a}", "{b}")
+    assert digest("f.py", code) == digest("f.py", words) != digest("f.py", other)
+    assert digest("f.c", "a; /* b\n */\nc;") == digest("f.c", "a;\n\nc;") != digest("f.c", "a; b;")
 
 
 def test_marks_are_reached_by_branch() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poetfw.cli.options import Bytes
-from poetfw.cli.sizes import parse_bytes
+from poetfw.common.sizes import parse_bytes
+from poetfw.settings.values import Bytes
 from system.commands import poetfw
 
 K = 1024

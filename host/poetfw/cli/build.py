@@ -5,228 +5,86 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.devices import (
-    followed,
-    log_of_devices,
-    read_answer,
-)
-from poetfw.cli.options import (
-    Bytes,
-    Positive,
-    batch_options,
-    command_deadline,
-    cost_options,
-    json_option,
-    limit_options,
-    network_options,
-    option,
-    out_option,
-    parse_fractions,
-    parse_names,
-    scheduler_option,
-    settings_of_optimizer,
-    threads_option,
-    training_options,
-    verbose_option,
-)
+from poetfw.cli.command import command, command_deadline
+from poetfw.cli.devices import followed, log_of_devices, read_answer
 from poetfw.common.limits import Deadline
-from poetfw.settings import BuildSettings, DevicesSettings
+from poetfw.settings import (
+    Application,
+    Budget,
+    BuildLimits,
+    BuildSettings,
+    CostSettings,
+    Detailed,
+    DevicesSettings,
+    NetworkSettings,
+    ProjectSettings,
+    SchedulerSettings,
+    Settings,
+    Target,
+    TrainingSettings,
+    like,
+    setting,
+)
+from poetfw.settings.values import File
 
 if TYPE_CHECKING:
     from poetfw.planning import MoreRam
     from poetfw.report import BuildReport
 
 
-@click.command(
-    cls=Command,
-    epilog="Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16",
-)
-@option(
-    "--board",
-    group="Board",
-    first=True,
-    metavar="NAME|FILE.toml[:STORAGE]",
-    help="The board, and which of its storages; `poetfw boards` lists what is known.",
-)
-@option(
-    "--devices",
-    group="Several devices",
-    excludes=(
-        "--board",
-        "--ram",
-        "--scheduler",
-        "--slices",
-        "--watchdog",
-        "--ring",
-        "--ring-share",
-        "--costs",
-        "--db",
-        "--threads",
-    ),
-    callback=parse_names,
-    metavar="FILE.toml,...",
-    help="Instead of a board: several devices of one, each with an arena of its own.",
-)
-@option(
-    "--ram-fraction",
-    group="Several devices",
-    needs=("--devices",),
-    callback=parse_fractions,
-    metavar="F,...",
-    help="With --devices: what each has for tensors, as fractions of what keeping everything "
-    "takes.  [default: what its file says]",
-)
-@option(
-    "--parallel",
-    group="Several devices",
-    needs=("--devices",),
-    is_flag=True,
-    help="With --devices: let them work at once.",
-)
-@option(
-    "--apart",
-    group="Several devices",
-    needs=("--devices",),
-    excludes=("--weights-in-flash", "--checkpoint-every"),
-    is_flag=True,
-    help="With --devices: a program for each, on a board of its own; their boards may differ.",
-)
-@option(
-    "--replay",
-    group="Several devices",
-    needs=("--devices",),
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="ANSWER.json",
-    help="With --devices: follow the plan in an answer of `poetfw schedule --devices --json`.",
-)
-@network_options
-@batch_options
-@option(
-    "--ram",
-    "ram_bytes",
-    group="Budget",
-    first=True,
-    type=Bytes(1),
-    metavar="SIZE",
-    help="Budget of the arena.  [default: the board's RAM without stack and static data]",
-)
-@option(
-    "--deadline",
-    "deadline_s",
-    group="Budget",
-    first=True,
-    type=Positive(),
-    metavar="SECONDS",
-    help="Upper bound on the time of one training step.",
-)
-@scheduler_option
-@training_options
-@option(
-    "--weights-in-flash",
-    group="Storage and application",
-    is_flag=True,
-    help="Let the program hold the initial weights: then it can begin without a storage.",
-)
-@threads_option("[default: the board file's]")
-@option(
-    "--seed",
-    group="Training",
-    type=click.IntRange(0, 2**32 - 1),
-    default=BuildSettings.seed,
-    show_default=True,
-    help="Decides initial weights and the order of samples.",
-)
-@option(
-    "--checkpoint-every",
-    group="Storage and application",
-    type=click.IntRange(0, 2**32 - 1),
-    default=BuildSettings.checkpoint_every,
-    show_default="at the end only",
-    metavar="STEPS",
-    help="How often the board writes to storage what it would go on from after a power cut.",
-)
-@option(
-    "--checkpoint-sets",
-    group="Storage and application",
-    type=click.IntRange(2, 1024),
-    default=BuildSettings.checkpoint_sets,
-    show_default=True,
-    help="Places in storage that checkpoints take in turn; more of them wear out later.",
-)
-@option(
-    "--slices",
-    group="Storage and application",
-    is_flag=True,
-    help="Let the application have a training step done in parts: poetfw_train_some.",
-)
-@option(
-    "--watchdog",
-    "watchdog_s",
-    group="Storage and application",
-    type=Positive(),
-    metavar="SECONDS",
-    help="Have the board's watchdog reset it where the training hangs for so long.  "
-    "[default: no watchdog]",
-)
-@option(
-    "--ring",
-    group="Storage and application",
-    type=click.IntRange(0, 1 << 16),
-    default=BuildSettings.ring,
-    show_default=True,
-    metavar="SAMPLES",
-    help="How many samples of its own the device keeps in storage, to learn from.",
-)
-@option(
-    "--ring-share",
-    group="Storage and application",
-    type=click.IntRange(1),
-    metavar="SAMPLES",
-    help="How many samples of each training step come from the ring.  [default: half of them]",
-)
-@cost_options
-@limit_options(time="for all but the compilers")
-@option(
-    "--toolchain",
-    group="Output",
-    type=click.Choice(("auto", "system", "stock")),
-    default="auto",
-    show_default=True,
-    help="Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
-)
-@option(
-    "--generate-only",
-    group="Output",
-    first=True,
-    is_flag=True,
-    help="Write the project, but do not compile it.",
-)
-@out_option
-@verbose_option
-@json_option
+@dataclass(frozen=True)
+class Programmed(Settings, group="Board", one_of=(("--board",), ("--devices",))):
+    """The board; None where there are several devices."""
+
+    board: str | None = like(Target, "board", required=False)
+
+
+@dataclass(frozen=True)
+class Devices(DevicesSettings):
+    """Several devices, and an answer that they follow."""
+
+    replay: Path | None = setting(
+        "With --devices: follow the plan in an answer of `poetfw schedule --devices --json`.",
+        type=File(),
+        metavar="ANSWER.json",
+        needs=("--devices",),
+        group="Several devices",
+    )
+
+
+@dataclass(frozen=True)
+class Compiling(Settings, group="Output"):
+    """Compiler of the project, if any."""
+
+    toolchain: str = setting(
+        "Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
+        "auto",
+        type=click.Choice(("auto", "system", "stock")),
+    )
+    generate_only: bool = setting("Write the project, but do not compile it.", False, first=True)
+
+
+@command("Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16")
 def build(
-    board: str | None,
-    devices: tuple[str, ...] | None,
-    ram_fraction: tuple[float, ...] | None,
-    parallel: bool,
-    apart: bool,
-    replay: Path | None,
-    costs: str | None,
-    db: Path | None,
-    time_limit: float,
-    toolchain: str,
-    generate_only: bool,
-    out: Path | None,
-    verbose: bool,
-    as_json: bool,
-    **options: Any,  # the fields of BuildSettings
+    programmed: Programmed,
+    devices: Devices,
+    network: NetworkSettings,
+    budget: Budget,
+    by: SchedulerSettings,
+    training: TrainingSettings,
+    application: Application,
+    costs: CostSettings,
+    limits: BuildLimits,
+    compiling: Compiling,
+    project: ProjectSettings,
+    printed: Detailed,
 ) -> None:
     """Schedule the training of a model on a board, write its firmware, and compile it."""
     from poetfw.firmware import check_output_folder
@@ -240,51 +98,44 @@ def build(
     )
     from poetfw.tools import choose_environment
 
-    end = command_deadline(time_limit)
-    if board is None and devices is None:
-        raise click.UsageError("Missing option '--board': give either --board or --devices")
-    several = None
-    if devices is not None:
-        answer = None if replay is None else read_answer(replay)
-        files = tuple(map(Path, devices))
-        several = DevicesSettings(files, ram_fraction, parallel, answer, apart)
-    settings = BuildSettings(
-        board=board or "",
-        devices=several,
-        time_limit_s=time_limit,
-        optimizer_settings=settings_of_optimizer(options),
-        **options,
+    end = command_deadline(limits.time_limit_s)
+    board, toolchain, replay = programmed.board, compiling.toolchain, devices.replay
+    several: DevicesSettings | None = devices if devices.files else None
+    if replay is not None:
+        several = replace(devices, followed=read_answer(replay))
+    settings = BuildSettings.of(
+        *(network, training, budget, by, limits, application), board=board or "", devices=several
     )
     boards = boards_of(settings)
     default = Path("build") / "-".join(n or b.label.replace(":", "-") for n, b in boards.items())
-    folder = default if out is None else out
-    for project in (folder, *folders_of(boards, folder).values()):
-        check_output_folder(project)
-    for known in [] if generate_only else boards.values():
+    folder = default if project.out is None else project.out
+    for written in (folder, *folders_of(boards, folder).values()):
+        check_output_folder(written)
+    for known in [] if compiling.generate_only else boards.values():
         choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
     with output.spinner() as progress, followed(replay):
         planned = plan_build(
             settings,
             progress,
-            costs_from(None if board is None else database_for(board, costs, db)),
+            costs_from(None if board is None else database_for(board, costs.costs, costs.db)),
             deadline=end,
             tell=output.search_log(progress, end),
             tell_of_devices=log_of_devices("time"),
         )
         report = write_build(planned, folder)
-        if not generate_only:
+        if not compiling.generate_only:
             report = compile_build(planned, report, folder, toolchain, progress)
         more = None
-        if devices is None and not as_json:
+        if several is None and not printed.as_json:
             more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
     for warning in planned.model.warnings:
         output.warn(warning)
-    if as_json:
+    if printed.as_json:
         output.print_json(report.to_json())
     else:
         run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
-        _print(report, folder, end, run, more, verbose)
+        _print(report, folder, end, run, more, printed.verbose)
 
 
 _LAYER_NAMES = {

@@ -3,53 +3,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+import functools
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, get_type_hints
 
 import click
 from click.core import ParameterSource
 
 from poetfw.cli import output
 from poetfw.cli.config import FILE
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+from poetfw.common.limits import Deadline
+from poetfw.settings import Setting, Settings, declared, take
+from poetfw.settings.values import Listed
 
 _ALL = "poetfw.cli.command: show all options"
-_OTHERS = "Options"
+_OTHERS = Settings.group
 _COLUMN = 26
 _MOST_LINES = 24  # of options in a help that has all of them
 
 
-class Setting(click.Option):
-    """An option.
+class Option(click.Option):
+    """The option of a setting.
 
     Attributes:
-        group: under which heading the help has it.
-        first: whether it is on the help's first screen, where a command has more than fit there.
-        needs: flags of which one must be given, too.
-        excludes: flags that it does not go with.
+        setting: its declaration.
     """
 
-    def __init__(
-        self,
-        *arguments: Any,
-        group: str = _OTHERS,
-        first: bool = False,
-        needs: Sequence[str] = (),
-        excludes: Sequence[str] = (),
-        **settings: Any,
-    ) -> None:
-        super().__init__(*arguments, **settings)
-        self.group, self.first = group, first
-        self.needs, self.excludes = tuple(needs), tuple(excludes)
+    def __init__(self, name: str, setting: Setting, command: str) -> None:
+        """The option of a command that gives the parameter of this name."""
+        self.setting = setting
+        switch = isinstance(setting.default, bool) or setting.type is click.BOOL
+        more: dict[str, Any] = {}
+        if setting.alone is not None:
+            more |= {"is_flag": False, "flag_value": setting.alone}
+        if switch:
+            more["is_flag"] = True
+        if switch or setting.default is not None:  # to click, a None that is given is a value
+            more["default"] = setting.default
+        super().__init__(
+            [name, setting.flag, *([setting.short] if setting.short else [])],
+            type=None if switch else setting.type,
+            required=setting.required,
+            multiple=setting.multiple,
+            metavar=setting.metavar or _metavar(setting.type),
+            envvar=variable(setting, command) if setting.variable else None,
+            show_default=not (switch or setting.otherwise or setting.default in (None, ())),
+            help=setting.what + (f"  [default: {setting.otherwise}]" if setting.otherwise else ""),
+            **more,
+        )
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """The value of its type; lists that were given one by one become one list."""
+        found = super().type_cast_value(ctx, value)
+        if self.multiple and isinstance(self.type, Listed):
+            return tuple(chain.from_iterable(found))
+        return found
+
+
+def _metavar(kind: click.ParamType[Any] | None) -> str | None:
+    """A word for a value of a number's type; None for any other type's own."""
+    if isinstance(kind, click.types.IntParamType):
+        return "N"
+    return "NUMBER" if isinstance(kind, click.types.FloatParamType) else None
+
+
+def variable(setting: Setting, command: str) -> str:
+    """The environment variable of a setting, of all commands or of one."""
+    words = [*([command] if setting.own else []), setting.flag.lstrip("-")]
+    return "_".join(("poetfw", *words)).replace("-", "_").upper()
 
 
 class Command(click.Command):
     """A command whose help shows what is wanted first, and whose options may need each other."""
 
+    one_of: Sequence[Sequence[Sequence[str]]] = ()
+
     @property
-    def _settings(self) -> list[Setting]:
-        return [option for option in self.params if isinstance(option, Setting)]
+    def options(self) -> dict[str, Option]:
+        """The options of its settings by their flags."""
+        found = [option for option in self.params if isinstance(option, Option)]
+        return {option.setting.flag: option for option in found}
+
+    @property
+    def keys(self) -> dict[str, bool]:
+        """Its keys in `poetfw.toml`, and whether each means the same in all commands."""
+        return {flag.lstrip("-"): not one.setting.own for flag, one in self.options.items()}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its parameters, and `--help-all`."""
@@ -59,14 +98,14 @@ class Command(click.Command):
         """Write the options by their groups: all where they fit or are asked for, or the first."""
         params = super().get_params(ctx)
         everything = ctx.meta.get(_ALL, False) or _lines(ctx, params) <= _MOST_LINES
-        shown = [p for p in params if everything or not isinstance(p, Setting) or p.first]
+        shown = [p for p in params if everything or not isinstance(p, Option) or p.setting.first]
         if not everything:
             shown.append(_help_all())
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in shown:
             record = parameter.get_help_record(ctx)
             if record is not None:
-                group = parameter.group if isinstance(parameter, Setting) else _OTHERS
+                group = parameter.setting.group if isinstance(parameter, Option) else _OTHERS
                 groups.setdefault(group, []).append(record)
         for group in sorted(groups, key=_OTHERS.__eq__):  # --help is one of the others
             with formatter.section(group):
@@ -81,18 +120,61 @@ class Command(click.Command):
         """Run the command, if its options go together.
 
         Raises:
-            UsageError: two on the command line do not, or one lacks another.
+            UsageError: two on the command line do not, one lacks another, or all of some are
+                missing.
         """
-        by_flag = {flag: setting for setting in self._settings for flag in setting.opts}
-        for setting in self._settings:
-            if not _is_given(ctx, setting):
-                continue
-            for flag in setting.excludes:
-                _exclude(ctx, setting, by_flag[flag])
-        for setting in self._settings:
-            if _is_given(ctx, setting) and setting.needs:
-                _require(ctx, setting, [by_flag[flag] for flag in setting.needs])
+        options = self.options
+        for flag, option in options.items():
+            for other in option.setting.excludes:
+                if _is_given(ctx, option) and _is_given(ctx, options[other]):
+                    stays, goes = flag, other
+                    if _is_typed(ctx, options[other]) and not _is_typed(ctx, option):
+                        stays, goes = other, flag
+                    refuse(ctx, goes, f"does not go with {stays}")
+        for flag, option in options.items():
+            needed = option.setting.needs
+            if needed and not any(_is_given(ctx, options[other]) for other in needed):
+                refuse(ctx, flag, f"needs {' or '.join(needed)}")
+        for ways in self.one_of:
+            if not any(all(_is_given(ctx, options[flag]) for flag in way) for way in ways):
+                either = ", or ".join(" and ".join(way) for way in ways)
+                raise click.UsageError(f"give either {either}", ctx)
         return super().invoke(ctx)
+
+
+def command(example: str, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command of a function: the settings of models that it takes become options.
+
+    Args:
+        example: the end of its help.
+        name: the command's name; None for the function's.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        called = name or function.__name__
+        kinds = {
+            parameter: kind
+            for parameter, kind in get_type_hints(function).items()
+            if isinstance(kind, type) and issubclass(kind, Settings)
+        }
+
+        @functools.wraps(function)
+        def run(**values: Any) -> Any:
+            models = {parameter: take(kind, values) for parameter, kind in kinds.items()}
+            return function(**values, **models)
+
+        made = click.command(called, cls=Command, epilog=example)(run)
+        settings = [pair for kind in kinds.values() for pair in declared(kind).items()]
+        made.params[:0] = [Option(name, setting, called) for name, setting in settings]
+        made.one_of = [kind.one_of for kind in kinds.values() if kind.one_of]
+        return made
+
+    return decorate
+
+
+def command_deadline(time_limit_s: float) -> Deadline:
+    """The time limit of the command that runs: from when its process began, if it has its own."""
+    return Deadline(time_limit_s, began_s=click.get_current_context().obj)
 
 
 def _lines(ctx: click.Context, params: Sequence[click.Parameter]) -> int:
@@ -120,68 +202,40 @@ def _help_all() -> click.Option:
     )
 
 
-def _source(ctx: click.Context, setting: Setting) -> ParameterSource:
-    return ctx.get_parameter_source(setting.name or "") or ParameterSource.DEFAULT
+def _source(ctx: click.Context, option: Option) -> ParameterSource:
+    return ctx.get_parameter_source(option.name or "") or ParameterSource.DEFAULT
 
 
-def _is_given(ctx: click.Context, setting: Setting) -> bool:
-    if _source(ctx, setting) in (ParameterSource.DEFAULT, ParameterSource.PROMPT):
+def _is_typed(ctx: click.Context, option: Option) -> bool:
+    return _source(ctx, option) is ParameterSource.COMMANDLINE
+
+
+def _is_given(ctx: click.Context, option: Option) -> bool:
+    """True if somebody set an option, and did not switch it off."""
+    if _source(ctx, option) in (ParameterSource.DEFAULT, ParameterSource.PROMPT):
         return False
-    value = ctx.params.get(setting.name or "")
+    value = ctx.params.get(option.name or "")
     return value not in (None, ()) and value is not False
 
 
-def _exclude(ctx: click.Context, setting: Setting, other: Setting) -> None:
-    """Refuse an option that does not go with another; leave it out if nobody typed it."""
-    if not _is_given(ctx, other):
+def refuse(ctx: click.Context, flag: str, why: str) -> None:
+    """Refuse an option that was typed; warn where the environment or the folder sets it.
+
+    It is then as if nobody had given it.
+
+    Raises:
+        UsageError: it was typed.
+    """
+    assert isinstance(ctx.command, Command)
+    option = ctx.command.options[flag]
+    if not _is_given(ctx, option):
         return
-    why = f"does not go with {_flag(setting)}"
-    if _source(ctx, other) is ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"{_flag(other)} {why}")
-    leave_out(ctx, other, why)
-
-
-def _require(ctx: click.Context, setting: Setting, others: Sequence[Setting]) -> None:
-    """Refuse an option that lacks another, and leave it out where it comes from elsewhere."""
-    if any(_is_given(ctx, other) for other in others):
-        return
-    needed = " or ".join(_flag(other) for other in others)
-    if _source(ctx, setting) is ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"{_flag(setting)} needs {needed}")
-    leave_out(ctx, setting, f"needs {needed}")
-
-
-def leave_out(ctx: click.Context, setting: Setting, why: str) -> None:
-    """Go on without a setting of the environment or the folder, and say why; others stay."""
-    if not _is_given(ctx, setting):
-        return
+    if _is_typed(ctx, option):
+        raise click.UsageError(f"{flag} {why}", ctx)
     where = FILE
-    if _source(ctx, setting) is ParameterSource.ENVIRONMENT:
-        where = f"environment variable {setting.envvar}"
-    name = setting.name or ""
-    ctx.params[name] = setting.type_cast_value(ctx, setting.get_default(ctx))
+    if _source(ctx, option) is ParameterSource.ENVIRONMENT:
+        where = f"environment variable {option.envvar}"
+    name = option.name or ""
+    ctx.params[name] = option.type_cast_value(ctx, option.get_default(ctx))
     ctx.set_parameter_source(name, ParameterSource.DEFAULT)
-    output.warn(f"{_flag(setting)} ({where}) {why}: it is not used")
-
-
-def _flag(setting: Setting) -> str:
-    return setting.opts[0]
-
-
-def grouped(
-    group: str, options: Iterable[Callable[[_Command], _Command]], command: _Command
-) -> _Command:
-    """A command with options that belong together, in this order."""
-    before = len(_declared(command))
-    for decorate in reversed([*options]):
-        command = decorate(command)
-    for option in _declared(command)[before:]:
-        if isinstance(option, Setting) and option.group == _OTHERS:
-            option.group = group
-    return command
-
-
-def _declared(command: Callable[..., Any]) -> list[click.Parameter]:
-    """The options that a command's decorators have declared so far."""
-    declared: list[click.Parameter] = getattr(command, "__click_params__", [])
-    return declared
+    output.warn(f"{flag} ({where}) {why}: it is not used")

@@ -5,48 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
+from poetfw.cli.command import command
 from poetfw.cli.devices import compare_on_devices
-from poetfw.cli.options import (
-    Bytes,
-    OutputFile,
-    Positive,
-    command_deadline,
-    cost_options,
-    json_option,
-    limit_options,
-    model_as_option,
-    option,
-    parse_names,
-    schedulers_option,
-    solver_option,
-)
-from poetfw.common.option_values import DEFAULT_MODEL
+from poetfw.settings import CellLimits, CostSettings, Schedulers, Solver
+from poetfw.settings.schedule import Budgets, Compared, Figures
 
 if TYPE_CHECKING:
     from poetfw.comparisons.comparison import Comparison, Trial
-
-_EPILOG = "Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7"
-
-
-def parse_numbers(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[float, ...] | None:
-    """Callback of an option that takes numbers above 0 with commas between them.
-
-    Raises:
-        BadParameter: one of them is not a number above 0.
-    """
-    parts = parse_names(context, parameter, value)
-    if parts is None:
-        return None
-    return tuple(Positive().convert(part, parameter, context) for part in parts)
 
 
 def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
@@ -64,120 +34,15 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
             )
 
 
-@click.command(cls=Command, epilog=_EPILOG)
-@option(
-    "--board",
-    group="Task",
-    first=True,
-    metavar="NAME|FILE.toml[:STORAGE]",
-    help="The board, and which of its storages; `poetfw boards` lists what is known.",
-)
-@option(
-    "--devices",
-    group="Task",
-    first=True,
-    excludes=(
-        "--board",
-        "--ram",
-        "--schedulers",
-        "--deadline-factor",
-        "--costs",
-        "--db",
-        "--solver",
-        "--csv",
-        "--plot",
-        "--model-as",
-    ),
-    callback=parse_names,
-    metavar="FILE.toml,...|FILE.json",
-    help="Instead of a board: several devices, together and each alone, in turn and at once.",
-)
-@option(
-    "--model",
-    group="Task",
-    first=True,
-    default=DEFAULT_MODEL,
-    show_default=True,
-    metavar="NAME|FILE.pt2|FILE.onnx",
-)
-@option(
-    "--batch",
-    group="Task",
-    first=True,
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Samples in a batch.",
-)
-@option(
-    "--fractions",
-    group="Budget",
-    first=True,
-    callback=parse_numbers,
-    metavar="F,...",
-    help="Budgets as fractions of what keeping everything takes beside what never leaves RAM; "
-    "with --devices one for each.  [default: 0.2 to 0.9; with --devices what they have]",
-)
-@option(
-    "--ram",
-    "ram_bytes",
-    group="Budget",
-    first=True,
-    excludes=("--fractions",),
-    type=Bytes(1),
-    multiple=True,
-    metavar="SIZE",
-    help="Instead: a budget of the arena, as `poetfw build` takes it; may be given repeatedly.",
-)
-@schedulers_option
-@option(
-    "--deadline-factor",
-    group="Budget",
-    first=True,
-    type=Positive(),
-    metavar="F",
-    help="Deadline as a multiple of checkpoint-all's time.  [default: none]",
-)
-@cost_options
-@limit_options(10.0, each=" for each scheduler at each budget", time="for each of them")
-@solver_option
-@option(
-    "--csv",
-    "csv_file",
-    group="Output",
-    first=True,
-    type=OutputFile(),
-    metavar="FILE.csv",
-    help="Write every figure of every cell to this file.",
-)
-@option(
-    "--plot",
-    group="Output",
-    first=True,
-    type=OutputFile(".svg", ".png"),
-    metavar="FILE.svg|FILE.png",
-    help="Draw energy over RAM here.",
-)
-@model_as_option
-@json_option
+@command("Example:  poetfw compare --board rpi4 --model resnet18 --fractions 0.3,0.5,0.7")
 def compare(
-    board: str | None,
-    devices: tuple[str, ...] | None,
-    model: str,
-    batch: int,
-    fractions: tuple[float, ...] | None,
-    ram_bytes: tuple[int, ...],
-    schedulers: tuple[str, ...] | None,
-    deadline_factor: float | None,
-    costs: str | None,
-    db: Path | None,
-    work_limit: float,
-    time_limit: float,
-    solver: str,
-    csv_file: Path | None,
-    plot: Path | None,
-    model_as: str,
-    as_json: bool,
+    of: Compared,
+    within: Budgets,
+    by: Schedulers,
+    costs: CostSettings,
+    limits: CellLimits,
+    solver: Solver,
+    figures: Figures,
 ) -> int:
     """Compare schedulers: what training within less RAM costs with each, in energy.
 
@@ -200,49 +65,49 @@ def compare(
     from poetfw.report import Panel, draw_panels
     from poetfw.schedule import SolveOptions
 
-    if devices is not None:
-        return compare_on_devices(
-            devices, model, batch, fractions, work_limit, command_deadline(time_limit), as_json
-        )
-    if board is None:
-        raise click.UsageError("give either --board or --devices")
-    refuse_more_than_all(fractions)
-    names = tuple(dict.fromkeys(schedulers or COMPARED))
-    task = Task(board, model, batch, model_as, database_for(board, costs, db))
-    comparison = Comparison.of(task, deadline_factor)
-    budgets: tuple[float | Fraction, ...] = tuple(dict.fromkeys(fractions or FRACTIONS))
-    if ram_bytes and fractions is None:
-        budgets = tuple(map(comparison.ways.fraction_of, dict.fromkeys(ram_bytes)))
+    if of.devices is not None:
+        return compare_on_devices(of, within.fractions, limits, figures.as_json)
+    board = of.board or ""
+    refuse_more_than_all(within.fractions)
+    names = tuple(dict.fromkeys(by.schedulers or COMPARED))
+    database = database_for(board, costs.costs, costs.db)
+    task = Task(board, of.model, of.batch, solver.model_as, database)
+    comparison = Comparison.of(task, within.deadline_factor)
+    budgets: tuple[float | Fraction, ...] = tuple(dict.fromkeys(within.fractions or FRACTIONS))
+    if within.ram_bytes and within.fractions is None:
+        budgets = tuple(map(comparison.ways.fraction_of, dict.fromkeys(within.ram_bytes)))
     for warning in comparison.warnings:
         output.warn(warning)
-    options = SolveOptions(solver=solver)
+    options = SolveOptions(solver=solver.solver)
     cells: list[Trial] = []
     interrupted = False
     total = len(names) * len(budgets)
     with output.progress_bar() as progress:
-        progress(0, total, f"{model} on {board}")
+        progress(0, total, f"{of.model} on {board}")
         try:
-            for cell in comparison.cells(budgets, names, options, work_limit, time_limit):
+            for cell in comparison.cells(
+                budgets, names, options, limits.work_limit, limits.time_limit_s
+            ):
                 cells.append(cell)
                 progress(len(cells), total, f"{cell.scheduler} at {cell.ram_fraction:g}")
         except KeyboardInterrupt:
             interrupted = True
     settled = settle(cells)
-    if csv_file is not None:
-        replace_file(csv_file, to_csv(settled))
-    if plot is not None:
-        panel = Panel(f"{model} on {board}, batch {batch}", energy_lines(settled))
-        picture = draw_panels([panel], BUDGET_AXIS, "energy overhead (%)", plot.suffix[1:])
-        replace_file(plot, picture)
-    if as_json:
+    if figures.csv is not None:
+        replace_file(figures.csv, to_csv(settled))
+    if figures.plot is not None:
+        panel = Panel(f"{of.model} on {board}, batch {of.batch}", energy_lines(settled))
+        picture = draw_panels([panel], BUDGET_AXIS, "energy overhead (%)", figures.plot.suffix[1:])
+        replace_file(figures.plot, picture)
+    if figures.as_json:
         everything = comparison.everything
         output.print_json(
             {
                 "schema_version": 1,
                 "board": board,
-                "model": model,
-                "batch": batch,
-                "model_as": model_as,
+                "model": of.model,
+                "batch": of.batch,
+                "model_as": solver.model_as,
                 "warnings": comparison.warnings,
                 "costs": comparison.costs,
                 "deadline_s": comparison.ways.lean.deadline_s,

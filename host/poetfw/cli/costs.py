@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import OutputFile, db_option, json_option, option
+from poetfw.cli.command import command
 from poetfw.common.errors import CostsError, listed
+from poetfw.settings import (
+    DatabaseSettings,
+    NetworkSettings,
+    Printed,
+    Settings,
+    Target,
+    TrainingSettings,
+    like,
+    setting,
+)
+from poetfw.settings.values import File, OutputFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,57 +28,47 @@ if TYPE_CHECKING:
     from poetfw.costs import ComparedOp, Fit, Measured, Measurement
 
 
-@click.command(
-    cls=Command, epilog="Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg"
-)
-@option(
-    "--board",
-    metavar="NAME|FILE.toml[:STORAGE]",
-    help="Only this board, and its fits.",
-)
-@option(
-    "--model",
-    needs=("--board",),
-    metavar="NAME|FILE.pt2|FILE.onnx",
-    help="Every op of this model's training, too.",
-)
-@option(
-    "--batch", type=click.IntRange(1), help="Samples in a batch.  [default: the board's, or 32]"
-)
-@option(
-    "--import",
-    "imported",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.csv|FILE.json",
-    help="First add the rows of this file. May be given repeatedly.",
-)
-@option(
-    "--export",
-    command="costs",
-    type=OutputFile(".csv", ".json"),
-    metavar="FILE.csv|FILE.json",
-    help="Write the rows to this file.",
-)
-@option(
-    "--plot",
-    needs=("--model",),
-    type=OutputFile(".svg", ".png"),
-    metavar="FILE.svg|FILE.png",
-    help="Draw the model's ops here.",
-)
-@db_option
-@json_option
-def costs(
-    board: str | None,
-    model: str | None,
-    batch: int | None,
-    imported: tuple[Path, ...],
-    export: Path | None,
-    plot: Path | None,
-    db: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class Shown(Settings):
+    """Database to show, to read from files and to write."""
+
+    board: str | None = like(
+        Target, "board", what="Only this board, and its fits.", required=False, group=""
+    )
+    model: str | None = like(
+        NetworkSettings,
+        "model",
+        what="Every op of this model's training, too.",
+        default=None,
+        metavar="NAME|FILE.pt2|FILE.onnx",
+        needs=("--board",),
+        group="",
+    )
+    batch: int | None = like(TrainingSettings, "batch", group="")
+    imported: tuple[Path, ...] = setting(
+        "First add the rows of this file. May be given repeatedly.",
+        (),
+        flag="--import",
+        type=File(),
+        metavar="FILE.csv|FILE.json",
+        multiple=True,
+    )
+    export: Path | None = setting(
+        "Write the rows to this file.",
+        type=OutputFile(".csv", ".json"),
+        metavar="FILE.csv|FILE.json",
+        own=True,
+    )
+    plot: Path | None = setting(
+        "Draw the model's ops here.",
+        type=OutputFile(".svg", ".png"),
+        metavar="FILE.svg|FILE.png",
+        needs=("--model",),
+    )
+
+
+@command("Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
+def costs(shown: Shown, where: DatabaseSettings, printed: Printed) -> None:
     """Show what was measured; take measurements from elsewhere, or give them away.
 
     With --board, it says how well the model does that is fitted to the rows: each fit predicts a
@@ -93,10 +91,11 @@ def costs(
     from poetfw.report import draw_costs
     from poetfw.settings import BuildSettings
 
-    database = Database(db or Database.default_path())
-    if db is not None and not imported:
+    model, export, plot = shown.model, shown.export, shown.plot
+    database = Database(where.db or Database.default_path())
+    if where.db is not None and not shown.imported:
         database.require()
-    found = {path: read_measurements(path) for path in imported}
+    found = {path: read_measurements(path) for path in shown.imported}
     for path, some in found.items():
         if not some:
             output.warn(f"{path} holds no rows")
@@ -105,7 +104,7 @@ def costs(
         database.add(read)
     for path, some in found.items():
         output.messages.print(f"rows imported from {output.escaped(str(path))}: {len(some):,}")
-    known = None if board is None else load_board(board)
+    known = None if shown.board is None else load_board(shown.board)
     rows = database.all() if known is None else database.of_board(known.label)
     if export is not None:
         replace_file(export, to_csv(rows) if export.suffix == ".csv" else to_json(rows))
@@ -113,7 +112,7 @@ def costs(
     fits = () if measured is None else fits_of(measured)
     compared: tuple[ComparedOp, ...] = ()
     if known is not None and model is not None and measured is not None:
-        settings = BuildSettings(board=known.label, model=model, batch=batch).on(known)
+        settings = BuildSettings(board=known.label, model=model, batch=shown.batch).on(known)
         program = derive_program(settings, load_model(settings))
         compared = compare_costs(program.training, known, measured)
         if plot is not None:
@@ -126,7 +125,7 @@ def costs(
                 )
             title = f"{model} on {known.label}, batch {settings.samples}: {measured.basis}"
             replace_file(plot, draw_costs(compared, title, plot.suffix[1:]))
-    if as_json:
+    if printed.as_json:
         output.print_json(
             {
                 "schema_version": 1,

@@ -7,40 +7,62 @@ import contextlib
 import functools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import (
-    OutputFile,
-    built_board_option,
-    built_folder,
-    host_option,
-    json_option,
-    option,
-    out_option,
-    port_option,
-)
+from poetfw.cli.command import command
+from poetfw.cli.folders import built_folder
+from poetfw.settings import Built, HostSettings, PortSettings, Printed, Settings, like, setting
+from poetfw.settings.values import File, OutputFile
 
 if TYPE_CHECKING:
     from poetfw.runs.execution import BuiltProject
     from poetfw.tools.link import Desk
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
+@dataclass(frozen=True)
+class Flashing(Settings):
+    """Choice between firmware and storage image."""
 
-def image_option(**rules: Any) -> Callable[[_Command], _Command]:
-    """--image, and what it goes with."""
-    return option(
-        "--image",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        metavar="FILE",
-        help="With the ring of a storage image, such as run/storage.img, in place of a board's.",
-        **rules,
+    storage: bool = setting(
+        "Send the storage image over the line, not the firmware.", False, excludes=("--host",)
     )
+    force: bool = setting(
+        "Overwrite a card that holds what is not poetfw's.", False, needs=("--storage",)
+    )
+
+
+@dataclass(frozen=True)
+class Pushed(Settings):
+    """The ring that samples are appended to: a board's, or that of a storage image."""
+
+    image: Path | None = setting(
+        "With the ring of a storage image, such as run/storage.img, in place of a board's.",
+        type=File(exists=True),
+        metavar="FILE",
+        excludes=("--port",),
+    )
+
+
+@dataclass(frozen=True)
+class Pulled(Settings):
+    """File to write, and its content."""
+
+    file: Path = setting(
+        "The file to write.",
+        flag="--output",
+        short="-o",
+        type=OutputFile(),
+        metavar="FILE",
+        own=True,
+        required=True,
+    )
+    ring: bool = setting("Fetch the samples that the board took, as an NPZ file.", False, own=True)
+    image: Path | None = like(Pushed, "image", needs=("--ring",), excludes=())
 
 
 @contextlib.contextmanager
@@ -63,32 +85,9 @@ def chosen_port(port: str | None) -> str:
     return name
 
 
-@click.command(cls=Command, epilog="Example:  poetfw flash --storage --port /dev/ttyACM0")
-@built_board_option
-@port_option
-@host_option
-@option(
-    "--storage",
-    excludes=("--host",),
-    is_flag=True,
-    help="Send the storage image over the line, not the firmware.",
-)
-@option(
-    "--force",
-    needs=("--storage",),
-    is_flag=True,
-    help="Overwrite a card that holds what is not poetfw's.",
-)
-@out_option
-@json_option
+@command("Example:  poetfw flash --storage --port /dev/ttyACM0")
 def flash(
-    board: str | None,
-    port: str | None,
-    host: str | None,
-    storage: bool,
-    force: bool,
-    out: Path | None,
-    as_json: bool,
+    built: Built, line: PortSettings, computer: HostSettings, flashing: Flashing, printed: Printed
 ) -> int:
     """Put what was built on the board: its firmware, or with --storage its storage image.
 
@@ -97,91 +96,59 @@ def flash(
     """
     from poetfw.runs import on_board, remote
     from poetfw.runs.execution import open_project
-    from poetfw.tools import upload_firmware
+    from poetfw.tools import ssh, upload_firmware
     from poetfw.tools.link import choose_port, usb_ports
-    from poetfw.tools.ssh import Host
 
-    project = open_project(*built_folder(out, board), on_board=True)
+    project = open_project(*built_folder(built), on_board=True)
     done: dict[str, Any]
     with output.progress_bar() as update:
-        if host is not None:
-            computer = Host(host)
-            remote.flash(project, computer, update)
-            done = {"host": computer.name, "folder": remote.folder_of(project)}
-            said = f"copied to {computer.name}:{remote.folder_of(project)}"
-        elif storage:
-            with connected(project, port) as (desk, name):
-                upload = on_board.flash_storage(project, desk, force, update)
+        if computer.host is not None:
+            host = ssh.Host(computer.host)
+            remote.flash(project, host, update)
+            done = {"host": host.name, "folder": remote.folder_of(project)}
+            said = f"copied to {host.name}:{remote.folder_of(project)}"
+        elif flashing.storage:
+            with connected(project, line.port) as (desk, name):
+                upload = on_board.flash_storage(project, desk, flashing.force, update)
             done = {"port": name, "blocks": upload.blocks, "sent": upload.sent}
             said = f"{upload.blocks:,} blocks, of which {upload.sent:,} were sent"
         else:
+            port = line.port
             if port is None and usb_ports():  # a debugger need not have one
                 port = choose_port(None)
             update(0, 1, "uploading the firmware")
             upload_firmware(project.folder, project.environment, port)
             done = {"port": port, "environment": project.environment}
             said = "the firmware is on the board"
-    if as_json:
+    if printed.as_json:
         output.print_json({"schema_version": 1, "board": project.board.label, **done})
     else:
         output.results.print(output.escaped(said))
     return 0
 
 
-@click.command(cls=Command, epilog="Example:  poetfw monitor --port /dev/ttyACM0")
-@built_board_option
-@port_option
-@out_option
-def monitor(board: str | None, port: str | None, out: Path | None) -> int:
+@command("Example:  poetfw monitor --port /dev/ttyACM0")
+def monitor(built: Built, line: PortSettings) -> int:
     """Show what the board prints, until Ctrl-C; the board is sent nothing."""
     from poetfw.boards import load_board
     from poetfw.runs.execution import open_project
     from poetfw.tools.link import choose_port, console_lines, open_port
 
-    if board is not None:
-        baud = load_board(board).console_baud
+    if built.board is not None:
+        baud = load_board(built.board).console_baud
     else:
-        baud = open_project(*built_folder(out, board), on_board=True).board.console_baud
-    name = choose_port(port)
-    with open_port(name, baud) as line:
+        baud = open_project(*built_folder(built), on_board=True).board.console_baud
+    name = choose_port(line.port)
+    with open_port(name, baud) as opened:
         output.messages.print(f"port {output.escaped(name)}, Ctrl-C ends")
-        for text in console_lines(line):
+        for text in console_lines(opened):
             output.results.print(output.escaped(text))
             output.flush()
     return 0
 
 
-@click.command(cls=Command, epilog="Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
-@built_board_option
-@port_option
-@option(
-    "--output",
-    "-o",
-    "file",
-    command="pull",
-    type=OutputFile(),
-    required=True,
-    metavar="FILE",
-    help="The file to write.",
-)
-@option(
-    "--ring",
-    command="pull",
-    is_flag=True,
-    help="Fetch the samples that the board took, as an NPZ file.",
-)
-@image_option(needs=("--ring",))
-@out_option
-@json_option
-def pull(
-    board: str | None,
-    port: str | None,
-    file: Path,
-    ring: bool,
-    image: Path | None,
-    out: Path | None,
-    as_json: bool,
-) -> int:
+@command("Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
+def pull(built: Built, line: PortSettings, pulled: Pulled, printed: Printed) -> int:
     """Fetch the storage image, with what was trained, from the board.
 
     With --ring, fetch the samples that the board took itself: arrays x, y, labelled and id.
@@ -189,14 +156,16 @@ def pull(
     from poetfw.runs import on_board, ring_files
     from poetfw.runs.execution import open_project
 
-    project = open_project(*built_folder(out, board), on_board=True)
-    if ring:
+    project = open_project(*built_folder(built), on_board=True)
+    file = pulled.file
+    if pulled.ring:
         from_image = functools.partial(ring_files.pull_from_image, project, out=file)
         from_board = functools.partial(on_board.pull_ring, project, out=file)
-        return _move_samples(project, port, image, from_image, from_board, file, as_json)
-    with output.progress_bar() as update, connected(project, port) as (desk, name):
+        moves = (from_image, from_board)
+        return _move_samples(project, line.port, pulled.image, moves, file, printed.as_json)
+    with output.progress_bar() as update, connected(project, line.port) as (desk, name):
         fetched = on_board.pull(project, desk, file, update)
-    if as_json:
+    if printed.as_json:
         document: dict[str, Any] = {"schema_version": 1, "board": project.board.label, "port": name}
         counts = {"blocks": fetched.blocks, "fetched": fetched.sent}
         output.print_json({**document, **counts, "file": str(file)})
@@ -206,21 +175,9 @@ def pull(
     return 0
 
 
-@click.command(cls=Command, epilog="Example:  poetfw push --port /dev/ttyACM0 samples.npz")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@built_board_option
-@port_option
-@image_option(excludes=("--port",))
-@out_option
-@json_option
-def push(
-    file: Path,
-    board: str | None,
-    port: str | None,
-    image: Path | None,
-    out: Path | None,
-    as_json: bool,
-) -> int:
+@command("Example:  poetfw push --port /dev/ttyACM0 samples.npz")
+@click.argument("file", type=File(exists=True))
+def push(file: Path, built: Built, line: PortSettings, pushed: Pushed, printed: Printed) -> int:
     """Append the samples in an NPZ file, arrays x and y, to those that the board took itself.
 
     An array of booleans, labelled, may say which of them have a target. The oldest samples make
@@ -229,23 +186,23 @@ def push(
     from poetfw.runs import on_board, ring_files
     from poetfw.runs.execution import open_project
 
-    project = open_project(*built_folder(out, board), on_board=True)
+    project = open_project(*built_folder(built), on_board=True)
     to_image = functools.partial(ring_files.push_to_image, project, file=file)
     to_board = functools.partial(on_board.push_ring, project, file=file)
-    return _move_samples(project, port, image, to_image, to_board, file, as_json)
+    moves = (to_image, to_board)
+    return _move_samples(project, line.port, pushed.image, moves, file, printed.as_json)
 
 
 def _move_samples(
     project: BuiltProject,
     port: str | None,
     image: Path | None,
-    with_image: Callable[..., int],
-    with_board: Callable[..., int],
+    moves: tuple[Callable[..., int], Callable[..., int]],
     file: Path,
     as_json: bool,
 ) -> int:
     """Move samples between a file and the ring of an image or a board."""
-    name = None
+    name, (with_image, with_board) = None, moves
     if image is not None:
         samples = with_image(image=image)
     else:

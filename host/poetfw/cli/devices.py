@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
+from poetfw.cli.command import command_deadline
 from poetfw.common.errors import PlanError, ProblemError
-from poetfw.common.limits import Deadline, Work
+from poetfw.common.limits import Work
 from poetfw.common.reading import read_bytes
+from poetfw.settings import CellLimits, Solver
+from poetfw.settings.schedule import Answer, Compared, Several, TaskBudget, TaskSettings
 
 if TYPE_CHECKING:
     from poetfw.schedule import ExecutionPlan
@@ -28,19 +31,12 @@ if TYPE_CHECKING:
 
 
 def schedule_devices(
-    names: Sequence[str],
-    model: str | None,
-    batch: int,
-    ram_fractions: Sequence[float] | None,
-    deadline_s: float | None,
-    minimise: str,
-    solver: str,
+    task: TaskSettings,
+    budget: TaskBudget,
+    several: Several,
+    solver: Solver,
     work: Work,
-    replay: Path | None,
-    export: Path | None,
-    parallel: bool,
-    plot: Path | None,
-    as_json: bool,
+    answer: Answer,
 ) -> int:
     """Do what `poetfw schedule` does, for several devices; the exit code."""
     from poetfw.common.output_file import replace_file
@@ -56,20 +52,19 @@ def schedule_devices(
         solve_devices,
     )
 
-    if parallel and minimise != "time" and replay is None and export is None:
-        raise click.UsageError("--parallel takes --minimise time only")
-    problem = _load(names, model, batch, ram_fractions, work)
-    problem = replace(problem, parallel=parallel or problem.parallel)
-    if deadline_s is not None:
-        problem = replace(problem, deadline_s=deadline_s)
+    minimise, plot, replay = several.minimise, several.plot, answer.replay
+    problem = _load(task, budget.ram_fraction, work)
+    problem = replace(problem, parallel=several.parallel or problem.parallel)
+    if budget.deadline_s is not None:
+        problem = replace(problem, deadline_s=budget.deadline_s)
 
     def draw(plan: ExecutionPlan) -> None:
         if plot is not None:
             replace_file(plot, draw_timeline(problem, plan, plot.suffix[1:]))
 
-    if export is not None:
-        replace_file(export, json_bytes(devices_to_json(problem)))
-        output.messages.print(f"wrote {output.escaped(str(export))}")
+    if answer.export is not None:
+        replace_file(answer.export, json_bytes(devices_to_json(problem)))
+        output.messages.print(f"wrote {output.escaped(str(answer.export))}")
         return 0
     if replay is not None:
         plan, tensor_bytes = read_answer(replay)
@@ -77,34 +72,38 @@ def schedule_devices(
             require_same_graph(problem, tensor_bytes)
             figures = simulate_devices(problem, plan)
         draw(plan)
-        if as_json:
+        if answer.as_json:
             output.print_json({"schema_version": 1, "legal": True, **asdict(figures)})
         else:
             output.results.print(
                 output.facts(f"legal plan of {problem.name}", _rows(problem, figures))
             )
         return 0
-    if minimise == "energy" and not any(
-        device.idle_w or any(node.energy_j for node in device.problem.nodes)
-        for device in problem.devices
+    if (
+        minimise == "energy"
+        and not problem.parallel
+        and not any(
+            device.idle_w or any(node.energy_j for node in device.problem.nodes)
+            for device in problem.devices
+        )
     ):
         raise ProblemError(
             "no device file gives its power: every plan takes 0 J",
             "add active_w or idle_w to the device files, or minimise time",
         )
-    options, code = SolveOptions(solver=solver), 0
+    options, code = SolveOptions(solver=solver.solver), 0
     with output.spinner() as progress:
         progress(f"{problem.name} on {', '.join(device.name for device in problem.devices)}")
         tell = log_of_devices(minimise)
         try:
-            answer = solve_devices(problem, Minimise(minimise), options, work, tell)
+            found = solve_devices(problem, Minimise(minimise), options, work, tell)
         except DevicesInterrupted as interrupted:
-            answer, code = interrupted.schedule, 130
-    draw(answer.plan)
-    if as_json:
-        output.print_json(devices_schedule_to_json(answer) | output.spent_json(work.deadline))
+            found, code = interrupted.schedule, 130
+    draw(found.plan)
+    if answer.as_json:
+        output.print_json(devices_schedule_to_json(found) | output.spent_json(work.deadline))
     else:
-        rows = [*_proven(answer), *_rows(problem, answer), *output.spent_rows(work.deadline)]
+        rows = [*_proven(found), *_rows(problem, found), *output.spent_rows(work.deadline)]
         output.results.print(output.facts(f"{problem.name} on several devices", rows))
     return code
 
@@ -117,7 +116,7 @@ def read_answer(path: Path) -> DevicesAnswer:
     """
     from poetfw.schedule.several import devices_answer_from_json
 
-    return devices_answer_from_json(_read(path), str(path))
+    return devices_answer_from_json(read_file(path), str(path))
 
 
 @contextlib.contextmanager
@@ -140,26 +139,35 @@ def followed(answer: Path | None) -> Iterator[None]:
 
 
 def _load(
-    names: Sequence[str],
-    model: str | None,
-    batch: int,
-    ram_fractions: Sequence[float] | None,
-    work: Work,
+    task: TaskSettings | Compared, ram_fractions: Sequence[float] | None, work: Work
 ) -> DevicesProblem:
+    """The problem of a file, or of a model on the devices of some files.
+
+    Raises:
+        UsageError: there are fractions with a problem, or device files without a model.
+    """
     from poetfw.planning import load_devices_problem
     from poetfw.schedule.several import devices_from_json
 
+    names = task.devices or ()
     if len(names) == 1 and names[0].endswith(".json"):
         if ram_fractions is not None:
             raise click.UsageError("--ram-fraction needs device files: a problem has its budgets")
-        return devices_from_json(_read(Path(names[0])), names[0])
-    if model is None:
+        return devices_from_json(read_file(Path(names[0])), names[0])
+    if task.model is None:
         raise click.UsageError("--devices with device files needs --model")
     paths = [Path(name) for name in names]
-    return load_devices_problem(paths, model, batch, ram_fractions, output.warn, work.deadline)
+    return load_devices_problem(
+        paths, task.model, task.batch, ram_fractions, output.warn, work.deadline
+    )
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The content of a file with a problem or an answer.
+
+    Raises:
+        ProblemError: it cannot be read.
+    """
     try:
         return read_bytes(path)
     except OSError as error:
@@ -224,22 +232,17 @@ def _over(cost: float, alone: float) -> str:
 
 
 def compare_on_devices(
-    names: Sequence[str],
-    model: str | None,
-    batch: int,
-    ram_fractions: Sequence[float] | None,
-    work_limit: float,
-    deadline: Deadline,
-    as_json: bool,
+    task: Compared, fractions: Sequence[float] | None, limits: CellLimits, as_json: bool
 ) -> int:
     """Do what `poetfw compare` does, for several devices; the exit code."""
     from poetfw.schedule.several import Minimise, best_alone, compare_devices, validate_devices
 
-    problem = _load(names, model, batch, ram_fractions, Work(work_limit, deadline))
+    deadline = command_deadline(limits.time_limit_s)
+    problem = _load(task, fractions, Work(limits.work_limit, deadline))
     validate_devices(problem)
     with output.spinner() as progress:
         rows = []
-        for row in compare_devices(problem, Minimise.TIME, work_limit, deadline):
+        for row in compare_devices(problem, Minimise.TIME, limits.work_limit, deadline):
             rows.append(row)
             progress(f"{problem.name}: {row.name}: done")
     alone = best_alone(rows)

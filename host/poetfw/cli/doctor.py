@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import click
-
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import json_option
+from poetfw.cli.command import command
+from poetfw.settings import Printed
 
 
-@click.command(cls=Command, epilog="Example:  poetfw doctor")
-@json_option
-def doctor(as_json: bool) -> int:
+@command("Example:  poetfw doctor")
+def doctor(printed: Printed) -> int:
     """Say what this machine has and lacks, and the command that mends each lack.
 
     Ends with exit code 3 where something is missing that is not optional.
@@ -26,7 +23,7 @@ def doctor(as_json: bool) -> int:
         findings = take_inventory()
     missing = [finding for finding in findings if finding.found is None]
     required = [finding for finding in missing if finding.required]
-    if as_json:
+    if printed.as_json:
         output.print_json(
             {
                 "schema_version": 1,

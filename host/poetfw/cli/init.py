@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-import click
-
 from poetfw.cli import output
-from poetfw.cli.command import Command
+from poetfw.cli.command import command
 from poetfw.cli.config import FILE, has_config
 from poetfw.cli.known_settings import Known, known_settings
 from poetfw.common.errors import OutputError
+from poetfw.settings import Settings, setting
 
 _HEAD = """\
 # Settings of poetfw in this folder. Flags go before environment variables, and these before it.
@@ -22,14 +22,20 @@ _HEAD = """\
 """
 
 
-@click.command(cls=Command, epilog="Example:  poetfw init && poetfw build --board nrf52840")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
-def init(force: bool) -> None:
+@dataclass(frozen=True)
+class Writing(Settings):
+    """Options of writing the file."""
+
+    force: bool = setting("Write over a file that is there.", False, variable=False)
+
+
+@command("Example:  poetfw init && poetfw build --board nrf52840")
+def init(writing: Writing) -> None:
     """Write a poetfw.toml that has every setting as a comment, and sets none."""
     from poetfw.cli.main import COMMANDS
     from poetfw.common.output_file import replace_file
 
-    if has_config(Path()) and not force:
+    if has_config(Path()) and not writing.force:
         raise OutputError(f"there is a {FILE} already", "overwrite it with --force")
     replace_file(Path(FILE), template(known_settings(COMMANDS)).encode())
     output.messages.print(f"wrote {FILE}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every setting of every command, as its option declares it."""
+"""Every setting of every command, as its model declares it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from poetfw.cli.command import Setting
-from poetfw.cli.options import variable
+from poetfw.cli.command import Command, Option
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Known:
         key: as it is spelled in `poetfw.toml`; with dashes in front, the flag.
         table: the table of `poetfw.toml` that it stands in, empty for the top.
         group: the heading that the help has it under.
-        what: what it is, with what holds without it.
+        what: explanation, with what holds without it.
         value: an example of its value, as TOML, or a word for it in angle brackets.
         variable: the environment variable.
         commands: which have it.
@@ -35,12 +34,12 @@ class Known:
     commands: tuple[str, ...]
 
 
-def known_settings(commands: Mapping[str, click.Command]) -> list[Known]:
+def known_settings(commands: Mapping[str, Command]) -> list[Known]:
     """The settings of commands, those of all first, in the order in which helps have them."""
     found: dict[tuple[str, str], Known] = {}
     for name, command in commands.items():
-        for option in command.params:
-            if not isinstance(option, Setting) or not isinstance(option.envvar, str):
+        for option in command.options.values():
+            if not option.setting.variable:
                 continue
             known = _known(name, option)
             before = found.setdefault((known.table, known.key), known)
@@ -50,14 +49,13 @@ def known_settings(commands: Mapping[str, click.Command]) -> list[Known]:
     return sorted(found.values(), key=lambda known: known.table)
 
 
-def _known(command: str, option: Setting) -> Known:
-    flag = next(flag for flag in option.opts if flag.startswith("--"))
+def _known(command: str, option: Option) -> Known:
     context = click.Context(click.Command(command))
     shown = option.get_help_record(context)
     return Known(
-        key=flag.removeprefix("--"),
-        table="" if option.envvar == variable(flag) else command,
-        group=option.group,
+        key=option.setting.flag.removeprefix("--"),
+        table=command if option.setting.own else "",
+        group=option.setting.group,
         what=" ".join((shown[1] if shown else "").split()),
         value=_value(option, context),
         variable=str(option.envvar),
@@ -65,10 +63,10 @@ def _known(command: str, option: Setting) -> Known:
     )
 
 
-def _value(option: Setting, context: click.Context) -> str:
+def _value(option: Option, context: click.Context) -> str:
     if option.is_flag:
         return "true"
-    default = option.get_default(context)
+    default = option.setting.default
     if isinstance(default, str):
         return f'"{default}"'
     if isinstance(default, int | float):

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from poetfw.cli import completion, output
-from poetfw.cli.command import Command
-from poetfw.cli.options import json_option
+from poetfw.cli import output
+from poetfw.cli.command import command
 from poetfw.common.errors import BoardError, ModelError
-from poetfw.common.option_values import MODELS
+from poetfw.common.option_values import DEFAULT_BATCH, MODELS
 from poetfw.common.resources import boards_dir, user_boards_dir
+from poetfw.settings import Printed, TrainingSettings, like
+from poetfw.settings.values import MODEL
 
 if TYPE_CHECKING:
     from poetfw.boards import Board, Twin
@@ -21,9 +23,8 @@ if TYPE_CHECKING:
     from poetfw.planning import RamNeeds
 
 
-@click.command(cls=Command, epilog="Example:  poetfw boards --json")
-@json_option
-def boards(as_json: bool) -> int:
+@command("Example:  poetfw boards --json")
+def boards(printed: Printed) -> int:
     """List the boards poetfw knows.
 
     Ends with exit code 1 where a file of your own is not a board that it can list.
@@ -32,7 +33,7 @@ def boards(as_json: bool) -> int:
 
     refused: list[BoardError] = []
     known = list_boards(refused.append)
-    if as_json:
+    if printed.as_json:
         output.print_json(
             {
                 "schema_version": 1,
@@ -91,13 +92,23 @@ def _twin(twin: Twin) -> str:
     return twin.name if machine is None else f"{twin.name} ({machine})"
 
 
-@click.command(cls=Command, epilog="Example:  poetfw models --batch 8")
-@click.option(
-    "--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples in a batch."
-)
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.model)
-@json_option
-def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
+@dataclass(frozen=True)
+class Listing(Printed):
+    """The form of the list of models."""
+
+    batch: int = like(
+        TrainingSettings,
+        "batch",
+        default=DEFAULT_BATCH,
+        otherwise="",
+        variable=False,
+        group="Options",
+    )
+
+
+@command("Example:  poetfw models --batch 8")
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=MODEL)
+def models(names: tuple[str, ...], listing: Listing) -> None:
     """List the built-in models, or those named, with the RAM that training takes.
 
     The peak is that of the arena if everything is kept. The smallest budget is the least `--ram`
@@ -112,14 +123,14 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
     boards = list_boards(lambda error: output.warn(error.message))
     known: list[tuple[Model, RamNeeds | None]] = []
     for name in names or MODELS:
-        model = build_model(name, batch, seed=0)
+        model = build_model(name, listing.batch, seed=0)
         try:
             known.append((model, ram_needs(model, boards)))
         except ModelError:
             known.append((model, None))  # its batch norms need more than one value per channel
-    if as_json:
+    if listing.as_json:
         documents = [_model(model, needs, boards) for model, needs in known]
-        output.print_json({"schema_version": 1, "batch": batch, "models": documents})
+        output.print_json({"schema_version": 1, "batch": listing.batch, "models": documents})
         return
     rows = [
         (
@@ -133,7 +144,7 @@ def models(batch: int, names: tuple[str, ...], as_json: bool) -> None:
         for model, needs in known
     ]
     columns = ("model", "parameters", "MACs", "peak", "smallest budget", "boards that have it")
-    output.results.print(output.table(f"Built-in models, batch {batch}", columns, rows))
+    output.results.print(output.table(f"Built-in models, batch {listing.batch}", columns, rows))
 
 
 def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -18,8 +18,8 @@ from click.core import ParameterSource
 
 from poetfw import __version__
 from poetfw.cli import output
+from poetfw.cli.command import Command
 from poetfw.cli.config import FILE, has_config, read_config
-from poetfw.cli.options import variable
 from poetfw.common.errors import ConfigError, PoetfwError
 from poetfw.common.interrupts import EXIT_INTERRUPTED, leave
 from poetfw.common.limits import process_start_s
@@ -52,12 +52,12 @@ _MODULES = {
 """Modules of this package with the commands, each a function of its command's name."""
 
 
-class _Commands(Mapping[str, click.Command]):
+class _Commands(Mapping[str, Command]):
     """The commands by their names; looking one up imports its module, and no other."""
 
-    def __getitem__(self, name: str) -> click.Command:
+    def __getitem__(self, name: str) -> Command:
         module = import_module(f"poetfw.cli.{_MODULES[name]}")
-        command: click.Command = getattr(module, name.replace("-", "_"))
+        command: Command = getattr(module, name.replace("-", "_"))
         return command
 
     def __iter__(self) -> Iterator[str]:
@@ -102,26 +102,14 @@ def cli(context: click.Context) -> None:
         return
     if not has_config(Path()):
         return
-    options = {name: _options(command.params) for name, command in COMMANDS.items()}
-    settings = read_config(Path(), options)
+    settings = read_config(Path(), {name: command.keys for name, command in COMMANDS.items()})
     context.default_map = {
         name: {
-            parameter.name: (values[key],) if parameter.multiple else values[key]
-            for parameter in COMMANDS[name].params
-            for key in (option.lstrip("-") for option in parameter.opts)
-            if parameter.name is not None and key in values
+            option.name: (values[key],) if option.multiple else values[key]
+            for flag, option in COMMANDS[name].options.items()
+            if option.name and (key := flag.lstrip("-")) in values
         }
         for name, values in settings.items()
-    }
-
-
-def _options(parameters: Sequence[click.Parameter]) -> dict[str, bool]:
-    """The options by their names, and whether each means the same in all commands."""
-    return {
-        flag.lstrip("-"): parameter.envvar in (None, variable(flag))
-        for parameter in parameters
-        for flag in parameter.opts
-        if flag.startswith("--")
     }
 
 

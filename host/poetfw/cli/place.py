@@ -3,96 +3,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import (
-    Bytes,
-    OutputFile,
-    command_deadline,
-    json_option,
-    limit_options,
-    option,
-    split_at_commas,
-)
-from poetfw.cli.sizes import parse_bytes
+from poetfw.cli.command import command, command_deadline
 from poetfw.common.errors import InfeasibleError, ProblemError
 from poetfw.common.limits import Work
+from poetfw.common.sizes import parse_bytes
+from poetfw.settings import Limits, Printed, Settings, setting
+from poetfw.settings.values import Bytes, File, Listed, OutputFile
 
 if TYPE_CHECKING:
     from poetfw.memory.banks import Bank
 
-_EPILOG = "Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv"
 
+class BankType(click.ParamType[Any]):
+    """A bank of the arena: NAME=LOWER:UPPER."""
 
-def _parse_banks(
-    context: click.Context, parameter: click.Parameter, values: Sequence[str]
-) -> list[Bank]:
-    """Callback of --bank.
+    name = "bank"
 
-    Raises:
-        BadParameter: a value is not NAME=LOWER:UPPER, its name or range is empty, or a name occurs
-            twice.
-    """
-    if not values:
-        return []
-    from poetfw.memory.banks import Bank, check_banks
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bank:
+        """The bank.
 
-    banks = []
-    for value in split_at_commas(context, parameter, values):
-        name, _, extent = value.rpartition("=")
+        Raises:
+            BadParameter: the text is not NAME=LOWER:UPPER, or name or range are empty.
+        """
+        from poetfw.memory.banks import Bank
+
+        name, _, extent = str(value).rpartition("=")
         lower, _, upper = extent.partition(":")
         try:
-            banks.append(Bank(name, parse_bytes(lower), parse_bytes(upper)))
-        except ValueError as error:
-            raise click.BadParameter(f"{value!r:.80} is not NAME=LOWER:UPPER: {error}") from error
-    try:
-        check_banks(banks)
-    except ProblemError as error:
-        raise click.BadParameter(error.message) from error
-    return banks
+            return Bank(name, parse_bytes(lower), parse_bytes(upper))
+        except (ValueError, ProblemError) as error:
+            self.fail(f"{value!r:.80} is not NAME=LOWER:UPPER: {error}", param, ctx)
 
 
-@click.command(cls=Command, epilog=_EPILOG)
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@option(
-    "--capacity",
-    type=Bytes(0),
-    metavar="SIZE",
-    help="What the arena may occupy.  [default: as little as possible]",
-)
-@option(
-    "--bank",
-    "banks",
-    command="place",
-    multiple=True,
-    callback=_parse_banks,
-    metavar="NAME=LOWER:UPPER",
-    help="Bytes [LOWER, UPPER) of the arena that buffers may prefer; may be given repeatedly.",
-)
-@limit_options()
-@option(
-    "--out",
-    command="place",
-    type=OutputFile(),
-    metavar="FILE.csv",
-    help="Write the buffers with a column `offset` to this file.",
-)
-@json_option
-def place(
-    file: Path,
-    capacity: int | None,
-    banks: list[Bank],
-    work_limit: float,
-    time_limit: float,
-    out: Path | None,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True)
+class PlaceSettings(Settings):
+    """Room for buffers, and the file of their addresses."""
+
+    capacity: int | None = setting(
+        "What the arena may occupy.",
+        otherwise="as little as possible",
+        type=Bytes(0),
+        metavar="SIZE",
+    )
+    banks: tuple[Bank, ...] = setting(
+        "Bytes [LOWER, UPPER) of the arena that buffers may prefer; may be given repeatedly.",
+        (),
+        flag="--bank",
+        type=Listed(BankType()),
+        metavar="NAME=LOWER:UPPER",
+        own=True,
+        multiple=True,
+    )
+    out: Path | None = setting(
+        "Write the buffers with a column `offset` to this file.",
+        type=OutputFile(),
+        metavar="FILE.csv",
+        own=True,
+    )
+
+
+@command("Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv")
+@click.argument("file", type=File())
+def place(file: Path, arena: PlaceSettings, limits: Limits, printed: Printed) -> int:
     """Give every buffer of a CSV file an address, such that none overlap while both are live.
 
     Columns of FILE: id,lower,upper,size[,alignment][,offset][,bank]; a buffer is live during
@@ -101,15 +80,21 @@ def place(
     Ctrl-C ends the search with the best answer known, and exit code 130.
     """
     from poetfw.memory import PlacementInterrupted, PlacementStatus
-    from poetfw.memory.banks import bank_uses, place_in_banks
+    from poetfw.memory.banks import bank_uses, check_banks, place_in_banks
     from poetfw.memory.csv_file import read_buffers, result_document, write_placement
 
-    end = command_deadline(time_limit)
+    banks, capacity, out = arena.banks, arena.capacity, arena.out
+    try:
+        check_banks(banks)
+    except ProblemError as error:
+        context, option = click.get_current_context(), place.options["--bank"]
+        raise click.BadParameter(error.message, context, option) from error
+    end = command_deadline(limits.time_limit_s)
     buffers = read_buffers(file, banks)
     with output.spinner() as progress:
         progress(f"placing {len(buffers):,} {'buffer' if len(buffers) == 1 else 'buffers'}")
         try:
-            with Work(work_limit, end).phase("addresses") as work:
+            with Work(limits.work_limit, end).phase("addresses") as work:
                 placement, code = place_in_banks(buffers, banks, capacity, work), 0
         except PlacementInterrupted as interrupted:
             placement, code = interrupted.placement, 130
@@ -131,7 +116,7 @@ def place(
     if out is not None:
         write_placement(out, buffers, placement)
     uses = bank_uses(buffers, banks, placement.offsets)
-    if as_json:
+    if printed.as_json:
         output.print_json(
             {
                 "schema_version": 1,

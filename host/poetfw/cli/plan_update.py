@@ -3,118 +3,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import (
-    Bytes,
-    OutputFile,
-    Positive,
-    batch_options,
-    board_option,
-    command_deadline,
-    cost_options,
-    json_option,
-    limit_options,
-    network_options,
-    option,
-    settings_of_optimizer,
-    training_options,
-)
+from poetfw.cli.command import command, command_deadline, refuse
 from poetfw.common.limits import Deadline
-from poetfw.settings import BuildSettings
+from poetfw.settings import (
+    BuildSettings,
+    CostSettings,
+    NetworkSettings,
+    Printed,
+    Settings,
+    Target,
+    TrainingSettings,
+    UpdateBudget,
+    UpdateLimits,
+    setting,
+)
+from poetfw.settings.values import OutputFile
 
 if TYPE_CHECKING:
     from poetfw.models import Model
     from poetfw.planning import UpdatePlan
 
-_ENDING = ".json"
+
+@dataclass(frozen=True)
+class UpdateSettings(Settings):
+    """Effort of the choice, and the file of its result."""
+
+    calibration_batches: int = setting(
+        "Batches of the training data that gradients are calculated of.",
+        8,
+        type=click.IntRange(1, 10_000),
+    )
+    out: Path | None = setting(
+        "Write what is to be trained to this file, for --train.",
+        type=OutputFile(".json"),
+        metavar="FILE.json",
+        own=True,
+    )
 
 
-@click.command(
-    "plan-update",
-    cls=Command,
-    epilog="Example:  poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
+@command(
+    "Example:  poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
     "--data samples.npz --bytes-fraction 0.5 --out plan.json && poetfw build --board nrf52840 "
     "--model net.pt2 --weights trained.npz --data samples.npz --train plan.json",
+    name="plan-update",
 )
-@board_option
-@network_options
-@option(
-    "--budget-bytes",
-    type=Bytes(1),
-    metavar="SIZE",
-    help="What training may take: trained weights, optimizer state, activations, gradients.",
-)
-@option(
-    "--bytes-fraction",
-    type=Positive(),
-    metavar="F",
-    help="The same, as a fraction of what training everything takes.",
-)
-@option(
-    "--ram",
-    type=Bytes(1),
-    metavar="SIZE",
-    help="The same, with the weights and the page buffer: the whole arena.",
-)
-@option(
-    "--budget-joules",
-    type=Positive(),
-    metavar="JOULES",
-    help="What a training step may take, by the board's costs.",
-)
-@option(
-    "--joules-fraction",
-    type=Positive(),
-    metavar="F",
-    help="The same, as a fraction of what a step that trains everything takes.",
-)
-@option(
-    "--calibration-batches",
-    type=click.IntRange(1, 10_000),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Batches of the training data that gradients are calculated of.",
-)
-@batch_options
-@training_options
-@option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=BuildSettings.seed,
-    show_default=True,
-    help="Decides initial weights and the calibration batches.",
-)
-@cost_options
-@limit_options(10.0)
-@option(
-    "--out",
-    command="plan-update",
-    type=OutputFile(),
-    metavar="FILE.json",
-    help="Write what is to be trained to this file, for --train.",
-)
-@json_option
 def plan_update(
-    budget_bytes: int | None,
-    bytes_fraction: float | None,
-    ram: int | None,
-    budget_joules: float | None,
-    joules_fraction: float | None,
-    calibration_batches: int,
-    costs: str | None,
-    db: Path | None,
-    work_limit: float,
-    time_limit: float,
-    out: Path | None,
-    as_json: bool,
-    **options: Any,  # the fields of BuildSettings
+    target: Target,
+    network: NetworkSettings,
+    budget: UpdateBudget,
+    training: TrainingSettings,
+    costs: CostSettings,
+    limits: UpdateLimits,
+    selecting: UpdateSettings,
+    printed: Printed,
 ) -> None:
     """Choose what to train of a model: the most gradient energy within a budget.
 
@@ -125,35 +73,25 @@ def plan_update(
     from poetfw.common.limits import Work
     from poetfw.common.output_file import replace_file
     from poetfw.importers import load_data
-    from poetfw.planning import Budget, Updates, costs_from, database_for, load_model
+    from poetfw.planning import Updates, costs_from, database_for, load_model
     from poetfw.planning import calibration_batches as batches_of
     from poetfw.report import json_bytes
 
-    budget = Budget(budget_bytes, ram, bytes_fraction, budget_joules, joules_fraction)
-    if budget == Budget():
-        raise click.UsageError(
-            "give a budget: --budget-bytes, --bytes-fraction, --ram, --budget-joules or "
-            "--joules-fraction"
-        )
-    if options["train"]:
-        raise click.UsageError(
-            "--train is what plan-update chooses: leave parameters out by --freeze"
-        )
-    if out is not None and out.suffix != _ENDING:
-        raise click.BadParameter(f"{out} does not end in {_ENDING}.", param_hint="'--out'")
-    end = command_deadline(time_limit)
-    board = load_board(options["board"])
-    settings = BuildSettings(optimizer_settings=settings_of_optimizer(options), **options)
+    by_freeze = "is what plan-update chooses: leave parameters out by --freeze"
+    refuse(click.get_current_context(), "--train", by_freeze)
+    end, out = command_deadline(limits.time_limit_s), selecting.out
+    board = load_board(target.board)
+    settings = BuildSettings.of(target, network, replace(training, train=()))
     settings = settings.on(board)
     with output.spinner() as progress:
         progress("reading board, model and data")
         model = load_model(settings)
         data = load_data(settings.data, model, settings.features)
-        provider = costs_from(database_for(settings.board, costs, db))
+        provider = costs_from(database_for(settings.board, costs.costs, costs.db))
         plan = Updates(settings, model, board, provider).plan(
             budget,
-            batches_of(data, model.batch, calibration_batches, settings.seed),
-            Work(work_limit, end),
+            batches_of(data, model.batch, selecting.calibration_batches, settings.seed),
+            Work(limits.work_limit, end),
             progress,
         )
     for warning in model.warnings:
@@ -161,7 +99,7 @@ def plan_update(
     file = plan.selection.to_json(model.graph)
     if out is not None:
         replace_file(out, json_bytes(file))
-    if as_json:
+    if printed.as_json:
         output.print_json(plan.to_json() | {"selection": file} | output.spent_json(end))
     else:
         _print(plan, model, board.label, end)

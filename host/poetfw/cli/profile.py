@@ -3,28 +3,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import (
-    batch_options,
-    board_option,
-    json_option,
-    option,
-    out_folder,
-    out_folder_option,
-    port_option,
-    settings_of_optimizer,
-    training_options,
-)
+from poetfw.cli.command import command
+from poetfw.cli.folders import out_folder
 from poetfw.common.errors import DeviceError, OutputError, PortError, listed
 from poetfw.common.option_values import METERS
 from poetfw.common.output_file import check_output_files, replace_file
-from poetfw.settings import BuildSettings
+from poetfw.settings import (
+    BuildSettings,
+    DatabaseSettings,
+    NetworkSettings,
+    PortSettings,
+    Printed,
+    ProjectSettings,
+    Settings,
+    Target,
+    TrainingSettings,
+    like,
+    setting,
+)
 
 if TYPE_CHECKING:
     from poetfw.boards import Board
@@ -34,56 +35,51 @@ if TYPE_CHECKING:
 _BESIDE = "\0"  # no folder is called so
 
 
-@click.command(
-    cls=Command,
-    epilog="Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu",
-)
-@board_option
-@option(
-    "--model",
-    default=BuildSettings.model,
-    show_default=True,
-    metavar="NAME|FILE.pt2|FILE.onnx",
-    help="The network whose ops are measured.",
-)
-@batch_options
-@training_options
-@option("--emulator", metavar="NAME", help="Measure on one of the board's twins.")
-@port_option
-@option(
-    "--db",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="The database of costs.  [default: costs.sqlite in the user's data folder]",
-)
-@option(
-    "--meter",
-    default="none",
-    show_default=True,
-    metavar="METER",
-    help=f"What measures energy: {METERS}.",
-)
-@option(
-    "--report",
-    is_flag=False,
-    flag_value=_BESIDE,
-    metavar="[FOLDER]",
-    help="Write tables and plots of what was measured, fitted and calculated.  [default: the "
-    "folder report in that of the sketch]",
-)
-@out_folder_option("The sketch's folder.  [default: build/BOARD-profile]")
-@json_option
+@dataclass(frozen=True)
+class Profiled(Target):
+    """A network's training, on a board."""
+
+    model: str = like(
+        NetworkSettings,
+        "model",
+        what="The network whose ops are measured.",
+        metavar="NAME|FILE.pt2|FILE.onnx",
+        group="Options",
+    )
+
+
+@dataclass(frozen=True)
+class Instruments(Settings):
+    """Twin, meter and report of a measurement."""
+
+    emulator: str | None = setting("Measure on one of the board's twins.", metavar="NAME")
+    meter: str = setting(f"What measures energy: {METERS}.", "none", metavar="METER")
+    report: str | None = setting(
+        "Write tables and plots of what was measured, fitted and calculated.",
+        otherwise="the folder report in that of the sketch",
+        metavar="[FOLDER]",
+        alone=_BESIDE,
+    )
+
+
+@dataclass(frozen=True)
+class SketchFolder(ProjectSettings):
+    """The folder of the program that measures; None for the board's."""
+
+    out: Path | None = like(
+        ProjectSettings, "out", what="The sketch's folder.", otherwise="build/BOARD-profile"
+    )
+
+
+@command("Example:  poetfw profile --board nrf52840 --model digits-cnn --emulator qemu")
 def profile(
-    board: str,
-    model: str,
-    emulator: str | None,
-    port: str | None,
-    db: Path | None,
-    meter: str,
-    report: str | None,
-    out: Path | None,
-    as_json: bool,
-    **options: Any,  # the fields of BuildSettings that decide what is trained
+    of: Profiled,
+    training: TrainingSettings,
+    instruments: Instruments,
+    line: PortSettings,
+    database: DatabaseSettings,
+    sketch: SketchFolder,
+    printed: Printed,
 ) -> int:
     """Measure what a network's ops and transfers cost on a board, and keep it in a database.
 
@@ -96,23 +92,15 @@ def profile(
     from poetfw.costs import Database
     from poetfw.profiling import ProfileSettings
 
-    known = load_board(board)
+    known = load_board(of.board)
+    emulator, port = instruments.emulator, line.port
+    meter, report = instruments.meter, instruments.report
     if emulator is None and port is None:
         emulator = _this_computer(known)
         port = _port(known) if emulator is None else None
-    folder = out if out is not None else _default_folder(known)
-    settings = ProfileSettings(
-        BuildSettings(
-            board=board,
-            model=model,
-            optimizer_settings=settings_of_optimizer(options),
-            **options,
-        ),
-        emulator,
-        port,
-        folder,
-        meter=meter,
-    )
+    folder = sketch.out if sketch.out is not None else _default_folder(known)
+    build = BuildSettings.of(of, training)
+    settings = ProfileSettings(build, emulator, port, folder, meter=meter)
     if meter != "none" and emulator is not None and _emulates(known, emulator):
         output.warn(
             f"what a meter sees beside the emulator {emulator} is not the board: no plan takes it"
@@ -120,19 +108,19 @@ def profile(
     place = None if report is None else folder / "report" if report == _BESIDE else Path(report)
     if place is not None:
         check_output_files(place)
-    store = Database(db if db is not None else Database.default_path())
+    store = Database(database.db or Database.default_path())
     with output.progress_bar() as update:
         found = profiling.profile(settings, store, update)
-    if as_json:
+    if printed.as_json:
         output.print_json(found.to_json())
     else:
         _print(found)
     if found.metering is not None:
-        _print_metered(found.metering, as_json)
+        _print_metered(found.metering, printed.as_json)
     if place is not None:
         with output.spinner() as progress:
             progress("drawing the report")
-            _write_report(found, known, store, model, place)
+            _write_report(found, known, store, of.model, place)
     too_large = [one for one in found.left_out if not one.failed]
     if too_large:
         output.warn(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,26 +12,21 @@ from typing import TYPE_CHECKING
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command, Setting, leave_out
+from poetfw.cli.command import command, refuse
 from poetfw.cli.desk import chosen_port
-from poetfw.cli.options import (
-    Folder,
-    OutputFile,
-    Positive,
-    built_board_option,
-    built_folder,
-    host_option,
-    json_option,
-    option,
-    out_option,
-    ports_option,
-    threads_option,
-    typed_options,
-    verbose_option,
-)
+from poetfw.cli.folders import built_folder
 from poetfw.common.errors import ConfigError, listed
-from poetfw.common.option_values import SILENCE_S
 from poetfw.common.output_file import replace_file
+from poetfw.settings import (
+    Built,
+    Detailed,
+    OfOneProgram,
+    OneMachine,
+    RunOutput,
+    RunSettings,
+    Where,
+    declared,
+)
 
 if TYPE_CHECKING:
     from poetfw.report import (
@@ -41,136 +37,14 @@ if TYPE_CHECKING:
     )
 
 
-@click.command(cls=Command, epilog="Example:  poetfw run --board nrf52840 --steps 10 --verify")
-@built_board_option
-@option(
-    "--steps",
-    group="Training",
-    first=True,
-    type=click.IntRange(1),
-    help="Training steps.  [default: the model's epochs]",
-)
-@option(
-    "--epochs",
-    group="Training",
-    first=True,
-    type=click.IntRange(1),
-    help="Passes over the training samples.",
-)
-@option(
-    "--checkpoint-every",
-    group="Training",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="STEPS",
-    help="Steps between two checkpoints, 0 for one at the end.  [default: the build's]",
-)
-@option(
-    "--resume",
-    group="Training",
-    first=True,
-    excludes=("--verify", "--patience"),
-    is_flag=True,
-    help="Go on from the last checkpoint, not from the beginning.",
-)
-@option(
-    "--patience",
-    group="Training",
-    type=click.IntRange(1),
-    metavar="EPOCHS",
-    help="End when held-out samples got no better for so long; keep the best epoch. On a twin.",
-)
-@option(
-    "--metrics",
-    group="Output",
-    first=True,
-    type=OutputFile(),
-    metavar="FILE.csv",
-    help="Write loss and metric by step.",
-)
-@option(
-    "--tensorboard",
-    group="Output",
-    type=Folder(),
-    metavar="FOLDER",
-    help="Write them as TensorBoard's events, too.",
-)
-@option(
-    "--emulator",
-    group="Board",
-    first=True,
-    metavar="NAME",
-    help="Which of the board's twins.  [default: its first]",
-)
-@option(
-    "--on-board",
-    "itself",
-    group="Board",
-    first=True,
-    excludes=("--emulator", "--threads", "--trace", "--patience"),
-    is_flag=True,
-    help="Run it on the board itself, not on a twin.",
-)
-@threads_option("[default: the build's]")
-@ports_option
-@host_option
-@option(
-    "--verify",
-    group="Check",
-    first=True,
-    excludes=("--patience",),
-    is_flag=True,
-    help="Check every op, compare with NumPy and, bit by bit, with a run that keeps everything.",
-)
-@option(
-    "--trace",
-    "trace",
-    group="Check",
-    first=True,
-    is_flag=True,
-    help="Time each op and each transfer of a training step, too.",
-)
-@option(
-    "--timeout",
-    group="Limits",
-    type=Positive(),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a run may take.",
-)
-@option(
-    "--silence",
-    group="Limits",
-    type=Positive(),
-    default=SILENCE_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the device may say nothing, as within a step.",
-)
-@out_option
-@verbose_option
-@json_option
+@command("Example:  poetfw run --board nrf52840 --steps 10 --verify")
 def run(
-    board: str | None,
-    steps: int | None,
-    epochs: int | None,
-    checkpoint_every: int | None,
-    resume: bool,
-    patience: int | None,
-    metrics: Path | None,
-    tensorboard: Path | None,
-    emulator: str | None,
-    itself: bool,
-    threads: int | None,
-    ports: tuple[str, ...],
-    host: str | None,
-    verify: bool,
-    trace: bool,
-    timeout: float,
-    silence: float,
-    out: Path | None,
-    verbose: bool,
-    as_json: bool,
+    built: Built,
+    settings: RunSettings,
+    where: Where,
+    machine: OneMachine,
+    files: RunOutput,
+    printed: Detailed,
 ) -> int:
     """Run the firmware that `poetfw build` made, on a twin of its board or on the board itself.
 
@@ -190,84 +64,73 @@ def run(
     from poetfw.report.event_files import check_events_folder, write_events
     from poetfw.runs import desks, remote
     from poetfw.runs.execution import open_build
-    from poetfw.runs.running import Launch, RunSettings, metrics_csv, on_twin, run_build
+    from poetfw.runs.running import Launch, metrics_csv, on_twin, run_build
     from poetfw.runs.step_trace import expect_one_device, trace_step
     from poetfw.tools.ssh import Host
 
-    if tensorboard is not None:
-        check_events_folder(tensorboard)
-    folder, label = built_folder(out, board)
+    if files.tensorboard is not None:
+        check_events_folder(files.tensorboard)
+    folder, label = built_folder(built)
     memories = list(BuildReport.read(folder / REPORT).memories)
     if len(memories) > 1:
-        _leave_out_of_several(folder)
-        resume = trace = itself = False
-        checkpoint_every = patience = threads = host = None
-        at = _ports_of_devices(ports)
+        _refuse_for_several(folder)
+        settings = replace(settings, **vars(OfOneProgram()))
+        machine, files = OneMachine(), replace(files, trace=False)
+        at = ports_of_devices(where.ports)
         if unknown := [name for name in at if name not in memories]:
             raise ConfigError(
                 f"--port is given for {unknown[0]!r:.200}, and {folder} has the devices "
                 f"{listed([repr(name) for name in memories])}"
             )
     else:
-        if not itself and (ports or host is not None):
-            raise click.UsageError("--port and --host go with --on-board")
-        if len(ports) > 1:
-            raise click.UsageError(
-                f"--port is given {len(ports)} times, and {folder} is for one board"
-            )
-        at = dict.fromkeys([ONLY] if itself else [], ports[0] if ports else "")
-    settings = RunSettings(
-        steps, epochs, verify, timeout, checkpoint_every, resume, patience, silence
-    )
-    build = open_build(folder, label, emulator, at, threads)
-    if trace:
+        context = click.get_current_context()
+        if not machine.on_board:
+            for flag in ("--port", "--host"):
+                refuse(context, flag, "needs --on-board")
+        if len(where.ports) > 1:
+            given = f"is given {len(where.ports)} times, and {folder} is for one board"
+            refuse(context, "--port", given)
+        at = dict.fromkeys([ONLY] if machine.on_board else [], (*where.ports, "")[0])
+    build = open_build(folder, label, where.emulator, at, machine.threads)
+    if files.trace:
         expect_one_device(build.evaluator)
     launch: Launch = on_twin
-    if host is not None:
-        launch = functools.partial(remote.on_host, Host(host))
+    if machine.host is not None and machine.on_board:
+        launch = functools.partial(remote.on_host, Host(machine.host))
     elif build.apart or at:
         ports_of = {name: port or chosen_port(None) for name, port in at.items()}
         launch = functools.partial(desks.by_desk, ports_of)
     with output.progress_bar() as update:
         report = run_build(build, settings, launch, update)
-        if trace:
+        if files.trace:
             traced = trace_step(build.evaluator, settings, lambda text: update(0, 1, text))
             report = replace(report, trace=traced)
-    if metrics is not None:
-        replace_file(metrics, metrics_csv(report))
-    if tensorboard is not None:
-        write_events(tensorboard, report)
-    return _finish(report, verbose, as_json)
+    if files.metrics is not None:
+        replace_file(files.metrics, metrics_csv(report))
+    if files.tensorboard is not None:
+        write_events(files.tensorboard, report)
+    return _finish(report, printed.verbose, printed.as_json)
 
 
 _ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
-_OF_ONE_PROGRAM = {
-    "board": "",
-    "itself": "; --port DEVICE=PORT says which device is where",
-    "host": "",
-    "threads": "",
-    "trace": "",
-    "patience": "",
-    "resume": _ANEW,
-    "checkpoint_every": _ANEW,
+_NOT_OF_SEVERAL = {
+    "--on-board": "; --port DEVICE=PORT says which device is where",
+    "--resume": _ANEW,
+    "--checkpoint-every": _ANEW,
 }
-"""Options that do not go with several programs, and what to say of it."""
+"""Words about options that do not go with several programs."""
 
 
-def _leave_out_of_several(folder: Path) -> None:
+def _refuse_for_several(folder: Path) -> None:
     """Refuse options that several programs do not have, and leave out those that nobody typed."""
-    for name, spelled in typed_options().items():
-        if name in _OF_ONE_PROGRAM:
-            raise click.UsageError(
-                f"{spelled} is for a build of one program, and {folder} has one for each device"
-                f"{_OF_ONE_PROGRAM[name]}"
-            )
-    context = click.get_current_context()
-    for setting in context.command.params:
-        if isinstance(setting, Setting) and setting.name in _OF_ONE_PROGRAM:
-            leave_out(
-                context, setting, f"does not go with the programs in {folder}, one for each device"
-            )
+    one = [*declared(OfOneProgram).values(), *declared(OneMachine).values()]
+    for flag in ("--board", "--trace", *(declaration.flag for declaration in one)):
+        refuse(
+            click.get_current_context(),
+            flag,
+            f"is for a build of one program, and {folder} has one for each device"
+            f"{_NOT_OF_SEVERAL.get(flag, '')}",
+        )
 
 
 def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
@@ -286,7 +149,7 @@ def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
     return refused.exit_code
 
 
-def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
+def ports_of_devices(ports: Sequence[str]) -> dict[str, str]:
     """The port of each device that is at one, by its name.
 
     Raises:
@@ -294,16 +157,19 @@ def _ports_of_devices(ports: tuple[str, ...]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in ports:
-        name, is_named, port = text.partition("=")
-        if not (name and is_named and port):
-            raise click.UsageError(
-                f"--port {text!r:.200} does not say whose it is: write DEVICE=PORT, such as "
+        name, _, port = text.partition("=")
+        wrong = None
+        if not (name and port):
+            wrong = (
+                f"{text!r:.200} does not say whose it is: write DEVICE=PORT, such as "
                 "sensor=/dev/ttyACM0"
             )
-        if name in found:
-            raise click.UsageError(f"--port is given twice for device {name!r:.200}")
-        if port in found.values():
-            raise click.UsageError(f"--port {port!r:.200} is given for two devices")
+        elif name in found:
+            wrong = f"is given twice for device {name!r:.200}"
+        elif port in found.values():
+            wrong = f"{port!r:.200} is given for two devices"
+        if wrong is not None:
+            raise click.UsageError(f"--port {wrong}")
         found[name] = port
     return found
 

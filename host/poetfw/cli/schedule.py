@@ -11,180 +11,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.devices import schedule_devices
-from poetfw.cli.options import (
-    Bytes,
-    OutputFile,
-    Positive,
-    command_deadline,
-    cost_options,
-    json_option,
-    limit_options,
-    model_as_option,
-    option,
-    parse_fractions,
-    parse_names,
-    scheduler_option,
-    solver_option,
-    verbose_option,
-)
-from poetfw.common.errors import ProblemError
+from poetfw.cli.command import command, command_deadline
+from poetfw.cli.devices import read_file, schedule_devices
 from poetfw.common.limits import Deadline, Work
-from poetfw.common.reading import read_bytes
+from poetfw.settings import CostSettings, Limits, SchedulerSettings, Solver
+from poetfw.settings.schedule import Answer, Several, TaskBudget, TaskSettings
 
 if TYPE_CHECKING:
     from poetfw.planning import Room, Ways
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
-_EPILOG = "Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json"
 
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except OSError as error:
-        raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
-
-
-@click.command(cls=Command, epilog=_EPILOG)
-@option(
-    "--problem",
-    group="Problem",
-    first=True,
-    excludes=("--board", "--model", "--batch", "--costs", "--db"),
-    type=click.Path(path_type=Path),
-    metavar="FILE.json",
-    help="A problem.",
-)
-@option(
-    "--board",
-    group="Problem",
-    first=True,
-    metavar="NAME|FILE.toml",
-    help="Instead of a problem: a board …",
-)
-@option(
-    "--model",
-    group="Problem",
-    first=True,
-    metavar="NAME|FILE.pt2|FILE.onnx",
-    help="… and a model.",
-)
-@option(
-    "--batch",
-    group="Problem",
-    first=True,
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Samples in a batch.",
-)
-@scheduler_option
-@option(
-    "--ram",
-    group="Budget",
-    first=True,
-    excludes=("--ram-fraction",),
-    type=Bytes(0),
-    metavar="SIZE",
-    help="Budget: what the arena may occupy, as in a build.  [default: the problem's]",
-)
-@option(
-    "--ram-fraction",
-    group="Budget",
-    first=True,
-    callback=parse_fractions,
-    metavar="F[,F]",
-    help="Budget as a fraction of what keeping everything takes beside what never leaves RAM; "
-    "one for each of --devices.",
-)
-@option(
-    "--devices",
-    group="Several devices",
-    first=True,
-    excludes=("--problem", "--board", "--scheduler", "--ram", "--costs", "--db", "--model-as"),
-    callback=parse_names,
-    metavar="FILE.toml,...|FILE.json",
-    help="Instead of a board: several devices for the model, or a problem with its devices.",
-)
-@option(
-    "--minimise",
-    group="Several devices",
-    type=click.Choice(["time", "energy"]),
-    default="time",
-    show_default=True,
-    help="With --devices: what a step shall take little of.",
-)
-@option(
-    "--parallel",
-    group="Several devices",
-    needs=("--devices",),
-    is_flag=True,
-    help="With --devices: let them work at once.",
-)
-@option(
-    "--plot",
-    group="Several devices",
-    needs=("--devices",),
-    type=OutputFile(".svg", ".png"),
-    metavar="FILE.svg|FILE.png",
-    help="With --devices: draw who computes what when.",
-)
-@option(
-    "--deadline",
-    group="Budget",
-    first=True,
-    type=Positive(),
-    metavar="SECONDS",
-    help="Upper bound on one training step.",
-)
-@cost_options
-@limit_options()
-@solver_option
-@option(
-    "--replay",
-    group="Output",
-    first=True,
-    type=click.Path(path_type=Path),
-    metavar="ANSWER.json",
-    help="Do not solve: run the simulator on the plan of this answer.",
-)
-@option(
-    "--export",
-    group="Output",
-    first=True,
-    excludes=("--replay", "--json", "--plot"),
-    type=OutputFile(),
-    metavar="FILE.json",
-    help="Do not solve: write the problem to this file, for --problem.",
-)
-@model_as_option
-@verbose_option
-@json_option
+@command("Example:  poetfw schedule --problem examples/chain.json --ram-fraction 0.5 --json")
 def schedule(
-    problem: Path | None,
-    board: str | None,
-    model: str | None,
-    batch: int,
-    scheduler: str,
-    ram: int | None,
-    ram_fraction: tuple[float, ...] | None,
-    devices: tuple[str, ...] | None,
-    minimise: str,
-    parallel: bool,
-    plot: Path | None,
-    deadline: float | None,
-    costs: str | None,
-    db: Path | None,
-    work_limit: float,
-    time_limit: float,
-    solver: str,
-    replay: Path | None,
-    export: Path | None,
-    model_as: str,
-    verbose: bool,
-    as_json: bool,
+    task: TaskSettings,
+    by: SchedulerSettings,
+    budget: TaskBudget,
+    several: Several,
+    costs: CostSettings,
+    limits: Limits,
+    solver: Solver,
+    answer: Answer,
 ) -> int:
     """Find the schedule of a problem, or of a model on a board.
 
@@ -192,111 +39,97 @@ def schedule(
     a plan, wherever it comes from.
     """
     from poetfw.common.output_file import replace_file
-    from poetfw.planning import (
-        BuildSettings,
-        Ways,
-        costs_from,
-        database_for,
-        load_room,
-        modelled_as,
-        solve_ways,
-    )
+    from poetfw.planning import modelled_as
     from poetfw.report import json_bytes
-    from poetfw.schedule import (
-        Interrupted,
-        SolveOptions,
-        functions_from_json,
-        plan_from_json,
-        problem_from_json,
-        problem_to_json,
-        schedule_to_json,
-        simulate,
+    from poetfw.schedule import problem_to_json
+
+    end = command_deadline(limits.time_limit_s)
+    if task.devices is not None:
+        work = Work(limits.work_limit, end)
+        return schedule_devices(task, budget, several, solver, work, answer)
+    room, ways = _load(task, costs, end)
+    ways = _limited(modelled_as(ways, solver.model_as), budget)
+    if answer.export is not None:
+        replace_file(answer.export, json_bytes(problem_to_json(ways.lean)))
+        output.messages.print(f"wrote {output.escaped(str(answer.export))}")
+        return 0
+    if answer.replay is not None:
+        _replay(answer.replay, ways, room, answer.as_json)
+        return 0
+    if room is not None and budget.ram_bytes is None and budget.ram_fraction is None:
+        ways = ways.within(room.board.unreserved_bytes)
+    return _solve(ways, room, by.scheduler, solver.solver, Work(limits.work_limit, end), answer)
+
+
+def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room | None, Ways]:
+    """The problem of a file, or of a model on a board, which has a room."""
+    from poetfw.planning import BuildSettings, Ways, costs_from, database_for, load_room
+    from poetfw.schedule import problem_from_json
+
+    if task.problem is not None:
+        problem = problem_from_json(read_file(task.problem), str(task.problem))
+        return None, Ways(problem, problem)
+    assert task.board is not None
+    assert task.model is not None
+    return load_room(
+        BuildSettings(board=task.board, model=task.model, batch=task.batch),
+        output.warn,
+        costs_from(database_for(task.board, costs.costs, costs.db)),
+        end,
     )
 
-    end = command_deadline(time_limit)
-    if devices is not None:
-        work = Work(work_limit, end)
-        return schedule_devices(
-            devices,
-            model,
-            batch,
-            ram_fraction,
-            deadline,
-            minimise,
-            solver,
-            work,
-            replay,
-            export,
-            parallel,
-            plot,
-            as_json,
-        )
-    if ram_fraction is not None and len(ram_fraction) != 1:
-        raise click.UsageError("--ram-fraction takes several values with --devices only")
-    if problem is None and (board is None or model is None):
-        raise click.UsageError("give either --problem, or --board and --model")
-    room: Room | None = None
-    if problem is not None:
-        task = problem_from_json(_read(problem), str(problem))
-        ways = Ways(task, task)
-    else:
-        assert board is not None
-        assert model is not None
-        room, ways = load_room(
-            BuildSettings(board=board, model=model, batch=batch),
-            output.warn,
-            costs_from(database_for(board, costs, db)),
-            end,
-        )
-    ways = _limited(
-        modelled_as(ways, model_as), ram, ram_fraction[0] if ram_fraction else None, deadline
-    )
-    task = ways.lean
-    if export is not None:
-        replace_file(export, json_bytes(problem_to_json(task)))
-        output.messages.print(f"wrote {output.escaped(str(export))}")
-        return 0
-    if replay is not None:
-        text = _read(replay)
-        plan = plan_from_json(text, str(replay))
-        if room is not None:
-            task = ways.by(room.with_functions(functions_from_json(text, str(replay))))
-        _print_simulation(task, simulate(task, plan).beside(task.resident_bytes), as_json)
-        return 0
-    if room is not None and ram is None and ram_fraction is None:
-        ways = ways.within(room.board.unreserved_bytes)
-    options = SolveOptions(solver=solver)
-    code = 0
+
+def _replay(path: Path, ways: Ways, room: Room | None, as_json: bool) -> None:
+    """Judge the plan of an answer by the simulator."""
+    from poetfw.schedule import functions_from_json, plan_from_json, simulate
+
+    text, problem = read_file(path), ways.lean
+    plan = plan_from_json(text, str(path))
+    if room is not None:
+        problem = ways.by(room.with_functions(functions_from_json(text, str(path))))
+    _print_simulation(problem, simulate(problem, plan).beside(problem.resident_bytes), as_json)
+
+
+def _solve(
+    ways: Ways, room: Room | None, scheduler: str, solver: str, work: Work, shown: Answer
+) -> int:
+    """Find a schedule and print it; the exit code."""
+    from poetfw.planning import solve_ways
+    from poetfw.schedule import Interrupted, SolveOptions, schedule_to_json
+
+    problem, end, code = ways.lean, work.deadline, 0
     with output.spinner() as progress:
-        progress(f"{scheduler}: {task.name}, {len(task.nodes)} nodes")
+        progress(f"{scheduler}: {problem.name}, {len(problem.nodes)} nodes")
         tell = output.search_log(progress, end)
         try:
-            answer = solve_ways(ways, scheduler, options, work=Work(work_limit, end), tell=tell)
+            answer = solve_ways(ways, scheduler, SolveOptions(solver=solver), work=work, tell=tell)
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
-    answer = answer.beside(task.resident_bytes)
-    if as_json:
-        limits = {"ram_bytes": task.budget_bytes, "deadline_s": task.deadline_s}
+    answer = answer.beside(problem.resident_bytes)
+    if shown.as_json:
+        limits = {"ram_bytes": problem.budget_bytes, "deadline_s": problem.deadline_s}
         of_model = {} if room is None else _sources_and_kernels(room, answer)
         output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
-        _print(task, answer, end, room, verbose)
+        _print(problem, answer, end, room, shown.verbose)
     return code
 
 
-def _limited(
-    ways: Ways,
-    ram_bytes: int | None,
-    ram_fraction: float | None,
-    deadline_s: float | None,
-) -> Ways:
-    """The problem with the budget and deadline that were asked for."""
-    if ram_fraction is not None:
-        ram_bytes = ways.budget_bytes(ram_fraction)
+def _limited(ways: Ways, budget: TaskBudget) -> Ways:
+    """The problem with the budget and deadline that were asked for.
+
+    Raises:
+        UsageError: there are fractions for several devices.
+    """
+    ram_bytes = budget.ram_bytes
+    if budget.ram_fraction is not None:
+        if len(budget.ram_fraction) != 1:
+            raise click.UsageError("--ram-fraction takes several values with --devices only")
+        ram_bytes = ways.budget_bytes(*budget.ram_fraction)
     if ram_bytes is not None:
         ways = ways.within(ram_bytes)
-    if deadline_s is not None:
-        ways = ways.mapped(lambda problem: replace(problem, deadline_s=deadline_s))
+    if budget.deadline_s is not None:
+        ways = ways.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
     return ways
 
 

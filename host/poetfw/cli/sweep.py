@@ -4,149 +4,78 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.compare import parse_numbers, print_overheads, refuse_more_than_all
-from poetfw.cli.options import (
-    Folder,
-    OutputFile,
-    Positive,
-    cost_options,
-    json_option,
-    limit_options,
-    model_as_option,
-    option,
-    parse_names,
-    schedulers_option,
-    solver_option,
+from poetfw.cli.command import command
+from poetfw.cli.compare import print_overheads, refuse_more_than_all
+from poetfw.settings import (
+    CellLimits,
+    CostSettings,
+    Printed,
+    Schedulers,
+    Settings,
+    Solver,
+    like,
+    setting,
 )
+from poetfw.settings.schedule import Figures, GridSettings
+from poetfw.settings.values import File, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from poetfw.comparisons.comparison import Trial
 
-_EPILOG = (
-    "Example:  poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 "
-    "--deadlines none,1.5 --out sweep.jsonl --plots plots"
-)
+
+@dataclass(frozen=True)
+class Processes(Settings):
+    """Processes of a sweep; None for one per processor, on this computer."""
+
+    jobs: int | None = setting("Processes.", otherwise="one per processor", type=click.IntRange(1))
+    dask: str | None = setting("Run on this Dask cluster instead.", metavar="ADDRESS")
 
 
-def parse_deadlines(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> tuple[float | None, ...]:
-    """Callback of an option that takes numbers above 0, or `none`, with commas between them."""
-    return tuple(
-        None if part == "none" else Positive().convert(part, parameter, context)
-        for part in parse_names(context, parameter, value) or ("none",)
+@dataclass(frozen=True)
+class SweepFiles(Printed):
+    """Files of a sweep's results."""
+
+    out: Path = setting(
+        "Results, a JSON line per point; what is in it already is not computed again.",
+        Path("sweep.jsonl"),
+        type=File(),
+        metavar="FILE",
+        own=True,
+        first=True,
+    )
+    csv: Path | None = like(Figures, "csv")
+    plots: Path | None = setting(
+        "Draw energy over RAM, over deadlines, and against Capuchin's into this folder.",
+        type=Folder(),
+        metavar="DIR",
+        first=True,
+    )
+    plot_format: str = setting(
+        "How plots are written.", "svg", type=click.Choice(["svg", "png"]), group="Options"
     )
 
 
-@click.command(cls=Command, epilog=_EPILOG)
-@option(
-    "--boards",
-    group="Task",
-    first=True,
-    required=True,
-    callback=parse_names,
-    metavar="NAME,...",
-    help="Which boards.",
+@command(
+    "Example:  poetfw sweep --boards nrf52840,rpi4 --models resnet18,vgg16 --deadlines none,1.5 "
+    "--out sweep.jsonl --plots plots"
 )
-@option(
-    "--models",
-    group="Task",
-    first=True,
-    required=True,
-    callback=parse_names,
-    metavar="NAME,...",
-    help="Which models.",
-)
-@option(
-    "--fractions",
-    group="Task",
-    first=True,
-    callback=parse_numbers,
-    metavar="F,...",
-    help="Budgets as fractions of what keeping everything takes beside what never leaves RAM.  "
-    "[default: 0.2 to 0.9]",
-)
-@option(
-    "--deadlines",
-    group="Task",
-    first=True,
-    callback=parse_deadlines,
-    metavar="F,...",
-    help="Deadlines as multiples of checkpoint-all's time, or none.  [default: none]",
-)
-@schedulers_option
-@option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch.")
-@cost_options
-@limit_options(10.0, each=" for each scheduler at each point", time="for each of them")
-@solver_option
-@option(
-    "--out",
-    group="Output",
-    first=True,
-    command="sweep",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("sweep.jsonl"),
-    show_default=True,
-    metavar="FILE",
-    help="Results, a JSON line per point; what is in it already is not computed again.",
-)
-@option("--jobs", type=click.IntRange(1), help="Processes.  [default: one per processor]")
-@option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead.")
-@option(
-    "--csv",
-    "csv_file",
-    group="Output",
-    first=True,
-    type=OutputFile(),
-    metavar="FILE.csv",
-    help="Write every figure of every cell to this file.",
-)
-@option(
-    "--plots",
-    group="Output",
-    first=True,
-    type=Folder(),
-    metavar="DIR",
-    help="Draw energy over RAM, over deadlines, and against Capuchin's into this folder.",
-)
-@option(
-    "--plot-format",
-    type=click.Choice(["svg", "png"]),
-    default="svg",
-    show_default=True,
-    help="How plots are written.",
-)
-@model_as_option
-@json_option
 def sweep(
-    boards: tuple[str, ...],
-    models: tuple[str, ...],
-    fractions: tuple[float, ...] | None,
-    deadlines: tuple[float | None, ...],
-    schedulers: tuple[str, ...] | None,
-    batch: int,
-    costs: str | None,
-    db: Path | None,
-    work_limit: float,
-    time_limit: float,
-    solver: str,
-    out: Path,
-    jobs: int | None,
-    dask: str | None,
-    csv_file: Path | None,
-    plots: Path | None,
-    plot_format: str,
-    model_as: str,
-    as_json: bool,
+    over: GridSettings,
+    by: Schedulers,
+    costs: CostSettings,
+    limits: CellLimits,
+    solver: Solver,
+    processes: Processes,
+    files: SweepFiles,
 ) -> int:
     """Compare schedulers over a grid of boards, models, deadlines and budgets.
 
@@ -169,19 +98,20 @@ def sweep(
     )
     from poetfw.planning import database_for
 
-    refuse_more_than_all(fractions)
-    databases = tuple(database_for(board, costs, db) for board in boards)
+    refuse_more_than_all(over.fractions)
+    plots = files.plots
+    databases = tuple(database_for(board, costs.costs, costs.db) for board in over.boards)
     grid = Grid(
-        boards=boards,
-        models=models,
-        deadline_factors=deadlines,
-        fractions=tuple(sorted(fractions or FRACTIONS)),
-        schedulers=schedulers or COMPARED,
-        batch=batch,
-        model_as=model_as,
-        solver=solver,
-        work_limit=work_limit,
-        time_limit_s=time_limit,
+        boards=over.boards,
+        models=over.models,
+        deadline_factors=over.deadlines,
+        fractions=tuple(sorted(over.fractions or FRACTIONS)),
+        schedulers=by.schedulers or COMPARED,
+        batch=over.batch,
+        model_as=solver.model_as,
+        solver=solver.solver,
+        work_limit=limits.work_limit,
+        time_limit_s=limits.time_limit_s,
         databases=databases,
         measurements=digest_of(databases),
     )
@@ -189,22 +119,21 @@ def sweep(
     for name, said in warnings.items():
         for warning in said:
             output.warn(f"{name}: {warning}")
-    results = Results(out, grid)
+    results = Results(files.out, grid)
     if plots is not None:
         try:
             plots.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{plots} cannot be made: {error.strerror}") from error
-        check_output_file(plots / f"energy.{plot_format}")
+        check_output_file(plots / f"energy.{files.plot_format}")
     total, done = len(grid.points()), len(results.cells)
     interrupted = False
     with output.progress_bar() as progress:
         progress(done, total, "points")
         try:
             if done < total:
-                workers = (
-                    dask_cluster(dask) if dask else local_processes(jobs or os.cpu_count() or 1)
-                )
+                jobs = processes.jobs or os.cpu_count() or 1
+                workers = dask_cluster(processes.dask) if processes.dask else local_processes(jobs)
                 with workers as executor:
                     for point in run_sweep(grid, results, executor):
                         done += 1
@@ -212,17 +141,17 @@ def sweep(
         except KeyboardInterrupt:
             interrupted = True
     cells = finished(grid, results)
-    if csv_file is not None:
-        replace_file(csv_file, to_csv(cells))
+    if files.csv is not None:
+        replace_file(files.csv, to_csv(cells))
     if plots is not None:
-        for name, picture in draw_plots(cells, plot_format).items():
+        for name, picture in draw_plots(cells, files.plot_format).items():
             replace_file(plots / name, picture)
-    if as_json:
+    if files.as_json:
         output.print_json(
             {
                 "schema_version": 1,
                 "warnings": warnings,
-                "costs": dict(zip(boards, map(_basis, databases), strict=True)),
+                "costs": dict(zip(over.boards, map(_basis, databases), strict=True)),
                 "points": total,
                 "finished": done,
                 "interrupted": interrupted,
@@ -232,7 +161,7 @@ def sweep(
     else:
         _print(cells)
     if interrupted:
-        kept = output.escaped(str(out))
+        kept = output.escaped(str(files.out))
         output.messages.print(f"interrupted after {done} of {total} points; {kept} keeps them")
         return 130
     return 0

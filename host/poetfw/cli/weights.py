@@ -3,71 +3,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import Command
-from poetfw.cli.options import (
-    OutputFile,
-    built_board_option,
-    built_folder,
-    json_option,
-    option,
-    out_option,
-)
+from poetfw.cli.command import command
+from poetfw.cli.folders import built_folder
 from poetfw.common.option_values import WEIGHT_FORMATS
+from poetfw.settings import Built, Printed, Settings, setting
+from poetfw.settings.values import File, OutputFile
 
 
-@click.command(
-    "export-weights",
-    cls=Command,
-    epilog="Example:  poetfw export-weights --as safetensors -o trained.safetensors",
+@dataclass(frozen=True)
+class WeightsSettings(Settings):
+    """Trained weights, and the file that they are written to."""
+
+    kind: str = setting(
+        "The file's format; torch needs PyTorch to be installed.",
+        "npz",
+        flag="--as",
+        type=click.Choice(WEIGHT_FORMATS),
+    )
+    image: Path | None = setting(
+        "A storage image, e.g. from `poetfw pull`.",
+        otherwise="that of the last run",
+        type=File(),
+        metavar="FILE",
+    )
+    model: Path | None = setting(
+        "For --as onnx: the file that was built, which gets the weights.",
+        type=File(),
+        metavar="FILE.onnx",
+        own=True,
+    )
+    file: Path = setting(
+        "The file to write.",
+        flag="--output",
+        short="-o",
+        type=OutputFile(),
+        metavar="FILE",
+        own=True,
+        required=True,
+    )
+
+
+@command(
+    "Example:  poetfw export-weights --as safetensors -o trained.safetensors", name="export-weights"
 )
-@built_board_option
-@option(
-    "--as",
-    "kind",
-    type=click.Choice(WEIGHT_FORMATS),
-    default="npz",
-    show_default=True,
-    help="The file's format; torch needs PyTorch to be installed.",
-)
-@option(
-    "--image",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="A storage image, e.g. from `poetfw pull`.  [default: that of the last run]",
-)
-@option(
-    "--model",
-    command="export-weights",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.onnx",
-    help="For --as onnx: the file that was built, which gets the weights.",
-)
-@option(
-    "--output",
-    "-o",
-    "file",
-    command="export-weights",
-    type=OutputFile(),
-    required=True,
-    metavar="FILE",
-    help="The file to write.",
-)
-@out_option
-@json_option
-def export_weights(
-    board: str | None,
-    kind: str,
-    image: Path | None,
-    model: Path | None,
-    file: Path,
-    out: Path | None,
-    as_json: bool,
-) -> int:
+def export_weights(built: Built, weights: WeightsSettings, printed: Printed) -> int:
     """Write trained weights and running statistics under the names of the network's author."""
     from poetfw.common.output_file import replace_file
     from poetfw.pipeline import REPORT
@@ -75,22 +60,22 @@ def export_weights(
     from poetfw.runs.execution import open_build
     from poetfw.runs.trained import FORMATS, trained_weights
 
-    folder, label = built_folder(out, board)
-    on_board = [] if image is None else BuildReport.read(folder / REPORT).memories
+    folder, label = built_folder(built)
+    on_board = [] if weights.image is None else BuildReport.read(folder / REPORT).memories
     build = open_build(folder, label, on_board=on_board)
-    arrays = trained_weights(build.evaluator, image)
-    replace_file(file, FORMATS[kind](arrays, model))
-    if as_json:
+    arrays = trained_weights(build.evaluator, weights.image)
+    replace_file(weights.file, FORMATS[weights.kind](arrays, weights.model))
+    if printed.as_json:
         output.print_json(
             {
                 "schema_version": 1,
-                "file": str(file),
-                "format": kind,
+                "file": str(weights.file),
+                "format": weights.kind,
                 "weights": {name: list(values.shape) for name, values in arrays.items()},
             }
         )
     else:
         numbers = sum(values.size for values in arrays.values())
-        text = f"{file}: {len(arrays):,} arrays of {numbers:,} numbers"
+        text = f"{weights.file}: {len(arrays):,} arrays of {numbers:,} numbers"
         output.results.print(output.escaped(text))
     return 0

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from poetfw.common.errors import ConfigError, OutputError
-from poetfw.common.option_values import EXPORTED_NAME, EXPORTED_WEIGHTS
 from poetfw.firmware import (
     GENERATED,
     IMAGE,
@@ -29,6 +27,7 @@ from poetfw.pipeline import REPORT
 from poetfw.report import BuildReport, Stages, read_stages
 from poetfw.runs.execution import board_of
 from poetfw.schedule import StepKind
+from poetfw.settings import ExportSettings
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN = frozenset(
@@ -45,21 +44,6 @@ _TAKEN = frozenset(
     "unistd wchar wctype".split()
 )
 """Words that C, C++ or their libraries reserve."""
-
-
-@dataclass(frozen=True)
-class ExportSettings:
-    """Settings of an export.
-
-    Attributes:
-        form: one of `poetfw.common.option_values.EXPORTS`.
-        name: what the library is called.
-        weights: one of `poetfw.common.option_values.EXPORTED_WEIGHTS`.
-    """
-
-    form: str
-    name: str = EXPORTED_NAME
-    weights: str = EXPORTED_WEIGHTS[0]
 
 
 def export_project(project: Path, target: Path, settings: ExportSettings) -> tuple[str, ...]:

@@ -29,13 +29,12 @@ from poetfw.planning.problem import schedule_problem
 from poetfw.planning.room import Room, use_room
 from poetfw.planning.several import boards_of, plan_on_devices
 from poetfw.planning.unbuilt import load_room, load_schedule_problem
-from poetfw.planning.update_plan import Budget, UpdatePlan, Updates, calibration_batches
+from poetfw.planning.update_plan import UpdatePlan, Updates, calibration_batches
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
 from poetfw.planning.ways import Ways, modelled_as, solve_ways
 from poetfw.settings import BuildSettings, DevicesSettings
 
 __all__ = [
-    "Budget",
     "Build",
     "BuildSettings",
     "ChosenBy",

@@ -31,7 +31,7 @@ from poetfw.planning.advice import smaller_batch
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.plans import plan_evaluation, plan_unscheduled
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
-from poetfw.settings import BuildSettings
+from poetfw.settings import BuildSettings, UpdateBudget
 from poetfw.training import (
     Program,
     Reference,
@@ -116,41 +116,23 @@ class UpdatePlan:
         return selection_of(self.chosen)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Limits of training, all of which hold; None for no limit.
+def limits_of(budget: UpdateBudget, full: Needs, kept_bytes: int) -> Needs:
+    """A budget's limits, where training everything takes `full`, and the weights so many bytes.
 
-    Attributes:
-        size_bytes: as `Needs` counts them.
-        arena_bytes: of the whole arena.
-        bytes_share: of the bytes that full training takes.
-        energy_j: of one training step.
-        energy_share: of what a step of full training takes.
+    At least a byte and the smallest joule are left, with which nothing can be trained.
     """
-
-    size_bytes: int | None = None
-    arena_bytes: int | None = None
-    bytes_share: float | None = None
-    energy_j: float | None = None
-    energy_share: float | None = None
-
-    def of(self, full: Needs, kept_bytes: int) -> Needs:
-        """The limits, where training everything takes `full`, and the weights so many bytes.
-
-        At least a byte and the smallest joule are left, with which nothing can be trained.
-        """
-        size, energy_j = math.inf, math.inf
-        if self.size_bytes is not None:
-            size = self.size_bytes
-        if self.arena_bytes is not None:
-            size = min(size, self.arena_bytes - kept_bytes)
-        if self.bytes_share is not None:
-            size = min(size, math.floor(self.bytes_share * full.size_bytes))
-        if self.energy_j is not None:
-            energy_j = self.energy_j
-        if self.energy_share is not None:
-            energy_j = min(energy_j, self.energy_share * full.energy_j)
-        return Needs(max(size, 1), max(energy_j, sys.float_info.min))
+    size, energy_j = math.inf, math.inf
+    if budget.size_bytes is not None:
+        size = budget.size_bytes
+    if budget.arena_bytes is not None:
+        size = min(size, budget.arena_bytes - kept_bytes)
+    if budget.bytes_share is not None:
+        size = min(size, math.floor(budget.bytes_share * full.size_bytes))
+    if budget.energy_j is not None:
+        energy_j = budget.energy_j
+    if budget.energy_share is not None:
+        energy_j = min(energy_j, budget.energy_share * full.energy_j)
+    return Needs(max(size, 1), max(energy_j, sys.float_info.min))
 
 
 class Updates:
@@ -262,7 +244,7 @@ class Updates:
 
     def plan(
         self,
-        budget: Budget,
+        budget: UpdateBudget,
         batches: Iterable[tuple[Array, Array]],
         work: Work,
         progress: Callable[[str], None] = lambda text: None,
@@ -287,7 +269,7 @@ class Updates:
         choices = self.choices()
         progress("measuring what full training takes")
         full = self.measure(self.everything(), measuring)
-        limits = budget.of(full, self.kept_bytes)
+        limits = limits_of(budget, full, self.kept_bytes)
         progress("calculating gradients on calibration batches")
         scores = self.gradient_energy(choices, batches, deadline)
         whole = self.program(self.everything(), fuse=False)

@@ -25,7 +25,8 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY, Message
 from poetfw.runs.execution import BuildFolder, BuiltProject, Update, fresh_image
 from poetfw.runs.on_board import check_board, fetch_trained, prepare_board, write_trained
-from poetfw.runs.running import ProgramLog, RunSettings, Training
+from poetfw.runs.running import ProgramLog, Training
+from poetfw.settings import RunSettings
 from poetfw.tools import RunLog, emulator_of
 from poetfw.tools.console import check_finite
 from poetfw.tools.link import Desk, DeviceLink, PortLine, StatusError, Trained, open_port, piped

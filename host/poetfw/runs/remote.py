@@ -15,7 +15,8 @@ from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY
 from poetfw.runs.execution import BuildFolder, BuiltProject, Update, check_resumable
-from poetfw.runs.running import ProgramLog, RunSettings, Training, shown_steps
+from poetfw.runs.running import ProgramLog, Training, shown_steps
+from poetfw.settings import RunSettings
 from poetfw.tools import elf_machine, run_firmware
 from poetfw.tools.ssh import Host
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.common.errors import ConfigError, DeviceError, OutputError
-from poetfw.common.option_values import SILENCE_S
 from poetfw.firmware import (
     BLOCK_BYTES,
     IMAGE,
@@ -25,37 +24,11 @@ from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
 from poetfw.runs.execution import BuildFolder, BuiltProject, OnEvent, Update, execute
 from poetfw.runs.verification import Run, verify
 from poetfw.schedule import StepKind
+from poetfw.settings import RunSettings
 from poetfw.tools import Event, RunLog, emulator_of
 
 _NANOSECONDS_PER_S = 1_000_000_000
 _BEST = "best.img"
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """Settings of a run.
-
-    Attributes:
-        steps: training steps; None for as many as the build recommends.
-        epochs: passes over the training samples, instead of steps.
-        verify: whether to compare with the references.
-        timeout_s: seconds a run may take.
-        checkpoint_every: steps between two checkpoints, 0 for one at the end; None for what the
-            build has.
-        resume: whether to go on from the last checkpoint.
-        patience: end after so many epochs that were no better on the held-out samples than the best
-            one before, and keep that one's weights; None for training to the end.
-        silence_s: seconds that the device may say nothing, before it is taken to hang.
-    """
-
-    steps: int | None = None
-    epochs: int | None = None
-    verify: bool = False
-    timeout_s: float = 600.0
-    checkpoint_every: int | None = None
-    resume: bool = False
-    patience: int | None = None
-    silence_s: float = SILENCE_S
 
 
 @dataclass(frozen=True)
@@ -98,8 +71,6 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
     Raises:
         ConfigError: the settings contradict each other or are out of range.
     """
-    if settings.steps is not None and settings.epochs is not None:
-        raise ConfigError("--steps and --epochs both say how long to train: give one of them")
     if settings.verify and _has_own_samples(project):
         raise ConfigError(
             f"--verify compares with a training on the data set alone, and {project.image} holds "

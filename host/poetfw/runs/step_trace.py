@@ -13,8 +13,8 @@ from poetfw.firmware.step_ticks import timed_project
 from poetfw.planning import Progress
 from poetfw.report import StepTrace, TimedStep
 from poetfw.runs.execution import BuiltProject
-from poetfw.runs.running import RunSettings
 from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.settings import RunSettings
 from poetfw.tools import build_environments, emulator_of, run_slices
 
 

@@ -118,7 +118,7 @@ def test_what_is_there_already_is_not_added_again(tmp_path: Path) -> None:
         ({"ticks": 9e15, "time_s": 9e15 / 64e6}, "takes more than 86,400"),
         ({"case": LARGE, "ticks": 0.0, "time_s": 0.0}, "a relu of 1,024 cannot take 0 ticks"),
         ({"case": PAGE, "ticks": 0.0, "time_s": 0.0}, "a page_in of 4,096 cannot take 0 ticks"),
-        ({"case": Case("magic")}, "no operator"),
+        ({"case": Case("magic")}, "not an operator"),
         ({"case": Case("relu")}, "inputs"),
         ({"case": Case("relu", (((0, 3), Dtype.F32),))}, "1 or more was expected"),
         ({"case": Case("relu", (((2**15, 2**14), Dtype.F32),))}, "1,073,741,824 at most"),

@@ -85,7 +85,7 @@ def test_the_fits_say_how_well_they_do(folder: Path) -> None:
     [
         (("--model", "mlp"), 2, "--model needs --board"),
         (("--plot", "x.svg"), 2, "--plot needs --model"),
-        (("--export", "x.txt"), 2, "ends in neither .csv nor .json"),
+        (("--export", "x.txt"), 2, "does not end in .csv or .json"),
         (("--import", "rows.csv"), 1, "rows.csv cannot be read"),
         (("--import", "bad.csv"), 1, "bad.csv:1: the columns"),
         (("--db", "bad.csv"), 1, "not a database"),

@@ -6,10 +6,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from poetfw.exports.library import ExportSettings, export_project
+from poetfw.exports.library import export_project
 from poetfw.firmware.export import FLAGS
 from poetfw.pipeline import plan_build, write_build
 from poetfw.planning import BuildSettings
+from poetfw.settings import ExportSettings
 
 STRICT = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", *FLAGS)
 

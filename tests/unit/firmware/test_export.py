@@ -14,8 +14,9 @@ import yaml
 
 from poetfw.common.errors import ConfigError, OutputError
 from poetfw.common.option_values import EXPORTS
-from poetfw.exports.library import ExportSettings, export_project
+from poetfw.exports.library import export_project
 from poetfw.firmware.names import NAMES_HEADER, names_headers, rename_public
+from poetfw.settings import ExportSettings
 from unit.firmware.exported import archive, exported, external_symbols, project
 
 TWO = """\

@@ -13,8 +13,9 @@ import pytest
 from poetfw.boards import Board, load_board
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.resources import firmware_templates_dir
-from poetfw.exports.library import ExportSettings, export_project
+from poetfw.exports.library import export_project
 from poetfw.models import MODELS
+from poetfw.settings import ExportSettings
 from unit.firmware.exported import archive, exported, project
 
 pytestmark = pytest.mark.skipif(

@@ -226,14 +226,14 @@ def test_a_layout_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, i
     path.write_bytes(_with(content))
     assert read_request(path) == REQUEST
     path.write_bytes(_with(content, **changes))
-    with pytest.raises(DeviceError, match="no storage image of poetfw"):
+    with pytest.raises(DeviceError, match="not a storage image of poetfw"):
         read_request(path)
 
 
 def test_an_image_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(_image(125)[0][:-1])
-    with pytest.raises(DeviceError, match="no storage image of poetfw"):
+    with pytest.raises(DeviceError, match="not a storage image of poetfw"):
         read_request(path)
 
 

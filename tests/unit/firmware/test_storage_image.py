@@ -87,7 +87,7 @@ def test_damaged_first_blocks_are_refused(image: Path, position: int) -> None:
     content = bytearray(image.read_bytes())
     content[position] ^= 0x10
     image.write_bytes(content)
-    with pytest.raises(DeviceError, match="no storage image of poetfw"):
+    with pytest.raises(DeviceError, match="not a storage image of poetfw"):
         read_request(image)
 
 

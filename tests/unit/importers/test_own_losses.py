@@ -240,8 +240,8 @@ def test_a_loss_of_one_s_own_trains_as_in_pytorch(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("loss", "kind", "reason"),
     [
-        (lambda p, y: F.cross_entropy(p, y, reduction="sum") / BATCH, INTEGERS, "is no mean"),
-        (lambda p, y: (p - y).square().sum(), SHARES, "is no mean"),
+        (lambda p, y: F.cross_entropy(p, y, reduction="sum") / BATCH, INTEGERS, "is not a mean"),
+        (lambda p, y: (p - y).square().sum(), SHARES, "is not a mean"),
         (supervised_contrastive, INTEGERS, "export it with the batch that is trained with, 8"),
     ],
     ids=["sum of a loss", "sum", "product of samples"],

@@ -24,8 +24,9 @@ from poetfw.memory import ONLY, on_one
 from poetfw.report import RunReport
 from poetfw.runs.desks import _Desks
 from poetfw.runs.execution import BuildFolder, BuiltProject, Update
-from poetfw.runs.running import RunSettings, Training, run_build
+from poetfw.runs.running import Training, run_build
 from poetfw.schedule import Step, StepKind
+from poetfw.settings import RunSettings
 from poetfw.tools.link import Desk
 
 BLOCK = 512

@@ -35,7 +35,7 @@ from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, read_commit
 from poetfw.report import RunReport
 from poetfw.runs import on_board
 from poetfw.runs.execution import BuiltProject
-from poetfw.runs.running import RunSettings
+from poetfw.settings import RunSettings
 from poetfw.tools.link import Desk, DeviceLink
 from poetfw.tools.link.desk import Summary
 from poetfw.tools.link.frames import encode_command
@@ -420,7 +420,7 @@ def test_a_command_that_the_firmware_does_not_know(device: Device) -> None:
     with pytest.raises(DeviceError, match="does not know the command 'nothing'"):
         DeviceLink(Simulated(device)).ask("nothing")
     answer = DeviceLink(Scripted("0"), first=4)
-    with pytest.raises(DeviceError, match="is none"):
+    with pytest.raises(DeviceError, match="is not valid"):
         Desk(answer).evaluate(1)
 
 
@@ -619,7 +619,7 @@ def test_nonsense_in_a_whole_frame_is_refused(
     method: str, arguments: tuple[object, ...], values: str
 ) -> None:
     desk = Desk(DeviceLink(Scripted(values)))
-    with pytest.raises(DeviceError, match="is none"):
+    with pytest.raises(DeviceError, match="is not valid"):
         getattr(desk, method)(*arguments)
 
 

@@ -58,7 +58,7 @@ def test_there_is_no_guessing_among_several(monkeypatch: pytest.MonkeyPatch) -> 
     ["spy:///dev/ttyACM0?file=log", "alt:///dev/tty?class=X", "loop://", "hwgrep://x", "://"],
 )
 def test_other_urls_are_refused(name: str) -> None:
-    with pytest.raises(PortError, match="no port that poetfw knows"), open_port(name, 115200):
+    with pytest.raises(PortError, match="not a port that poetfw knows"), open_port(name, 115200):
         pass
 
 

@@ -94,19 +94,19 @@ def test_a_trace_is_kept_and_replayed(tmp_path: Path) -> None:
     meter.start("another")
     with pytest.raises(DataError, match=r"there is no trace .*another\.npz"):
         meter.stop()
-    with pytest.raises(DataError, match="no folder of traces"):
+    with pytest.raises(DataError, match="not a folder of traces"):
         open_meter(f"replay:{tmp_path / 'conv.npz'}")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no folder of traces: it has no NPZ files"):
+    with pytest.raises(DataError, match="not a folder of traces: it has no NPZ files"):
         open_meter(f"replay:{tmp_path / 'empty'}")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"volts": np.array([1.0])}, "as many"),
+        ({"volts": np.array([1.0])}, "equally many"),
         ({"amperes": np.array([1.0, np.nan])}, "finite"),
-        ({"times_s": np.array([1.0, 1.0])}, "do not grow"),
+        ({"times_s": np.array([1.0, 1.0])}, "do not increase"),
         ({"times_s": np.array([0, 1])}, "float64 and bool"),
         ({"marked": np.array([0.0, 1.0])}, "float64 and bool"),
         ({"marked": np.array([object(), object()])}, "holds no trace"),
@@ -169,7 +169,7 @@ def test_hwmon_refuses_what_is_not_there(tmp_path: Path) -> None:
         HwmonMeter("ina226", 1, root)
     with pytest.raises(DeviceError, match="there is none"):
         HwmonMeter("ina226", 1, root / "missing")
-    with pytest.raises(DeviceError, match="no chip that is read"):
+    with pytest.raises(DeviceError, match="not a chip that is read"):
         HwmonMeter("pwmfan", 1, root)
     put(root / "hwmon4/name", "ina3221")
     with pytest.raises(DeviceError, match="there is 2"):

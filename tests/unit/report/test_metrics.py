@@ -14,7 +14,8 @@ from poetfw.firmware import RunRequest
 from poetfw.report import Evaluation, RunReport
 from poetfw.runs import running
 from poetfw.runs.execution import BuiltProject
-from poetfw.runs.running import RunSettings, metrics_csv
+from poetfw.runs.running import metrics_csv
+from poetfw.settings import RunSettings
 from poetfw.tools import RunLog
 
 

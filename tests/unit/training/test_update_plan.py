@@ -26,7 +26,6 @@ from poetfw.ir import Role
 from poetfw.memory import padded
 from poetfw.models import build_model
 from poetfw.planning import (
-    Budget,
     BuildSettings,
     Updates,
     calibration_batches,
@@ -36,9 +35,10 @@ from poetfw.planning import (
     schedule_problem,
     update_plan,
 )
-from poetfw.planning.update_plan import selection_of
+from poetfw.planning.update_plan import limits_of, selection_of
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
 from poetfw.schedule import solve
+from poetfw.settings import UpdateBudget
 from poetfw.training import select
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
@@ -166,7 +166,7 @@ def test_estimates_err_on_the_side_of_the_budget() -> None:
         assert needs.size_bytes <= program.needs(taken).size_bytes <= 1.1 * needs.size_bytes
 
 
-def planned(model: str, budget: Budget, **more: Any) -> Any:
+def planned(model: str, budget: UpdateBudget, **more: Any) -> Any:
     updates = updates_of(model, **more)
     data = load_data("digits", updates._model)
     batch = updates._model.batch
@@ -175,7 +175,7 @@ def planned(model: str, budget: Budget, **more: Any) -> Any:
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_what_was_planned_is_what_a_build_takes(share: float, tmp_path: Path) -> None:
-    updates, plan = planned("mlp", Budget(bytes_share=share), batch=32)
+    updates, plan = planned("mlp", UpdateBudget(bytes_share=share), batch=32)
     file = tmp_path / "plan.json"
     model = build_model("mlp", 32, 0)
     file.write_text(json.dumps(plan.selection.to_json(model.graph)))
@@ -190,14 +190,14 @@ def test_what_was_planned_is_what_a_build_takes(share: float, tmp_path: Path) ->
 
 def test_what_only_the_estimate_thinks_too_large_is_trained() -> None:
     """The lowest gradient need not be stored, which the estimate does not know."""
-    _, plan = planned("mlp", Budget(bytes_share=0.5), batch=32)
+    _, plan = planned("mlp", UpdateBudget(bytes_share=0.5), batch=32)
     graph = build_model("mlp", 32, 0).graph
     assert plan.selection == select(graph, ("last:2", "hidden1.bias"))
     assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes < plan.estimate.size_bytes
 
 
 def test_estimates_store_gradients_unless_they_outweigh_inputs() -> None:
-    updates, plan = planned("mlp", Budget(bytes_share=0.5), batch=32)
+    updates, plan = planned("mlp", UpdateBudget(bytes_share=0.5), batch=32)
     stored = program_of(updates, plan.choices)
     alone = dict(zip(plan.choices, plan.alone, strict=True))
     for parameter, fused in (("hidden1.weight", True), ("logits.weight", False)):
@@ -217,17 +217,17 @@ def test_limits_are_kept_to_the_byte() -> None:
 
 def test_a_budget_may_be_of_the_arena_or_a_share() -> None:
     full = Needs(1000, 2.0)
-    assert Budget(arena_bytes=700).of(full, 100) == Needs(600, math.inf)
-    assert Budget(arena_bytes=700, bytes_share=0.5, energy_share=0.25).of(full, 0) == Needs(
-        500, 0.5
-    )
-    assert Budget(size_bytes=7, energy_j=3.0).of(full, 0) == Needs(7, 3.0)
-    assert Budget(arena_bytes=99).of(full, 100) == Needs(1, math.inf)
+    assert limits_of(UpdateBudget(arena_bytes=700), full, 100) == Needs(600, math.inf)
+    assert limits_of(
+        UpdateBudget(arena_bytes=700, bytes_share=0.5, energy_share=0.25), full, 0
+    ) == Needs(500, 0.5)
+    assert limits_of(UpdateBudget(size_bytes=7, energy_j=3.0), full, 0) == Needs(7, 3.0)
+    assert limits_of(UpdateBudget(arena_bytes=99), full, 100) == Needs(1, math.inf)
 
 
 def test_more_budget_is_never_worse() -> None:
     shares = (0.3, 0.6, 1.0)
-    plans = [planned("mlp", Budget(bytes_share=share), batch=8)[1] for share in shares]
+    plans = [planned("mlp", UpdateBudget(bytes_share=share), batch=8)[1] for share in shares]
     scores = [plan.score for plan in plans]
     assert scores == sorted(scores)
     assert scores[0] < scores[-1]
@@ -277,35 +277,35 @@ def test_calibration_batches_are_whole_and_differ() -> None:
 
 def test_nothing_fits() -> None:
     with pytest.raises(InfeasibleError, match="1,000 bytes are too few") as refusal:
-        planned("mlp", Budget(size_bytes=1000), batch=8)
+        planned("mlp", UpdateBudget(size_bytes=1000), batch=8)
     least = refusal.value.minimum_budget_bytes
     assert least is not None
-    _, plan = planned("mlp", Budget(size_bytes=least), batch=8)
+    _, plan = planned("mlp", UpdateBudget(size_bytes=least), batch=8)
     assert plan.needs.size_bytes <= least
     with pytest.raises(InfeasibleError, match="J are too few"):
-        planned("mlp", Budget(energy_j=1e-9), batch=8)
+        planned("mlp", UpdateBudget(energy_j=1e-9), batch=8)
 
 
 def test_no_joules_are_too_few_for_the_solver() -> None:
     refusals = []
     for joules in (1e-320, 1e-30):
         with pytest.raises(InfeasibleError, match="too few: the least") as refusal:
-            planned("mlp", Budget(energy_j=joules), batch=8)
+            planned("mlp", UpdateBudget(energy_j=joules), batch=8)
         refusals.append(float(refusal.value.message.split()[-1]))
-    _, plan = planned("mlp", Budget(energy_j=1.001 * refusals[0]), batch=8)
+    _, plan = planned("mlp", UpdateBudget(energy_j=1.001 * refusals[0]), batch=8)
     assert refusals == pytest.approx([plan.needs.energy_j] * 2, rel=1e-3)
 
 
 def test_no_share_is_too_small() -> None:
-    for budget in (Budget(energy_share=1e-323), Budget(bytes_share=1e-323)):
+    for budget in (UpdateBudget(energy_share=1e-323), UpdateBudget(bytes_share=1e-323)):
         with pytest.raises(InfeasibleError, match="too few: the least"):
             planned("mlp", budget, batch=8)
 
 
 def test_a_budget_may_be_larger_than_anything() -> None:
-    _, plan = planned("mlp", Budget(10**18, 10**18, 1e15, 1e15, 1e15), batch=8)
+    _, plan = planned("mlp", UpdateBudget(10**18, 10**18, 1e15, 1e15, 1e15), batch=8)
     assert plan.needs == plan.full
-    _, plan = planned("mlp", Budget(bytes_share=0.5, energy_j=1e15), batch=8)
+    _, plan = planned("mlp", UpdateBudget(bytes_share=0.5, energy_j=1e15), batch=8)
     assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes
 
 
@@ -320,7 +320,7 @@ def plan_until(phase: str) -> Any:
 
     work = Work(deadline=Deadline(50.0, lambda: now[0]))
     batches = calibration_batches(data, 8, 4, 0)
-    return updates.plan(Budget(bytes_share=0.7), batches, work, told)
+    return updates.plan(UpdateBudget(bytes_share=0.7), batches, work, told)
 
 
 def test_the_time_limit_ends_the_search_for_more() -> None:
@@ -345,15 +345,15 @@ def test_the_time_limit_may_leave_nothing() -> None:
 
 
 def test_the_work_of_measuring_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = planned("mlp", Budget(bytes_share=0.5), batch=32)[1]
+    whole = planned("mlp", UpdateBudget(bytes_share=0.5), batch=32)[1]
     monkeypatch.setattr(update_plan, "_MEASURING_WORK", 1e-9)
-    plan = planned("mlp", Budget(bytes_share=0.5), batch=32)[1]
+    plan = planned("mlp", UpdateBudget(bytes_share=0.5), batch=32)[1]
     assert plan.rounds < whole.rounds
     assert plan.needs.size_bytes <= 0.5 * plan.full.size_bytes
 
 
 def test_what_is_frozen_is_not_chosen() -> None:
-    _, plan = planned("mlp", Budget(bytes_share=1), batch=8, freeze=("*.bias", "hidden2*"))
+    _, plan = planned("mlp", UpdateBudget(bytes_share=1), batch=8, freeze=("*.bias", "hidden2*"))
     assert plan.selection.parameters == {"hidden1.weight", "logits.weight"}
     with pytest.raises(ConfigError, match="are frozen"):
         updates_of("mlp", freeze=("*",))
@@ -378,7 +378,7 @@ def test_the_command_writes_what_train_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give a budget"),
+        ((), "give either --budget-bytes, or --bytes-fraction, or --ram"),
         (("--ram", "9999", "--train", "bias"), "leave parameters out by --freeze"),
         (("--ram", "9999", "--out", "plan.toml"), "does not end in .json"),
         (("--bytes-fraction", "0"), "0.0 is not in the range x>0"),

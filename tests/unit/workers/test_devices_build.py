@@ -94,7 +94,7 @@ def test_a_board_needs_threads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "either --board or --devices"),
+        ((), 2, "either --board, or --devices"),
         (("--board", "linux", "--devices", PAIR_TEXT), 2, "--board does not go with --devices"),
         (("--devices", PAIR_TEXT, "--ram", "1000"), 2, "--ram does not go with --devices"),
         (("--devices", PAIR_TEXT, "--slices"), 2, "--slices does not go with --devices"),

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import pytest
 
-from poetfw.cli.run import _ports_of_devices
+from poetfw.cli.run import ports_of_devices
 from poetfw.common.errors import DeviceError, PortLostError
 from poetfw.firmware import check_image
 from poetfw.runs.desks import _Desks, _Mail
@@ -89,8 +89,8 @@ def test_what_to_flash_is_said_as_it_is_typed(ports: dict[str, str], said: str) 
 
 
 def test_ports_are_devices() -> None:
-    assert _ports_of_devices(()) == {}
-    named = _ports_of_devices(("a=/dev/by-id/x=y", "b=socket://[::1]:5"))
+    assert ports_of_devices(()) == {}
+    named = ports_of_devices(("a=/dev/by-id/x=y", "b=socket://[::1]:5"))
     assert named == {"a": "/dev/by-id/x=y", "b": "socket://[::1]:5"}
     for wrong, said in (
         (("/dev/ttyACM0",), "does not say whose it is"),
@@ -100,7 +100,7 @@ def test_ports_are_devices() -> None:
         (("a=x", "b=x"), "'x' is given for two devices"),
     ):
         with pytest.raises(click.UsageError, match=said):
-            _ports_of_devices(wrong)
+            ports_of_devices(wrong)
 
 
 def test_an_image_of_another_plan_is_refused(

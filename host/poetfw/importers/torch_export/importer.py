@@ -318,7 +318,7 @@ class _Importer:
             self._values[name] = value
             if source is not None and place is None and not self._keeps_scale(node):
                 raise UnsupportedError(
-                    f"it joins the samples of a batch, and is no mean: {self._advice}"
+                    f"it joins the samples of a batch, and is not a mean: {self._advice}"
                 )
             if isinstance(value, Live) and place is not None:
                 self._places[value.tensor] = place

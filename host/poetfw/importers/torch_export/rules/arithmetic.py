@@ -162,7 +162,7 @@ def _length(
     call: Call, self: Value, ord: Number = 2, dim: Ints | None = None, keepdim: bool = False
 ) -> str:
     if not 0 < ord < math.inf:
-        raise UnsupportedError(f"its order is {ord:g}, which is no positive number")
+        raise UnsupportedError(f"its order is {ord:g}, which is not a positive number")
     axes = axes_of(call, self, dim or range(len(call.shape(self))))
     return expression(call, self).length(float(ord), axes, keep=keepdim).tensor
 

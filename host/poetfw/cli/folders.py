@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of projects, where nobody names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from poetfw.common.errors import OutputError, listed
+
+if TYPE_CHECKING:
+    from poetfw.boards import Board
+    from poetfw.settings import Built
+
+
+def built_folder(built: Built) -> tuple[Path, str | None]:
+    """The folder of a project that is built, and the name of its board where that was given.
+
+    Raises:
+        OutputError: neither folder nor board was given, and there is not one build alone in build/.
+    """
+    if built.board is not None:
+        from poetfw.boards import load_board
+
+        known = load_board(built.board)
+        return out_folder(built.out, known), known.label
+    if built.out is not None:
+        return built.out, None
+    from poetfw.firmware.project import MANIFEST
+
+    builds = sorted(path.parent for path in Path("build").glob(f"*/{MANIFEST}"))
+    if len(builds) == 1:
+        return builds[0], None
+    if builds:
+        raise OutputError(
+            f"there are several builds: {listed([path.name for path in builds])}",
+            "name the board with --board",
+        )
+    raise OutputError("there is no build in build/", "run `poetfw build`, or name one with --out")
+
+
+def out_folder(out: Path | None, board: Board) -> Path:
+    """The project's folder: what was asked for, or the board's default."""
+    return out if out is not None else Path("build") / board.label.replace(":", "-")
