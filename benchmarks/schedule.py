@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -25,10 +26,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from poetfw.boards import load_board
 from poetfw.common.errors import InfeasibleError, UnsuitableError
 from poetfw.common.limits import WORK_LIMIT, Work
 from poetfw.comparisons.comparison import Comparison, Task, Trial, settle
-from poetfw.schedule import Schedule, ScheduleProblem, SolveOptions, solve
+from poetfw.schedule import (
+    BoundCovers,
+    Schedule,
+    ScheduleProblem,
+    SearchProgress,
+    SolveOptions,
+    checkpoint_all_schedule,
+    solve,
+)
 
 PUBLISHED = Path(__file__).parent / "published"
 BOARDS = Path(__file__).parent / "boards"
@@ -252,6 +262,97 @@ def print_certified(quick: bool) -> list[Answer]:
     return answers
 
 
+@dataclass(frozen=True)
+class Layers:
+    """A GPT-like network to schedule by a search's usual work, and what it shall come to.
+
+    Attributes:
+        layers: 30 nodes each.
+        fraction: budget, as a share of what keeping everything takes.
+        overhead: the most it may take beyond keeping everything, as a share of that.
+        gap: the largest that may be left to the best of all plans.
+    """
+
+    layers: int
+    fraction: float
+    overhead: float
+    gap: float
+
+
+LAYERS = tuple(
+    Layers(layers, fraction, overhead, 5e-3 if layers < 40 else 2e-3)
+    for fraction, overheads in (
+        (0.3, (0.156, 0.143, 0.139, 0.139)),
+        (0.5, (0.061, 0.050, 0.048, 0.048)),
+    )
+    for layers, overhead in zip((10, 40, 200, 400), overheads, strict=True)
+)
+FIRST_PLAN_S = 30.0
+GROWTH_LIMIT_BYTES = 500 * 10**6
+
+
+def run_layers(case: Layers) -> dict[str, Any]:
+    """Schedule a GPT-like network, in a process of its own; its figures and missed goals."""
+    from gpt import gpt
+
+    problem = gpt(case.layers, load_board(board_of("poet-m4f")))
+    everything = checkpoint_all_schedule(problem)
+    problem = replace(problem, ram_bytes=int(case.fraction * everything.peak_bytes))
+    began_s, first_s = time.process_time(), [math.inf, 0.0]
+
+    def tell(progress: SearchProgress) -> None:
+        if math.isfinite(progress.energy_j) and math.isinf(first_s[0]):
+            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            first_s[:] = [time.process_time() - began_s, float(used)]
+
+    schedule = solve(problem, "poet", tell=tell)
+    memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert schedule.overhead is not None
+    is_of_all = schedule.bound_covers is BoundCovers.ALL
+    goals = {
+        "overhead": schedule.overhead <= case.overhead,
+        "gap": is_of_all and schedule.gap is not None and schedule.gap <= case.gap,
+        "first plan": first_s[0] <= FIRST_PLAN_S and first_s[1] <= GROWTH_LIMIT_BYTES,
+        "memory": memory_bytes <= MEMORY_LIMIT_BYTES,
+    }
+    return {
+        **asdict(case),
+        "nodes": len(problem.nodes),
+        "found": schedule.overhead,
+        "found_gap": schedule.gap,
+        "first_plan_s": first_s[0],
+        "first_plan_bytes": first_s[1],
+        "cpu_s": time.process_time() - began_s,
+        "memory_bytes": memory_bytes,
+        "misses": [name for name, met in goals.items() if not met],
+    }
+
+
+def print_growth(quick: bool) -> list[dict[str, Any]]:
+    """GPT-like networks of more and more layers, with the usual work."""
+    print("\nGPT-like networks on poet-m4f: overhead, and the gap to the best of all plans.")
+    print(
+        f"{'layers':>6}{'nodes':>8}{'RAM':>6}{'overhead':>10}{'gap':>9}{'first plan':>12}"
+        f"{'of it':>9}{'CPU':>8}{'memory':>10}   target"
+    )
+    rows = []
+    for case in LAYERS:
+        if quick and case.layers > 40:
+            continue
+        row: dict[str, Any] = apart(run_layers, case)
+        rows.append(row)
+        gap = "-" if row["found_gap"] is None else f"{row['found_gap']:.3%}"
+        verdict = f"misses {', '.join(row['misses'])}" if row["misses"] else "met"
+        print(
+            f"{case.layers:>6}{row['nodes']:>8}{case.fraction:>6.0%}{row['found']:>10.3%}{gap:>9}"
+            f"{row['first_plan_s']:>10.1f} s{row['first_plan_bytes'] / 2**20:>5.0f}MiB"
+            f"{row['cpu_s']:>6.1f} s{row['memory_bytes'] / 2**20:>6.0f}MiB"
+            f"   {case.overhead:.1%}, {case.gap:.1%}: {verdict}",
+            flush=True,
+        )
+    return rows
+
+
 def within(comparison: Comparison, budget_bytes: int) -> ScheduleProblem:
     """The problem of training alone within a budget, of which resident bytes are a part."""
     problem = comparison.ways.lean
@@ -390,6 +491,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     began_s = time.perf_counter()
     answers = certified(options.quick)
+    growth = print_growth(options.quick)
     rows = print_table_3(options.quick)
     cells = print_figure_5(options.quick)
     print(f"\nAll costs are analytic. {time.perf_counter() - began_s:.0f} s in all.")
@@ -397,6 +499,7 @@ def main(arguments: Sequence[str]) -> int:
         document = {
             "costs": "analytic",
             "certified": answers,
+            "growth": growth,
             "table_3": rows,
             "figure_5": [cell.to_json() for cell in cells],
         }

@@ -25,11 +25,13 @@ class Found:
         plan: the best plan, which the simulator accepts; None without one.
         energy_j: its energy; infinite without one.
         bound_j: no plan in stages takes less; infinite if there is none. Other plans may.
+        every_j: no plan at all takes less; at most `bound_j`.
     """
 
     plan: ExecutionPlan | None
     energy_j: float
     bound_j: float
+    every_j: float
 
     @property
     def gap(self) -> float:
@@ -47,6 +49,20 @@ class Found:
         if bound_j > self.energy_j:
             self._require_outside_stages(problem, bound_j)
         return replace(self, bound_j=max(self.bound_j, min(bound_j, self.energy_j)))
+
+    def with_bound_of_every_plan(self, problem: ScheduleProblem, bound_j: float) -> Found:
+        """With what is proven of every plan, in any order.
+
+        Raises:
+            RuntimeError: this plan takes less.
+        """
+        if self.energy_j * (1 + _ROUNDING) < bound_j:
+            raise RuntimeError(
+                f"a plan of {problem.name!r} takes {self.energy_j:.9g} J, though none in any order "
+                f"was proven to take less than {bound_j:.9g} J"
+            )
+        every_j = max(self.every_j, min(bound_j, self.energy_j))
+        return replace(self, bound_j=max(self.bound_j, every_j), every_j=every_j)
 
     def require_truth(self, problem: ScheduleProblem) -> Found:
         """Itself, unless its plan refutes its bound.
@@ -95,7 +111,8 @@ def best_known(
     problem: ScheduleProblem, plans: Iterable[ExecutionPlan], deadline: Deadline | None = None
 ) -> Found:
     """The best of some plans. No plan takes less energy than computing each node once."""
-    found = Found(None, math.inf, math.fsum(node.energy_j for node in problem.nodes))
+    once_j = math.fsum(node.energy_j for node in problem.nodes)
+    found = Found(None, math.inf, once_j, once_j)
     for plan in plans:
         found = found.or_better(problem, plan, deadline)
     return found
@@ -163,11 +180,12 @@ class Incumbent:
             yield
             return
         self.problem = problem
-        self.found = replace(self.found, bound_j=best_known(problem, ()).bound_j)
+        self.found = replace(self.found, bound_j=self.found.every_j)
         self._suffix += ", other order"
         try:
             yield
         finally:
+            bound_j = max(bound_j, self.found.every_j)
             self.problem, self.found = given, replace(self.found, bound_j=bound_j)
             self._suffix = suffix
 
@@ -199,7 +217,11 @@ class Incumbent:
             self.problem, self._hurried, self._in_time = given, None, None
             for plan in (found, self.found.plan):
                 before = before.or_better(given, plan, self._deadline)
-            self.found = replace(before, bound_j=max(before.bound_j, self.found.bound_j))
+            self.found = replace(
+                before,
+                bound_j=max(before.bound_j, self.found.bound_j),
+                every_j=max(before.every_j, self.found.every_j),
+            )
             self._suffix = suffix
 
     def keep_in_time(self) -> bool:
@@ -245,6 +267,14 @@ class Incumbent:
             RuntimeError: this plan refutes it.
         """
         self._update(self.found.with_bound(self.problem, bound_j))
+
+    def prove_of_every_plan(self, bound_j: float) -> None:
+        """No plan takes less than that, in whatever order it computes.
+
+        Raises:
+            RuntimeError: this plan refutes it.
+        """
+        self._update(self.found.with_bound_of_every_plan(self.problem, bound_j))
 
     def _update(self, found: Found) -> None:
         changed, self.found = found != self.found, found

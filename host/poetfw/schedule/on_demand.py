@@ -31,7 +31,8 @@ from poetfw.schedule.sequences import EventTrace, Floats, Moves, Workload
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
-_STEP_WORK = 5e-6  # units for each decision of a run
+_STEP_WORK = 5e-6  # units for each decision of a run, of up to as many nodes as
+_STEP_NODES = 1_000  # each goes through all
 _LONGEST = 6  # events per node
 _PINS = 20  # tensors that turn out to be lost if they are dropped
 _PARTS = 4  # of a run, in which keys differ
@@ -100,10 +101,11 @@ class _Run:
 
     def go(self, work: Work) -> list[int]:
         """Run all nodes."""
+        step = _STEP_WORK * max(1.0, self.workload.n / _STEP_NODES)
         for t in range(self.workload.n):
             self.t, begun = t, len(self.events)
             self.bring(t)
-            work.spend((len(self.events) - begun) * _STEP_WORK)
+            work.spend((len(self.events) - begun) * step)
         return self.events
 
     def bring(self, goal: int) -> None:

@@ -213,6 +213,7 @@ class PlanFigures:
 class BoundCovers(StrEnum):
     """Of which plans a bound holds.
 
+    All plans are those in any order, with any number of recomputations and transfers.
     A plan in stages computes the nodes for the first time in the order of the problem, and between
     two of these computes again or pages in others in that order, each at most once.
     """

@@ -11,6 +11,7 @@ from functools import partial
 from poetfw.common.errors import PlanError, UnsuitableError
 from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
+from poetfw.schedule.all_orders import NODES, search_all_orders
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
@@ -22,6 +23,7 @@ from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.cuts.narrow import Narrow
 from poetfw.schedule.cuts.relaxation import Relaxed
+from poetfw.schedule.every_plan import bound_of_every_plan
 from poetfw.schedule.fixing import without_what_costs_more
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.highs import Vector
@@ -35,6 +37,7 @@ from poetfw.schedule.sequences import search_sequences
 from poetfw.schedule.simulator import accepts, unlimited
 from poetfw.schedule.strengthen import hold, strengthen, strengthen_blocks
 from poetfw.schedule.transfers import plan_transfers
+from poetfw.schedule.turn import search_turn
 
 _TIGHTENINGS = 3
 _FIRST_PLAN_SHARE = 0.25  # of the work
@@ -51,6 +54,10 @@ _STALLED_SHARE = 1.5e-5  # of the objective's offset: integer programs that gain
 _FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
 _SMALL = 1_000  # recomputations that a program could choose from: then it is solved at once
 _LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
+_STAGED = 1_000  # nodes: programs in stages of more do not fit in memory
+_TURN_SHARE = 0.3  # of the work
+_EVERY_SHARE = 0.1  # of the work
+_EVERY_WORK = 1.0  # units at least: the last thing that a search does
 _ORDER_SHARE = 0.1  # of the work
 _PUBLISHED_SHARE = 0.2  # of the work, for each order
 _WALK_WORK = 2e-6  # units for each node, for an item that a published method goes through
@@ -101,6 +108,10 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     better than the best known. If this is in the other order, they look there for better ones with
     the work that is left. At last the best plan may leave its order.
 
+    Large graphs begin with the plan by what is kept over the turn, and what is proven of every
+    plan, in any order, may end their search. Of the others it is proven at the end. The smallest
+    are then searched in all orders.
+
     A deadline is left out at first: where the plans found nearby meet it, it stays out.
     """
     problem = best.problem
@@ -111,11 +122,38 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     if max(map(graph.working_set, range(graph.n))) > problem.ram_bytes:
         best.prove(math.inf)
         return
+    large = _is_large(graph)
+    if large:
+        _search_turn(best, work)
+    if best.found.gap > options.gap:
+        with best.at_leisure():
+            _search_in_phases(best, options, work)
+            is_in_time = best.keep_in_time()
+        if not is_in_time:
+            _search_in_phases(best, options, work)
+    if best.found.gap > 0 and not large:
+        _bound_every_plan(best, work, _EVERY_WORK)
+    is_proven = best.found.energy_j <= best.found.every_j
+    if graph.n <= NODES and options.other_orders and not is_proven:
+        with best.phase("all orders", work.beside(_EVERY_WORK)) as part:
+            search_all_orders(best, part)
+
+
+def _search_turn(best: Incumbent, work: Work) -> None:
+    """The plan by what is kept over the turn, and what is proven of every plan."""
     with best.at_leisure():
-        _search_in_phases(best, options, work)
-        is_in_time = best.keep_in_time()
-    if not is_in_time:
-        _search_in_phases(best, options, work)
+        with best.phase("over the turn", work.part(work.left * _TURN_SHARE)) as part:
+            search_turn(best, part)
+        best.keep_in_time()
+    _bound_every_plan(best, work, work.left * _EVERY_SHARE)
+
+
+def _bound_every_plan(best: Incumbent, work: Work, units: float) -> None:
+    """Prove what every plan takes, with some work even where none is left."""
+    part = work.beside(units)
+    with best.phase("every plan", part):
+        best.prove_of_every_plan(bound_of_every_plan(Indexed.of(best.problem), part))
+    work.spend(units - part.left)
 
 
 def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
@@ -133,6 +171,10 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 _try_published(best, work)
                 _run_on_demand(best, options, work)
     _improve_start(best, options, work)
+    if graph.n > _STAGED:
+        if best.keep_in_time() and best.found.plan is not None:
+            _search_orders(best, best.found.plan, options, work)
+        return
     units = work.left * _FIRST_PLAN_SHARE
     tightest: ExecutionPlan | None = None
     for first in (small_plan, quick_plan):
@@ -154,7 +196,12 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 if before > least and part.is_left() and best.found.gap > options.gap:
                     search(best, options, part)
                 least = max(least, (before - part.left) * _TIMES)
-    start = best.found.plan or tightest
+    _search_orders(best, best.found.plan or tightest, options, work)
+
+
+def _search_orders(
+    best: Incumbent, start: ExecutionPlan | None, options: SolveOptions, work: Work
+) -> None:
     if options.other_orders and start and _is_dear(best, options):
         with best.phase("other orders", work):
             search_orders(best, start, work)

@@ -13,7 +13,7 @@ from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.bounds import minimum_budget, require_time_to_compute, shortest_time
-from poetfw.schedule.found import Incumbent, Tell, best_known, in_stages, tell_nobody
+from poetfw.schedule.found import Found, Incumbent, Tell, best_known, in_stages, tell_nobody
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -188,6 +188,8 @@ def _schedule(
         # No plan computes a node less than once. And where none in stages fits, one that does is
         # none of those.
         found, covers = replace(found, bound_j=once_j), BoundCovers.ALL
+    elif restricted == problem and _is_bound_by_every_plan(found, options):
+        found, covers = replace(found, bound_j=found.every_j), BoundCovers.ALL
     elif SCHEDULERS[scheduler].complete and restricted == problem:
         covers = BoundCovers.STAGES
     else:
@@ -210,6 +212,12 @@ def _schedule(
         gap=gap,
         overhead_gap=overhead_gap(gap, overhead),
     )
+
+
+def _is_bound_by_every_plan(found: Found, options: SolveOptions) -> bool:
+    """True if what is proven of every plan says as much as what is proven of those in stages."""
+    enough_j = min(found.bound_j, found.energy_j * (1 - options.gap))
+    return found.every_j >= enough_j * (1 - _GAP_TOLERANCE)
 
 
 def _is_in_stages(problem: ScheduleProblem, plan: ExecutionPlan, energy_j: float) -> bool:

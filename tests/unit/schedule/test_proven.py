@@ -50,7 +50,7 @@ def test_a_bound_above_a_plan_in_stages_is_an_error() -> None:
 
 def test_a_plan_in_stages_below_a_bound_is_an_error() -> None:
     problem = chain(650)
-    found = Found(None, float("inf"), 15.1).or_better(problem, IN_STAGES)
+    found = Found(None, float("inf"), 15.1, 0.0).or_better(problem, IN_STAGES)
     with pytest.raises(RuntimeError, match=r"takes 15 J, .* less than 15\.1 J"):
         found.require_truth(problem)
     assert replace(found, bound_j=15.0).require_truth(problem).gap == 0
@@ -59,7 +59,7 @@ def test_a_plan_in_stages_below_a_bound_is_an_error() -> None:
 def test_a_plan_in_another_order_may_lie_below_the_bound() -> None:
     problem = other_order()
     assert simulate(problem, OTHER_ORDER).energy_j == 5.0
-    found = Found(None, float("inf"), 6.0).or_better(problem, OTHER_ORDER)
+    found = Found(None, float("inf"), 6.0, 0.0).or_better(problem, OTHER_ORDER)
     assert (found.energy_j, found.require_truth(problem).bound_j) == (5.0, 6.0)
     known = best_known(problem, [OTHER_ORDER])
     # Of plans that take more than the known one, the program was not asked.

@@ -136,11 +136,11 @@ def test_a_plan_pays_for_room_that_is_worth_it() -> None:
 
 
 def test_of_two_plans_alike_the_one_of_which_more_is_proven() -> None:
-    """In 550 bytes a is computed twice: no plan in stages takes less than that of both searches."""
+    """In 550 bytes a is computed twice: no plan takes less than that of both searches."""
     tight = both(b=(0.5, 250), d=(3.5, 50)).mapped(lambda form: replace(form, ram_bytes=550))
     found = solve_ways(tight)
     assert (found.faster, found.energy_j, found.status) == (("b", "d"), 14.0, Status.OPTIMAL)
-    assert (found.bound_j, found.bound_covers) == (14.0, BoundCovers.STAGES)
+    assert (found.bound_j, found.bound_covers) == (14.0, BoundCovers.ALL)
 
 
 def test_what_is_proven_of_plans_in_stages_is_not_of_both_ways() -> None:
@@ -204,4 +204,4 @@ def test_without_a_choice_it_keeps_what_was_proven(solves: Solves) -> None:
     with pytest.raises(Interrupted) as stopped:
         solve_ways(Ways(problem, problem))
     assert stopped.value.schedule == interrupted(problem).schedule
-    assert stopped.value.schedule.bound_covers is BoundCovers.STAGES
+    assert stopped.value.schedule.bound_covers is BoundCovers.ALL

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans by what is kept over the turn: one small program for a graph of any size.
+
+The *turn* is where the backward pass begins. Of each tensor of the forward pass the program
+(`having`) chooses one: it stays in RAM until its last reader, or is computed again when it is first
+read after the turn, or is paged in then. So there is one plan for each choice, and the plan says
+where RAM overflows. There the program gets a row: what its columns hold at that moment, by the plan
+at hand, is at most the budget. One to three such rounds do for most networks. Where one computing
+again is not enough, the last plan overruns the budget, and drops on demand make it fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from poetfw.common.limits import Work
+from poetfw.schedule.having import Having
+from poetfw.schedule.highs import Highs, Vector
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.problem import ScheduleProblem
+from poetfw.schedule.sequences import EventTrace, Floats, Integers, Moves, Workload
+
+if TYPE_CHECKING:
+    from poetfw.schedule.found import Incumbent
+
+_ROUNDS = 12
+_ROUND_SHARE = 0.5  # of the work left
+_MOMENTS = 12  # that get a row in a round
+_APART = 4  # events
+_GAP = 1e-3  # of what a plan takes beyond keeping everything
+_NODE_WORK = 1e-5  # units for each node, in a round
+_DROPS = 400  # to make the last plan fit
+
+
+def search_turn(best: Incumbent, work: Work) -> None:
+    """Offer the plan that keeps, computes again and pages what is best over the turn.
+
+    Args:
+        best: what is known.
+        work: what may be done.
+    """
+    turn = first_backward(best.problem)
+    if turn is None:
+        return
+    workload = Workload(Indexed.of(best.problem))
+    last: EventTrace | None = None
+    for trace in _rounds(workload, turn, work):
+        last = trace
+        if trace.fits:
+            best.offer(workload.plan(trace.events.tolist()))
+            return
+    if last is not None:
+        fitted = Moves(workload, work).fitted(last, 0.7, 0.0, _DROPS)
+        if fitted is not None:
+            best.offer(workload.plan(fitted.events.tolist()))
+
+
+def first_backward(problem: ScheduleProblem) -> int | None:
+    """The first node of the backward pass; None without one."""
+    return next((t for t, node in enumerate(problem.nodes) if node.backward), None)
+
+
+def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
+    """Traces by programs with more and more rows, each with less beyond the budget."""
+    graph, n = workload.graph, workload.n
+    read = {u for inputs in graph.inputs[turn:] for u in inputs if u < turn}
+    first = [n] * n  # where a tensor is read after the turn at the earliest
+    for i in reversed(range(n)):
+        for u in graph.inputs[i]:
+            first[u] = min(first[u], i if i >= turn else first[i])
+    may = [
+        recomputable and first[i] < workload.closes[i]
+        for i, recomputable in enumerate(workload.recomputable)
+    ]
+    having = Having.of(graph, read, lambda i: may[i])
+    over = [(having.kept[i], graph.size[i]) for i in having.tensors]
+    having.limit(over, graph.problem.ram_bytes)
+    highs, _ = having.highs(_GAP)
+    for _ in range(_ROUNDS):
+        work.spend(n * _NODE_WORK)
+        answer = highs.run(work.part(work.left * _ROUND_SHARE))
+        if answer.values is None:
+            return
+        values = np.round(answer.values)
+        events, late = _demanded(workload, turn, having, values)
+        if late:  # than the update of what it reads
+            rows = [({having.again[i]: 1.0}, 0.0) for i in late]
+        else:
+            trace = EventTrace.of(workload, events, work)
+            yield trace
+            rows = _overflows(trace, turn, having, values)
+        _add(highs, rows, having.program.columns)
+
+
+def _demanded(
+    workload: Workload, turn: int, having: Having, values: Vector
+) -> tuple[list[int], list[int]]:
+    """The events of a choice, each as late as it is needed, and those nodes that are too late."""
+    n, inputs = workload.n, workload.graph.inputs
+    there = [True] * turn + [False] * (n - turn)
+    paged = {i for i, x in having.paged.items() if values[x]}
+    for columns in (having.again, having.paged):
+        for i, x in columns.items():
+            if values[x] and not values[having.kept[i]]:
+                there[i] = False
+    events, late = list(range(turn)), []
+    for t in range(turn, n):
+        stack = [t]
+        while stack:
+            i = stack[-1]
+            if there[i]:
+                stack.pop()
+                continue
+            if i in paged:
+                events.append(n + i)
+            else:
+                missing = [u for u in inputs[i] if not there[u]]
+                if missing:
+                    stack += reversed(missing)
+                    continue
+                events.append(i)
+                if i < t and workload.closes[i] < t:
+                    late.append(i)
+            there[i] = True
+            stack.pop()
+    return events, late
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """When the tensors of a program are read, in the events of one plan.
+
+    Attributes:
+        forward: per tensor, the last event before the turn that reads it, or the tensor's own.
+        begin, end: per tensor, the first and last event after the turn in which it is there if it
+            is computed again or paged in.
+    """
+
+    forward: Integers
+    begin: Integers
+    end: Integers
+
+    @staticmethod
+    def of(trace: EventTrace, turn: int, tensors: Integers) -> _Spans:
+        n, length = trace.workload.n, len(trace.events)
+        read, nodes = trace.readers, trace.nodes[trace.sources]
+        forward = np.arange(n)
+        begin, end = np.full(n, length), np.full(n, -1)
+        before = read < turn
+        np.maximum.at(forward, nodes[before], read[before])
+        np.minimum.at(begin, nodes[~before], read[~before])
+        np.maximum.at(end, nodes[~before], read[~before])
+        made = np.arange(turn, length)
+        np.minimum.at(begin, trace.nodes[turn:], made)
+        return _Spans(forward[tensors], begin[tensors], end[tensors])
+
+
+def _overflows(
+    trace: EventTrace, turn: int, having: Having, values: Vector
+) -> list[tuple[dict[int, float], float]]:
+    """A row for each of the moments where a plan has most beyond the budget."""
+    workload, during = trace.workload, trace.during_bytes
+    tensors = np.array(having.tensors, dtype=np.int64)
+    spans, size = _Spans.of(trace, turn, tensors), workload.size[tensors]
+    moments: list[int] = []
+    for moment in np.argsort(-during, kind="stable").tolist():
+        if during[moment] <= workload.ram_bytes or len(moments) == _MOMENTS:
+            break
+        if all(abs(moment - other) >= _APART for other in moments):
+            moments.append(moment)
+    rows = []
+    for moment in moments:
+        if moment < turn:
+            held, brought = spans.forward < moment, np.zeros(len(tensors), dtype=np.bool_)
+        else:
+            unread = spans.end < 0
+            held = unread | (spans.end >= moment)
+            brought = held & (spans.begin <= moment)
+        terms: dict[int, float] = {}
+        for k in np.flatnonzero(held).tolist():
+            i = int(tensors[k])
+            terms[having.kept[i]] = float(size[k])
+            for columns in (having.again, having.paged) if brought[k] else ():
+                if i in columns:
+                    terms[columns[i]] = float(size[k])
+        now = math.fsum(m * values[x] for x, m in terms.items())
+        rows.append((terms, now + workload.ram_bytes - int(during[moment])))
+    return rows
+
+
+def _add(highs: Highs, rows: list[tuple[dict[int, float], float]], columns: int) -> None:
+    """Add rows to a program: Σ coefficient · column ≤ bound."""
+    from scipy.sparse import csr_array  # slow to import
+
+    scales: Floats = np.array([max(terms.values(), default=1.0) for terms, _ in rows])
+    starts = np.cumsum([0, *(len(terms) for terms, _ in rows)], dtype=np.int32)
+    numbers = np.array([x for terms, _ in rows for x in terms], dtype=np.int32)
+    sizes = np.array([m for terms, _ in rows for m in terms.values()], dtype=float)
+    sizes /= np.repeat(scales, np.diff(starts))
+    matrix = csr_array((sizes, numbers, starts), shape=(len(rows), columns))
+    most = np.array([bound for _, bound in rows]) / scales
+    highs.add_rows(matrix, np.full(len(rows), -math.inf), most)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bound of every plan, against the best plan in any order by trying them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from brute_force import Order, best_plan
+from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
+
+from poetfw.cli.output import proven_rows
+from poetfw.common.limits import Work
+from poetfw.schedule import (
+    BoundCovers,
+    Node,
+    ScheduleProblem,
+    SolveOptions,
+    Status,
+    Storage,
+    simulate,
+    solve,
+)
+from poetfw.schedule.all_orders import search_all_orders
+from poetfw.schedule.every_plan import bound_of_every_plan
+from poetfw.schedule.found import Incumbent, best_known, tell_nobody
+from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.turn import search_turn
+
+ROUNDING = 1e-6
+
+Record = Callable[[str, object], None]
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:6_000], 200))
+def test_no_plan_in_any_order_takes_less_than_the_bound(
+    numbers: range, record_property: Record
+) -> None:
+    """It is what the best plan takes in most cases, and more than computing each node once."""
+    equal = dear = told = 0
+    checked = []
+    for number in numbers:
+        problem = at_leisure(random_graph(number))
+        if len(problem.nodes) > 8:
+            continue
+        checked.append(number)
+        with about(problem):
+            bound_j = bound_of_every_plan(Indexed.of(problem), Work(5.0))
+            best = best_plan(problem, Order.ANY)
+            if best is None:
+                continue
+            assert bound_j <= best.energy_j * (1 + ROUNDING)
+            equal += bound_j >= best.energy_j * (1 - ROUNDING)
+            once_j = math.fsum(node.energy_j for node in problem.nodes) * (1 + ROUNDING)
+            dear += best.energy_j > once_j
+            told += bound_j > once_j
+    record_property(CHECKED, checked)
+    assert equal >= 0.8 * len(checked)
+    assert told >= 0.85 * dear
+
+
+@pytest.mark.parametrize("numbers", [GRAPHS[:300]])
+def test_plans_over_the_turn_are_legal(numbers: range) -> None:
+    """What is offered is accepted by the simulator; many random graphs have such a plan."""
+    found = 0
+    for number in numbers:
+        problem = at_leisure(random_graph(number))
+        with about(problem):
+            best = Incumbent(problem, best_known(problem, ()), tell_nobody)
+            search_turn(best, Work(5.0))
+            if best.found.plan is not None:
+                simulate(problem, best.found.plan)
+                found += 1
+    assert found >= len(numbers) // 3
+
+
+def at_leisure(problem: ScheduleProblem) -> ScheduleProblem:
+    """The problem without deadline and overlap, as brute force and the turn have it."""
+    if problem.storage is not None:
+        problem = replace(problem, storage=replace(problem.storage, overlap=False))
+    return replace(problem, deadline_s=None)
+
+
+def test_an_update_closes_what_reads_its_parameter() -> None:
+    """A node that may not be computed after the update is not had again after it."""
+    problem = _closing("u")
+    open_ = replace(
+        problem, nodes=tuple(replace(node, recompute_before=None) for node in problem.nodes)
+    )
+    assert bound_of_every_plan(Indexed.of(open_), Work(5.0)) == pytest.approx(6.0 + 1.0)
+    assert math.isinf(bound_of_every_plan(Indexed.of(problem), Work(5.0)))
+
+
+def _closing(update: str) -> ScheduleProblem:
+    """x is read by the update, which is as large as RAM beside its input, and after it."""
+
+    def node(name: str, *inputs: str, size: int, before: str | None = None) -> Node:
+        return Node(name, inputs, 1.0, 1.0, size, recompute_before=before)
+
+    nodes = (
+        node("x", size=4, before=update),
+        node("a", "x", size=4),
+        node("b", "a", size=6),
+        node(update, "b", size=4),
+        node("c", update, size=2),
+        node("d", "c", "x", size=2),
+    )
+    storage: Storage | None = None
+    return ScheduleProblem("closing", 10, None, storage, nodes)
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:6_000], 200))
+def test_up_to_ten_nodes_every_order_is_searched(numbers: range) -> None:
+    """Then the answer is the best of all plans, and says so, or none has been said to exist."""
+    for number in numbers[:60]:
+        problem = at_leisure(random_graph(number))
+        if len(problem.nodes) > 8:
+            continue
+        with about(problem):
+            best = best_plan(problem, Order.ANY)
+            incumbent = Incumbent(problem, best_known(problem, ()), tell_nobody)
+            search_all_orders(incumbent, Work(5.0))
+            assert (best is None) == (incumbent.found.plan is None)
+            if best is None:
+                continue
+            assert incumbent.found.energy_j == pytest.approx(best.energy_j, rel=1e-9)
+            assert incumbent.found.every_j == pytest.approx(best.energy_j, rel=1e-6)
+
+
+def test_optimal_needs_no_addition_up_to_ten_nodes() -> None:
+    """A plan in another order than the one given is optimal among all plans."""
+    problem = at_leisure(random_graph(153))
+    assert len(problem.nodes) <= 10
+    answer = solve(problem, options=SolveOptions(gap=0.0))
+    assert (answer.status, answer.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
+    assert ("status", "optimal among all plans") in proven_rows(answer)
