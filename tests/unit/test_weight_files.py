@@ -89,7 +89,7 @@ LIES: dict[str, tuple[bytes, str]] = {
     ),
     "another length": (safetensors({"w": {**ENTRY, "shape": [3]}}, bytes(8)), "bytes 0 to 8 of 8"),
     "huge shape": (safetensors({"w": {**ENTRY, "shape": [1 << 62, 4]}}, bytes(8)), "bytes 0 to 8"),
-    "a number that is none": (safetensors({"w": {**ENTRY, "shape": [True]}}, bytes(8)), "not sizes"),
+    "what is no number": (safetensors({"w": {**ENTRY, "shape": [True]}}, bytes(8)), "not sizes"),
     "NaN": (
         safetensors({"w": ENTRY}, np.full(2, np.nan, "<f4").tobytes()),
         "hold NaN or infinity",
