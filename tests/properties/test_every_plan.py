@@ -39,7 +39,7 @@ def test_no_plan_in_any_order_takes_less_than_the_bound(
     numbers: range, record_property: Record
 ) -> None:
     """It is what the best plan takes in most cases, and more than computing each node once."""
-    equal = dear = told = 0
+    plans = equal = dear = told = 0
     checked = []
     for number in numbers:
         problem = at_leisure(random_graph(number))
@@ -52,12 +52,13 @@ def test_no_plan_in_any_order_takes_less_than_the_bound(
             if best is None:
                 continue
             assert bound_j <= best.energy_j * (1 + ROUNDING)
+            plans += 1
             equal += bound_j >= best.energy_j * (1 - ROUNDING)
             once_j = math.fsum(node.energy_j for node in problem.nodes) * (1 + ROUNDING)
             dear += best.energy_j > once_j
             told += bound_j > once_j
     record_property(CHECKED, checked)
-    assert equal >= 0.8 * len(checked)
+    assert equal >= 0.75 * plans
     assert told >= 0.85 * dear
 
 
