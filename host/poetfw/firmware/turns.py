@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom each statement of a step on several devices waits for.
+"""Waits of each statement of a step on several devices.
 
 Whatever takes the bytes of another worker's earlier statement, or gives it those that it took,
 waits for its end: then all bytes are read and written in the order of the plan.

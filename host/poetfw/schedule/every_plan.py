@@ -103,7 +103,7 @@ class _Moments:
 
 
 def _reached(start: int, edges: Sequence[Sequence[int]]) -> set[int]:
-    """What edges lead to, without the start."""
+    """Targets of the edges, without the start."""
     reached: set[int] = set()
     stack = [start]
     while stack:

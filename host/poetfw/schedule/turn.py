@@ -133,7 +133,7 @@ def _demanded(
 
 @dataclass(frozen=True)
 class _Spans:
-    """When the tensors of a program are read, in the events of one plan.
+    """Reads of a program's tensors, in the events of one plan.
 
     Attributes:
         forward: per tensor, the last event before the turn that reads it, or the tensor's own.
