@@ -17,6 +17,7 @@ import unicorn as uc
 from unicorn import arm_const as arm
 
 from emulator.firmware_tools import C_FLAGS, CORTEX_M0PLUS, CORTEX_M4F, TEMPLATES
+from poetfw.firmware.storage_image import NUMPY_TYPES
 from poetfw.ir import Attribute
 from poetfw.ops import KINDS, Array, Constants
 from poetfw.ops.base import DIVISORS, Field
@@ -126,7 +127,9 @@ class Core:
                 self._core.mem_unmap(base, size)
         assert results[0] == results[1], f"{kernel.function}: bits depend on old contents or place"
         return tuple(
-            np.frombuffer(left, np.float32).reshape(graph.by_name[name].shape)
+            np.frombuffer(left, NUMPY_TYPES[graph.by_name[name].dtype]).reshape(
+                graph.by_name[name].shape
+            )
             for name, left in zip(written, results[0], strict=True)
         )
 

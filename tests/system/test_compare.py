@@ -94,7 +94,7 @@ def test_the_papers_model_can_be_asked_for(tmp_path: Path) -> None:
         (("--schedulers", "poet,magic"), 2, "'magic' is not one of"),
         (("--fractions", "0.5,none"), 2, "'none' is not a valid float"),
         (("--fractions", "0.5,-1"), 2, "-1.0 is not in the range x>0"),
-        (("--plot", "plot.gif"), 2, "ends in neither .svg nor .png"),
+        (("--plot", "plot.gif"), 2, "does not end in .svg or .png"),
         (("--solver", "MAGIC", "--schedulers", "poet", "--fractions", "0.8"), 3, "not installed"),
     ],
 )
