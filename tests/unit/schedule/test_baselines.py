@@ -31,7 +31,7 @@ from poetfw.schedule import (
 from poetfw.schedule.baselines.chain import chain_of
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.emitter import Emitter, emit
-from poetfw.schedule.baselines.griewank import forward_steps, revolve
+from poetfw.schedule.baselines.griewank import forward_steps, next_checkpoint, revolve
 from poetfw.schedule.baselines.offloading import Offloading, lower_bound_s
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
@@ -277,6 +277,17 @@ def test_revolve_takes_the_binomial_number_of_steps() -> None:
     for steps in range(1, 30):
         for checkpoints in range(1, 8):
             assert forward_steps(steps, checkpoints) == fewest_steps(steps, checkpoints)
+
+
+def test_the_next_checkpoint_is_the_first_of_the_best_places() -> None:
+    for steps in range(2, 40):
+        for checkpoints in range(2, 9):
+            place = next_checkpoint(steps, checkpoints)
+            taken = [
+                m + forward_steps(steps - m, checkpoints - 1) + forward_steps(m, checkpoints)
+                for m in range(1, steps)
+            ]
+            assert place == 1 + taken.index(min(taken))
 
 
 @pytest.mark.parametrize(("links", "checkpoints"), [(10, 3), (10, 1), (10, 10), (21, 4), (35, 3)])

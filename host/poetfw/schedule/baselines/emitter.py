@@ -63,16 +63,15 @@ class Emitter:
                 self._produce(j, StepKind.COMPUTE)
 
     def drop(self, i: int) -> None:
-        """Give tensor i up; if it is read again, it is produced again."""
-        if i not in self._pinned:
+        """Give tensor i up; if it is read again, it is produced again, if it can be."""
+        if i not in self._pinned and (self.graph.problem.nodes[i].recompute or i in self._paged):
             self._held.discard(i)
 
     def page(self, i: int) -> None:
-        """Give tensor i up; if it is read again, it is paged in, where it may be."""
-        if i not in self._pinned:
-            self._held.discard(i)
-            if self.graph.pageable[i]:
-                self._paged.add(i)
+        """Give tensor i up; if it is read again, it is paged in, if it may be."""
+        if i not in self._pinned and self.graph.pageable[i]:
+            self._paged.add(i)
+        self.drop(i)
 
     def _produce(self, i: int, kind: StepKind, *, first: bool = False) -> None:
         self.events.append((i, kind, first))
@@ -87,8 +86,8 @@ class Emitter:
 def emit(graph: Indexed, script: Callable[[Emitter], None]) -> ExecutionPlan:
     """The plan of a method's decisions, which it makes by calling an `Emitter`.
 
-    What the method gives up although it cannot be had again (its op may not be computed again, or
-    not any more) is kept instead: the script is run again with that tensor pinned.
+    What the method gives up although it cannot be had again (its op may not be computed again after
+    an update) is kept instead: the script is run again with that tensor pinned.
     """
     pinned: frozenset[int] = frozenset()
     while True:

@@ -18,6 +18,7 @@ for each return to the input. Both ways are tried.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cache
 from math import comb
 
@@ -64,12 +65,16 @@ def forward_steps(steps: int, checkpoints: int) -> int:
 
 
 @cache
-def _next_checkpoint(steps: int, checkpoints: int) -> int:
-    """After how many steps to set the next checkpoint."""
-    return min(
-        range(1, steps),
-        key=lambda m: m + forward_steps(steps - m, checkpoints - 1) + forward_steps(m, checkpoints),
-    )
+def next_checkpoint(steps: int, checkpoints: int) -> int:
+    """After how few of so many steps, 2 or more, to set the next of 2 or more checkpoints.
+
+    The cost is convex, as t is in the number of steps.
+    """
+
+    def cost(m: int) -> int:
+        return m + forward_steps(steps - m, checkpoints - 1) + forward_steps(m, checkpoints)
+
+    return 1 + bisect_left(range(1, steps - 1), 0, key=lambda m: cost(m + 1) - cost(m))
 
 
 def revolve(chain: Chain, checkpoints: int, reload: bool = False) -> ExecutionPlan:
@@ -97,7 +102,7 @@ class _Reversal(ChainWriter):
             if high - low == 1:
                 self.differentiate(low)
                 continue
-            split = _next_checkpoint(high - low, free) if free > 1 else high - low - 1
+            split = next_checkpoint(high - low, free) if free > 1 else high - low - 1
             self.advance(low, low + split)
             # With its only checkpoint at `low`, what it advanced to is differentiated at once.
             todo.append((low, low + split, free))
