@@ -13,7 +13,7 @@ from poetfw.memory import Buffer, PlacementStatus, lower_bound, place
 from poetfw.memory.csv_file import read_buffers
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.restarts import restarts
-from poetfw.memory.search import _WASTE, Ending, Search
+from poetfw.memory.search import _WASTE, Search, SearchEnd
 from poetfw.memory.sections import find_sections
 
 NAME = "docs/how-placement-works.md"
@@ -81,7 +81,7 @@ def test_the_search_takes_the_steps_of_the_page(buffers: list[Buffer]) -> None:
 
     search._branch = traced  # type: ignore[method-assign]
     rank, look, limit = next(restarts(search, Random(0)))
-    assert search.run(rank, look, limit, float("inf")) is Ending.FOUND
+    assert search.run(rank, look, limit, float("inf")) is SearchEnd.FOUND
     assert table(PAGE, "state", "floors, KiB", "section", "may lie there", "takes") == steps
     assert _drawing(buffers, search.offsets) in PAGE
 

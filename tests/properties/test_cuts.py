@@ -16,7 +16,7 @@ from poetfw.common.errors import UnsuitableError
 from poetfw.common.limits import Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.blocks import Blocks, formulate_blocks
+from poetfw.schedule.blocks import BlockRelaxation, formulate_blocks
 from poetfw.schedule.compact import BudgetUnits, Compact, TransferTiming, formulate
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.cuts.cut import Cut, Residency
@@ -294,7 +294,7 @@ def random_blocks(stages: int, rng: random.Random) -> list[range]:
     return [range(a, b) for a, b in zip(starts, [*starts[1:], stages], strict=True)]
 
 
-def in_blocks(blocks: Blocks, compact: Compact, values: Vector) -> Vector:
+def in_blocks(blocks: BlockRelaxation, compact: Compact, values: Vector) -> Vector:
     """A solution of the compact program as one of blocks, as its module says."""
     solution = np.zeros(blocks.program.columns)
 
@@ -380,7 +380,7 @@ def test_blocks_of_one_stage_lose_little() -> None:
     assert sum(equal) > 0.95 * len(equal)
 
 
-def separated_in_blocks(blocks: Blocks) -> tuple[list[Lineage], list[Cut]]:
+def separated_in_blocks(blocks: BlockRelaxation) -> tuple[list[Lineage], list[Cut]]:
     """The cuts that rounds of separation find: lineages, and of knapsacks."""
     residency = blocks.residency
     rounding = Rounding.of(blocks.graph, 0.0, LEAST)

@@ -26,7 +26,7 @@ from poetfw.memory.checks import find_fixed_clash
 from poetfw.memory.core import CoreSearch
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import solve_ilp
-from poetfw.memory.search import Ending, Look, Search
+from poetfw.memory.search import Look, Search, SearchEnd
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.schedule.milp import SolverOptions
 
@@ -119,7 +119,7 @@ def lowest_height(buffers: list[Buffer]) -> int:
     return min(heights)
 
 
-def search(buffers: list[Buffer], capacity: int) -> Ending:
+def search(buffers: list[Buffer], capacity: int) -> SearchEnd:
     """Exhaust the search within a capacity."""
     searched = Search(buffers, capacity)
     rank = [0.0] * len(searched.buffers)
@@ -150,8 +150,8 @@ def test_as_low_as_brute_force(buffers):
 @given(padded_problems())
 def test_fixed_buffers_in_paddings_mislead_no_search(buffers):
     lowest = lowest_height(buffers)
-    assert search(buffers, lowest) is Ending.FOUND
-    assert search(buffers, lowest - 1) is Ending.EXHAUSTED
+    assert search(buffers, lowest) is SearchEnd.FOUND
+    assert search(buffers, lowest - 1) is SearchEnd.EXHAUSTED
 
 
 @examples(60)
@@ -186,7 +186,7 @@ def test_tiling_finds_what_search_finds_and_refutes_the_rest(buffers):
     expected = search(buffers, height)
     tiling = Tiling(buffers)
     assert tiling.run(10**6, Deadline()) is expected
-    if expected is Ending.FOUND:
+    if expected is SearchEnd.FOUND:
         placement = Placement(PlacementStatus.OPTIMAL, tiling.offsets, height, height)
         validate_placement(buffers, placement, capacity=height)
 
@@ -227,9 +227,9 @@ def test_cores_find_and_refute_nothing_false(buffers, spare):
 
     cores = CoreSearch(buffers, capacity, random.Random(0))
     outcome = cores.run(place_in, 10**5, Deadline())
-    assert (outcome is Ending.FOUND) == (min(heights, default=capacity + 1) <= capacity)
-    if outcome is Ending.EXHAUSTED:
-        assert search(buffers, capacity) is Ending.EXHAUSTED
+    assert (outcome is SearchEnd.FOUND) == (min(heights, default=capacity + 1) <= capacity)
+    if outcome is SearchEnd.EXHAUSTED:
+        assert search(buffers, capacity) is SearchEnd.EXHAUSTED
 
 
 @examples(80)
@@ -245,9 +245,9 @@ def test_the_integer_program_and_search_agree(buffers):
     assert height == answer.proven
     placement = Placement(PlacementStatus.OPTIMAL, answer.offsets, height, height)
     validate_placement(buffers, placement)
-    assert search(buffers, height) is Ending.FOUND
+    assert search(buffers, height) is SearchEnd.FOUND
     if height > bound:
-        assert search(buffers, height - 1) is Ending.EXHAUSTED
+        assert search(buffers, height - 1) is SearchEnd.EXHAUSTED
         # Within what is impossible, the program is infeasible.
         answer = solve_ilp(buffers, bound, height, {}, SolverOptions(gap=0.0), Work())
         assert (answer.offsets, answer.proven) == (None, height)

@@ -26,7 +26,7 @@ import numpy as np
 from poetfw.common.limits import Deadline
 from poetfw.memory.problem import Buffer
 from poetfw.memory.restarts import restarts
-from poetfw.memory.search import Ending, Search
+from poetfw.memory.search import Search, SearchEnd
 from poetfw.memory.sections import find_sections, live_bytes
 
 _FIRST_SECTIONS = 4
@@ -80,7 +80,7 @@ class CoreSearch:
         self._disturbed = disturbed
         self._is_impossible = False
 
-    def run(self, place: Placer, state_limit: int, deadline: Deadline) -> Ending:
+    def run(self, place: Placer, state_limit: int, deadline: Deadline) -> SearchEnd:
         """Search larger and larger cores, and complete what is found.
 
         Args:
@@ -100,19 +100,19 @@ class CoreSearch:
             for order in self._orders(np.flatnonzero(core), state_limit, deadline):
                 tops = place(order)
                 if tops is None:
-                    return Ending.LIMIT
+                    return SearchEnd.LIMIT
                 if max(tops) <= self._capacity:
-                    return Ending.FOUND
+                    return SearchEnd.FOUND
                 lowest = min(lowest or tops, tops, key=max)
             if self._is_impossible:
-                return Ending.EXHAUSTED
+                return SearchEnd.EXHAUSTED
             if not lowest:
                 break
             above[:] = False
             for i in np.flatnonzero(np.array(lowest) > self._capacity):
                 above[self._first[i] : self._last[i]] = True
             count *= 2
-        return Ending.LIMIT
+        return SearchEnd.LIMIT
 
     def _orders(
         self, sections: np.ndarray, state_limit: int, deadline: Deadline
@@ -144,11 +144,11 @@ class CoreSearch:
                 return
             outcome = search.run(rank, look, min(share, limit - before), deadline)
             self.states += search.states - before
-            if outcome is Ending.EXHAUSTED:
+            if outcome is SearchEnd.EXHAUSTED:
                 # The padding of what spans the core may be what was too much.
                 self._is_impossible = all(self._padded[i] == self._size[i] for i in spanning)
                 return
-            if outcome is Ending.FOUND:
+            if outcome is SearchEnd.FOUND:
                 found.append(sorted(partial, key=lambda i: search.offsets[str(i)]))
                 if found[-1] not in found[:-1]:
                     yield [*spanning, *found[-1], *others]

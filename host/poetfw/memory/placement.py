@@ -22,7 +22,7 @@ from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ilp import count_pairs, solve_ilp, stack_pyramid
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 from poetfw.memory.restarts import Probe
-from poetfw.memory.search import Ending
+from poetfw.memory.search import SearchEnd
 from poetfw.memory.sections import split_components
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.memory.validator import validate_by_sweep, validate_placement
@@ -293,8 +293,8 @@ class _Component:
         unknown = 0
         while low < self.height and unknown < _UNKNOWN and self._work.is_left():
             outcome = self._probe(height, grant if height == self._goal else grant // _UNKNOWN)
-            unknown += outcome is Ending.LIMIT
-            if outcome is not Ending.FOUND:
+            unknown += outcome is SearchEnd.LIMIT
+            if outcome is not SearchEnd.FOUND:
                 low = max(self._goal, height + 1)
             height = (low + self.height - 1) // 2
 
@@ -346,7 +346,7 @@ class _Component:
             self._keep({b.id: offset for b, offset in zip(self._buffers, offsets, strict=True)})
         return tops
 
-    def _probe(self, capacity: int, grant: int) -> Ending:
+    def _probe(self, capacity: int, grant: int) -> SearchEnd:
         """Search for a placement within a capacity, spending at most the states granted."""
         probe = self._at_goal
         if probe is None or probe.capacity != capacity:
@@ -359,11 +359,11 @@ class _Component:
         self._learn(outcome, capacity, probe.offsets)
         return outcome
 
-    def _learn(self, outcome: Ending, capacity: int, offsets: dict[str, int]) -> None:
+    def _learn(self, outcome: SearchEnd, capacity: int, offsets: dict[str, int]) -> None:
         """Keep what a search within a capacity found, or that there is nothing."""
-        if outcome is Ending.FOUND:
+        if outcome is SearchEnd.FOUND:
             self._keep(offsets)
-        if outcome is Ending.EXHAUSTED:
+        if outcome is SearchEnd.EXHAUSTED:
             self.proven = max(self.proven, capacity + 1)
             self._goal = max(self._goal, self.proven)
 

@@ -10,7 +10,7 @@ from itertools import count
 from poetfw.common.limits import Deadline
 from poetfw.memory.checks import LARGEST_BYTES
 from poetfw.memory.problem import Buffer
-from poetfw.memory.search import Ending, Look, Search
+from poetfw.memory.search import Look, Search, SearchEnd
 
 _FIRST_STATES = 2_000
 """States granted to the shortest run of a search."""
@@ -40,11 +40,11 @@ class Probe:
         """In bytes by buffer id, once found."""
         return self._search.offsets
 
-    def run(self, state_limit: int, deadline: Deadline) -> Ending:
+    def run(self, state_limit: int, deadline: Deadline) -> SearchEnd:
         """Search, visiting at most so many more states; as `Search.run` otherwise."""
         limit = self.states + state_limit
-        outcome = Ending.LIMIT
-        while outcome is Ending.LIMIT and self.states < limit and not deadline.has_passed():
+        outcome = SearchEnd.LIMIT
+        while outcome is SearchEnd.LIMIT and self.states < limit and not deadline.has_passed():
             rank, look, share = next(self._restarts)
             outcome = self._search.run(rank, look, min(share, limit - self.states), deadline)
         return outcome

@@ -54,7 +54,7 @@ class Look(Enum):
     LOWEST = "the lowest valley"
 
 
-class Ending(Enum):
+class SearchEnd(Enum):
     """Reason why a search ended."""
 
     FOUND = "found"
@@ -245,7 +245,7 @@ class Search:
 
     def run(
         self, rank: Sequence[float], look: Look, state_limit: int, deadline: Deadline
-    ) -> Ending:
+    ) -> SearchEnd:
         """Search depth first.
 
         Args:
@@ -258,7 +258,7 @@ class Search:
             FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
         """
         if self._too_high or min(self._slack) < 0:
-            return Ending.EXHAUSTED
+            return SearchEnd.EXHAUSTED
         limit = self.states + state_limit
         settled = _Settled(self._slack, self._fixed)
         placed_at = [0] * len(self.buffers)
@@ -269,7 +269,7 @@ class Search:
         while part:
             self.states += 1
             if self.states > limit or (not self.states & 255 and deadline.has_passed()):
-                return Ending.LIMIT
+                return SearchEnd.LIMIT
 
             key = (left, tuple(settled.floors[part.lo : part.hi]))
             branching = None
@@ -278,7 +278,7 @@ class Search:
             if not branching:
                 choice = self._last_open(choices)
                 if not choice:
-                    return Ending.EXHAUSTED
+                    return SearchEnd.EXHAUSTED
                 settled.undo(choice.trail_height)
                 branching, part, left = choice.branching, choice.part, choice.left
             elif len(branching.cases) > 1:
@@ -301,7 +301,7 @@ class Search:
                     del choices[part.height :]
         for i, b in enumerate(self.buffers):
             self.offsets[b.id] = placed_at[i] * self._unit
-        return Ending.FOUND
+        return SearchEnd.FOUND
 
     def _last_open(self, choices: list[_Choice]) -> _Choice | None:
         """The last choice with cases left; later choices are dropped and marked hopeless."""

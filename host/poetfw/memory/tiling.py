@@ -28,7 +28,7 @@ from poetfw.common.limits import Deadline
 from poetfw.memory.blocks import Block, Blocks, find_blocks
 from poetfw.memory.pq_tree import Tree, arrange, indices, leaves, replace
 from poetfw.memory.problem import Buffer
-from poetfw.memory.search import Ending
+from poetfw.memory.search import SearchEnd
 from poetfw.memory.sections import find_sections
 
 _LARGEST_SECTION = 250
@@ -118,7 +118,7 @@ class Tiling:
         """Work done so far, in states of `Search`."""
         return sum(sweep.states for sweep in self._sweeps)
 
-    def run(self, state_limit: int, deadline: Deadline) -> Ending:
+    def run(self, state_limit: int, deadline: Deadline) -> SearchEnd:
         """Search with more and more doubt.
 
         Args:
@@ -132,9 +132,9 @@ class Tiling:
         while True:
             for sweep in self._sweeps:
                 outcome = sweep.run(most, state_limit - self.states, deadline)
-                if outcome is Ending.FOUND:
+                if outcome is SearchEnd.FOUND:
                     self.offsets = dict(zip(self._ids, sweep.offsets, strict=True))
-                if outcome is not Ending.LIMIT or not sweep.doubts:
+                if outcome is not SearchEnd.LIMIT or not sweep.doubts:
                     return outcome
             most += _DOUBT_STEP
 
@@ -162,7 +162,7 @@ class _Sweep:
         self._found: dict[tuple[int, int], Blocks] = {}
         self._complete = True
 
-    def run(self, most: float, state_limit: int, deadline: Deadline) -> Ending:
+    def run(self, most: float, state_limit: int, deadline: Deadline) -> SearchEnd:
         """Search depth first, with at most so many bits of doubt on the way."""
         limit = self.states + state_limit
         self.doubts = False
@@ -174,16 +174,16 @@ class _Sweep:
             state, following = path[-1]
             if not state.ending and state.section == self._count - 1:
                 self.offsets = self._addresses(state)
-                return Ending.FOUND
+                return SearchEnd.FOUND
             if self.states > limit or deadline.has_passed():
                 self.doubts = False
-                return Ending.LIMIT
+                return SearchEnd.LIMIT
             after = next(following, None)
             if after is None:
                 path.pop()
             else:
                 path.append((after, self._following(after, most)))
-        return Ending.LIMIT if self.doubts or not self._complete else Ending.EXHAUSTED
+        return SearchEnd.LIMIT if self.doubts or not self._complete else SearchEnd.EXHAUSTED
 
     def _following(self, state: _State, most: float) -> Iterator[_State]:
         """The states with one more block."""

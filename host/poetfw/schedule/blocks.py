@@ -83,7 +83,7 @@ class Knapsack:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockRelaxation:
     """The program and where its columns are.
 
     Attributes:
@@ -153,7 +153,7 @@ class Blocks:
 
 def formulate_blocks(
     graph: Indexed, blocks: Sequence[range], deadline: Deadline | None = None
-) -> Blocks:
+) -> BlockRelaxation:
     """Write the relaxation down, minimising energy.
 
     Args:
@@ -174,10 +174,10 @@ class _Builder:
         self.memory = BudgetUnits.of(graph, graph.problem.ram_bytes)
         self.costs = Costs.energy(graph)
         self.program = IntegerProgram(offset=math.fsum(self.costs.compute))
-        self.made = Blocks(self.program, graph, tuple(blocks))
+        self.made = BlockRelaxation(self.program, graph, tuple(blocks))
         self.blocks_of = [b for b, stages in enumerate(blocks) for _ in stages]
 
-    def build(self) -> Blocks:
+    def build(self) -> BlockRelaxation:
         blocks = tuple(enumerate(self.made.blocks))
         for b, stages in self.deadline.during(blocks):
             self.make_recomputes(b, stages)

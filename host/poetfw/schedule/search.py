@@ -15,7 +15,7 @@ from poetfw.schedule.all_orders import NODES, search_all_orders
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
-from poetfw.schedule.blocks import Blocks, cost_blocks, formulate_blocks
+from poetfw.schedule.blocks import BlockRelaxation, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import quick_plan, small_plan
 from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
@@ -315,7 +315,7 @@ def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
 class _Hints:
     """Cuts that a relaxation by blocks rests on."""
 
-    blocks: Blocks
+    blocks: BlockRelaxation
     lineages: tuple[Lineage, ...]
 
     def cuts(self, residency: Residency) -> list[Cut]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from poetfw.common.limits import Work
-from poetfw.schedule.blocks import Blocks
+from poetfw.schedule.blocks import BlockRelaxation
 from poetfw.schedule.compact import Compact, formulate
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
@@ -148,7 +148,9 @@ def _cuts_nearby(
     return [cut for of_cut in relaxed.cuts for cut in wide[of_cut.terms]]
 
 
-def strengthen_blocks(blocks: Blocks, energy_j: float, work: Work) -> tuple[float, list[Lineage]]:
+def strengthen_blocks(
+    blocks: BlockRelaxation, energy_j: float, work: Work
+) -> tuple[float, list[Lineage]]:
     """Add lineage cuts to a relaxation by blocks, and fix what no better plan does.
 
     Args:

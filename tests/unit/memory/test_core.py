@@ -12,7 +12,7 @@ from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_
 from poetfw.memory.core import CoreSearch
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ordering import lifetimes, order_ops
-from poetfw.memory.search import Ending
+from poetfw.memory.search import SearchEnd
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -58,7 +58,7 @@ def test_orders_hold_every_buffer_and_a_core_grows_where_they_fail():
         return greedy_tops(buffers, order)
 
     search = CoreSearch(buffers, lower_bound(buffers), random.Random(0))
-    assert search.run(place_in, 100_000, never()) is Ending.FOUND
+    assert search.run(place_in, 100_000, never()) is SearchEnd.FOUND
     assert len(orders) > 1
     assert all(sorted(order) == list(range(len(buffers))) for order in orders)
     assert max(greedy_tops(buffers, orders[-1])) == lower_bound(buffers)
@@ -74,18 +74,18 @@ def test_where_a_core_does_not_fit_nothing_does():
     ]
     assert lower_bound(buffers) == 8
 
-    def search(capacity: int) -> Ending:
+    def search(capacity: int) -> SearchEnd:
         cores = CoreSearch(buffers, capacity, random.Random(0))
         return cores.run(lambda order: greedy_tops(buffers, order), 1_000, never())
 
-    assert search(8) is Ending.EXHAUSTED
-    assert search(9) is Ending.FOUND
+    assert search(8) is SearchEnd.EXHAUSTED
+    assert search(9) is SearchEnd.FOUND
 
 
 def test_a_placement_given_up_ends_the_search():
     buffers = network_buffers("vit", 1)
     search = CoreSearch(buffers, lower_bound(buffers), random.Random(0))
-    assert search.run(lambda order: None, 100_000, never()) is Ending.LIMIT
+    assert search.run(lambda order: None, 100_000, never()) is SearchEnd.LIMIT
 
 
 def test_alignments_without_a_common_multiple_in_reach():
@@ -95,4 +95,4 @@ def test_alignments_without_a_common_multiple_in_reach():
     search = CoreSearch(buffers, lower_bound(buffers), random.Random(0))
     outcome = search.run(lambda order: greedy_tops(buffers, order), 1_000, never())
     # That padded buffers do not fit is no proof.
-    assert outcome is Ending.LIMIT
+    assert outcome is SearchEnd.LIMIT

@@ -7,7 +7,7 @@ import pytest
 
 from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, lower_bound, place, validate_placement
-from poetfw.memory.search import Ending, Look, Search
+from poetfw.memory.search import Look, Search, SearchEnd
 from poetfw.memory.sections import find_sections, split_components
 from poetfw.memory.validator import validate_by_sweep
 
@@ -85,11 +85,11 @@ def test_search_says_how_it_ended():
     never = Deadline()
     search = Search(buffers, 13)
     rank = [0.0] * len(search.buffers)
-    assert search.run(rank, Look.FEWEST, 1, never) is Ending.LIMIT
-    assert search.run(rank, Look.LOWEST, 1000, never) is Ending.FOUND
+    assert search.run(rank, Look.FEWEST, 1, never) is SearchEnd.LIMIT
+    assert search.run(rank, Look.LOWEST, 1000, never) is SearchEnd.FOUND
     assert search.offsets == {"f": 5, "a": 7, "b": 0}
-    assert Search(buffers, 12).run(rank, Look.FEWEST, 1000, never) is Ending.EXHAUSTED
-    assert Search(buffers, 6).run(rank, Look.FEWEST, 1000, never) is Ending.EXHAUSTED
+    assert Search(buffers, 12).run(rank, Look.FEWEST, 1000, never) is SearchEnd.EXHAUSTED
+    assert Search(buffers, 6).run(rank, Look.FEWEST, 1000, never) is SearchEnd.EXHAUSTED
 
 
 def test_sections_are_the_maximal_live_sets():

@@ -10,7 +10,7 @@ import pytest
 from poetfw.common.limits import Deadline
 from poetfw.memory import Buffer, Placement, PlacementStatus, place, validate_placement
 from poetfw.memory.restarts import _luby
-from poetfw.memory.search import Ending, Look, Search
+from poetfw.memory.search import Look, Search, SearchEnd
 
 IN_PADDINGS = [
     (  # A fixed byte at 5 lies in the padding below what is aligned to 16.
@@ -58,8 +58,8 @@ def test_fixed_buffers_in_paddings_are_no_waste(lowest, buffers, look):
         return search.run([0.0] * len(search.buffers), look, 10**6, Deadline())
 
     for capacity in range(lowest, lowest + 4):
-        assert outcome(capacity) is Ending.FOUND
-    assert outcome(lowest - 1) is Ending.EXHAUSTED
+        assert outcome(capacity) is SearchEnd.FOUND
+    assert outcome(lowest - 1) is SearchEnd.EXHAUSTED
 
 
 @pytest.mark.parametrize(("lowest", "buffers"), IN_PADDINGS)
@@ -96,7 +96,7 @@ def test_a_gap_beside_a_buffer_may_stay_where_there_is_room(look, buffers):
     """Of lower, upper, size and alignment: no placement so low is without one."""
     rows = [Buffer(f"b{i}", *row) for i, row in enumerate(buffers)]
     assert lowest_height(rows) == 13
-    for capacity, expected in ((13, Ending.FOUND), (12, Ending.EXHAUSTED)):
+    for capacity, expected in ((13, SearchEnd.FOUND), (12, SearchEnd.EXHAUSTED)):
         search = Search(rows, capacity)
         assert search.run([0.0] * 6, look, 10**6, Deadline()) is expected
 
@@ -119,9 +119,9 @@ def test_a_search_finds_what_enumeration_finds_and_no_more(look):
         for capacity in range(max(live), lowest + 3):
             search = Search(buffers, capacity)
             outcome = search.run([0.0] * len(buffers), look, 10**6, Deadline())
-            expected = Ending.FOUND if capacity >= lowest else Ending.EXHAUSTED
+            expected = SearchEnd.FOUND if capacity >= lowest else SearchEnd.EXHAUSTED
             assert outcome is expected, (buffers, capacity)
-            if outcome is Ending.FOUND:
+            if outcome is SearchEnd.FOUND:
                 height = max(search.offsets[b.id] + b.size for b in buffers)
                 found = Placement(PlacementStatus.FEASIBLE, search.offsets, height, 0)
                 validate_placement(buffers, found, capacity)
@@ -133,7 +133,7 @@ def test_what_cannot_lie_below_the_capacity_ends_the_search_at_once(fixed):
     buffers = [replace(Buffer("a", 0, 1, 5), **fixed), Buffer("b", 2, 3, 5)]
     search = Search(buffers, 12)
     outcome = search.run([0.0] * len(search.buffers), Look.FEWEST, 10**6, Deadline())
-    assert (outcome, search.states) == (Ending.EXHAUSTED, 0)
+    assert (outcome, search.states) == (SearchEnd.EXHAUSTED, 0)
 
 
 def test_runs_between_restarts_are_as_long_as_lubys() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
-from poetfw.memory.search import Ending
+from poetfw.memory.search import SearchEnd
 from poetfw.memory.tiling import Tiling, filled_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
@@ -29,7 +29,7 @@ def test_what_ends_is_replaced_byte_for_byte():
         Buffer("e", 2, 3, 2),
     ]
     tiling = Tiling(buffers)
-    assert tiling.run(1000, never()) is Ending.FOUND
+    assert tiling.run(1000, never()) is SearchEnd.FOUND
     offsets = tiling.offsets
     assert {offsets["b"], min(offsets["c"], offsets["d"])} in ({0, 7}, {5, 0})
     assert offsets["c"] == offsets["e"]
@@ -57,7 +57,7 @@ def enclosed() -> list[Buffer]:
 
 def test_none_is_proven():
     assert filled_bytes(enclosed()) == 411
-    assert Tiling(enclosed()).run(1000, never()) is Ending.EXHAUSTED
+    assert Tiling(enclosed()).run(1000, never()) is SearchEnd.EXHAUSTED
     placement = place(enclosed())
     assert placement.status is PlacementStatus.OPTIMAL
     assert placement.height_bytes > 411
@@ -66,9 +66,9 @@ def test_none_is_proven():
 def test_the_work_is_limited():
     buffers = cut_rectangle(300, 50, 2**20, seed=1)
     tiling = Tiling(buffers)
-    assert tiling.run(2000, never()) is Ending.LIMIT
+    assert tiling.run(2000, never()) is SearchEnd.LIMIT
     assert tiling.offsets == {}
-    assert Tiling(buffers).run(10**9, Deadline(0.0)) is Ending.LIMIT
+    assert Tiling(buffers).run(10**9, Deadline(0.0)) is SearchEnd.LIMIT
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 
 LARGEST = 1 << 22
@@ -35,7 +35,7 @@ _STRETCHED = frozenset(
 """Those of them whose inputs are stretched to each other."""
 
 
-def fold(node: Node, proto: onnx.NodeProto, values: Values) -> bool:
+def fold(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> bool:
     """Bind the output of a node that reads constants only; returns whether it is one.
 
     Raises:
@@ -69,7 +69,7 @@ def fold(node: Node, proto: onnx.NodeProto, values: Values) -> bool:
     return True
 
 
-def _grown(node: Node, arrays: Sequence[NDArray[np.generic]]) -> float:
+def _grown(node: OnnxNode, arrays: Sequence[NDArray[np.generic]]) -> float:
     """Largest number of elements of an operator's result, if it makes more than it reads."""
     if node.kind == "ConstantOfShape":
         return _product(arrays[0])

@@ -15,7 +15,7 @@ from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import folding_warnings
 from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model
@@ -48,7 +48,7 @@ def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> 
 
 def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     graph = proto.graph
-    nodes = _needed([Node.of(node) for node in graph.node], [out.name for out in graph.output])
+    nodes = _needed([OnnxNode.of(node) for node in graph.node], [out.name for out in graph.output])
     check_model(proto, path)
     source = _input(graph)
     _, *features = _extents(source)
@@ -71,8 +71,8 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
 
 
 def _translate(
-    nodes: Sequence[Node], values: Values, protos: Mapping[str, onnx.NodeProto]
-) -> list[tuple[Node, str]]:
+    nodes: Sequence[OnnxNode], values: Values, protos: Mapping[str, onnx.NodeProto]
+) -> list[tuple[OnnxNode, str]]:
     """Apply each node's rule; returns the nodes that cannot be trained, each with the reason.
 
     What a refused node would have given is stood in for, so that nodes behind it are judged too.
@@ -100,7 +100,7 @@ def _translate(
     return refused
 
 
-def _stand_in(node: Node, values: Values, protos: Mapping[str, onnx.NodeProto]) -> None:
+def _stand_in(node: OnnxNode, values: Values, protos: Mapping[str, onnx.NodeProto]) -> None:
     """Bind what a refused node, and a bias that would be part of it, would have given."""
     for lost in (node, bias_addition(node, values)):
         if lost is not None:
@@ -108,7 +108,7 @@ def _stand_in(node: Node, values: Values, protos: Mapping[str, onnx.NodeProto]) 
             values.note_batch(lost)
 
 
-def _apply_rule(node: Node, proto: onnx.NodeProto, values: Values) -> str | None:
+def _apply_rule(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> str | None:
     """Translate a node; returns why it cannot be trained, or None where it can."""
 
     def translate() -> None:
@@ -124,7 +124,7 @@ def _apply_rule(node: Node, proto: onnx.NodeProto, values: Values) -> str | None
     return attempt(translate)
 
 
-def _needed(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
+def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
     """The nodes that the outputs depend on, in order."""
     wanted, needed = set(outputs), []
     for node in reversed(nodes):

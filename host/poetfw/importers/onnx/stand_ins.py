@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.file import ONNX_ERRORS
 from poetfw.importers.onnx.rules import RULES
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.ir import Role
 
 _ALSO = (
@@ -28,7 +28,7 @@ Others never end or bring this process down, such as Einsum, GatherND and Split.
 """
 
 
-def bind_stand_ins(node: Node, proto: onnx.NodeProto, values: Values) -> None:
+def bind_stand_ins(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> None:
     """Bind the float32 outputs of a node to tensors of the shapes that ONNX infers for them.
 
     Outputs stay unbound whose shape ONNX cannot tell, or is not asked for, that are larger than any

@@ -37,7 +37,7 @@ _LARGEST_INTEGER = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """A node of an ONNX graph, in plain values.
 
     Attributes:
@@ -58,11 +58,11 @@ class Node:
     flaw: str | None = None
 
     @staticmethod
-    def of(proto: onnx.NodeProto) -> Node:
+    def of(proto: onnx.NodeProto) -> OnnxNode:
         """The node that ONNX's structure holds."""
         domain = proto.domain if proto.domain not in ("", "ai.onnx") else ""
         kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
-        return Node(
+        return OnnxNode(
             name=proto.name or next(filter(None, proto.output), proto.op_type),
             kind=kind,
             inputs=tuple(proto.input),
@@ -137,7 +137,7 @@ class Values:
     def __init__(
         self,
         graph: onnx.GraphProto,
-        nodes: Sequence[Node],
+        nodes: Sequence[OnnxNode],
         builder: GraphBuilder,
         file_batch: int | None,
         loss: str,
@@ -154,7 +154,7 @@ class Values:
         self._operands: list[str] = []
         self._batched: set[str | None] = {builder.input}
         self._tensors: dict[str, str] = {}
-        self._readers: dict[str, list[Node]] = {}
+        self._readers: dict[str, list[OnnxNode]] = {}
         for node in nodes:
             for name in node.inputs:
                 self._readers.setdefault(name, []).append(node)
@@ -180,7 +180,7 @@ class Values:
         same = self.file_batch == self.net.shape(self.builder.input)[0]
         return tensor in self._batched and not same
 
-    def note_batch(self, node: Node) -> None:
+    def note_batch(self, node: OnnxNode) -> None:
         """Remember that what a node gives has samples on axis 0, if what it reads has."""
         if any(self._tensors.get(name) in self._batched for name in node.inputs):
             self._batched.update(filter(None, map(self._tensors.get, node.outputs)))
@@ -446,7 +446,7 @@ class Values:
     def _dims(self, names: Sequence[str]) -> list[tuple[int, ...]]:
         return [tuple(map(int, self._constants[name].dims)) for name in names]
 
-    def reader(self, name: str) -> Node | None:
+    def reader(self, name: str) -> OnnxNode | None:
         """The only node that reads a name; None where there are others, or it is the output."""
         readers = self._readers.get(name, [])
         return readers[0] if len(readers) == 1 and name != self.output else None

@@ -142,7 +142,9 @@ def _own_ending(exported: Exported, value: str, prediction: str) -> Ending:
     )
 
 
-def _compared(graph: schema.Graph, source: str, calculated: set[str], labelled: set[str]) -> str:
+def _compared(
+    graph: schema.ExportedGraph, source: str, calculated: set[str], labelled: set[str]
+) -> str:
     """The tensor that a loss compares with labels.
 
     Args:
@@ -183,7 +185,7 @@ def _compared(graph: schema.Graph, source: str, calculated: set[str], labelled: 
     return first
 
 
-def _dependent(graph: schema.Graph, name: str) -> set[str]:
+def _dependent(graph: schema.ExportedGraph, name: str) -> set[str]:
     """A tensor, and those that are calculated from it."""
     dependent = {name}
     for node in graph.nodes:
@@ -240,7 +242,7 @@ def _named_ending(exported: Exported) -> Ending | None:
         return None
 
 
-def _unstretched(name: str, producers: Mapping[str, schema.Node]) -> str:
+def _unstretched(name: str, producers: Mapping[str, schema.OperatorCall]) -> str:
     """The tensor before it was stretched to another."""
     node = producers.get(name)
     if node is None or node.target != "torch.ops.aten.broadcast_tensors.default":
@@ -248,7 +250,7 @@ def _unstretched(name: str, producers: Mapping[str, schema.Node]) -> str:
     return node.reads[node.gives.index(name)]
 
 
-def _origin(name: str, producers: Mapping[str, schema.Node]) -> list[str]:
+def _origin(name: str, producers: Mapping[str, schema.OperatorCall]) -> list[str]:
     """A tensor, and those that it holds the elements of, in the same order, back to the first."""
     path = [name]
     for _ in producers:  # more steps would go in circles

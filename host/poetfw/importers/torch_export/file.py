@@ -62,7 +62,7 @@ class Exported:
             is one object.
     """
 
-    program: schema.Program
+    program: schema.ExportedProgram
     weights: Mapping[str, Weight]
 
 
@@ -128,7 +128,7 @@ class _Archive:
                 f"poetfw reads version {schema.SCHEMA_MAJOR}, which PyTorch 2.13 writes",
                 SAVE_AGAIN,
             )
-        program = schema.Program.model_validate(document)
+        program = schema.ExportedProgram.model_validate(document)
         module = program.graph_module
         module = module.model_copy(update={"graph": opened(module.graph)})
         program = program.model_copy(update={"graph_module": module})
@@ -140,7 +140,7 @@ class _Archive:
             )
         return self._with_weights(program)
 
-    def _with_weights(self, program: schema.Program) -> Exported:
+    def _with_weights(self, program: schema.ExportedProgram) -> Exported:
         stores = {
             folder: self._json(f"data/{folder}/{file}", schema.Weights).config
             for folder, file in (

@@ -229,7 +229,7 @@ class _Importer:
                 needed.update(node.reads)
         return needed
 
-    def _translate(self, node: schema.Node, outputs: list[str]) -> str | None:
+    def _translate(self, node: schema.OperatorCall, outputs: list[str]) -> str | None:
         """Apply a node's rule; returns why it cannot be trained, or None where it can."""
         if not all(name in self._values for name in node.reads):
             return None  # what it reads was refused, and has no shape
@@ -261,7 +261,7 @@ class _Importer:
 
         return attempt(translate)
 
-    def _call(self, node: schema.Node, outputs: list[str]) -> Call:
+    def _call(self, node: schema.OperatorCall, outputs: list[str]) -> Call:
         sizes = []
         for name in outputs:
             meta = self._graph.tensor_values.get(name)
@@ -276,7 +276,7 @@ class _Importer:
         )
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
 
-    def _place(self, node: schema.Node, sizes: Sequence[Shape]) -> Place | None:
+    def _place(self, node: schema.OperatorCall, sizes: Sequence[Shape]) -> Place | None:
         """Position of the batch in a node's inputs; inputs without one may begin a batch."""
         if not set(self._begun).isdisjoint(node.gives):
             return self._batches.first
@@ -290,7 +290,9 @@ class _Importer:
                 return self._batches.first
         return None
 
-    def _bind(self, node: schema.Node, outputs: list[str], results: tuple[Any, ...]) -> None:
+    def _bind(
+        self, node: schema.OperatorCall, outputs: list[str], results: tuple[Any, ...]
+    ) -> None:
         """Let the node's outputs stand for results, whose shapes must be what the file says."""
         call, batches = self._call(node, outputs), self._batches
         source = self._place(node, call.sizes)
@@ -328,7 +330,7 @@ class _Importer:
         """Advice for what depends on the batch of the example."""
         return f"export it with the batch that is trained with, {self._batches.asked}"
 
-    def _keeps_scale(self, node: schema.Node) -> bool:
+    def _keeps_scale(self, node: schema.OperatorCall) -> bool:
         """True if a result without the batch's axis is the same for another batch: a mean."""
         if self._batches.asked == self._batches.filed:
             return True
@@ -355,7 +357,7 @@ class _Importer:
 
     # In-place operators -----------------------------------------------------------------------
 
-    def _note_storage(self, node: schema.Node, outputs: list[str]) -> None:
+    def _note_storage(self, node: schema.OperatorCall, outputs: list[str]) -> None:
         """Remember whose bytes the results of a node may lie in."""
         kind = _functional(node.target.removeprefix(_ATEN))
         sources: list[str] = []
@@ -370,7 +372,7 @@ class _Importer:
                 if storage in joined:
                     self._storage[name] = min(joined)
 
-    def _note_change(self, node: schema.Node, outputs: list[str]) -> None:
+    def _note_change(self, node: schema.OperatorCall, outputs: list[str]) -> None:
         """After an operator that works in place, only its result holds what the others held."""
         changed = {self._storage.get(name) for name in _changed_by(node)}
         for name, storage in self._storage.items():
@@ -398,7 +400,7 @@ class _Importer:
                 f"{name!r:.60}"
             )
 
-    def _arguments(self, node: schema.Node, *, typed: bool = False) -> dict[str, Any]:
+    def _arguments(self, node: schema.OperatorCall, *, typed: bool = False) -> dict[str, Any]:
         """The arguments that matter, in plain values; `typed` for types of numbers, too.
 
         Raises:
@@ -429,7 +431,7 @@ def _functional(target: str) -> str:
     return name.removesuffix("_") + dot + overload if not name.startswith("_") else target
 
 
-def _changed_by(node: schema.Node) -> list[str]:
+def _changed_by(node: schema.OperatorCall) -> list[str]:
     """Names of the tensors that an operator may change: by its name, or all if it is not ATen's."""
     if not node.target.startswith(_ATEN):
         return node.reads
@@ -440,7 +442,7 @@ def _changed_by(node: schema.Node) -> list[str]:
     return _first_tensors(node) if in_place else []
 
 
-def _first_tensors(node: schema.Node) -> list[str]:
+def _first_tensors(node: schema.OperatorCall) -> list[str]:
     """Names of the tensors in the first argument that has any."""
     return next(filter(None, (schema.tensors_in(each.arg) for each in node.inputs)), [])
 
@@ -470,7 +472,7 @@ def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
     return shape
 
 
-def _name(node: schema.Node) -> str:
+def _name(node: schema.OperatorCall) -> str:
     """The author's name of a node: the module it is in, or else PyTorch's name of its output."""
     stack = node.metadata.get("nn_module_stack")
     parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
@@ -478,7 +480,7 @@ def _name(node: schema.Node) -> str:
     return module or next(iter(node.gives), node.target)
 
 
-def _described(node: schema.Node) -> str:
+def _described(node: schema.OperatorCall) -> str:
     """The operator, and the line of the author's that calls it."""
     kind = node.target.removeprefix("torch.ops.")
     trace = node.metadata.get("stack_trace")
@@ -491,7 +493,7 @@ def _described(node: schema.Node) -> str:
     return f"{cut(kind, 80)}, {cut(place, 60)}: {cut(text.strip(), 80)!r}"
 
 
-def _only_input(program: schema.Program) -> str:
+def _only_input(program: schema.ExportedProgram) -> str:
     specs = program.graph_module.signature.input_specs
     users = [
         name for spec in specs if spec.user_input for name in schema.tensors_in(spec.user_input.arg)
@@ -505,7 +507,7 @@ def _only_input(program: schema.Program) -> str:
     return users[0]
 
 
-def _only_output(program: schema.Program) -> str:
+def _only_output(program: schema.ExportedProgram) -> str:
     specs = program.graph_module.signature.output_specs
     users = [
         name

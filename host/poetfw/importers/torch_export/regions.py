@@ -11,7 +11,7 @@ from poetfw.importers.torch_export import schema
 _REGION = "torch.ops.higher_order.wrap_with_set_grad_enabled"
 
 
-def opened(graph: schema.Graph) -> schema.Graph:
+def opened(graph: schema.ExportedGraph) -> schema.ExportedGraph:
     """The graph with the nodes of each region in the region's place.
 
     Where a region has no gradients, its results are detached: that is all it does. Names within a
@@ -22,7 +22,7 @@ def opened(graph: schema.Graph) -> schema.Graph:
     """
     if not any(node.target == _REGION for node in graph.nodes):
         return graph
-    nodes: list[schema.Node] = []
+    nodes: list[schema.OperatorCall] = []
     values = dict(graph.tensor_values)
     for node in graph.nodes:
         if node.target == _REGION:
@@ -33,14 +33,16 @@ def opened(graph: schema.Graph) -> schema.Graph:
 
 
 def _open(
-    region: schema.Node, nodes: list[schema.Node], values: dict[str, schema.TensorMeta]
+    region: schema.OperatorCall,
+    nodes: list[schema.OperatorCall],
+    values: dict[str, schema.TensorMeta],
 ) -> None:
     """Append a region's nodes, and what is known of its tensors."""
     modes = [each.arg["as_bool"] for each in region.inputs if "as_bool" in each.arg]
     graphs = [each.arg["as_graph"] for each in region.inputs if "as_graph" in each.arg]
     if len(modes) != 1 or len(graphs) != 1 or not isinstance(graphs[0], dict):
         raise ValueError("a region without gradients has not one graph")
-    inner = schema.Graph.model_validate(graphs[0].get("graph"))
+    inner = schema.ExportedGraph.model_validate(graphs[0].get("graph"))
     inputs, outputs = (
         [name for each in side for name in schema.tensors_in(each)]
         for side in (inner.inputs, inner.outputs)
@@ -56,7 +58,7 @@ def _open(
     for node in inner.nodes:
         named = [{"name": each.name, "arg": _renamed(each.arg, renamed)} for each in node.inputs]
         nodes.append(
-            schema.Node(
+            schema.OperatorCall(
                 target=node.target,
                 inputs=[schema.Input.model_validate(each) for each in named],
                 outputs=[_renamed(output, renamed) for output in node.outputs],
@@ -69,7 +71,7 @@ def _open(
     for inner_name, name in zip(outputs, region.gives, strict=True):
         argument = {"as_tensor": {"name": renamed(inner_name)}}
         nodes.append(
-            schema.Node(
+            schema.OperatorCall(
                 target=f"torch.ops.aten.{kind}.default",
                 inputs=[schema.Input(name="self", arg=argument)],
                 outputs=[{"as_tensor": {"name": name}}],

@@ -73,7 +73,7 @@ class Input(_Read):
     arg: dict[str, Any]
 
 
-class Node(_Read):
+class OperatorCall(_Read):
     """A call of an operator."""
 
     target: Text
@@ -92,12 +92,12 @@ class Node(_Read):
         return [name for output in self.outputs for name in tensors_in(output)]
 
 
-class Graph(_Read):
+class ExportedGraph(_Read):
     """Nodes in the order in which they run."""
 
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
-    nodes: list[Node]
+    nodes: list[OperatorCall]
     tensor_values: dict[str, TensorMeta]
 
 
@@ -173,7 +173,7 @@ class Signature(_Read):
 class GraphModule(_Read):
     """The graph, and what its inputs and outputs are."""
 
-    graph: Graph
+    graph: ExportedGraph
     signature: Signature
 
 
@@ -184,7 +184,7 @@ class Version(_Read):
     minor: int
 
 
-class Program(_Read):
+class ExportedProgram(_Read):
     """An exported program."""
 
     graph_module: GraphModule

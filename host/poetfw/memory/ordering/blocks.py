@@ -10,7 +10,7 @@ from poetfw.memory.ordering.gluing import Glued
 from poetfw.memory.ordering.indexed import IndexedOps, mask_of
 
 
-class Segment(NamedTuple):
+class BlockPart(NamedTuple):
     """Some ops of a block, up to one that may free what another block reads too.
 
     Attributes:
@@ -42,7 +42,7 @@ class OrderingBlocks:
 
     n: int
     ops: tuple[tuple[int, ...], ...]
-    parts: tuple[tuple[Segment, ...], ...]
+    parts: tuple[tuple[BlockPart, ...], ...]
     predecessors: tuple[int, ...]
     successors: tuple[tuple[int, ...], ...]
 
@@ -73,7 +73,7 @@ class OrderingBlocks:
 
 def _parts(
     problem: IndexedOps, sequence: tuple[int, ...], block: dict[int, int], reads: list[list[int]]
-) -> tuple[Segment, ...]:
+) -> tuple[BlockPart, ...]:
     parts = []
     done: set[int] = set()
     peak = net = 0
@@ -97,7 +97,7 @@ def _parts(
         net += problem.keeps[i] - frees.pop(0, 0)
         if frees:
             freed = tuple((size, mask) for mask, size in frees.items())
-            parts.append(Segment(peak, net, freed, readers, apart))
+            parts.append(BlockPart(peak, net, freed, readers, apart))
             peak = net = 0
-    parts.append(Segment(peak, net, (), 0, peak))
+    parts.append(BlockPart(peak, net, (), 0, peak))
     return tuple(parts)

@@ -8,28 +8,28 @@ from collections.abc import Sequence
 
 from poetfw.importers.onnx.rules.registry import Rule, onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 
 
 @onnx_rule("ReduceMean")
-def _reduce_mean(node: Node, values: Values) -> str:
+def _reduce_mean(node: OnnxNode, values: Values) -> str:
     return _reduce(node, values, total=False)
 
 
 @onnx_rule("ReduceSum")
-def _reduce_sum(node: Node, values: Values) -> str:
+def _reduce_sum(node: OnnxNode, values: Values) -> str:
     return _reduce(node, values, total=True)
 
 
 @onnx_rule("ReduceMax")
-def _reduce_max(node: Node, values: Values) -> str:
+def _reduce_max(node: OnnxNode, values: Values) -> str:
     x, axes, keep = _reduced(node, values)
     return values.net.largest(node.name, x, axes, keep=keep)
 
 
 @onnx_rule("ReduceMin")
-def _reduce_min(node: Node, values: Values) -> str:
+def _reduce_min(node: OnnxNode, values: Values) -> str:
     x, axes, keep = _reduced(node, values)
     negative = values.net.scale(node.name, x, -1.0)
     least = values.net.largest(node.name, negative, axes, keep=keep)
@@ -39,7 +39,7 @@ def _reduce_min(node: Node, values: Values) -> str:
 def _reduce_of(kind: str, after: str | None = None) -> Rule:
     """The rule of the sum of a function, and of a function of that."""
 
-    def rule(node: Node, values: Values) -> str:
+    def rule(node: OnnxNode, values: Values) -> str:
         x, axes, keep = _reduced(node, values)
         each = values.builder.op(kind, node.name, (x,))
         y = values.net.mean(node.name, each, axes, keep=keep, total=True)
@@ -48,12 +48,12 @@ def _reduce_of(kind: str, after: str | None = None) -> Rule:
     return rule
 
 
-def _reduce(node: Node, values: Values, *, total: bool) -> str:
+def _reduce(node: OnnxNode, values: Values, *, total: bool) -> str:
     x, axes, keep = _reduced(node, values)
     return values.net.mean(node.name, x, axes, keep=keep, total=total)
 
 
-def _reduced(node: Node, values: Values) -> tuple[str, list[int], bool]:
+def _reduced(node: OnnxNode, values: Values) -> tuple[str, list[int], bool]:
     """The input of a reduction, its axes, and whether they stay."""
     x = values.operand(node.inputs[0])
     rank = len(values.builder.shape(x))
@@ -69,11 +69,11 @@ def _reduced(node: Node, values: Values) -> tuple[str, list[int], bool]:
 
 
 @onnx_rule("Add")
-def _add(node: Node, values: Values) -> str:
+def _add(node: OnnxNode, values: Values) -> str:
     return _sum(node, values, 1.0)
 
 
-def _sum(node: Node, values: Values, factor: float) -> str:
+def _sum(node: OnnxNode, values: Values, factor: float) -> str:
     """The first input plus `factor` times the second."""
     first, second = node.inputs
     number = _number(values, second)
@@ -87,7 +87,7 @@ def _sum(node: Node, values: Values, factor: float) -> str:
 
 
 @onnx_rule("Mul")
-def _multiply(node: Node, values: Values) -> str:
+def _multiply(node: OnnxNode, values: Values) -> str:
     """By another tensor, or by a single number that is not a weight but part of the network."""
     first, second = node.inputs
     for x, number in ((first, second), (second, first)):
@@ -98,12 +98,12 @@ def _multiply(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Sub")
-def _subtract(node: Node, values: Values) -> str:
+def _subtract(node: OnnxNode, values: Values) -> str:
     return _sum(node, values, -1.0)
 
 
 @onnx_rule("Div")
-def _divide(node: Node, values: Values) -> str:
+def _divide(node: OnnxNode, values: Values) -> str:
     first, second = node.inputs
     divisor = _number(values, second)
     if divisor:
@@ -121,12 +121,12 @@ def _number(values: Values, name: str) -> float | None:
 
 
 @onnx_rule("Neg")
-def _negate(node: Node, values: Values) -> str:
+def _negate(node: OnnxNode, values: Values) -> str:
     return values.net.scale(node.name, values.operand(node.inputs[0]), -1.0)
 
 
 @onnx_rule("Pow")
-def _power(node: Node, values: Values) -> str:
+def _power(node: OnnxNode, values: Values) -> str:
     if not values.is_constant(node.inputs[1]):
         raise UnsupportedError("its exponent is calculated")
     exponent = values.array(node.inputs[1])
@@ -138,7 +138,7 @@ def _power(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Sum")
-def _sum_all(node: Node, values: Values) -> str:
+def _sum_all(node: OnnxNode, values: Values) -> str:
     first, *others = map(values.operand, node.inputs)
     for other in others:
         first = values.net.add(node.name, first, other)

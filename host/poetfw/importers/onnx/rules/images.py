@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from poetfw.importers.network import Edges, Pair
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 
 
-def as_image(node: Node, values: Values) -> str:
+def as_image(node: OnnxNode, values: Values) -> str:
     """A batch of images; sequences become images of height 1."""
     x = values.tensor(node.inputs[0])
     shape = values.builder.shape(x)
@@ -17,7 +17,7 @@ def as_image(node: Node, values: Values) -> str:
     return x if len(shape) == 4 else values.net.reshape(node.name, x, (*shape[:2], 1, shape[2]))
 
 
-def as_ranked(node: Node, values: Values, y: str) -> str:
+def as_ranked(node: OnnxNode, values: Values, y: str) -> str:
     """Images with as many axes as the node's input has."""
     if len(values.shape(node.inputs[0])) == 4:
         return y
@@ -25,7 +25,7 @@ def as_ranked(node: Node, values: Values, y: str) -> str:
     return values.net.reshape(node.name, y, (*shape[:2], shape[3]))
 
 
-def pair_of(node: Node, values: Values, name: str, default: Pair | None = None) -> Pair:
+def pair_of(node: OnnxNode, values: Values, name: str, default: Pair | None = None) -> Pair:
     """Numbers for height and width; for a sequence, a neutral number and its own."""
     value = node.attributes.get(name, default)
     if value is not None and name in node.attributes and len(values.shape(node.inputs[0])) == 3:
@@ -37,7 +37,7 @@ def pair_of(node: Node, values: Values, name: str, default: Pair | None = None) 
 
 
 def window_of(
-    node: Node, values: Values, shape: tuple[int, ...], kernel: Pair
+    node: OnnxNode, values: Values, shape: tuple[int, ...], kernel: Pair
 ) -> tuple[Pair, Edges]:
     """Stride, and padding at the top, left, bottom and right."""
     stride = pair_of(node, values, "strides", (1, 1))

@@ -11,13 +11,13 @@ from poetfw.importers.network import Pair
 from poetfw.importers.onnx.rules.images import as_image, as_ranked, pair_of, window_of
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Attribute
 
 
 @onnx_rule("Conv")
-def _conv(node: Node, values: Values) -> str:
+def _conv(node: OnnxNode, values: Values) -> str:
     x, weight, kernel = _convolved(node, values)
     stride, padding = window_of(node, values, values.builder.shape(x), kernel)
     y = values.net.conv(
@@ -34,7 +34,7 @@ def _conv(node: Node, values: Values) -> str:
 
 
 @onnx_rule("ConvTranspose")
-def _conv_transpose(node: Node, values: Values) -> str:
+def _conv_transpose(node: OnnxNode, values: Values) -> str:
     x, weight, kernel = _convolved(node, values)
     node.expect("auto_pad", "NOTSET", "NOTSET", "VALID")
     if "output_shape" in node.attributes:
@@ -57,7 +57,7 @@ def _conv_transpose(node: Node, values: Values) -> str:
     return as_ranked(node, values, y)
 
 
-def _convolved(node: Node, values: Values) -> tuple[str, str, Pair]:
+def _convolved(node: OnnxNode, values: Values) -> tuple[str, str, Pair]:
     """The images that a convolution reads, its weight, and the kernel's height and width."""
     x = as_image(node, values)
     if not values.is_constant(node.inputs[1]):
@@ -78,14 +78,14 @@ def _convolved(node: Node, values: Values) -> tuple[str, str, Pair]:
     return x, tensor, (whole[2], whole[3])
 
 
-def _channel_bias(node: Node, values: Values, position: int) -> str | None:
+def _channel_bias(node: OnnxNode, values: Values, position: int) -> str | None:
     if not node.has_input(position):
         return None
     return _bias(node.inputs[position], values, values.dims(node.inputs[1])[0])
 
 
 @onnx_rule("Gemm")
-def _gemm(node: Node, values: Values) -> str:
+def _gemm(node: OnnxNode, values: Values) -> str:
     net, factors = values.net, [decimal(node.attributes.get(n, 1.0)) for n in ("alpha", "beta")]
     turned = [node.attributes.get(name, 0) != 0 for name in ("transA", "transB")]
     bias = node.inputs[2] if node.has_input(2) else None
@@ -115,7 +115,7 @@ def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: boo
 
 
 @onnx_rule("MatMul")
-def _matmul(node: Node, values: Values) -> str | None:
+def _matmul(node: OnnxNode, values: Values) -> str | None:
     """A product with constant weights, and the addition of a bias where one follows."""
     weight = values.matrix(node.inputs[1])
     if weight is None or values.is_constant(node.inputs[0]) or len(values.dims(weight[0])) != 2:
@@ -129,7 +129,7 @@ def _matmul(node: Node, values: Values) -> str | None:
     return None
 
 
-def bias_addition(node: Node, values: Values) -> Node | None:
+def bias_addition(node: OnnxNode, values: Values) -> OnnxNode | None:
     """The addition of a constant that becomes part of a product; None where there is none."""
     addition = values.reader(node.output)
     if node.kind != "MatMul" or addition is None or addition.kind != "Add":
@@ -142,7 +142,7 @@ def bias_addition(node: Node, values: Values) -> Node | None:
 
 
 def _linear(
-    node: Node, values: Values, bias: str | None, weight: tuple[str, bool], *, transposed: bool
+    node: OnnxNode, values: Values, bias: str | None, weight: tuple[str, bool], *, transposed: bool
 ) -> str:
     x = values.tensor(node.inputs[0])
     name, turned = weight
@@ -175,7 +175,7 @@ _FIXED_STATISTICS = (
 
 
 @onnx_rule("BatchNormalization")
-def _batch_norm(node: Node, values: Values) -> str:
+def _batch_norm(node: OnnxNode, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
     x = values.tensor(node.inputs[0])
     mean, variance = (values.floats(name) for name in node.inputs[3:5])
@@ -204,7 +204,7 @@ def _batch_norm(node: Node, values: Values) -> str:
     return values.net.reshape(node.name, y, shape)
 
 
-def _takes_batch_statistics(node: Node, opset: int) -> bool:
+def _takes_batch_statistics(node: OnnxNode, opset: int) -> bool:
     """True where a batch norm normalises with its batch's statistics.
 
     Operator set 14 brought an attribute for that; before, training form was to have more outputs.
@@ -218,7 +218,7 @@ def decimal(value: float) -> float:
 
 
 @onnx_rule("Dropout")
-def _dropout(node: Node, values: Values) -> str:
+def _dropout(node: OnnxNode, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
     x = values.tensor(node.inputs[0])
     ratio = values.number(node.inputs[1]) if node.has_input(1) else 0.5
@@ -233,7 +233,7 @@ def _dropout(node: Node, values: Values) -> str:
 
 
 @onnx_rule("LayerNormalization")
-def _layer_norm(node: Node, values: Values) -> str:
+def _layer_norm(node: OnnxNode, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
     x = values.tensor(node.inputs[0])
     shape = values.builder.shape(x)
@@ -246,18 +246,18 @@ def _layer_norm(node: Node, values: Values) -> str:
 
 
 @onnx_rule("InstanceNormalization")
-def _instance_norm(node: Node, values: Values) -> str:
+def _instance_norm(node: OnnxNode, values: Values) -> str:
     return _grouped_norm(node, values, values.shape(node.inputs[0])[1])
 
 
 @onnx_rule("GroupNormalization")
-def _group_norm(node: Node, values: Values) -> str:
+def _group_norm(node: OnnxNode, values: Values) -> str:
     if values.opset < 21:
         raise UnsupportedError("its scale is that of groups, as before opset 21")
     return _grouped_norm(node, values, int(node.attributes["num_groups"]))
 
 
-def _grouped_norm(node: Node, values: Values, groups: int) -> str:
+def _grouped_norm(node: OnnxNode, values: Values, groups: int) -> str:
     x = values.tensor(node.inputs[0])
     _, channels, *rest = values.builder.shape(x)
     eps = decimal(node.attributes.get("epsilon", 1e-5))
@@ -266,7 +266,7 @@ def _grouped_norm(node: Node, values: Values, groups: int) -> str:
     return values.net.normalize(node.name, x, affine, eps=eps, groups=groups, inner=inner)
 
 
-def _affine(node: Node, values: Values, length: int) -> str:
+def _affine(node: OnnxNode, values: Values, length: int) -> str:
     if node.has_input(2):
         return values.channels(node.inputs[1:3], length)
     scale = values.net.reshape(node.name, values.weight(node.inputs[1]), (1, length))

@@ -6,18 +6,18 @@ from __future__ import annotations
 from poetfw.importers.onnx.rules.layers import decimal
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 
 
 @onnx_rule("Clip")
-def _clip(node: Node, values: Values) -> str:
+def _clip(node: OnnxNode, values: Values) -> str:
     low, high = (values.number(node.inputs[i]) if node.has_input(i) else None for i in (1, 2))
     return values.net.clip(node.name, values.tensor(node.inputs[0]), low, high)
 
 
 @onnx_rule("LogSoftmax", "Softmax")
-def _softmax(node: Node, values: Values) -> str:
+def _softmax(node: OnnxNode, values: Values) -> str:
     """The loss takes logits, and has the softmax within it: behind it, `nll` is cross-entropy."""
     x = values.tensor(node.inputs[0])
     rank = len(values.builder.shape(x))
@@ -34,7 +34,7 @@ def _softmax(node: Node, values: Values) -> str:
 
 
 @onnx_rule("LeakyRelu")
-def _leaky_relu(node: Node, values: Values) -> str:
+def _leaky_relu(node: OnnxNode, values: Values) -> str:
     slope = decimal(node.attributes.get("alpha", 0.01))
     return values.builder.op(
         "leaky_relu", node.name, (values.tensor(node.inputs[0]),), {"slope": slope}
@@ -42,20 +42,20 @@ def _leaky_relu(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Elu")
-def _elu(node: Node, values: Values) -> str:
+def _elu(node: OnnxNode, values: Values) -> str:
     alpha = decimal(node.attributes.get("alpha", 1.0))
     return values.builder.op("elu", node.name, (values.tensor(node.inputs[0]),), {"alpha": alpha})
 
 
 @onnx_rule("Gelu")
-def _gelu(node: Node, values: Values) -> str:
+def _gelu(node: OnnxNode, values: Values) -> str:
     node.expect("approximate", "none", "none", "tanh")
     kind = "gelu_tanh" if node.attributes.get("approximate") == "tanh" else "gelu"
     return values.builder.op(kind, node.name, (values.tensor(node.inputs[0]),))
 
 
 @onnx_rule("HardSigmoid")
-def _hard_sigmoid(node: Node, values: Values) -> str:
+def _hard_sigmoid(node: OnnxNode, values: Values) -> str:
     alpha, beta = (decimal(node.attributes.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
     net, x = values.net, values.tensor(node.inputs[0])
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:  # PyTorch's
@@ -64,13 +64,13 @@ def _hard_sigmoid(node: Node, values: Values) -> str:
 
 
 @onnx_rule("PRelu")
-def _prelu(node: Node, values: Values) -> str:
+def _prelu(node: OnnxNode, values: Values) -> str:
     x, slopes = values.tensor(node.inputs[0]), values.layer_weight(node.inputs[1])
     return values.net.prelu(node.name, x, slopes)
 
 
 @onnx_rule("Selu")
-def _selu(node: Node, values: Values) -> str:
+def _selu(node: OnnxNode, values: Values) -> str:
     alpha = decimal(node.attributes.get("alpha", 1.67326319217681884765625))
     gamma = decimal(node.attributes.get("gamma", 1.05070102214813232421875))
     inputs = (values.tensor(node.inputs[0]),)
@@ -79,7 +79,7 @@ def _selu(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Celu")
-def _celu(node: Node, values: Values) -> str:
+def _celu(node: OnnxNode, values: Values) -> str:
     alpha = decimal(node.attributes.get("alpha", 1.0))
     inner = values.net.scale(node.name, values.tensor(node.inputs[0]), 1 / alpha)
     y = values.builder.op("elu", node.name, (inner,), {"alpha": 1.0})
@@ -87,5 +87,5 @@ def _celu(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Mish")
-def _mish(node: Node, values: Values) -> str:
+def _mish(node: OnnxNode, values: Values) -> str:
     return values.net.mish(node.name, values.tensor(node.inputs[0]))

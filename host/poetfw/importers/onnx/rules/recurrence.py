@@ -5,26 +5,26 @@ from __future__ import annotations
 
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
 
 
 @onnx_rule("LSTM")
-def _lstm(node: Node, values: Values) -> None:
+def _lstm(node: OnnxNode, values: Values) -> None:
     if node.has_input(7) or node.attributes.get("input_forget", 0):
         raise UnsupportedError("it has peepholes, or one gate for input and forget")
     _recurrent(node, values, lstm("iofg"), ["Sigmoid", "Tanh", "Tanh"])
 
 
 @onnx_rule("GRU")
-def _gru(node: Node, values: Values) -> None:
+def _gru(node: OnnxNode, values: Values) -> None:
     node.expect("linear_before_reset", 0, 1)
     _recurrent(node, values, gru("zrn"), ["Sigmoid", "Tanh"])
 
 
 @onnx_rule("RNN")
-def _rnn(node: Node, values: Values) -> None:
+def _rnn(node: OnnxNode, values: Values) -> None:
     kinds = {"Tanh": "tanh", "Relu": "relu"}
     first = node.attributes.get("activations", [b"Tanh"])[0]
     name = first.decode() if isinstance(first, bytes) else first
@@ -33,7 +33,7 @@ def _rnn(node: Node, values: Values) -> None:
     _recurrent(node, values, plain(kinds[name]), [name])
 
 
-def _recurrent(node: Node, values: Values, cell: Cell, kinds: list[str]) -> None:
+def _recurrent(node: OnnxNode, values: Values, cell: Cell, kinds: list[str]) -> None:
     """A layer of ONNX: Y [T, directions, N, H], and the last h and c, [directions, N, H]."""
     net, name = values.net, node.name
     x = values.tensor(node.inputs[0])

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ops import KINDS
 
-Rule = Callable[[Node, Values], str | None]
+Rule = Callable[[OnnxNode, Values], str | None]
 
 _Rule = TypeVar("_Rule", bound=Rule)
 
@@ -18,7 +18,7 @@ _Rule = TypeVar("_Rule", bound=Rule)
 def _as_it_stands(kind: str) -> Rule:
     """The rule of an operator that poetfw has with the same inputs, and without attributes."""
 
-    def rule(node: Node, values: Values) -> str:
+    def rule(node: OnnxNode, values: Values) -> str:
         for name in node.attributes:
             raise UnsupportedError(f"its attribute {name!r} is set; poetfw has it without")
         return values.builder.op(kind, node.name, [values.weight(name) for name in node.inputs])

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from poetfw.importers.onnx.rules.images import as_image, as_ranked
 from poetfw.importers.onnx.rules.registry import onnx_rule
-from poetfw.importers.onnx.values import Node, Values
+from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 
 BATCH = "axis 0 is the batch, unless the file was written for the one that is trained with"
 
 
 @onnx_rule("Flatten")
-def _flatten(node: Node, values: Values) -> str:
+def _flatten(node: OnnxNode, values: Values) -> str:
     x = values.tensor(node.inputs[0])
     shape = values.builder.shape(x)
     axis = int(node.attributes.get("axis", 1))
@@ -33,7 +33,7 @@ def _flatten(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Reshape")
-def _reshape(node: Node, values: Values) -> str:
+def _reshape(node: OnnxNode, values: Values) -> str:
     """The file's batch, in the constant shape, gives way to the batch that was asked for."""
     x = values.weight(node.inputs[0])
     shape = values.builder.shape(x)
@@ -57,7 +57,7 @@ def _reshape(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Slice")
-def _slice(node: Node, values: Values) -> str:
+def _slice(node: OnnxNode, values: Values) -> str:
     x = values.weight(node.inputs[0])
     starts, ends = (values.integers(name, open_ended=True) for name in node.inputs[1:3])
     axes = values.integers(node.inputs[3]) if node.has_input(3) else range(len(starts))
@@ -71,7 +71,7 @@ def _slice(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Split")
-def _split(node: Node, values: Values) -> None:
+def _split(node: OnnxNode, values: Values) -> None:
     x = values.tensor(node.inputs[0])
     axis = int(node.attributes.get("axis", 0))
     extent = values.builder.shape(x)[axis]
@@ -88,7 +88,7 @@ def _split(node: Node, values: Values) -> None:
 
 
 def _part(
-    node: Node, values: Values, x: str, axis: int, start: int, length: int, step: int = 1
+    node: OnnxNode, values: Values, x: str, axis: int, start: int, length: int, step: int = 1
 ) -> str:
     """Every `step`-th position from `start` on along one axis."""
     shape = values.builder.shape(x)
@@ -101,7 +101,7 @@ def _part(
 
 
 @onnx_rule("Identity")
-def _identity(node: Node, values: Values) -> str | None:
+def _identity(node: OnnxNode, values: Values) -> str | None:
     """Exporters use it to store equal constants once: each name stays a constant of its own."""
     if not values.is_constant(node.inputs[0]):
         return values.weight(node.inputs[0])
@@ -110,7 +110,7 @@ def _identity(node: Node, values: Values) -> str | None:
 
 
 @onnx_rule("Constant")
-def _constant(node: Node, values: Values) -> None:
+def _constant(node: OnnxNode, values: Values) -> None:
     value = next(iter(node.attributes.values()), None) if len(node.attributes) == 1 else None
     if isinstance(value, float) or (
         isinstance(value, list) and any(isinstance(entry, float) for entry in value)
@@ -124,7 +124,7 @@ def _constant(node: Node, values: Values) -> None:
 
 
 @onnx_rule("Shape")
-def _shape(node: Node, values: Values) -> None:
+def _shape(node: OnnxNode, values: Values) -> None:
     """Exporters calculate what to reshape to from a shape, which is known here."""
     shape = values.dims(node.inputs[0])
     part = slice(node.attributes.get("start"), node.attributes.get("end"))
@@ -132,7 +132,7 @@ def _shape(node: Node, values: Values) -> None:
 
 
 @onnx_rule("Gather")
-def _gather(node: Node, values: Values) -> str:
+def _gather(node: OnnxNode, values: Values) -> str:
     """Positions along an axis, or rows of a table by ids that are calculated."""
     data, indices = node.inputs
     axis = int(node.attributes.get("axis", 0))
@@ -159,7 +159,7 @@ def _gather(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Squeeze")
-def _squeeze(node: Node, values: Values) -> str:
+def _squeeze(node: OnnxNode, values: Values) -> str:
     x = values.weight(node.inputs[0])
     shape = values.builder.shape(x)
     axes = values.integers(node.inputs[1]) if node.has_input(1) else ()
@@ -174,7 +174,7 @@ def _squeeze(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Unsqueeze")
-def _unsqueeze(node: Node, values: Values) -> str:
+def _unsqueeze(node: OnnxNode, values: Values) -> str:
     axes = values.integers(node.inputs[1])
     x = values.weight(node.inputs[0])
     shape = list(values.builder.shape(x))
@@ -186,7 +186,7 @@ def _unsqueeze(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Concat")
-def _concat(node: Node, values: Values) -> str:
+def _concat(node: OnnxNode, values: Values) -> str:
     axis = int(node.attributes["axis"])
     tensors = [values.weight(name) for name in node.inputs]
     axis = range(len(values.builder.shape(tensors[0])))[axis]
@@ -196,7 +196,7 @@ def _concat(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Expand")
-def _expand(node: Node, values: Values) -> str:
+def _expand(node: OnnxNode, values: Values) -> str:
     x = values.weight(node.inputs[0])
     shape = list(values.integers(node.inputs[1]))
     if values.has_batch(x) and len(shape) == len(values.net.shape(x)):
@@ -209,7 +209,7 @@ def _expand(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Where")
-def _where(node: Node, values: Values) -> str:
+def _where(node: OnnxNode, values: Values) -> str:
     """A constant condition chooses."""
     condition, *both = node.inputs
     if not values.is_fixed(condition):
@@ -223,7 +223,7 @@ def _where(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Cast", "CastLike")
-def _cast(node: Node, values: Values) -> str | None:
+def _cast(node: OnnxNode, values: Values) -> str | None:
     """Between numbers that poetfw has as float32."""
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
     if node.attributes.get("to", onnx.TensorProto.FLOAT) not in floats:
@@ -238,12 +238,12 @@ def _cast(node: Node, values: Values) -> str | None:
     return values.tensor(source)
 
 
-def _bind_integers(node: Node, values: Values, result: NDArray[np.int64]) -> None:
+def _bind_integers(node: OnnxNode, values: Values, result: NDArray[np.int64]) -> None:
     values.bind_constant(node.output, onnx.numpy_helper.from_array(result.astype(np.int64)))
 
 
 @onnx_rule("Transpose")
-def _transpose(node: Node, values: Values) -> str | None:
+def _transpose(node: OnnxNode, values: Values) -> str | None:
     """Of a weight, a matrix: whoever multiplies by it takes it as it lies."""
     rank = len(values.dims(node.inputs[0]))
     axes = node.attributes.get("perm", list(reversed(range(rank))))
@@ -259,7 +259,7 @@ def _transpose(node: Node, values: Values) -> str | None:
 
 
 @onnx_rule("Pad")
-def _pad(node: Node, values: Values) -> str:
+def _pad(node: OnnxNode, values: Values) -> str:
     x = values.tensor(node.inputs[0])
     rank = len(values.builder.shape(x))
     widths = values.integers(node.inputs[1])
@@ -278,7 +278,7 @@ def _pad(node: Node, values: Values) -> str:
 
 
 @onnx_rule("Resize")
-def _resize(node: Node, values: Values) -> str:
+def _resize(node: OnnxNode, values: Values) -> str:
     x = as_image(node, values)
     node.expect("mode", "nearest", "nearest", "linear")
     for name, neutral in (("antialias", 0), ("exclude_outside", 0)):
@@ -314,7 +314,7 @@ def _resize(node: Node, values: Values) -> str:
     return as_ranked(node, values, values.net.repeat_positions(node.name, x, whole))
 
 
-def _resized(node: Node, values: Values) -> tuple[int, ...]:
+def _resized(node: OnnxNode, values: Values) -> tuple[int, ...]:
     """The shape that it gives, for the file's batch."""
     shape = values.shape(node.inputs[0])
     if node.has_input(3):
@@ -332,7 +332,7 @@ def _resized(node: Node, values: Values) -> tuple[int, ...]:
 
 
 @onnx_rule("DepthToSpace")
-def _depth_to_space(node: Node, values: Values) -> str:
+def _depth_to_space(node: OnnxNode, values: Values) -> str:
     x, r = values.tensor(node.inputs[0]), int(node.attributes["blocksize"])
     batch, channels, height, width = values.net.shape(x)
     node.expect("mode", "DCR", "DCR", "CRD")
