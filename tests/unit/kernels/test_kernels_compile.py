@@ -49,7 +49,8 @@ def test_only_one_header_knows_a_pragma_that_older_compilers_do_not() -> None:
     """GCC 7 of PlatformIO's stock platforms warns of `GCC unroll`, clang of any but its own."""
     told = re.compile(r"GCC unroll|clang loop|pragma unroll")
     folders = (TEMPLATES, TEMPLATES.parent / "profiler_sketches")
-    sources = [path for folder in folders for path in folder.rglob("*.[ch]*")]
+    kinds = ("*.[ch]", "*.[ch].j2")
+    sources = [path for folder in folders for kind in kinds for path in folder.rglob(kind)]
     assert {path.name for path in sources if told.search(path.read_text())} == {"unroll.h"}
 
 
