@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from poetfw.common.errors import OutputError
+from poetfw.common.temporary import temporary_directory
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -69,7 +70,7 @@ def _staging(path: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
         if old is not None and not stat.S_ISREG(old.st_mode):
             raise OutputError(f"cannot write {path}: it is not a regular file", "name another file")
         place = path.resolve()
-        with tempfile.TemporaryDirectory(prefix=f".{place.name[:40]}-", dir=place.parent) as folder:
+        with temporary_directory(f".{place.name[:40]}-", place.parent) as folder:
             yield Path(folder), old
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error

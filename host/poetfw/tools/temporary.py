@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from poetfw.common.errors import OutputError
-from poetfw.common.interrupts import uninterrupted
+from poetfw.common.temporary import temporary_directory
 
 MAKE_ROOM = "name another folder for temporary files with TMPDIR"
 
@@ -22,9 +22,7 @@ def temporary_folder() -> Iterator[Path]:
         OutputError: it cannot be made, or what the block has in it cannot be written.
     """
     try:
-        with uninterrupted():  # Python tries the place with a file of its own
-            made = tempfile.TemporaryDirectory(prefix="poetfw-", ignore_cleanup_errors=True)
-        with made as folder:
+        with temporary_directory("poetfw-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
     except OSError as error:
         raise OutputError(

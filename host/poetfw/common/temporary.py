@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Temporary folders that Ctrl-C does not leave behind."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from poetfw.common.interrupts import uninterrupted
+
+
+def temporary_directory(
+    prefix: str, place: Path | None = None, *, ignore_cleanup_errors: bool = False
+) -> tempfile.TemporaryDirectory[str]:
+    """A new folder, for a `with` block at whose end it is gone.
+
+    Python first tries the default place with a file of its own, and knows what to remove only when
+    the folder is made; Ctrl-C meanwhile would leave either behind.
+
+    Args:
+        prefix: of its name.
+        place: where it is made; None for the user's place for temporary files (TMPDIR).
+        ignore_cleanup_errors: True if what cannot be removed is left.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with uninterrupted():
+        return tempfile.TemporaryDirectory(
+            prefix=prefix, dir=place, ignore_cleanup_errors=ignore_cleanup_errors
+        )
