@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,13 +18,21 @@ _OPERATIONS = 20
 
 
 class _Wave(Elementwise):
-    """Input x; y of its shape."""
+    """Input x; y of its shape. A subclass names its function, the op of its slope, and the sign."""
 
     source = "waves"
     inputs_count = 1
     in_place = (0,)
     pointwise = True
     branches = True
+    wave: ClassVar[np.ufunc]
+    slope: ClassVar[str]
+    falls: ClassVar[bool] = False
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        with np.errstate(invalid="ignore"):
+            y: Array = self.wave(inputs[0])
+            return y
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
         return Work(_OPERATIONS * inputs[0].elements, bytes_of(*inputs, output))
@@ -34,45 +43,34 @@ class _Wave(Elementwise):
         """A few units of 1, and of x, from which quarters of a turn are taken."""
         return (gamma(1) * (3 + 2 * np.abs(inputs[0])) + SMALLEST_NORMAL,)
 
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        (x,) = op.inputs
+        if not tape.needs_gradient(x):
+            return
+        name = f"{op.name}.backward"
+        slope = tape.emit(self.slope, f"{name}.slope", (x,))
+        dx = tape.emit("multiply", name, (slope, output_gradient))
+        if self.falls:
+            dx = tape.emit("scale", f"{name}.sign", (dx,), {"factor": -1.0})
+        tape.add_gradient(x, dx)
+
 
 @register
 class Sine(_Wave):
     """Input x; y = sin x."""
 
-    name = "sin"
+    name, slope = "sin", "cos"
     onnx = "Sin"
     function = "poet_sin_f32"
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        with np.errstate(invalid="ignore"):
-            y: Array = np.sin(inputs[0])
-            return y
-
-    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
-        (x,) = op.inputs
-        if tape.needs_gradient(x):
-            name = f"{op.name}.backward"
-            slope = tape.emit("cos", f"{name}.slope", (x,))
-            tape.add_gradient(x, tape.emit("multiply", name, (slope, output_gradient)))
+    wave = np.sin
 
 
 @register
 class Cosine(_Wave):
     """Input x; y = cos x."""
 
-    name = "cos"
+    name, slope = "cos", "sin"
     onnx = "Cos"
     function = "poet_cos_f32"
-
-    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
-        with np.errstate(invalid="ignore"):
-            y: Array = np.cos(inputs[0])
-            return y
-
-    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
-        (x,) = op.inputs
-        if tape.needs_gradient(x):
-            name = f"{op.name}.backward"
-            slope = tape.emit("sin", f"{name}.slope", (x,))
-            product = tape.emit("multiply", name, (slope, output_gradient))
-            tape.add_gradient(x, tape.emit("scale", f"{name}.sign", (product,), {"factor": -1.0}))
+    wave = np.cos
+    falls = True

@@ -38,7 +38,7 @@ _ROUNDING = 1e-9  # of the bound: energies are sums of the same numbers in diffe
 
 
 def bound_of_every_plan(graph: Indexed, work: Work) -> float:
-    """Joules that every plan takes, deadline or not; infinite if there is none.
+    """Joules that every plan takes, deadline or not; infinite if no plan exists.
 
     Args:
         graph: the problem.
@@ -46,8 +46,8 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
     """
     problem = graph.problem
     once_j = math.fsum(node.energy_j for node in problem.nodes)
-    moments = _Moments(graph)
     workload = Workload(graph)
+    moments = _Moments(workload)
     during = EventTrace.of(workload, range(graph.n), work).during_bytes
     least, most = _MOMENTS
     count = max(least, min(most, _MOMENT_NODES // graph.n))
@@ -70,14 +70,13 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
 class _Moments:
     """Programs of the moments at which nodes are computed first."""
 
-    def __init__(self, graph: Indexed) -> None:
-        self.graph = graph
-        nodes = graph.problem.nodes
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        nodes = workload.graph.problem.nodes
         position = {node.name: i for i, node in enumerate(nodes)}
         self.before: list[list[int]] = [[position[u] for u in node.inputs] for node in nodes]
-        self.closes = [position.get(node.recompute_before or "") for node in nodes]
-        for i, update in enumerate(self.closes):
-            if update is not None:
+        for i, update in enumerate(workload.closes):
+            if update < workload.n:
                 self.before[update].append(i)
         self.after: list[list[int]] = [[] for _ in nodes]
         for i, before in enumerate(self.before):
@@ -86,15 +85,14 @@ class _Moments:
 
     def having(self, w: int) -> Having:
         """The program of the moment at which node w is computed first."""
-        graph, nodes = self.graph, self.graph.problem.nodes
+        graph, closes = self.workload.graph, self.workload.closes
         ancestors, descendants = _reached(w, self.before), _reached(w, self.after)
+        closed = {*ancestors, w}
         read = {u for d in descendants for u in graph.inputs[d] if u in ancestors}
         having = Having.of(
             graph,
             read,
-            lambda i: (
-                nodes[i].recompute and self.closes[i] not in ancestors and self.closes[i] != w
-            ),
+            lambda i: self.workload.recomputable[i] and closes[i] not in closed,
         )
         inputs = graph.inputs[w]
         beside = [(having.kept[i], graph.size[i]) for i in having.tensors if i not in inputs]
