@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,14 @@ import pytest
 
 from poetfw.common.errors import ModelError
 from poetfw.importers.torch_export import import_torch
+from poetfw.ops import Array
 from poetfw.training import Reference, Sgd, make_program
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+
+from unit.importers.beside_torch import train_beside  # noqa: E402
 
 BATCH, STEPS = 4, 10
 
@@ -52,6 +56,14 @@ def pretrained(*, frozen: bool) -> Pretrained:
     return net
 
 
+def batches(*shape: int) -> Iterator[tuple[Array, Array]]:
+    """Features and classes of STEPS batches."""
+    random = np.random.default_rng(1)
+    for _ in range(STEPS):
+        x = random.normal(size=(BATCH, *shape)).astype(np.float32)
+        yield x, random.integers(0, 5, BATCH)
+
+
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "trained"])
 def test_a_backbone_in_evaluation_mode_trains_as_in_pytorch(frozen: bool, tmp_path: Path) -> None:
     net = pretrained(frozen=frozen)
@@ -63,16 +75,9 @@ def test_a_backbone_in_evaluation_mode_trains_as_in_pytorch(frozen: bool, tmp_pa
     )
     ours = Reference(program, model.weights)
     theirs = copy.deepcopy(net).double()
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
-    random = np.random.default_rng(1)
-    for _ in range(STEPS):
-        x = random.normal(size=(BATCH, 1, 9, 9)).astype(np.float32)
-        y = random.integers(0, 5, BATCH)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(theirs(torch.tensor(x, dtype=torch.float64)), torch.tensor(y))
-        loss.backward()
-        optimizer.step()
-        assert ours.step(x, y.astype(np.int32)) == pytest.approx(loss.item(), rel=1e-6)
+    train_beside(
+        ours, theirs, 0.1, batches(1, 9, 9), lambda x, y: F.cross_entropy(theirs(x), y), rel=1e-6
+    )
     before, after = net.state_dict(), theirs.state_dict()
     for entry in model.state_dict:
         value = entry.of(ours.persistent[entry.tensor])
@@ -141,16 +146,9 @@ def test_parts_without_gradients_train_as_in_pytorch(way: str, tmp_path: Path) -
     )
     ours = Reference(program, model.weights)
     theirs = copy.deepcopy(net).double()
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
-    random = np.random.default_rng(1)
-    for _ in range(STEPS):
-        x = random.normal(size=(BATCH, 6)).astype(np.float32)
-        y = random.integers(0, 5, BATCH)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(theirs(torch.tensor(x, dtype=torch.float64)), torch.tensor(y))
-        loss.backward()
-        optimizer.step()
-        assert ours.step(x, y.astype(np.int32)) == pytest.approx(loss.item(), rel=1e-6)
+    train_beside(
+        ours, theirs, 0.1, batches(6), lambda x, y: F.cross_entropy(theirs(x), y), rel=1e-6
+    )
     before, after = net.state_dict(), theirs.state_dict()
     body = {entry.tensor for entry in model.state_dict if entry.name.startswith("body")}
     moved = {name for op in program.training.ops for name in op.updates} & body

@@ -20,6 +20,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from unit.importers.beside_torch import train_beside  # noqa: E402
+
 BATCH, STEPS, CLASSES = 4, 10, 3
 INTEGERS, SHARES, PIXELS, SIGNS = "integers", "shares", "pixels", "signs"
 LABELS: dict[str, Callable[[np.random.Generator], Any]] = {
@@ -216,18 +218,17 @@ def test_a_loss_of_one_s_own_trains_as_in_pytorch(name: str, tmp_path: Path) -> 
     program = make_program(model.graph, model.loss, Sgd(learning_rate=0.1, momentum=0.9))
     ours = Reference(program, model.weights)
     theirs = copy.deepcopy(net)
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
     random = np.random.default_rng(1)
-    for _ in range(STEPS):
-        x = random.normal(size=(BATCH, 6)).astype(np.float32)
-        y = LABELS[kind](random)
-        optimizer.zero_grad()
-        result = theirs(torch.tensor(x), torch.tensor(y))
-        loss = result if name not in UNTOLD else result[0]
-        loss.backward()
-        optimizer.step()
-        given = y.astype(np.int32) if y.dtype == np.int64 else y
-        assert ours.step(x, given) == pytest.approx(loss.item(), rel=1e-4, abs=1e-6)
+    samples = (
+        (random.normal(size=(BATCH, 6)).astype(np.float32), LABELS[kind](random))
+        for _ in range(STEPS)
+    )
+
+    def loss_in_torch(x: torch.Tensor, y: torch.Tensor) -> Any:
+        result = theirs(x, y)
+        return result if name not in UNTOLD else result[0]
+
+    train_beside(ours, theirs, 0.1, samples, loss_in_torch, rel=1e-4, abs=1e-6)
     after = theirs.state_dict()
     for entry in model.state_dict:
         value = entry.of(ours.persistent[entry.tensor])

@@ -19,6 +19,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from unit.importers.beside_torch import train_beside  # noqa: E402
+
 BATCH, STEPS = 4, 10
 
 
@@ -106,16 +108,17 @@ def test_an_operator_trains_as_in_pytorch(name: str, tmp_path: Path) -> None:
     program = make_program(model.graph, model.loss, Sgd(learning_rate=0.01, momentum=0.9))
     ours = Reference(program, model.weights)
     theirs = copy.deepcopy(net)
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.01, momentum=0.9)
     random = np.random.default_rng(1)
-    for _ in range(STEPS):
-        x = random.normal(size=(BATCH, 6)).astype(np.float32)
-        y = random.normal(size=(BATCH, 3)).astype(np.float32)
-        optimizer.zero_grad()
-        loss = F.mse_loss(theirs(torch.tensor(x)), torch.tensor(y))
-        loss.backward()
-        optimizer.step()
-        assert ours.step(x, y) == pytest.approx(loss.item(), rel=1e-4, abs=1e-6)
+    samples = (
+        (
+            random.normal(size=(BATCH, 6)).astype(np.float32),
+            random.normal(size=(BATCH, 3)).astype(np.float32),
+        )
+        for _ in range(STEPS)
+    )
+    train_beside(
+        ours, theirs, 0.01, samples, lambda x, y: F.mse_loss(theirs(x), y), rel=1e-4, abs=1e-6
+    )
     after = theirs.state_dict()
     for entry in model.state_dict:
         value = entry.of(ours.persistent[entry.tensor])
