@@ -42,7 +42,7 @@ T, R = TypeVar("T"), TypeVar("R")
 
 
 class Fate(StrEnum):
-    """What became of a mistake."""
+    """Verdict on a mistake."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -52,7 +52,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mistake, the test that failed or how many passed, and seconds."""
+    """Verdict on a mistake, the test that failed or how many passed, and seconds."""
 
     mutant: Mutant
     fate: Fate
@@ -157,7 +157,7 @@ def by_hand(checkout: Path, file: Path) -> Iterator[Mutant]:
 
 
 def recorded(checkout: Path, folder: Path, jobs: int) -> Reach:
-    """What each test reaches; test files that changed, or whose sources did, are run for it."""
+    """Reach of each test; test files that changed, or whose sources did, are run to record it."""
     reach = Reach(checkout)
     missing = reach.missing()
     if missing:
@@ -183,7 +183,7 @@ class Copies:
             self._idle.put(make(number))
 
     def each(self, items: Iterable[T], do: Callable[[Copy, T], R]) -> Iterator[R]:
-        """What is done with each item, as it comes."""
+        """Results for the items, as they come."""
 
         def done(item: T) -> R:
             copy = self._idle.get()

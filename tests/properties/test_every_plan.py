@@ -64,7 +64,7 @@ def test_no_plan_in_any_order_takes_less_than_the_bound(
 
 @pytest.mark.parametrize("numbers", [GRAPHS[:300]])
 def test_plans_over_the_turn_are_legal(numbers: range) -> None:
-    """What is offered is accepted by the simulator; many random graphs have such a plan."""
+    """The simulator accepts each plan that is offered; a third of the random graphs have one."""
     found = 0
     for number in numbers:
         problem = at_leisure(random_graph(number))

@@ -196,7 +196,7 @@ class BuildFolder:
         """The slots of all programs, in their images.
 
         Raises:
-            DeviceError: an image is none of its program, or two have different values.
+            DeviceError: an image belongs to another program, or two have different values.
         """
         program = self.evaluator.stages.program
         own = {  # each of which only one program knows, although all have room for it
@@ -251,8 +251,8 @@ def open_build(
     Raises:
         BoardError: no board has such a twin, or there is no operating system for threads.
         ConfigError: threads are given, and the build is for several devices.
-        OutputError: there is none, it was not compiled, a program is gone, it is for another
-            board, or holds a link.
+        OutputError: the folder holds no build, or one that was not compiled, lacks a program, is
+            for another board, or holds a link.
     """
     report = BuildReport.read(folder / REPORT)
     names = report.memories
@@ -287,8 +287,8 @@ def open_project(folder: Path, board: str | None = None, on_board: bool = False)
         on_board: whether the board itself shall run it: then its firmware must be there.
 
     Raises:
-        OutputError: there is none, it was not compiled, its firmware is gone, it is for another
-            board, or holds a link.
+        OutputError: the folder holds no project, or one that was not compiled, lacks its firmware,
+            is for another board, or holds a link.
     """
     return _choose(_open(folder, board, None), None, on_board, None)
 

@@ -24,7 +24,7 @@ class Found:
     Attributes:
         plan: the best plan, which the simulator accepts; None without one.
         energy_j: its energy; infinite without one.
-        bound_j: no plan in stages takes less; infinite if there is none. Other plans may.
+        bound_j: no plan in stages takes less; infinite if no such plan exists. Other plans may.
         every_j: no plan at all takes less; at most `bound_j`.
     """
 

@@ -22,7 +22,7 @@ from poetfw.importers.torch_export.rules.registry import Number, aten
 from poetfw.ops.class_losses import ClassOptions
 
 _TINY = 1e-37
-"""Below what float32's normal numbers end at, nearly: a logarithm of it is finite."""
+"""Above float32's smallest normal number, so that its logarithm is finite."""
 _LEAST_LOG = -100.0
 """PyTorch's bound of the logarithms in binary cross-entropy."""
 
