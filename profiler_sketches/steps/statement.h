@@ -16,10 +16,10 @@ extern struct poet_timed poet_timed;
 int poet_timed_wait(uint32_t slot);
 
 #define POET_STATEMENT(number) ((void)(poet_timed = (struct poet_timed){(number), UINT32_MAX}))
-#define poet_page_in_begin(slot, target, bytes) \
-    (poet_timed.slot = (slot), poet_page_in_begin(slot, target, bytes))
-#define poet_page_out_begin(slot, source, bytes) \
-    (poet_timed.slot = (slot), poet_page_out_begin(slot, source, bytes))
-#define poet_page_wait(slot) poet_timed_wait(slot)
+#define poet_page_in_begin(number, target, bytes) \
+    (poet_timed.slot = (number), poet_page_in_begin(number, target, bytes))
+#define poet_page_out_begin(number, source, bytes) \
+    (poet_timed.slot = (number), poet_page_out_begin(number, source, bytes))
+#define poet_page_wait(number) poet_timed_wait(number)
 
 #endif

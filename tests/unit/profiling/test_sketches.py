@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from poetfw.boards import Board, load_board
 from poetfw.common.errors import DeviceError, PortLostError, ToolError
+from poetfw.common.resources import profiler_sketches_dir
 from poetfw.costs import (
     BESIDE,
     MOVES,
@@ -524,6 +526,53 @@ def test_a_wait_is_of_the_transfer_that_it_waits_for(tmp_path: Path) -> None:
     done = "@done ticks=9 tick_unit=ns"
     found = slices_of(tmp_path, *slices_of_steps(*step), done, count=5)
     assert found.ticks == {1: 10 + 100, 2: 20, 3: 5, 5: 7}
+
+
+MARKED = """
+#include <stdio.h>
+#include "statement.h"
+struct poet_timed poet_timed;
+static void begin(const char *what)
+{
+    printf("%s %u %d\\n", what, poet_timed.statement, (int)poet_timed.slot);
+}
+int (poet_page_in_begin)(uint32_t slot, void *to, uint32_t bytes)
+{
+    begin("in");
+    return (int)(slot + bytes) * !to;
+}
+int (poet_page_out_begin)(uint32_t slot, void *of, uint32_t bytes)
+{
+    begin("out");
+    return (int)(slot + bytes) * !of;
+}
+int poet_timed_wait(uint32_t slot)
+{
+    return printf("wait %u\\n", slot) < 0;
+}
+int main(void)
+{
+    POET_STATEMENT(1u);
+    begin("op");
+    POET_STATEMENT(2u);
+    int bad = poet_page_out_begin(7u, &bad, 4u);
+    POET_STATEMENT(3u);
+    bad |= poet_page_in_begin(8u, &bad, 4u);
+    bad |= poet_page_wait(7u);
+    POET_STATEMENT(4u);
+    begin("op");
+    return bad;
+}
+"""
+
+
+def test_a_timed_step_says_what_it_times(tmp_path: Path) -> None:
+    """The statement, and the slot of a transfer that it begins or waits for."""
+    (tmp_path / "marked.c").write_text(MARKED)
+    flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{profiler_sketches_dir() / 'steps'}")
+    subprocess.run(["gcc", *flags, "marked.c", "-o", "marked"], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "marked"], capture_output=True, text=True, check=True).stdout
+    assert said.split("\n") == ["op 1 -1", "out 2 7", "in 3 8", "wait 7", "op 4 -1", ""]
 
 
 @pytest.mark.parametrize(
