@@ -77,6 +77,23 @@ def test_plans_over_the_turn_are_legal(numbers: range) -> None:
     assert found >= len(numbers) // 3
 
 
+def turned(number: int) -> Incumbent:
+    problem = at_leisure(random_graph(number))
+    best = Incumbent(problem, best_known(problem, ()), tell_nobody)
+    search_turn(best, Work(5.0))
+    return best
+
+
+def test_where_nothing_is_read_over_the_turn_there_is_no_choice() -> None:
+    assert turned(2376).found.plan is None
+
+
+def test_what_would_come_after_its_update_is_kept_or_paged() -> None:
+    """Programs of these graphs first choose to compute a node again when it may not be any more."""
+    late = (40, 403, 749, 1994)
+    assert all(turned(number).found.plan is not None for number in late)
+
+
 def at_leisure(problem: ScheduleProblem) -> ScheduleProblem:
     """The problem without deadline and overlap, as brute force and the turn have it."""
     if problem.storage is not None:

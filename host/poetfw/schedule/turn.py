@@ -78,6 +78,8 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
         for i, recomputable in enumerate(workload.recomputable)
     ]
     having = Having.of(graph, read, lambda i: may[i])
+    if not having.tensors:
+        return
     over = [(having.kept[i], graph.size[i]) for i in having.tensors]
     having.limit(over, graph.problem.ram_bytes)
     highs, _ = having.highs(_GAP)
