@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +31,22 @@ def test_a_temporary_folder_is_gone_afterwards(temporary: Path) -> None:
     with temporary_folder() as folder:
         assert folder.parent == temporary
         (folder / "file").write_bytes(b"1")
+    assert not [*temporary.iterdir()]
+
+
+def test_ctrl_c_while_a_folder_is_made_leaves_none(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+
+    def interrupted(*args: Any) -> str:
+        folder = make(*args)
+        signal.raise_signal(signal.SIGINT)
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    with pytest.raises(KeyboardInterrupt), pytest.warns(ResourceWarning), temporary_folder():
+        pytest.fail("it goes on")
     assert not [*temporary.iterdir()]
 
 
