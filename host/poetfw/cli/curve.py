@@ -145,7 +145,7 @@ class CurveSearch:
 
 
 def sources_and_kernels(room: Room, answer: Schedule) -> dict[str, Any]:
-    """Where the costs of a schedule's ops come from, and which kernels they use, as JSON values."""
+    """Sources of the costs of a schedule's ops, and the kernels they use, as JSON values."""
     return {
         "cost_sources": room.table_with(answer.faster).sources,
         "kernels": room.kernels(answer.faster),

@@ -14,7 +14,7 @@ _DROPS = 20  # per node, to make a plan fit
 _FIT_SHARE = 0.5  # of the work, to make it fit in other ways; the rest is for moves
 _LARGE = 100  # nodes: programs find what moves find in smaller ones, in less time
 _RULES = ((1.0, 0.0), (0.5, 0.0), (1.0, 0.3), (0.5, 0.3))
-"""How tensors to drop are chosen, as `Moves.dropped` takes it: how much bytes count, and noise."""
+"""Rules for what is dropped: exponent and noise of `Moves.dropped`."""
 
 
 def handed(problem: ScheduleProblem, plan: ExecutionPlan, work: Work) -> ExecutionPlan | None:
