@@ -95,7 +95,7 @@ class _Geometry:
 
     @property
     def pointwise_by_2(self) -> bool:
-        """True for a 1x1 kernel without padding, of column stride 2 or with a single output column."""
+        """True for a 1x1 kernel without padding, of column stride 2 or with one column."""
         return self.one_tap and (self.window.stride[1] == 2 or self.y[3] == 1)
 
     @property
@@ -163,7 +163,7 @@ class _Geometry:
 
     @property
     def narrow(self) -> bool:
-        """True for a 3x3 kernel of padding 1 with ≤ 3 output columns at stride 1, ≤ 4 at stride 2."""
+        """True for a 3x3 kernel of padding 1 with ≤ 3 columns at stride 1, ≤ 4 at stride 2."""
         window = self.window
         if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
             return False
@@ -194,7 +194,7 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """True for a depthwise 3x3 kernel of stride 2 that only the strips of stride 1 can compute."""
+        """True for a depthwise 3x3 kernel of stride 2 that only strips of stride 1 compute."""
         return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
