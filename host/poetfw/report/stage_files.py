@@ -31,9 +31,9 @@ PLAN = "plan.json"
 _SCHEMA_VERSIONS = {PLAN: 2}
 STATE_DICT = "state_dict.json"
 CONSTANTS = "constants.safetensors"
-"""The values of the tensors that nothing updates, as the firmware holds them in flash."""
+"""File of the constants' values, which the firmware holds in flash."""
 FROZEN = "frozen.safetensors"
-"""The model's own values of what is not trained, where the firmware holds others in their place."""
+"""File of the model's own frozen values, where the firmware holds others in their place."""
 
 _MALFORMED = (
     OSError,
@@ -48,7 +48,7 @@ _MALFORMED = (
     RecursionError,
     AssertionError,  # an op's, whose attribute has another type
 )
-"""Errors that reading a stage file that somebody changed can raise."""
+"""Errors that reading a modified stage file can raise."""
 
 
 def stage_files(
@@ -67,10 +67,10 @@ def stage_files(
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
 
-    Only models that have names of their author's have `state_dict.json`, and only programs that
-    have constants `constants.safetensors`, with their values of `weights`; and where the program
-    has made some of them, `frozen.safetensors` has those of the model. By the name of a graph,
-    `kernels_by` says what decided which function its ops call; the shape did for all others.
+    Only imported models have `state_dict.json`, and only programs with constants have
+    `constants.safetensors`, with the constants' values. Where the program has made some of them,
+    `frozen.safetensors` has the model's own. By the name of a graph, `kernels_by` has the evidence
+    for the kernels of its ops; other ops have that for their shape.
     """
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
