@@ -160,6 +160,7 @@ class _CoreFile(_Table):
     source: _Line
     exact: bool
     operators: dict[str, _Price]
+    instructions: dict[str, dict[str, _Cycles]] = {}
 
 
 class _Power(_Table):
@@ -602,12 +603,14 @@ def _board(file: _BoardFile, kind: str | None, path: Path) -> Board:
 def _compute(table: _Compute) -> Compute:
     values = _values(table)
     name = values.pop("prices")
-    operators = {} if name is None else _core_file(name).operators
+    core = None if name is None else _core_file(name)
+    operators = {} if core is None else core.operators
     prices = {kind: Price(**dict(price)) for kind, price in operators.items()}
     values["arithmetic"] = (
         Arithmetic(table.arithmetic) if values.pop("exact") else Arithmetic.INTEGERS
     )
-    return Compute(**values, prices=prices)
+    instructions = {} if core is None else core.instructions
+    return Compute(**values, prices=prices, instructions=instructions)
 
 
 def _core_file(core: str) -> _CoreFile:
