@@ -160,7 +160,7 @@ def _layers(report: BuildReport) -> str:
 
 
 def _saved(more: MoreRam) -> str:
-    """What a larger budget would save, in words."""
+    """Words for what a larger budget saves."""
     return f"{output.size(more.size_bytes)} more would save {more.saved:.1%}"
 
 
