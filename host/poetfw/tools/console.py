@@ -17,12 +17,12 @@ MAX_LINE_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the protocol.
+    """One line of the firmware's console protocol.
 
     Attributes:
-        word: what happened: boot, train, step, eval, done, error, fault.
-        number: which step or batch it is about, from 1; 0 for none.
-        values: the line's values as text, by key.
+        word: event name: boot, train, step, eval, done, error, fault.
+        number: number of the step or batch, from 1; 0 if the event has none.
+        values: values of the line as text, by key.
     """
 
     word: str
@@ -30,10 +30,10 @@ class Event:
     values: Mapping[str, str]
 
     def integer(self, key: str) -> int:
-        """A decimal value, 0 or more.
+        """Decimal value of a key, 0 or more.
 
         Raises:
-            DeviceError: the line has no such value.
+            DeviceError: The line has no such value.
         """
         text = self.values.get(key, "")
         if not (text.isascii() and text.isdigit() and len(text) <= 20):
@@ -41,10 +41,10 @@ class Event:
         return int(text)
 
     def real(self, key: str) -> float:
-        """An f32, sent as the eight hexadecimal digits of its bits.
+        """Value of a key as f32, sent as the eight hexadecimal digits of its bits.
 
         Raises:
-            DeviceError: the line has no such value.
+            DeviceError: The line has no such value.
         """
         text = self.values.get(key, "")
         if not re.fullmatch(r"[0-9a-f]{8}", text):
@@ -53,19 +53,19 @@ class Event:
         return value
 
     def finite(self, key: str) -> float:
-        """Like `real`, for a value that must be finite for training to make sense.
+        """Value of a key as f32, which training that has not diverged keeps finite.
 
         Raises:
-            DeviceError: it is NaN or infinite, or missing.
+            DeviceError: The value is missing, NaN or infinite.
         """
         return check_finite(key, self.real(key))
 
 
 def check_finite(key: str, value: float) -> float:
-    """A value that a device reports, which must be finite for training to make sense.
+    """Return a value that a device reports, after checking that training has not diverged.
 
     Raises:
-        DeviceError: it is NaN or infinite.
+        DeviceError: The value is NaN or infinite.
     """
     if not math.isfinite(value):
         raise DeviceError(
@@ -77,7 +77,7 @@ def check_finite(key: str, value: float) -> float:
 
 
 def parse_line(line: bytes) -> Event | None:
-    """The event that a line holds; None for a line that is not of the protocol."""
+    """Parse a line of the console; None for a line outside the protocol."""
     text = line.decode("ascii", errors="replace").rstrip("\r\n")
     match = _LINE.fullmatch(text)
     if match is None:

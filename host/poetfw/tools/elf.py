@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of an ELF file's parts."""
+"""Section sizes and target processor of ELF files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _WRITE, _ALLOC = 0x1, 0x2
 
 @dataclass(frozen=True, slots=True)
 class ElfSize:
-    """Bytes an ELF occupies.
+    """Memory that an ELF file occupies, in bytes.
 
     Attributes:
-        flash_bytes: code, constants and the initial values of variables.
-        ram_bytes: variables, zeroed ones and the stack's section included.
+        flash_bytes: code, constants and initial values of variables.
+        ram_bytes: initialised and zeroed variables, and the stack's section.
     """
 
     flash_bytes: int
@@ -25,10 +25,10 @@ class ElfSize:
 
 
 def elf_size(path: Path) -> ElfSize:
-    """The size of a linked firmware or of an object file.
+    """Memory that a linked firmware or an object file occupies.
 
     Raises:
-        ToolError: the file is not an ELF.
+        ToolError: The file is not a readable ELF file.
     """
     from elftools.common.exceptions import ELFError  # slow to import
     from elftools.elf.elffile import ELFFile
@@ -50,10 +50,10 @@ def elf_size(path: Path) -> ElfSize:
 
 
 def elf_machine(path: Path) -> str:
-    """The processor that an ELF is for, in ELF's word for it, such as `EM_ARM`.
+    """Target processor of an ELF file by its ELF name, such as `EM_ARM`.
 
     Raises:
-        ToolError: the file is not an ELF.
+        ToolError: The file is not a readable ELF file.
     """
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -66,5 +66,5 @@ def elf_machine(path: Path) -> str:
 
 
 def _word_padded(size: int) -> int:
-    """A section's size with the padding that its successor's alignment may need."""
+    """Size of a section plus the largest alignment padding before the next one, in bytes."""
     return -(-size // 8) * 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs and packages of this machine, and the commands that install those it lacks."""
+"""Programs and packages that poetfw uses, whether installed, and commands that install them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing poetfw uses.
+    """One program or package that poetfw uses.
 
     Attributes:
-        name: what it is.
-        needed_for: what does not work without it.
-        found: its version or path; None where it is missing.
-        fix: the command that installs it; None where it is there.
-        required: False for what only some uses need: builds and twins do without.
+        name: name of the program or package.
+        needed_for: features that do not work without it.
+        found: version or path; None if missing.
+        fix: command that installs it; None if found.
+        required: False if building firmware and running twins works without it.
     """
 
     name: str
@@ -50,7 +50,7 @@ _PACKAGES = (
 
 
 def take_inventory() -> tuple[Finding, ...]:
-    """Everything poetfw uses, found or not."""
+    """List everything poetfw uses, installed or missing."""
     return (
         *(_program(*program) for program in _programs()),
         *map(_optional, _uploaders()),
@@ -62,7 +62,7 @@ def take_inventory() -> tuple[Finding, ...]:
 
 
 def _programs() -> Iterator[tuple[str, str, str]]:
-    """Compilers and emulators of the boards: name, what it is needed for, Debian's packages."""
+    """Compilers and emulators of all boards: name, uses, Debian packages."""
     needed: dict[tuple[str, str], list[str]] = {}
     for board in list_boards(lambda error: None):
         if board.firmware is not None:
@@ -77,7 +77,7 @@ def _programs() -> Iterator[tuple[str, str, str]]:
 
 
 def _uploaders() -> Iterator[Finding]:
-    """Programs that put firmware on boards: of several for one board, one is enough."""
+    """Programs that upload firmware; where a board has several, one is enough."""
     needed: dict[Uploader, list[str]] = {}
     for board in list_boards(lambda error: None):
         if board.firmware is not None:
@@ -94,7 +94,7 @@ def _optional(finding: Finding) -> Finding:
 
 
 def _emulators_in_python() -> Iterator[tuple[str, str, str]]:
-    """Those that are packages: name, what it is needed for, and what pip shall install."""
+    """Emulators that are Python packages: name, uses, what to `pip install`."""
     for emulator, boards in _emulators().items():
         if emulator.extra is not None:
             uses = ", ".join(f"a twin of {board}" for board in boards)
@@ -102,7 +102,7 @@ def _emulators_in_python() -> Iterator[tuple[str, str, str]]:
 
 
 def _emulators() -> dict[Emulator, list[str]]:
-    """Emulators and the boards that they are for."""
+    """Emulators and the names of the boards they emulate."""
     found: dict[Emulator, dict[str, None]] = {}
     for board in list_boards(lambda error: None):
         for machine in (m for twin in board.twins for m in (twin.machine, twin.reference)):

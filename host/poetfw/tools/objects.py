@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single sources of a project, compiled to see what they come to."""
+"""Single source files of a project, compiled to measure their size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPILE_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Sources:
-    """The C files of a project in a folder of their own, and the compiler of its board."""
+    """C files of a project in a temporary folder, and the compile command of its board."""
 
     folder: Path
     command: tuple[str, ...]
@@ -28,11 +28,11 @@ class Sources:
     @staticmethod
     @contextmanager
     def of(project: Project, board: Board) -> Iterator[Sources]:
-        """Write them to a temporary folder, as long as the block runs.
+        """Write the C files to a temporary folder, which is deleted at the end of the block.
 
         Raises:
-            OutputError: the temporary folder has no room.
-            ToolError: the board's compiler is missing.
+            OutputError: The temporary folder cannot be written.
+            ToolError: The board's compiler is missing.
         """
         toolchain = board.toolchain
         compiler = require_compiler(toolchain)
@@ -45,10 +45,10 @@ class Sources:
             yield Sources(folder, (compiler, *toolchain.machine_flags, *includes))
 
     def compiled_size(self, path: str, *flags: str) -> ElfSize:
-        """The size of one source's object.
+        """Compile one source; returns the size of its object.
 
         Raises:
-            ToolError: the compiler fails.
+            ToolError: The compiler fails.
         """
         target = path.replace("/", "_") + ".o"
         command = [*self.command, *flags, "-c", path, "-o", target]

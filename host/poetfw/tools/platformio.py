@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PlatformIO: builds the environments of a project, with or without its registry."""
+"""PlatformIO: builds a project's environments, with or without PlatformIO's registry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VARIABLES = {
 
 
 def find_compiler(toolchain: Toolchain) -> str | None:
-    """Path of a compiler: on PATH, or among the packages of the user's PlatformIO."""
+    """Path of a compiler on PATH or among the user's PlatformIO packages; None if there is none."""
     return shutil.which(toolchain.compiler, path=_search_path())
 
 
@@ -43,7 +43,7 @@ def require_compiler(toolchain: Toolchain) -> str:
     """Path of a compiler.
 
     Raises:
-        ToolError: it is not installed; the message holds the line that installs it.
+        ToolError: The compiler is missing; the message holds the command that installs it.
     """
     compiler = find_compiler(toolchain)
     if compiler is None:
@@ -57,7 +57,7 @@ def require_compiler(toolchain: Toolchain) -> str:
 
 
 def _search_path() -> str:
-    """PATH, and behind it the compilers of stock platforms that PlatformIO installed before."""
+    """PATH, followed by the compilers of installed stock PlatformIO platforms."""
     core = os.environ.get("PLATFORMIO_CORE_DIR") or Path.home() / ".platformio"
     packages = Path(os.environ.get("PLATFORMIO_PACKAGES_DIR") or Path(core, "packages"))
     stock = sorted(map(str, packages.glob("toolchain-*/bin")))
@@ -65,16 +65,16 @@ def _search_path() -> str:
 
 
 def choose_environment(board: Board, toolchain: str = "auto") -> str:
-    """The PlatformIO environment that builds for a board itself.
+    """Choose the PlatformIO environment that builds for a board.
 
     Args:
         board: the board.
         toolchain: "system" for the compiler installed on this computer, "stock" for the board's
-            stock PlatformIO platform, which brings its own, "auto" for the first of the two that
-            is there. A stock platform that is chosen is installed.
+            stock PlatformIO platform, which brings a compiler and is installed if it is missing,
+            "auto" for the first of the two that is available.
 
     Raises:
-        ToolError: the compiler is not installed, and the stock platform cannot be had either.
+        ToolError: The compiler is missing, and the stock platform cannot be installed.
     """
     system = board.platformio_env + SYSTEM_SUFFIX
     if system not in known_environments():
@@ -93,7 +93,7 @@ def choose_environment(board: Board, toolchain: str = "auto") -> str:
 
 
 def _install(board: Board) -> None:
-    """Have PlatformIO install the stock platform of a board, with its compiler."""
+    """Make PlatformIO install the stock platform of a board, with its compiler."""
     names = (board.platformio_env,)
     ini = select_environments(names, names, board.toolchain, board.console_baud)
     with temporary_folder() as folder:
@@ -116,10 +116,10 @@ def _registry_answers() -> bool:
 
 
 def compiler_name(toolchain: Toolchain) -> str:
-    """A compiler's name and version, with the flags that decide what code it writes.
+    """Name and version of a compiler, with the flags that affect the generated code.
 
     Raises:
-        ToolError: it is not installed, or fails.
+        ToolError: The compiler is missing or fails.
     """
     said = run_tool([require_compiler(toolchain), "--version"], Path(), _VERSION_TIMEOUT_S)
     return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *code_flags()])
@@ -129,11 +129,11 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
     """Build environments of a project; returns the ELF of each.
 
     Args:
-        folder: the project; objects stay inside it, as do packages of the system's compilers.
-        environments: names from its platformio.ini.
+        folder: folder of the project; objects and the packages of system toolchains stay in it.
+        environments: names in the project's platformio.ini.
 
     Raises:
-        ToolError: PlatformIO or the compiler fails; the error holds what they said.
+        ToolError: PlatformIO or the compiler fails; the error holds their last output.
     """
     stock = [name for name in environments if is_stock(folder, name)]
     system = [name for name in environments if name not in stock]
@@ -149,16 +149,15 @@ def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, P
 
 
 def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
-    """Put an environment's firmware on a board, the way that the project has for it.
+    """Upload an environment's firmware to a board, by the project's upload protocol.
 
     Args:
-        folder: the project.
-        environment: a name from its platformio.ini.
-        port: where the board is; None to have PlatformIO find it.
+        folder: folder of the project.
+        environment: name in the project's platformio.ini.
+        port: port of the board; None to let PlatformIO find it.
 
     Raises:
-        ToolError: the programmer is not installed, or it or PlatformIO fails; the error holds what
-            they said.
+        ToolError: The uploader is missing, or the upload fails; the error holds the last output.
     """
     require_uploader(folder / "platformio.ini", environment)
     target = "-t", "upload"
@@ -168,7 +167,7 @@ def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
 
 
 def is_stock(folder: Path, environment: str) -> bool:
-    """True for a project's environment of a platform of PlatformIO's, which brings a compiler."""
+    """True for an environment on a stock PlatformIO platform, which brings its own compiler."""
     environments = configparser.RawConfigParser()
     environments.read_string((folder / "platformio.ini").read_text())
     section = f"env:{environment}"
@@ -184,11 +183,11 @@ def _run(
     *options: str,
     **variables: str,
 ) -> None:
-    """Have PlatformIO do something in environments that are all stock, or all not."""
+    """Run PlatformIO for environments that are either all on stock platforms or all not."""
     selected = [word for name in environments for word in ("-e", name)]
     command = [sys.executable, "-m", "platformio", *action, "-d", ".", *selected, *options]
     stock = is_stock(folder, environments[0])
-    # Stock platforms are large, and the user's; ours downloads nothing, and is this project's.
+    # Stock platforms are large and shared by the user's projects; ours needs no download.
     own = {"PLATFORMIO_CORE_DIR": str(folder.resolve() / ".pio" / "core"), "PATH": _search_path()}
     try:
         variables = {**_VARIABLES, **({} if stock else own), **variables}

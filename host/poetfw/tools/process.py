@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes: started in a group of their own, and never left behind."""
+"""Child processes, each in a process group of its own that does not outlive this process."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from poetfw.tools.temporary import MAKE_ROOM
 
 
 class TimedOut(Exception):
-    """A process said nothing for too long, or ran for too long.
+    """A process ran for too long, or printed nothing for too long.
 
     Attributes:
-        silent: whether it was silence.
+        silent: True if the silence was too long.
     """
 
     def __init__(self, silent: bool = False) -> None:
@@ -39,11 +39,11 @@ class TimedOut(Exception):
 
 @dataclass(frozen=True)
 class Files:
-    """Open files that a program gets.
+    """Open files for a program's standard streams.
 
     Attributes:
-        source: its standard input; None for nothing at all.
-        target: its standard output, of which the lines are then not read; None to read them.
+        source: standard input; None for an empty one.
+        target: standard output, whose lines are then not read; None to read them.
     """
 
     source: BinaryIO | None = None
@@ -57,10 +57,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _ender() -> Callable[[], None] | None:
-    """A child's first action, so that it does not outlive this process, however that is ended.
+    """Child's first action after fork, which ties its lifetime to this process.
 
-    Under Linux the kernel sees to it. The function is looked up here: between fork and exec as
-    little as possible is done.
+    On Linux the kernel then kills the child when this process ends in any way. The function is
+    looked up here, since little may be done between fork and exec.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -76,7 +76,7 @@ _END_WITH_PARENT = _ender()
 
 
 class Process:
-    """A running program whose output is read line by line, standard error merged in."""
+    """A running program whose output, with standard error merged in, is read line by line."""
 
     def __init__(
         self,
@@ -88,13 +88,13 @@ class Process:
         """Start a program.
 
         Args:
-            command: the program and its arguments.
-            cwd: the folder it works in.
-            environment: variables beside those of this process.
-            files: what it reads and writes instead.
+            command: program and arguments.
+            cwd: working folder.
+            environment: variables added to those of this process.
+            files: files in place of the standard streams.
 
         Raises:
-            ToolError: it cannot be started.
+            ToolError: The program cannot be started.
         """
         try:
             self._process = subprocess.Popen(
@@ -123,14 +123,14 @@ class Process:
         self._lines.put(None)
 
     def lines(self, timeout_s: float, silence_s: float | None = None) -> Iterator[bytes]:
-        """The program's lines as they come.
+        """Yield the program's lines as they come.
 
         Args:
-            timeout_s: seconds that the program may run from now.
-            silence_s: seconds that it may say nothing; None for as long as it may run.
+            timeout_s: seconds that the program may run, from now.
+            silence_s: seconds without a line; None for no limit of its own.
 
         Raises:
-            TimedOut: one of the two has passed.
+            TimedOut: One of the two limits has passed.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -147,10 +147,10 @@ class Process:
             yield line
 
     def wait(self, timeout_s: float) -> int:
-        """The exit code.
+        """Wait for the program's end; returns its exit code.
 
         Raises:
-            TimedOut: the program is still running after so many seconds.
+            TimedOut: The program still runs after the timeout.
         """
         try:
             return self._process.wait(timeout_s)
@@ -158,13 +158,13 @@ class Process:
             raise TimedOut from None
 
     def kill(self) -> None:
-        """End the program and everything it started."""
+        """Kill the program and its process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._unwanted = True
         with contextlib.suppress(queue.Empty):
-            while True:  # the reader may be waiting for room
+            while True:  # the reading thread may be blocked on a full queue
                 self._lines.get_nowait()
 
 
@@ -175,7 +175,7 @@ def started(
     environment: Mapping[str, str] | None = None,
     files: Files = _NONE,
 ) -> Iterator[Process]:
-    """A program that runs for as long as the `with` block."""
+    """Start a program and kill it at the end of the `with` block."""
     with contextlib.ExitStack() as stack:
         with uninterrupted():
             process = Process(command, cwd, environment, files)
@@ -189,10 +189,10 @@ def run_tool(
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a tool to its end; returns what it printed.
+    """Run a tool to its end; returns its output.
 
     Raises:
-        ToolError: it fails, or takes longer than `timeout_s`; the error holds its last lines.
+        ToolError: The tool fails or exceeds `timeout_s`; the error holds its last lines.
     """
     output: list[bytes] = []
     name = Path(command[0]).name
@@ -213,6 +213,6 @@ def run_tool(
 
 
 def last_lines(output: Iterable[bytes], most: int = 30) -> list[str]:
-    """The last lines of a program's output, as text."""
+    """Last lines of a program's output as text."""
     text = b"".join(deque(output, most)).decode(errors="replace").rstrip()
     return text.splitlines()[-most:]

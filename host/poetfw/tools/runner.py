@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a firmware, and taking note of what it says."""
+"""Runs firmware to its end and collects what its console reports."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _REBUILD = ("build again: `poetfw build` writes firmware and storage image toget
 
 @dataclass(frozen=True, slots=True)
 class MeterEnergy:
-    """Energy, as a meter has it.
+    """Energy measured on the computer that ran the firmware.
 
     Attributes:
-        energy_j: in joules.
-        source: which meter, by the firmware's word for it.
+        energy_j: energy in joules.
+        source: name of the meter, as the firmware reports it.
     """
 
     energy_j: float
@@ -37,28 +37,26 @@ class MeterEnergy:
 
 @dataclass(frozen=True)
 class RunLog:
-    """The report of a run.
+    """Report of a firmware's run.
 
     Attributes:
-        losses: mean loss of each training step, as the f32 the device calculated.
-        resumed_from: training steps that were done before.
+        losses: mean loss of each training step, the f32 value that the device computed.
+        resumed_from: number of training steps done in earlier runs.
         metrics: metric of each evaluation batch.
-        ticks: ticks of the whole training.
-        tick_unit: what a tick is: instructions, cycles or ns.
-        high_water_bytes: bytes of the arena up to the highest that was ever written.
-        stack_high_water_bytes: bytes of stack that were used.
-        storage_bytes_read, storage_bytes_written: what went through the storage.
-        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
-            `cached`; None where the storage is none, or nobody says.
-        storage_erases: how often a part of it was erased; None where nothing was.
-        arenas: bytes of each device's arena up to the highest that was ever written, where the
-            training step runs on several devices.
-        damaged: samples that were skipped: numbers of `training` samples and `held_out` ones, and
-            places of the `ring`.
-        begun_anew: whether no commit was whole, and the training began with the initial weights
-            that the program holds.
-        energy: what was measured to be taken meanwhile by what ran the firmware; None where nothing
-            measures.
+        ticks: duration of the training in ticks.
+        tick_unit: unit of a tick: instructions, cycles or ns.
+        high_water_bytes: highest byte of the arena ever written.
+        stack_high_water_bytes: bytes of stack used at most.
+        storage_bytes_read, storage_bytes_written: bytes transferred from and to the storage.
+        storage_file: access to a storage file: `direct`, bypassing the system's cache, or `cached`;
+            None if the storage is not a file, or unknown.
+        storage_erases: erase operations of the storage; None if it has none.
+        arenas: `high_water_bytes` of each device, if the training step runs on several.
+        damaged: numbers of damaged samples that were skipped, by kind: `training`, `held_out`, and
+            slots of the `ring`.
+        begun_anew: True if no commit was intact and training began with the program's initial
+            weights.
+        energy: energy measured during the run; None without a meter.
     """
 
     losses: tuple[float, ...]
@@ -89,22 +87,22 @@ def run_firmware(
     resume: bool = False,
     silence_s: float = SILENCE_S,
 ) -> RunLog:
-    """Run a firmware to its end in the folder that holds its storage image.
+    """Run firmware to its end in the folder of its storage image.
 
     Args:
-        command: what runs it, from an `Emulator`.
-        folder: the working folder; the firmware opens `storage.img` in it.
-        timeout_s: seconds the run may take.
-        on_event: called for each line of the protocol as it comes.
-        steps: training steps that the image asks for.
-        evaluations: batches of held-out samples in the image.
-        resume: whether some of the steps may have been done before.
-        silence_s: seconds that it may say nothing.
+        command: command of an `Emulator`.
+        folder: working folder, in which the firmware opens `storage.img`.
+        timeout_s: seconds that the run may take.
+        on_event: called for each event of the console as it comes.
+        steps: number of training steps that the image asks for.
+        evaluations: number of held-out batches in the image.
+        resume: True if earlier runs may have done some of the steps.
+        silence_s: seconds without a line after which the firmware counts as hung.
 
     Raises:
-        DeviceError: the firmware hangs, faults, reports an error, or reports anything but so many
-            steps, less those that it says were done before, and evaluations, one after the other.
-        ToolError: the command cannot be started.
+        DeviceError: The firmware hangs, faults or reports an error, or its steps and evaluations
+            are not those expected, in order.
+        ToolError: The command cannot be started.
     """
     transcript = _Transcript(steps, evaluations, resume)
     ends_s = time.monotonic() + timeout_s
@@ -125,7 +123,7 @@ def run_firmware(
 
 
 class _Transcript:
-    """The output of a firmware so far. Nothing in it makes it grow beyond what was asked for."""
+    """Events of a firmware so far. Its size is bounded, whatever the firmware prints."""
 
     def __init__(self, steps: int, evaluations: int, resume: bool = False) -> None:
         self._resume = resume
@@ -142,12 +140,12 @@ class _Transcript:
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
     def add(self, event: Event) -> None:
-        """Take note of an event.
+        """Add an event.
 
         Raises:
-            DeviceError: it is not the one that must come next.
+            DeviceError: The event is not the one expected next.
         """
-        if event.word == "energy":  # which ends with the program, behind its report
+        if event.word == "energy":  # printed last, after the report's end
             energy_j = event.integer("microjoules") * 1e-6
             self._energy = MeterEnergy(energy_j, event.values.get("source", "unknown"))
             return
@@ -184,7 +182,7 @@ class _Transcript:
             heard.append(event)
 
     def hang(self, timeout_s: float) -> DeviceError:
-        """The error of a firmware that does not end within a time."""
+        """Create the error for firmware that exceeds the run's time limit."""
         return DeviceError(
             f"the firmware hangs: it did not end within {timeout_s:g} s; the last it said was "
             f"{self._said}",
@@ -193,7 +191,7 @@ class _Transcript:
         )
 
     def silent(self, silence_s: float) -> DeviceError:
-        """The error of a firmware that says nothing for so long."""
+        """Create the error for firmware that is silent for too long."""
         return DeviceError(
             f"the firmware hangs: it said nothing for {silence_s:g} s; the last it said was "
             f"{self._said}",
@@ -203,14 +201,14 @@ class _Transcript:
 
     @property
     def _said(self) -> str:
-        """The last lines that it said."""
+        """The last event, as text for messages."""
         return f"@{self._last.word} {dict(self._last.values)}" if self._last else "nothing at all"
 
     def log(self, code: int) -> RunLog:
-        """The log of a firmware that ended with an exit code.
+        """Report of a run that ended with an exit code.
 
         Raises:
-            DeviceError: it failed, or its report is not complete.
+            DeviceError: The firmware failed, or its report is incomplete.
         """
         end = self._end
         if end is not None and end.word != "done":
@@ -229,7 +227,7 @@ class _Transcript:
             raise DeviceError(
                 f"the firmware ended with exit code {code} before its report was complete",
                 *_REBUILD,
-                # of no use to the protocol: an emulator's or a sanitizer's message
+                # lines outside the protocol: messages of an emulator or a sanitizer
                 said=last_lines(self.ignored, _LINES_QUOTED),
             )
         for word, heard in self._heard.items():

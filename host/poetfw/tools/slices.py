@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the firmware that times a training step piece by piece, and what it says."""
+"""Runs firmware that times each statement of a training step."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from poetfw.tools.process import TimedOut, started
 from poetfw.tools.statuses import STATUSES
 
 STEPS = 8
-"""So many steps the firmware times piece by piece."""
+"""Number of steps whose statements the firmware times."""
 
 
 @dataclass(frozen=True)
 class Slices:
-    """A training step, timed.
+    """Durations of a training step and its statements.
 
     Attributes:
-        tick_unit: what a tick is: instructions, cycles or ns.
-        whole: ticks of a step that nobody interrupted, on average over the same steps.
-        ticks: of each statement of the step that took any, by its number, on average over steps.
+        tick_unit: unit of a tick: instructions, cycles or ns.
+        whole: ticks of an uninterrupted step, averaged over as many steps.
+        ticks: ticks of each statement, averaged over steps, by statement number; statements without
+            time are left out.
     """
 
     tick_unit: str
@@ -39,18 +40,18 @@ def run_slices(
     count: int,
     silence_s: float = SILENCE_S,
 ) -> Slices:
-    """Run it to its end.
+    """Run timing firmware to its end.
 
     Args:
-        command: what runs it.
-        folder: where the storage image is.
-        timeout_s: seconds that it may take.
-        count: how many statements a step has: each is timed once, and its wait if it has one.
-        silence_s: seconds that it may say nothing.
+        command: command that runs the firmware.
+        folder: folder of the storage image.
+        timeout_s: seconds that the run may take.
+        count: number of statements in a step; a statement gives one time, and another if it waits.
+        silence_s: seconds without a line after which the firmware counts as hung.
 
     Raises:
-        DeviceError: the firmware hangs, fails, or says what makes no sense.
-        ToolError: the command cannot be started.
+        DeviceError: The firmware hangs or fails, or its report is invalid.
+        ToolError: The command cannot be started.
     """
     empty = 0
     ticks: dict[int, int] = {}

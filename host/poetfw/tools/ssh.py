@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computers under Linux that OpenSSH's client reaches: its settings and keys are the user's."""
+"""Linux computers reached by OpenSSH's client, with the user's settings and keys."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _FULL = re.compile(rb"No space left on device|Disk quota exceeded|File too large
 
 
 class Host:
-    """A computer, reached without a password.
+    """A remote computer that needs no password.
 
     Attributes:
-        name: as ssh takes it: `user@host`, or a name from the user's ssh settings.
+        name: host as ssh takes it: `user@host`, or a name in the user's ssh settings.
     """
 
     def __init__(self, name: str) -> None:
-        """Nothing is connected yet.
+        """Check the name; no connection is made yet.
 
         Raises:
-            ConfigError: ssh would not take the name for a host.
-            ToolError: there is no ssh client.
+            ConfigError: The name is not a valid host.
+            ToolError: There is no ssh client.
         """
         if not _NAME.fullmatch(name):
             raise ConfigError(
@@ -49,23 +49,23 @@ class Host:
         self.name = name
 
     def command(self, script: str) -> list[str]:
-        """The command that has a shell there run a script."""
+        """Command that runs a script in a shell on the host."""
         there = f"LC_ALL=C; export LC_ALL; {script}"
         return [_CLIENT, *_OPTIONS, "--", self.name, f"exec sh -c {shlex.quote(there)}"]
 
     def run(
         self, script: str, source: BinaryIO | None = None, target: BinaryIO | None = None
     ) -> str:
-        """Run a script there to its end; returns what it prints, without what is said of errors.
+        """Run a script on the host to its end; returns its standard output.
 
         Args:
-            script: for a POSIX shell; it begins in the user's home.
-            source: what it reads; None for nothing.
-            target: where what it prints goes instead.
+            script: script for a POSIX shell, which starts in the user's home.
+            source: standard input; None for an empty one.
+            target: file for standard output; None to return the output.
 
         Raises:
-            HostError: the computer cannot be reached, or the script fails.
-            HostFullError: there is no room for what it writes.
+            HostError: The host cannot be reached, or the script fails.
+            HostFullError: The host has no space left for what the script writes.
         """
         with TemporaryFile() as printed:
             self._run(script, Files(source, target or printed))
@@ -102,17 +102,17 @@ class Host:
             )
 
     def send(self, file: Path, folder: str, name: str, mode: int) -> None:
-        """Copy a file there: it is there as a whole, or what was there before is.
+        """Copy a file to the host; replaces the target atomically.
 
         Args:
-            file: what to copy.
-            folder: where to, from the user's home; it is made.
-            name: what to call it there.
-            mode: its permissions there.
+            file: file to copy.
+            folder: target folder, relative to the user's home; created if missing.
+            name: target name.
+            mode: permissions of the target.
 
         Raises:
-            HostError: the computer cannot be reached, or does not take it.
-            HostFullError: there is no room for it.
+            HostError: The host cannot be reached, or the copy fails.
+            HostFullError: The host has no space left for the file.
         """
         part, whole = (shlex.quote(text) for text in (f"{name}.part", name))
         script = (
@@ -124,9 +124,9 @@ class Host:
             self.run(script, source=source)
 
     def fetch(self, path: str, target: BinaryIO) -> None:
-        """Copy a file from there, named from the user's home, to an open one.
+        """Copy a file of the host, given relative to the user's home, into an open file.
 
         Raises:
-            HostError: the computer cannot be reached, or does not have it.
+            HostError: The host cannot be reached, or the file cannot be read.
         """
         self.run(f"cat -- {shlex.quote(path)}", target=target)

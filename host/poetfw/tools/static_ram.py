@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RAM that the firmware needs besides arena and stack, measured with the compiler."""
+"""Static RAM of the firmware besides arena and stack, measured with the compiler."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from poetfw.firmware import GENERATED, LIBRARY, Project, hal_families
 from poetfw.tools.objects import Sources
 
 _ARENA_SOURCE = f"{GENERATED}/plan.c"
-_PORT = f"{LIBRARY}/port/"  # for other programs than those of boards
+_PORT = f"{LIBRARY}/port/"  # part of applications' programs only
 
 
 def static_ram_bytes(project: Project, board: Board) -> int:
-    """Bytes of static data of a firmware, without its arena.
+    """Size of a firmware's static data without its arena, in bytes.
 
-    Compiles every source of the project but the arena's and adds up what the objects ask for; of
-    the board and its twins, the one that needs most counts.
+    Compiles every source of the project except the arena's and adds up the objects' data. Of the
+    board and its twins, the one with the most data counts.
 
     Raises:
-        ToolError: the compiler is missing or fails.
+        ToolError: The compiler is missing or fails.
     """
     paths = [
         path
@@ -41,7 +41,7 @@ def static_ram_bytes(project: Project, board: Board) -> int:
 
         pool = ThreadPoolExecutor(os.cpu_count() or 1)
         try:
-            with uninterrupted():  # a pool forgets the thread that it is just starting
+            with uninterrupted():  # an interrupted pool would lose the thread it is starting
                 common = pool.map(compiled_bytes, shared)
                 hal = {
                     family: pool.map(

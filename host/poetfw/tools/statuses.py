@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meanings of a firmware's statuses, in the words of its headers."""
+"""Meanings of the firmware's status codes, in the words of its headers."""
 
 from __future__ import annotations
 

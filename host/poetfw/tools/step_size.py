@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flash that the training step takes, measured with the compiler."""
+"""Flash size of the training step, measured with the compiler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-stric
 
 
 def step_bytes(project: Project, board: Board) -> int:
-    """Bytes of code and constants of a project's training step, without what it calls.
+    """Size of a project's training step in bytes of code and constants, without callees.
 
-    The step is compiled on its own, with what platformio.ini sets that bears on code.
+    The step is compiled alone, with the flags of platformio.ini that affect code.
 
     Raises:
-        ToolError: the compiler is missing or fails.
+        ToolError: The compiler is missing or fails.
     """
     with Sources.of(project, board) as sources:
         return sources.compiled_size(_STEP_SOURCE, *_FLAGS).flash_bytes

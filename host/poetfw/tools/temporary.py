@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders for files that nobody needs afterwards."""
+"""Temporary folders."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAKE_ROOM = "name another folder for temporary files with TMPDIR"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that is gone after the block, where the user has such files (TMPDIR).
+    """Create a temporary folder (under TMPDIR), which is deleted at the end of the block.
 
     Raises:
-        OutputError: it cannot be made, or what the block has in it cannot be written.
+        OutputError: The folder cannot be created, or the block cannot write to it.
     """
     try:
         with temporary_directory("poetfw-", ignore_cleanup_errors=True) as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that put firmware on boards: those that PlatformIO does not bring."""
+"""Programs that upload firmware to boards and that PlatformIO does not install."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PLATFORM = Path("platformio/systemgcc/boards")
 
 @dataclass(frozen=True, slots=True)
 class Uploader:
-    """A program that uploads.
+    """A program that uploads firmware.
 
     Attributes:
-        name: the program.
-        fix: what installs it.
+        name: name of the program.
+        fix: command or page that installs it.
     """
 
     name: str
@@ -39,20 +39,20 @@ UPLOADERS: Mapping[str, Uploader] = {
     "stlink": Uploader("openocd", "sudo apt-get install openocd"),
     "dfu": Uploader("dfu-util", "sudo apt-get install dfu-util"),
 }
-"""By the `upload_protocol` of PlatformIO; `systemgcc/builder/main.py` has how each is called."""
+"""Uploaders by PlatformIO `upload_protocol`; `systemgcc/builder/main.py` holds their commands."""
 
 
 def uploaders_of(platformio_ini: Path, environment: str) -> list[Uploader]:
-    """Programs of which an environment's upload needs one, that which it is set to first."""
+    """Uploaders of which an environment needs one; that of its chosen protocol comes first."""
     protocols = _protocols(platformio_ini, environment)
     return [UPLOADERS[name] for name in protocols if name in UPLOADERS]
 
 
 def require_uploader(platformio_ini: Path, environment: str) -> None:
-    """Check that the program is installed that an environment's upload needs.
+    """Check that the uploader of an environment is installed.
 
     Raises:
-        ToolError: it is not.
+        ToolError: The uploader is missing.
     """
     for uploader in uploaders_of(platformio_ini, environment)[:1]:
         if shutil.which(uploader.name) is not None:
@@ -65,7 +65,7 @@ def require_uploader(platformio_ini: Path, environment: str) -> None:
 
 
 def _protocols(platformio_ini: Path, environment: str) -> list[str]:
-    """The protocol that an environment uploads by, and others that it may be set to."""
+    """Upload protocols of an environment: the chosen one, then the others its board knows."""
     settings = configparser.ConfigParser(interpolation=None, strict=False)
     settings.read(platformio_ini, encoding="utf-8")
     section = f"env:{environment}"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of emulators: a command that runs an ELF, whose output is the firmware's console.
+"""Interface of emulators: a command that runs an ELF and prints the firmware's console.
 
-The command runs in the folder that holds the storage image, called `IMAGE`, and ends with the exit
-code of the firmware. What a board file says reaches it as a `Machine`: names, never arguments.
+The command runs in the folder of the storage image (`IMAGE`) and returns the firmware's exit code.
+A board file describes its emulator as a `Machine`, that is, by names: it cannot add arguments to
+the command.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from poetfw.tools.process import TimedOut, started
 _HELP_TIMEOUT_S = 20.0
 
 EMULATORS: dict[str, Emulator] = {}
-"""Every emulator, by the name that board files call it."""
+"""All emulators, by their name in board files."""
 
 
 class Emulator(ABC):
     """One way to run firmware on this computer.
 
     Attributes:
-        name: what board files call it; the program, where it is one.
-        package: what to install on Debian or Ubuntu; None where nothing need be installed.
-        extra: of poetfw, where the emulator is a Python package that it brings.
-        emulates: whether it stands for another processor than this computer's.
-        options: what a machine may ask for.
+        name: name in board files, and of the program if the emulator is one.
+        package: Debian or Ubuntu package that installs it; None if nothing needs installing.
+        extra: optional extra of poetfw that installs it, for emulators that are Python packages.
+        emulates: False if the firmware runs on this computer's own processor.
+        options: machine options that a board file may name.
     """
 
     name: str
@@ -43,13 +44,13 @@ class Emulator(ABC):
 
     @abstractmethod
     def command(self, machine: Machine, elf: Path) -> list[str]:
-        """The command that runs an ELF on a machine that passed `check`."""
+        """Command that runs an ELF on a machine that passed `check`."""
 
     def listening(self, machine: Machine, elf: Path) -> list[str]:
-        """The command that runs an ELF which listens, with its console on standard input, too.
+        """Command that runs an ELF as a device that takes commands on standard input.
 
         Raises:
-            BoardError: nothing can be said to firmware there.
+            BoardError: The emulator cannot send input to firmware.
         """
         raise BoardError(
             f"nothing can be said to firmware on the emulator {self.name!r}",
@@ -57,19 +58,19 @@ class Emulator(ABC):
         )
 
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:  # noqa: B027
-        """Make a copy of a storage image what the machine takes for its storage: most take a file.
+        """Convert a copy of a storage image to the form the machine needs: by default, none.
 
         Args:
-            machine: what it is for.
+            machine: the machine that will use the image.
             image: the copy; its beginning must stay as it is.
-            room_bytes: bytes behind it that the firmware may write too.
+            room_bytes: bytes behind the content that the firmware may write as well.
         """
 
     def check(self, machine: Machine) -> None:
-        """Check that what a board file says of a machine means something here.
+        """Check that a board file's description of a machine is valid for this emulator.
 
         Raises:
-            BoardError: it does not.
+            BoardError: The description is invalid.
         """
         for option in machine.options:
             if option not in self.options:
@@ -79,10 +80,10 @@ class Emulator(ABC):
                 )
 
     def require(self) -> None:
-        """Check that it is installed.
+        """Check that the emulator is installed.
 
         Raises:
-            ToolError: it is not; the message holds the line that installs it.
+            ToolError: The emulator is missing; the message holds the command that installs it.
         """
         if self.package is not None and shutil.which(self.name) is None:
             raise ToolError(
@@ -93,16 +94,16 @@ class Emulator(ABC):
 
 
 def register(emulator: Emulator) -> None:
-    """Make an emulator known by its name."""
+    """Add an emulator to `EMULATORS`."""
     assert emulator.name not in EMULATORS, emulator.name
     EMULATORS[emulator.name] = emulator
 
 
 def emulator_of(machine: Machine) -> Emulator:
-    """The emulator of a machine.
+    """Emulator of a machine.
 
     Raises:
-        BoardError: there is no such emulator, or it has not what the machine asks for.
+        BoardError: The emulator does not exist, or the machine's description is invalid for it.
     """
     if machine.emulator not in EMULATORS:
         raise BoardError(
@@ -115,15 +116,15 @@ def emulator_of(machine: Machine) -> Emulator:
 
 
 def check_listed(program: str, option: str, name: str) -> None:
-    """Check that a program lists a name where it is asked for help; without the program, nothing.
+    """Check that a program's help lists a name; passes if the program is not installed.
 
     Args:
-        program: the emulator.
-        option: what takes the name.
-        name: a machine's, or a processor's.
+        program: command name of the emulator.
+        option: option that takes the name, such as `-M`.
+        name: name of a machine or processor.
 
     Raises:
-        BoardError: it does not.
+        BoardError: The program does not list the name.
     """
     known = _listed_by(program, option)
     if known and name not in known:
@@ -135,7 +136,7 @@ def check_listed(program: str, option: str, name: str) -> None:
 
 @cache
 def _listed_by(program: str, option: str) -> frozenset[str]:
-    """The first word of each line; none where the program is not there, or says nothing."""
+    """First word of each line of an option's help; empty if the program is missing or times out."""
     if shutil.which(program) is None:
         return frozenset()
     with started([program, option, "help"], Path()) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No emulator at all: firmware that is a program of this computer."""
+"""Native execution without an emulator: the firmware is a program of this computer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from poetfw.tools.emulators.base import Emulator, register
 
 
 class Native(Emulator):
-    """This computer's own processor."""
+    """The processor of this computer."""
 
     name = "native"
     emulates: ClassVar[bool] = False
 
     def check(self, machine: Machine) -> None:
-        """Like any emulator's; this computer cannot be another machine.
+        """Check that the board file names neither a machine nor a processor.
 
         Raises:
-            BoardError: the machine asks for something.
+            BoardError: The board file names a machine, a processor or an option.
         """
         super().check(machine)
         if machine.machine is not None or machine.cpu is not None:
             raise BoardError(f"the emulator {self.name!r} takes neither machine nor cpu")
 
     def command(self, machine: Machine, elf: Path) -> list[str]:
-        """The program itself."""
+        """Command that starts the firmware as a program."""
         return [str(elf.resolve())]
 
     def listening(self, machine: Machine, elf: Path) -> list[str]:
-        """The program, told to."""
+        """Command that starts the firmware with the argument that makes it listen."""
         return [*self.command(machine, elf), IMAGE, "listen"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU's emulation of whole machines."""
+"""QEMU's full-system emulators."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from poetfw.firmware import IMAGE
 from poetfw.tools.emulators.base import Emulator, check_listed, register
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
-    # Virtual time goes on by 1 ns for each instruction, so that timers count instructions.
+    # Virtual time advances by 1 ns an instruction, so that timers count instructions.
     "instruction-count": ("-icount", "shift=0"),
-    # The firmware opens the storage image, and ends, by asking the emulator to.
+    # The firmware opens the storage image and exits through semihosting calls.
     "semihosting": ("-semihosting-config", "enable=on,target=native"),
     # The storage image is the card in the machine's SD socket.
     "sd-card": ("-drive", f"if=sd,format=raw,file={IMAGE}"),
@@ -26,7 +26,7 @@ _SMALLEST_CARD_BYTES = 1 << 20
 
 
 class QemuSystem(Emulator):
-    """A machine in one of QEMU's system emulators; its first serial port is the console."""
+    """A machine of a QEMU system emulator, whose first serial port is the firmware's console."""
 
     options: ClassVar[Collection[str]] = tuple(_OPTIONS)
 
@@ -35,11 +35,10 @@ class QemuSystem(Emulator):
         self.package = package
 
     def check(self, machine: Machine) -> None:
-        """Like any emulator's; QEMU has many machines.
+        """Check that the board file names a machine that QEMU has, and known options.
 
         Raises:
-            BoardError: the machine has no name, or one that QEMU does not know, or an option that
-                there is not.
+            BoardError: The machine has no name, QEMU does not know it, or an option is unknown.
         """
         super().check(machine)
         if machine.machine is None:
@@ -64,12 +63,12 @@ class QemuSystem(Emulator):
         ]
 
     def listening(self, machine: Machine, elf: Path) -> list[str]:
-        """The same, with what tells firmware of machines with semihosting to listen."""
+        """QEMU's command line with a semihosting argument that makes the firmware listen."""
         (_, said) = _OPTIONS["semihosting"]
         return [part + _LISTEN if part == said else part for part in self.command(machine, elf)]
 
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:
-        """Make the image as large as a card: QEMU's have a power of two of bytes."""
+        """Extend the image to the size of an SD card, which in QEMU is a power of two."""
         if "sd-card" in machine.options:
             needed = max(image.stat().st_size + room_bytes, _SMALLEST_CARD_BYTES)
             os.truncate(image, 1 << (needed - 1).bit_length())

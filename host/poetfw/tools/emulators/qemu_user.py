@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU's emulation of another processor for programs of this computer's operating system."""
+"""QEMU's user-mode emulators: another processor, with this computer's operating system."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from poetfw.tools.emulators.base import Emulator, check_listed, register
 
 
 class QemuUser(Emulator):
-    """A processor in one of QEMU's user-mode emulators; files and threads are this computer's."""
+    """A processor of a QEMU user-mode emulator; files and threads are this computer's."""
 
     def __init__(self, program: str, package: str) -> None:
         self.name = program
         self.package = package
 
     def check(self, machine: Machine) -> None:
-        """Like any emulator's; QEMU has many processors, and here no machine around them.
+        """Check that the board file names a processor that QEMU has, and no machine.
 
         Raises:
-            BoardError: the machine has a name, or its processor none that QEMU knows.
+            BoardError: The board file names a machine, or no processor that QEMU knows.
         """
         super().check(machine)
         if machine.machine is not None:
@@ -40,7 +40,7 @@ class QemuUser(Emulator):
         return [self.name, "-cpu", machine.cpu, str(elf.resolve())]
 
     def listening(self, machine: Machine, elf: Path) -> list[str]:
-        """The same, with what tells the program to."""
+        """QEMU's command line with the argument that makes the firmware listen."""
         return [*self.command(machine, elf), IMAGE, "listen"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boards at the other end of a serial line: ports, frames, asking until an answer is whole."""
+"""Boards on a serial line: ports, frames, and commands repeated until an answer is intact."""
 
 from poetfw.tools.link.desk import (
     Desk,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board on the desk: what its firmware does for a host, in values. Nothing it says is trusted."""
+"""A board that executes a host's commands, with typed answers. Devices are not trusted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from poetfw.tools.link.values import (
     check_status,
     fields,
     integer,
-    nonsense,
+    invalid_answer,
 )
 
 PROTOCOL = 2
-_MOST_SUMS = 64  # so many blocks' CRCs come in one answer at most
+_MOST_SUMS = 64  # most block CRCs in an answer
 
-_SMALLEST = 3  # a part, as a power of two of the whole
+_SMALLEST = 3  # largest right shift of the part size: an eighth
 _FEW = 4
 _RESTARTS = 8
 _REFUSED = -4
@@ -38,8 +38,8 @@ class Greeting:
     """Identity of the connected board.
 
     Attributes:
-        plan_id: names the plan that its firmware was made for.
-        board: name of the board that it was built for.
+        plan_id: identifier of the plan that the firmware was built for.
+        board: name of the board that the firmware was built for.
     """
 
     plan_id: str
@@ -48,11 +48,11 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A training step.
+    """Result of a training step.
 
     Attributes:
-        loss: mean loss of its batch.
-        ticks: what it took.
+        loss: mean loss of the step's batch.
+        ticks: duration in ticks.
     """
 
     loss: float
@@ -61,14 +61,14 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The counts of a board since a training began.
+    """Counters of a board since the training began.
 
     Attributes:
-        tick_unit: what a tick is: instructions, cycles or ns.
-        high_water_bytes: of the arena.
-        stack_high_water_bytes: of the stack.
-        storage_bytes_read, storage_bytes_written: what went through the storage.
-        storage_erases: how often a part of it was erased; None where nothing ever was.
+        tick_unit: unit of a tick: instructions, cycles or ns.
+        high_water_bytes: highest byte of the arena ever written.
+        stack_high_water_bytes: bytes of stack used at most.
+        storage_bytes_read, storage_bytes_written: bytes transferred from and to the storage.
+        storage_erases: erase operations of the storage; None if it has none.
     """
 
     tick_unit: str
@@ -80,9 +80,9 @@ class Summary:
 
 
 class Desk:
-    """Commands to a board, one method each; each raises `DeviceError` where it fails.
+    """Commands to a board, one method each, which raises `DeviceError` if the command fails.
 
-    Data goes in parts that get smaller while the line damages them.
+    Data is split into parts; the part size is halved when the line damages them.
     """
 
     def __init__(self, link: DeviceLink) -> None:
@@ -90,29 +90,29 @@ class Desk:
         self._shrunk = 0
 
     def end_within(self, timeout_s: float | None) -> None:
-        """Give the board so long, from now on, for all that it is told; None for no limit."""
+        """Set a time limit in seconds, from now, for all further commands; None for no limit."""
         self._link.end_within(timeout_s)
 
     @property
     def failures(self) -> int:
-        """Number of commands that had to be sent again."""
+        """Number of times that a command was sent again."""
         return self._link.failures
 
     @property
     def _part_bytes(self) -> int:
-        """Number of bytes of data in a command or an answer."""
+        """Current size of a part in bytes."""
         return LARGEST_DATA_BYTES >> self._shrunk
 
     @property
     def _sums(self) -> int:
-        """Number of blocks' CRCs in an answer."""
+        """Current number of block CRCs in an answer."""
         return _MOST_SUMS >> self._shrunk
 
     def hello(self) -> Greeting:
-        """Make the board stop what it does by itself, and say who it is.
+        """Connect: stop what the board does on its own and read its identity.
 
         Raises:
-            WrongBoardError: its firmware speaks another language.
+            WrongBoardError: The board's firmware has another protocol version.
         """
         answer = self._link.ask("hello", patience=CONNECT)
         version, plan_id, board = fields(answer, 3)
@@ -123,18 +123,18 @@ class Desk:
                 "build, and flash what was built: `poetfw flash`",
             )
         if not PLAN_ID.fullmatch(plan_id) or not IDENTIFIER.fullmatch(board):
-            raise nonsense(answer)
+            raise invalid_answer(answer)
         return Greeting(plan_id, board)
 
     def open_storage(self) -> int:
-        """Make the storage ready; returns how many blocks it has."""
+        """Initialise the storage; returns its size in blocks."""
         answer = self._link.ask("card", patience=LONG)
         status, blocks = fields(answer, 2)
         check_status(answer, status)
         return integer(answer, blocks)
 
     def checksums(self, first: int, count: int) -> list[int]:
-        """The CRC-32 of each of some blocks."""
+        """Read the CRC-32 of each of `count` blocks, from block `first` on."""
         sums: list[int] = []
         while len(sums) < count:
             wanted = min(self._sums, count - len(sums))
@@ -160,13 +160,13 @@ class Desk:
         return content
 
     def write_block(self, block: int, content: bytes) -> None:
-        """Write a block. The board says what its storage then holds, and that is checked."""
+        """Write a block; the CRC of what the storage then holds is compared."""
         wanted = crc32(content)
-        used = len(content.rstrip(b"\0"))  # the board puts zeros behind the data
+        used = len(content.rstrip(b"\0"))  # the board pads with zeros
         for _ in range(_RESTARTS):
             answer = self._put(block, content[:used], wanted)
             status, crc = fields(answer, 2)
-            if status == str(_REFUSED):  # it was reset between two parts
+            if status == str(_REFUSED):  # the board was reset between two parts
                 continue
             check_status(answer, status)
             if integer(answer, crc) == wanted:
@@ -196,7 +196,7 @@ class Desk:
     def _ask_in_parts(
         self, patience: Patience, word: str, *numbers: int, data: bytes | None = None
     ) -> AnswerFrame | None:
-        """Ask with data in the question or the answer; None if less of it should be tried."""
+        """Send a command with a part of data; None to try again with a smaller part."""
         smallest = self._shrunk == _SMALLEST
         before = self._link.failures
         try:
@@ -216,30 +216,31 @@ class Desk:
         return answer
 
     def begin(self, steps: int, flags: int) -> int:
-        """Begin a training: load the storage's last commit. Returns how many steps it has done."""
+        """Begin a training: load the last commit. Returns the number of steps already done."""
         answer = self._link.ask("begin", steps, flags, patience=LONG)
         status, done = fields(answer, 2)
         check_status(answer, status)
         return integer(answer, done)
 
     def train(self, step: int) -> Trained:
-        """Train the next step, counted from 1. The last one may be asked for again."""
+        """Run training step `step`, counted from 1. The last step may be requested again."""
         answer = self._link.ask("step", step, patience=LONG)
         loss, ticks = self._values(answer, 2)
         return Trained(_real(answer, loss), integer(answer, ticks))
 
     def train_part(self, step: int, stop: int) -> Trained:
-        """Train a step up to one of its messages, counted from 1, or to its end, one behind them.
+        """Run a training step up to message `stop`, counted from 1, or to its end.
 
-        The part that was asked for last may be asked for again. The loss is the step's at its end
-        only, and only where the device calculates it; ticks are those of the step so far.
+        The step ends at `stop` = number of messages + 1. The last part may be requested again. The
+        loss is valid only at the step's end, on the device that computes it; ticks count from the
+        step's begin.
         """
         answer = self._link.ask("part", step, stop, patience=LONG)
         loss, ticks = self._values(answer, 2)
         return Trained(_real(answer, loss), integer(answer, ticks))
 
     def take_message(self, number: int, size_bytes: int) -> bytes:
-        """The bytes of a message to a partner. The board says whether they are all."""
+        """Receive a message for a partner; the board confirms its CRC."""
         for _ in range(_RESTARTS):
             content = b""
             while len(content) < size_bytes:
@@ -254,7 +255,7 @@ class Desk:
         raise _never_whole(number)
 
     def give_message(self, number: int, content: bytes) -> None:
-        """Give the board the bytes of a message from a partner. It says whether it has them."""
+        """Send a message from a partner; the board confirms its CRC."""
         for _ in range(_RESTARTS):
             at = 0
             while at < len(content):
@@ -276,25 +277,25 @@ class Desk:
         return True
 
     def save(self) -> None:
-        """Commit what was trained to the storage."""
+        """Commit the training's state to the storage."""
         answer = self._link.ask("save", patience=LONG)
         self._values(answer, 0)
 
     def evaluate(self, batch: int) -> float:
-        """The metric of a batch of held-out samples, the first of which is 1."""
+        """Compute the metric of a batch of held-out samples, counted from 1."""
         answer = self._link.ask("eval", batch, patience=LONG)
         return _real(answer, self._values(answer, 1)[0])
 
     def summary(self) -> Summary:
-        """The counts since the training began."""
+        """Read the counters since the training began."""
         answer = self._link.ask("done", patience=LONG)
         unit, *counts = fields(answer, 6 if len(answer.values) == 6 else 5)
         if unit not in TICK_UNITS:
-            raise nonsense(answer)
+            raise invalid_answer(answer)
         return Summary(unit, *(integer(answer, count) for count in counts))
 
     def _values(self, answer: AnswerFrame, count: int) -> Sequence[str]:
-        """The values behind a status that is good."""
+        """Check an answer's status; returns the `count` values behind it."""
         status = answer.values[0] if answer.values else ""
         if status == str(_REFUSED):
             raise DeviceError(
@@ -306,9 +307,9 @@ class Desk:
 
 
 def _data(answer: AnswerFrame, wanted: int) -> bytes:
-    """The bytes that came with an answer, of which there must be so many."""
+    """Data of an answer, which must have the requested size in bytes."""
     if answer.data is None or len(answer.data) != wanted:
-        raise nonsense(answer)
+        raise invalid_answer(answer)
     return answer.data
 
 
@@ -321,6 +322,6 @@ def _never_whole(number: int) -> DeviceError:
 
 def _real(answer: AnswerFrame, text: str) -> float:
     if not re.fullmatch("[0-9a-f]{8}", text):
-        raise nonsense(answer)
+        raise invalid_answer(answer)
     value: float = struct.unpack(">f", bytes.fromhex(text))[0]
     return value

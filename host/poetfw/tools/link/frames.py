@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of a serial line: commands and answers with a sequence number and a CRC-32.
 
-The format is in docs/serial-line.md. Bytes from a device are untrusted: only a whole frame counts
-as an answer.
+docs/serial-line.md specifies the format. Devices are not trusted: only an intact frame is an
+answer.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from zlib import crc32
 
 LARGEST_DATA_BYTES = 264
-"""Largest number of bytes of data in a command: the firmware has room for no more."""
+"""Most data bytes in a command: the size of the firmware's buffer."""
 
 MAX_LINE_BYTES = 1024
-"""No answer is longer."""
+"""Longest answer."""
 
 READY = b"m-ready"
-"""Ends every answer."""
+"""End of every answer."""
 
 _ANSWER = re.compile(rb"(([me])-\[(\d{1,10}) ([a-z]{1,8})((?: [ -~]{1,800})?)) ([0-9a-f]{8})\]")
 _DAMAGED = "damaged"
@@ -29,14 +29,14 @@ _LARGEST_NUMBER = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class AnswerFrame:
-    """An answer that came as it was sent.
+    """An intact answer.
 
     Attributes:
-        refused: whether the device did not do what it was told.
-        sequence: number of the command that it answers; 0 where the device does not know.
-        word: the command's; of a refusal the reason.
-        values: what was answered, as text.
-        data: bytes that were answered, if any.
+        refused: True if the device refused the command.
+        sequence: sequence number of the command; 0 if the device does not know it.
+        word: word of the command; if refused, the reason.
+        values: values of the answer as text.
+        data: data of the answer, if any.
     """
 
     refused: bool
@@ -47,12 +47,12 @@ class AnswerFrame:
 
     @property
     def is_damaged(self) -> bool:
-        """True if the device says that a command came damaged."""
+        """True if the device reports that a command arrived damaged."""
         return self.refused and self.word == _DAMAGED
 
 
 def encode_command(sequence: int, word: str, *numbers: int, data: bytes | None = None) -> bytes:
-    """The bytes of a command: `sequence word [number ...] [:data] crc%`."""
+    """Encode a command: `sequence word [number ...] [:data] crc%`."""
     assert all(0 <= number <= _LARGEST_NUMBER for number in (sequence, *numbers)), numbers
     parts = [str(sequence), word, *map(str, numbers)]
     if data is not None:
@@ -63,7 +63,7 @@ def encode_command(sequence: int, word: str, *numbers: int, data: bytes | None =
 
 
 def decode_answer(line: bytes) -> AnswerFrame | None:
-    """The last whole answer in a line; None if there is none."""
+    """Last intact answer in a line; None if there is none."""
     answer = None
     for match in _ANSWER.finditer(line):
         text, kind, sequence, word, values, crc = match.groups()
@@ -83,12 +83,12 @@ def decode_answer(line: bytes) -> AnswerFrame | None:
 
 
 def encode_data(data: bytes) -> str:
-    """Bytes in base64, without padding."""
+    """Encode bytes in base64 without padding."""
     return b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def decode_data(text: str) -> bytes | None:
-    """The bytes that `encode_data` was given; None if the text is not what it returns."""
+    """Decode text of `encode_data`; None if the text is not valid."""
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (Error, ValueError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking a device, over a line that may lose, change and repeat bytes.
+"""Commands to a device over a line that may lose, change or repeat bytes.
 
-Commands are such that it does not matter how often a device gets one. So each is sent again until
-its answer has come whole, for so long or so often and no more.
+Commands are idempotent. So a command is sent again until its answer arrives intact, up to a number
+of attempts and a time limit.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from poetfw.tools.link.frames import (
 from poetfw.tools.link.port import PortLine
 
 _SEQUENCES = 1 << 32
-_END = AnswerFrame(False, 0, "", (), None)  # of any answer
+_END = AnswerFrame(False, 0, "", (), None)  # end-of-answer mark
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Time-outs of an answer.
+    """Timeouts of a command.
 
     Attributes:
-        wait_s: for the first time, until the command is sent again.
-        growth: how many times as long each time after that.
-        total_s: in all; None for as long as a device may say nothing.
-        attempts: how often the command is sent at most.
-        noise_s: how long nothing may come but noise, no answer and nothing of the console.
+        wait_s: seconds until the command is sent again for the first time.
+        growth: factor from each waiting time to the next.
+        total_s: seconds in all; None for the longest allowed silence of a device.
+        attempts: number of times the command is sent at most.
+        noise_s: seconds of nothing but noise, that is, neither answers nor console lines.
     """
 
     wait_s: float
@@ -46,37 +46,37 @@ class Patience:
 
 
 CONNECT = Patience(0.04, 1.0, 30.0, 1000, noise_s=5.0)
-"""Between two steps of a training, a device listens for a tenth of a second. A program that
-only sends other things is no such device, or uses another rate."""
+"""For connecting: a training device listens for a tenth of a second between two steps. A program
+that sends only other bytes is not such a device, or has another baud rate."""
 
 QUICK = Patience(1.0, 1.0, 30.0, 24)
-"""For what takes a device little time."""
+"""For commands that are quick on a device."""
 
 LONG = Patience(2.0, 2.0, None, 32)
-"""For what may take a device long."""
+"""For commands that may take a device long."""
 
 
 class DeviceLink:
     """A device at the other end of a line.
 
     Attributes:
-        failures: how many commands had to be sent again.
+        failures: number of times that a command was sent again.
     """
 
     _timeout_s: float | None = None
     _ends_s = math.inf
     _noise_began_s = math.inf
-    """Since when nothing but noise has come."""
+    """Time since which nothing but noise has arrived."""
 
     def __init__(self, line: PortLine, first: int = 1, silence_s: float | None = None) -> None:
-        """Set up a link; nothing is sent yet.
+        """Create a link; nothing is sent yet.
 
         Args:
-            line: where the device is.
-            first: the first command's sequence number; a late answer to another program's has
-                another one.
-            silence_s: how long the device may say nothing before it is taken to hang; None for
-                `SILENCE_S`, which nobody chose.
+            line: line to the device.
+            first: sequence number of the first command; it tells answers from late ones to another
+                program.
+            silence_s: seconds of silence after which the device counts as hung; None for the
+                default `SILENCE_S`, whose message then does not suggest --silence.
         """
         self._silence_s = silence_s
         self._line = line
@@ -85,7 +85,7 @@ class DeviceLink:
         self.failures = 0
 
     def end_within(self, timeout_s: float | None) -> None:
-        """Give the device so long, from now on, for all that it is asked; None for no limit."""
+        """Set a time limit in seconds, from now, for all further commands; None for no limit."""
         self._timeout_s = timeout_s
         self._ends_s = math.inf if timeout_s is None else self._line.now_s() + timeout_s
 
@@ -96,18 +96,18 @@ class DeviceLink:
         data: bytes | None = None,
         patience: Patience = QUICK,
     ) -> AnswerFrame:
-        """Have the device do something.
+        """Send a command and wait for its answer.
 
         Args:
-            word: what.
-            numbers: its arguments.
-            data: bytes that go with it.
-            patience: how long and how often to try.
+            word: word of the command.
+            numbers: arguments.
+            data: data that goes with the command.
+            patience: timeouts and attempts.
 
         Raises:
-            NoAnswerError: nothing at all came back.
-            NoisyLineError: something did, but nothing whole.
-            DeviceError: the device does not know the command, or its time is over.
+            NoAnswerError: Nothing came back.
+            NoisyLineError: Bytes came back, but no intact answer.
+            DeviceError: The device does not know the command, or the time limit has passed.
         """
         sequence = self._sequence
         self._sequence = self._sequence % (_SEQUENCES - 1) + 1
@@ -117,11 +117,11 @@ class DeviceLink:
         wait_s, heard = patience.wait_s, False
         for attempt in range(patience.attempts):
             self.failures += attempt > 0
-            # What is left of a damaged command ends where the next begins.
+            # "%" ends what the device may still hold of a damaged command.
             self._line.write(b"%" + command if attempt else command)
             damaged = False
             for answer in self._answers(min(wait_s, ends_s - self._line.now_s())):
-                heard |= answer is not _END  # it may be that of the answer before
+                heard |= answer is not _END  # an end may belong to the previous answer
                 if answer is None or answer.is_damaged:
                     damaged = True
                 elif answer is _END and damaged:
@@ -161,12 +161,12 @@ class DeviceLink:
         return answer
 
     def _answers(self, wait_s: float) -> Iterator[AnswerFrame | None]:
-        """The answers that come in within so long; None for anything that is not a whole answer."""
+        """Yield answers until a timeout in seconds; None for anything but an intact answer."""
         ends_s = self._line.now_s() + wait_s
         while (left_s := ends_s - self._line.now_s()) > 0:
             received = self._line.read(left_s)
             *lines, self._rest = (self._rest + received).split(b"\n")
-            if len(self._rest) > MAX_LINE_BYTES:  # no device's line
+            if len(self._rest) > MAX_LINE_BYTES:  # longer than any line of a device
                 self._rest = self._rest[-MAX_LINE_BYTES:]
                 self._noise_began_s = min(self._noise_began_s, self._line.now_s())
                 yield None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line to firmware that runs as a program here: its standard input and output."""
+"""A line to firmware that runs as a program here, over its standard input and output."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Pipe:
     """A running program that takes commands on its standard input."""
 
     def __init__(self, process: Process, target: int) -> None:
-        """A program, and the end of the pipe that leads to it."""
+        """Connect to a program, whose standard input is the pipe's end `target`."""
         self._process, self._target = process, target
         self._said: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all bytes.
 
         Raises:
-            PortLostError: the program has ended.
+            PortLostError: The program has ended.
         """
         try:
             while data:
@@ -34,10 +34,10 @@ class Pipe:
             raise self._ended() from error
 
     def read(self, timeout_s: float) -> bytes:
-        """The next line; waits up to so long for one, and then returns nothing.
+        """Next line, or nothing after a timeout in seconds.
 
         Raises:
-            PortLostError: the program has ended.
+            PortLostError: The program has ended.
         """
         try:
             line = next(self._process.lines(timeout_s), None)
@@ -49,7 +49,7 @@ class Pipe:
         return line
 
     def now_s(self) -> float:
-        """The time on a clock that begins anywhere."""
+        """Time in seconds on a monotonic clock."""
         return time.monotonic()
 
     def _ended(self) -> DeviceError:
@@ -62,10 +62,10 @@ class Pipe:
 
 @contextlib.contextmanager
 def piped(command: Sequence[str], folder: Path) -> Iterator[Pipe]:
-    """Firmware that runs in a folder for as long as the `with` block, and listens.
+    """Start firmware that takes commands, in a folder; it is killed at the end of the block.
 
     Raises:
-        ToolError: it cannot be started.
+        ToolError: The command cannot be started.
     """
     source, target = os.pipe()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The serial port: a device, a pseudo-terminal, or `socket://host:port`."""
+"""Serial ports: a device file, a pseudo-terminal, or `socket://host:port`."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ from poetfw.tools.link.frames import MAX_LINE_BYTES
 _SOCKET = "socket://"
 _WRITE_TIMEOUT_S = 20.0
 _READ_BYTES = 4096
-_LONGEST_WAIT_S = 0.5  # until a port is seen to be closed by another thread
+_LONGEST_WAIT_S = 0.5  # until a port that another thread closed is noticed
 
 
 class PortLine(Protocol):
-    """Bytes to and from a device."""
+    """Byte stream to and from a device."""
 
     def write(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all bytes.
 
         Raises:
-            PortLostError: the line is gone.
-            NoAnswerError: nobody takes it.
+            PortLostError: The connection is lost.
+            NoAnswerError: The other end does not read.
         """
 
     def read(self, timeout_s: float) -> bytes:
-        """Read the bytes that have come in, or wait up to so long for some.
+        """Read available bytes; waits for some up to a timeout in seconds.
 
         Raises:
-            PortLostError: the line is gone.
+            PortLostError: The connection is lost.
         """
 
     def now_s(self) -> float:
-        """The time on a clock that begins anywhere."""
+        """Time in seconds on a monotonic clock."""
 
 
 class Port:
-    """A port that is open."""
+    """An open serial port."""
 
     def __init__(self, serial: Any) -> None:
         self._serial = serial
 
     def write(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all bytes.
 
         Raises:
-            PortLostError: the port is gone.
-            NoAnswerError: nobody takes it.
+            PortLostError: The connection is lost.
+            NoAnswerError: The other end does not read.
         """
         from serial import SerialException, SerialTimeoutException
 
@@ -75,10 +75,10 @@ class Port:
             raise self._lost(error) from error
 
     def read(self, timeout_s: float) -> bytes:
-        """Read the bytes that have come in, or wait up to so long for some.
+        """Read available bytes; waits for some up to a timeout in seconds.
 
         Raises:
-            PortLostError: the port is gone.
+            PortLostError: The connection is lost.
         """
         from serial import SerialException
 
@@ -91,7 +91,7 @@ class Port:
             raise self._lost(error) from error
 
     def now_s(self) -> float:
-        """The time on a clock that begins anywhere."""
+        """Time in seconds on a monotonic clock."""
         return time.monotonic()
 
     def _lost(self, error: Exception) -> PortLostError:
@@ -102,10 +102,10 @@ class Port:
 
 
 def console_lines(line: PortLine) -> Iterator[str]:
-    """The lines that a device prints, for ever; a line that is too long comes in parts.
+    """Yield the lines that a device prints, without end; a line that is too long comes in parts.
 
     Raises:
-        PortLostError: the line is gone.
+        PortLostError: The connection is lost.
     """
     rest = b""
     while True:
@@ -118,17 +118,17 @@ def console_lines(line: PortLine) -> Iterator[str]:
 
 
 def usb_ports() -> list[str]:
-    """The serial ports of devices on USB."""
+    """Serial ports of USB devices."""
     from serial.tools import list_ports
 
     return sorted(port.device for port in list_ports.comports() if port.vid is not None)
 
 
 def choose_port(name: str | None) -> str:
-    """The port to use: the named one, else the only one there is on USB.
+    """Port to use: the named one, else the only one on USB.
 
     Raises:
-        PortError: there are several, or none.
+        PortError: No port is named, and there are several or none on USB.
     """
     if name is not None:
         return name
@@ -146,11 +146,11 @@ def choose_port(name: str | None) -> str:
 
 @contextlib.contextmanager
 def open_port(name: str, baud: int) -> Iterator[Port]:
-    """Open a port for ourselves alone.
+    """Open a port for exclusive use; it is closed at the end of the block.
 
     Raises:
-        PortBusyError: another program uses it.
-        PortError: there is no such port, or it may not be used.
+        PortBusyError: Another program uses the port.
+        PortError: The port does not exist, or the user has no permission.
     """
     import serial
 
@@ -179,7 +179,7 @@ def open_port(name: str, baud: int) -> Iterator[Port]:
 
 
 def _names_socket(url: str) -> bool:
-    """True if a URL has a host and a port."""
+    """True if a URL has a host and a valid port."""
     try:
         parts = urlsplit(url)
         return bool(parts.hostname and parts.port)

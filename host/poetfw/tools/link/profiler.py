@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board with measuring firmware, in values. Nothing that it says is trusted."""
+"""A board with profiling firmware, with typed answers. Devices are not trusted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from poetfw.tools.link.values import (
     check_status,
     fields,
     integer,
-    nonsense,
+    invalid_answer,
 )
 
 PROTOCOL = 2
 
 _KEY = re.compile("[0-9a-f]{16}")
 _MOST_TICKS = 2**53
-"""More than that, f64 cannot count: a century of cycles at 2.8 MHz."""
+"""Largest tick count that f64 holds exactly: a century of cycles at 2.8 MHz."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class ProfilerGreeting:
     """Identity of the connected board.
 
     Attributes:
-        sketch_id: names the sketch that its firmware is.
-        board: name of the board that it was built for.
-        tick_unit: what a tick is: instructions, cycles or ns.
-        cases: how many it holds, the empty one among them.
+        sketch_id: identifier of the profiling sketch that the firmware was built from.
+        board: name of the board that the firmware was built for.
+        tick_unit: unit of a tick: instructions, cycles or ns.
+        cases: number of cases in the firmware, the empty one included.
     """
 
     sketch_id: str
@@ -43,11 +43,12 @@ class ProfilerGreeting:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The results of a case's runs.
+    """Duration of a case's runs.
 
     Attributes:
-        ticks: all of them together.
-        marked_ticks: how long they were marked: with calling them and what their operands are fed.
+        ticks: ticks of all runs together.
+        marked_ticks: ticks of the marked interval, which adds the calls and the filling of
+            operands.
     """
 
     ticks: int
@@ -55,16 +56,17 @@ class Ran:
 
 
 class Profiler:
-    """Commands to measuring firmware; each raises `DeviceError` where it fails."""
+    """Commands to profiling firmware; each raises `DeviceError` if it fails."""
 
     def __init__(self, link: DeviceLink) -> None:
         self._link = link
 
     def hello(self) -> ProfilerGreeting:
-        """Identity of the connected board and its profiling firmware.
+        """Connect and read the board's identity.
 
         Raises:
-            WrongBoardError: its firmware does not measure, or has another protocol version.
+            WrongBoardError: The firmware is not profiling firmware, or has another protocol
+                version.
         """
         answer = self._link.ask("hello", patience=CONNECT)
         if len(answer.values) != 5 or answer.values[0] != str(PROTOCOL):
@@ -74,33 +76,33 @@ class Profiler:
             )
         _, sketch_id, board, unit, cases = answer.values
         if not (IDENTIFIER.fullmatch(board) and unit in TICK_UNITS):
-            raise nonsense(answer)
+            raise invalid_answer(answer)
         return ProfilerGreeting(sketch_id, board, unit, integer(answer, cases))
 
     def key(self, index: int) -> str:
-        """The key of a case, by its number."""
+        """Read the key of a case, given its number."""
         answer = self._link.ask("case", index, patience=QUICK)
         check_status(answer, answer.values[0] if answer.values else "")
         _, key = fields(answer, 2)
         if not _KEY.fullmatch(key):
-            raise nonsense(answer)
+            raise invalid_answer(answer)
         return key
 
     def run(self, index: int, key: str, times: int) -> Ran:
-        """Run a case so many times.
+        """Run a case a number of times.
 
         Args:
-            index: its number.
-            key: what the firmware must call it.
-            times: how often.
+            index: number of the case.
+            key: key that the firmware must report for the case.
+            times: number of runs.
 
         Raises:
-            StatusError: the firmware says that it failed.
+            StatusError: The firmware reports a failure.
         """
         answer = self._link.ask("run", index, times, patience=LONG)
         check_status(answer, answer.values[0] if answer.values else "")
         _, said, *counts = fields(answer, 4)
         ticks, marked_ticks = (integer(answer, count) for count in counts)
         if said != key or not ticks <= marked_ticks <= _MOST_TICKS:
-            raise nonsense(answer)
+            raise invalid_answer(answer)
         return Ran(ticks, marked_ticks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of answers. Nothing that a device says is trusted."""
+"""Typed values of answers, which are not trusted."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from poetfw.tools.link.frames import AnswerFrame
 from poetfw.tools.statuses import STATUSES
 
 OK = 0
-"""The status of what was done."""
+"""Status of success."""
 
 IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-"""A board's name."""
+"""Name of a board."""
 
 PLAN_ID = re.compile("[0-9a-f]{8}")
-"""Names the plan, or the sketch, that firmware was made for."""
+"""Identifier of the plan or sketch that firmware was built from."""
 
 TICK_UNITS = ("cycles", "instructions", "ns")
 """Units of a tick."""
 
 
 def fields(answer: AnswerFrame, count: int) -> tuple[str, ...]:
-    """The values of an answer, whose number must be `count`.
+    """Values of an answer, which must have `count` of them.
 
     Raises:
-        DeviceError: it is another number.
+        DeviceError: The number of values differs.
     """
     if len(answer.values) != count:
-        raise nonsense(answer)
+        raise invalid_answer(answer)
     return answer.values
 
 
 def check_status(answer: AnswerFrame, text: str) -> None:
-    """Check that a status says that what was asked for is done.
+    """Check that a status is success.
 
     Raises:
-        DeviceError: it is not a status.
-        StatusError: it says that the device failed.
+        DeviceError: The text is not a status.
+        StatusError: The device reports a failure.
     """
     if not re.fullmatch(r"0|-[1-9]\d{0,2}", text):
-        raise nonsense(answer)
+        raise invalid_answer(answer)
     if text != str(OK):
         meaning = STATUSES.get(text, "an error that this poetfw does not know")
         raise StatusError(
@@ -50,10 +50,10 @@ def check_status(answer: AnswerFrame, text: str) -> None:
 
 
 class StatusError(DeviceError):
-    """The firmware says that it failed.
+    """The firmware reports a failure.
 
     Attributes:
-        status: as its headers number them, below 0.
+        status: status code, below 0; `STATUSES` holds the meanings.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -62,18 +62,18 @@ class StatusError(DeviceError):
 
 
 def integer(answer: AnswerFrame, text: str) -> int:
-    """A count below 2^64.
+    """Parse a count below 2^64.
 
     Raises:
-        DeviceError: it is not a count.
+        DeviceError: The text is not such a count.
     """
     if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) >= 2**64:
-        raise nonsense(answer)
+        raise invalid_answer(answer)
     return int(text)
 
 
-def nonsense(answer: AnswerFrame) -> DeviceError:
-    """The error of an answer that makes no sense."""
+def invalid_answer(answer: AnswerFrame) -> DeviceError:
+    """Create the error for an answer that is not valid."""
     said = " ".join(answer.values)
     return DeviceError(
         f"the board's answer to {answer.word!r} is not valid: {said!r:.80}",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chips as the unicorn package's processors with our own models of their peripherals.
+"""Chip emulation: processors from the unicorn package, peripherals modelled here.
 
-They run the very ELF that is flashed. The models are strict: what they do not know is an error.
+The models run the same ELF that is flashed. They are strict: an access that they do not model is an
+error.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from poetfw.tools.emulators.base import Emulator, register
 
 _MACHINES = ("nrf52840", "nrf52840-qspi", "samd21")
 _FLASH_BYTES: Mapping[str, int] = {"nrf52840-qspi": 8 * 1024 * 1024}
-"""Of those whose storage is no card."""
+"""Size of the storage in bytes, for machines that store on flash instead of an SD card."""
 
 STANDARD_INPUT = "-"
-"""In place of a port's number: what is said to the firmware."""
+"""Argument in place of a TCP port's number: the console's input comes from standard input."""
 
 _CARD_UNIT_BYTES = 512 * 1024
 """Unit of a high-capacity card's size (SD Physical Layer Specification, section 5.3.3)."""
 
 
 class Unicorn(Emulator):
-    """A process of this package; the storage image is the card in the chip's socket."""
+    """A chip model in a process of its own; the storage image is the card in its socket."""
 
     name = extra = "unicorn"
 
     def check(self, machine: Machine) -> None:
-        """Like any emulator's; each machine is a chip with its own processor.
+        """Check that the board file names one of the modelled chips, and no processor.
 
         Raises:
-            BoardError: there is no model of the machine.
+            BoardError: There is no model of the machine, or the board file names a processor.
         """
         super().check(machine)
         if machine.machine not in _MACHINES or machine.cpu is not None:
@@ -47,19 +48,19 @@ class Unicorn(Emulator):
             )
 
     def command(self, machine: Machine, elf: Path) -> list[str]:
-        """This package as a program, which takes no module from the folder that it runs in."""
+        """Command that runs this package; `-P` bars imports from the working folder."""
         assert machine.machine is not None
         return [sys.executable, "-P", "-m", __name__, machine.machine, str(elf.resolve())]
 
     def listening(self, machine: Machine, elf: Path) -> list[str]:
-        """The same; the board's own program always listens."""
+        """Command that runs the firmware with its console input on standard input."""
         return [*self.command(machine, elf), STANDARD_INPUT]
 
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:
-        """Make the image as large as a card, or as the flash; flash that was never written is ones.
+        """Extend the image to the size of a card, or with erased bytes (0xFF) to that of the flash.
 
         Raises:
-            OutputError: the flash has no room for it.
+            OutputError: The image and the bytes behind it do not fit the flash.
         """
         flash_bytes = _FLASH_BYTES.get(machine.machine or "")
         if flash_bytes is not None:
@@ -69,10 +70,10 @@ class Unicorn(Emulator):
         os.truncate(image, units * _CARD_UNIT_BYTES)
 
     def require(self) -> None:
-        """Check that the processors are installed.
+        """Check that the unicorn package is installed.
 
         Raises:
-            ToolError: they are not; the message holds the line that installs them.
+            ToolError: The package is missing; the message holds the command that installs it.
         """
         if find_spec(self.name) is None:
             raise ToolError(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run an ELF on a chip's model: `python -m poetfw.tools.emulators.unicorn nrf52840 firmware.elf`.
+"""Run an ELF on a chip model: `python -m poetfw.tools.emulators.unicorn nrf52840 firmware.elf`.
 
-The storage image in the working folder is its SD card, or its flash, and standard output its
-console; with a number behind, one TCP port of this computer is, to which one program at a time may
-connect; with "-" behind, what comes on standard input is said to it. Exit code 0: the firmware
-sleeps for ever, which is how it ends on a board. 1: it did what the chip does not allow or what the
-model does not know; standard error says what, and where.
+The storage image in the working folder is the chip's SD card or flash; standard output is the
+console. A third argument adds input to the console: "-" reads it from standard input; a port number
+moves the console to this TCP port, for one client at a time. Exit code 0: the firmware sleeps for
+ever, as it does on a board at its end. Exit code 1: the firmware did something that the chip
+forbids or the model lacks; standard error says what and at which address.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ MACHINES: dict[str, type[ChipBoard[Any]]] = {
     "nrf52840-qspi": Nrf52840DkFlash,
     "samd21": Mkr1000,
 }
-"""Chips on their boards, by the name that board files call them."""
+"""Boards with their chips, by machine name in board files."""
 
 _STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
-"""Model of the storage image, on chips where it is not a card."""
+"""Model of the storage, for machines that store on flash instead of an SD card."""
 
 
 def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
-    """All of a chip's flash with a program in it, and erased elsewhere.
+    """Content of a chip's whole flash: the program, and erased bytes (0xFF) elsewhere.
 
     Raises:
-        MachineError: the file is not a program for it.
+        MachineError: The file is not a program for this chip.
     """
     flash = bytearray(b"\xff" * machine.flash_bytes)
     try:
@@ -65,7 +65,7 @@ def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
 
 
 def _architecture(program: ELFFile) -> int | None:
-    """The architecture that a program is compiled for; None where it does not say."""
+    """Architecture that a program is compiled for, as ELF attributes number it; None if unknown."""
     section = program.get_section_by_name(".ARM.attributes")
     for subsection in section.iter_subsections() if section is not None else ():
         for scope in subsection.iter_subsubsections():
@@ -80,7 +80,7 @@ def _print(text: bytes) -> None:
 
 
 def _hear() -> bytes:
-    """Read standard input; its end ends the program."""
+    """Read standard input; exits the process at end of file."""
     said = os.read(sys.stdin.fileno(), 4096)
     if not said:
         sys.exit(0)
@@ -88,7 +88,7 @@ def _hear() -> bytes:
 
 
 class _Plug:
-    """A TCP port that stands for the serial port. What is printed while nobody is there is lost."""
+    """A TCP server in place of the serial port. Output is dropped while no client is connected."""
 
     def __init__(self, port: int) -> None:
         self._server = socket.create_server(("127.0.0.1", port))
@@ -96,7 +96,7 @@ class _Plug:
 
     def send(self, text: bytes) -> None:
         if self._other is not None:
-            with contextlib.suppress(OSError):  # whoever was there is gone
+            with contextlib.suppress(OSError):  # the client has disconnected
                 self._other.sendall(text)
 
     def receive(self) -> bytes:
@@ -111,7 +111,7 @@ class _Plug:
 
 
 def main() -> int:
-    """Run what the command line names; returns the exit code."""
+    """Run the ELF that the command line names; returns the exit code."""
     _, name, elf, *port = sys.argv
     machine = MACHINES[name]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers by their address. There are no others: an access elsewhere is an error."""
+"""Registers by address; an access to any other address is an error."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ ANY = range(1 << 32)
 
 
 class MachineError(Exception):
-    """The firmware does what the chip does not allow, or what its model does not know."""
+    """The firmware did something that the chip forbids or its model lacks."""
 
 
 @dataclass
 class Register:
-    """A register that keeps what is written to it.
+    """A register that keeps the value written to it.
 
     Attributes:
-        allowed: what may be written.
-        value: what it holds; at first, after a reset.
+        allowed: values that may be written.
+        value: current value; initially the reset value.
     """
 
     allowed: Container[int] = ANY
@@ -29,12 +29,12 @@ class Register:
 
 @dataclass
 class Bus:
-    """The registers of a chip.
+    """Registers of a chip.
 
     Attributes:
-        readable: what reading gives, by address.
-        writable: what writing does, by address.
-        sizes: bytes of those that are no words.
+        readable: read handlers, by address.
+        writable: write handlers, by address.
+        sizes: size in bytes of registers that are not one word.
     """
 
     readable: dict[int, Callable[[], int]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Bus:
         return size_bytes == self.sizes.get(address, WORD_BYTES)
 
     def keep(self, address: int, register: Register) -> Register:
-        """Add a register that is read as it was written."""
+        """Add a register that reads back the value written to it."""
 
         def write(value: int) -> None:
             if value not in register.allowed:
@@ -57,7 +57,7 @@ class Bus:
         return register
 
     def task(self, address: int, start: Callable[[], None]) -> None:
-        """Add a register that starts something when 1 is written."""
+        """Add a task register, which triggers an action when 1 is written to it."""
 
         def write(value: int) -> None:
             if value != 1:
@@ -70,7 +70,7 @@ class Bus:
         """Read a register.
 
         Raises:
-            MachineError: it is not modelled, or not read as a whole.
+            MachineError: The register is not modelled, or the access has another size.
         """
         if address not in self.readable or not self._has(address, size_bytes):
             raise MachineError(
@@ -82,7 +82,8 @@ class Bus:
         """Write a register.
 
         Raises:
-            MachineError: it is not modelled, cannot hold the value, or is not written as a whole.
+            MachineError: The register is not modelled, the value is not, or the access has another
+                size.
         """
         if address not in self.writable or not self._has(address, size_bytes):
             raise MachineError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the models of chips.
+"""Common parts of the chip models.
 
-They serve two: the processor that executes a board's own program, and the tests of drivers that
-are compiled for this computer, which make a chip slow, or fail.
+Two users share the models: the emulated processor, which executes a board's program, and the
+drivers' tests, which compile a driver for this computer and make the chip slow or faulty.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Console = Callable[[bytes], object]
 """Receiver of the characters that a chip's UART sends."""
 
 Keyboard = Callable[[], bytes]
-"""Source of characters for a chip's receiver. Called while the firmware sleeps, it waits for
-input, and returns nothing if there will be no more."""
+"""Source of characters for a chip's receiver, called while the firmware sleeps. It blocks until
+there is input, and returns nothing at the end of input."""
 
 
 class Processor(Protocol):
-    """The processor and its memory, as a chip's peripherals use them."""
+    """Processor and memory, as a chip's peripherals use them."""
 
     @property
     def cycles(self) -> int:
-        """Time since the reset."""
+        """Time since the reset, in cycles."""
 
     def dma_read(self, address: int, size_bytes: int) -> bytes:
         """Read RAM."""
@@ -39,44 +39,44 @@ class Processor(Protocol):
         """Write RAM."""
 
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
-        """Let something happen after so many cycles."""
+        """Schedule an action after a number of cycles."""
 
     def watch(
         self, cycles: int, margin: int = 0, warn: Callable[[], int | None] | None = None
     ) -> None:
-        """Let a watchdog reset it once it has been awake for so many cycles, from now on.
+        """Restart the watchdog, which resets the chip after a number of cycles awake.
 
-        With `warn` those of sleep count, and that is called when only `margin` of them are left; it
-        returns which interrupt becomes pending by that.
+        With `warn`, cycles asleep count as well, and `warn` is called when `margin` cycles are
+        left; it returns the interrupt that it makes pending, if any.
         """
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
-        """Connect an interrupt, which is requested as long as its line says so."""
+        """Connect an interrupt; it is requested while `line` returns True."""
 
 
 class SpiDevice(Protocol):
     """A device on a chip's SPI pins."""
 
     def select(self, selected: bool) -> None:
-        """Drive its select pin."""
+        """Drive the device's chip select."""
 
     def leave(self) -> None:
-        """Leave it as it is: the chip is reset, and its pins let go."""
+        """Release the bus in any state: a reset of the chip lets go of its pins."""
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
-        """Exchange bytes with a device, from a time on; returns as many as it gets."""
+        """Exchange bytes with the device from a time on; returns as many bytes as are sent."""
 
 
 class Chip(Bus):
-    """Registers by name, some of which show only after a while what they wait for.
+    """Registers by name; some of them show an awaited event only after a number of polls.
 
     Attributes:
-        polls: how often it must be asked before it shows what it waits for, by the name of that.
-        other_polls: the same for all others.
-        pending: how often it must still be asked.
-        exchanges: how many began on SPI.
-        lost: those of them, counted from 1, that never end.
-        stuck: whether what says that they have ended cannot be cleared.
+        polls: number of polls until an event shows, by event.
+        other_polls: number of polls for all other events.
+        pending: number of polls left, by event.
+        exchanges: number of SPI exchanges begun.
+        lost: numbers of the exchanges, from 1, that never end.
+        stuck: True if the flag that an exchange has ended cannot be cleared.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class Chip(Bus):
         """Add registers.
 
         Args:
-            registers: address and bytes of each, by its name.
-            read_only: those that cannot be written.
-            write_only: those that cannot be read.
-            values: what they hold after a reset, where it is not 0.
+            registers: address and size in bytes, by name.
+            read_only: names of registers that cannot be written.
+            write_only: names of registers that cannot be read.
+            values: reset values other than 0, by name.
         """
         super().__init__()
         self.polls: dict[str, int] = {}
@@ -111,24 +111,24 @@ class Chip(Bus):
                 self.writable[address] = partial(self._write, name)
 
     def attach(self, processor: Processor) -> None:
-        """Connect the processor, without which there is no DMA."""
+        """Connect the processor, whose memory DMA accesses."""
         self._processor = processor
 
     def value(self, name: str) -> int:
-        """The value of a register."""
+        """Value of a register."""
         return self._values[name]
 
     @property
     def room_bytes(self) -> int:
-        """Number of characters that the receiver takes before the firmware must read them."""
+        """Number of characters that the receiver holds until the firmware reads them."""
         raise NotImplementedError
 
     def listens(self) -> bool:
-        """True if the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on and requests an interrupt for each character."""
         raise NotImplementedError
 
     def receive(self, text: bytes) -> None:
-        """Let characters come in."""
+        """Receive characters."""
         raise NotImplementedError
 
     def has_received(self) -> bool:
@@ -146,12 +146,12 @@ class Chip(Bus):
             raise MachineError(misuse)
 
     def _begin(self, what: str) -> None:
-        """Let something come, after a while."""
+        """Start an action whose event shows after a number of polls."""
         self.pending[what] = self.polls.get(what, self.other_polls)
         self._ready.discard(what)
 
     def _comes(self, what: str) -> bool:
-        """True if something has come; each question is a poll."""
+        """True if an event has come; each call counts as a poll."""
         if self.pending.get(what, 0) > 0:
             self.pending[what] -= 1
             return False
@@ -159,7 +159,7 @@ class Chip(Bus):
         return True
 
     def _is_idle(self, what: str) -> bool:
-        """True if nothing has begun that was not seen to end."""
+        """True if no action is under way, as far as the firmware has seen."""
         return what in self._ready or what not in self.pending
 
 
@@ -167,35 +167,34 @@ ChipT = TypeVar("ChipT", bound=Chip)
 
 
 class ChipBoard(ABC, Generic[ChipT]):
-    """A board with a chip: what a reset leaves as it is."""
+    """A board with a chip; holds the state that survives a reset."""
 
     flash_bytes: ClassVar[int]
     ram: ClassVar[tuple[int, int]]
-    """Address and bytes."""
+    """Start address and size in bytes."""
     architectures: ClassVar[Container[int]]
-    """Those that its processor executes, as ELF files number them."""
+    """Architectures that the processor executes, by their number in ELF attributes."""
 
     def __init__(
         self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
     ) -> None:
-        """Take what is in all of the flash, the card in the socket, and who is on the UART."""
+        """Set up the flash's whole content, the card in the socket and the UART's other end."""
         address, size_bytes = self.ram
         self._flash = CoreMemory(0, flash)
-        # RAM holds anything after power-on, but the same in every run.
+        # RAM is random after power-on, but the same in every run.
         self._ram = CoreMemory(address, random.Random(0).randbytes(size_bytes))
         self._card = card
         self._console, self._keyboard = console, keyboard
 
     def run(self, presses: Iterable[int] = ()) -> int:
-        """Run until the firmware sleeps for ever.
+        """Run until the firmware sleeps for ever; returns the cycles since the last start.
 
         Args:
-            presses: cycles from a start to when the reset button is pressed, one after the other.
-
-        Returns the cycles since the last start.
+            presses: cycles from a start until the reset button is pressed, for one start after
+                another.
 
         Raises:
-            MachineError: it does what the chip does not allow or the model does not know.
+            MachineError: The firmware did something that the chip forbids or the model lacks.
         """
         times = iter(presses)
         press = next(times, None)
@@ -216,7 +215,7 @@ class ChipBoard(ABC, Generic[ChipT]):
                 self._card.leave()
 
     def _run(self, core: Core, chip: ChipT) -> StopReason:
-        """Run until the chip is reset, or sleeps with nobody who would wake it up."""
+        """Run until the chip is reset, or sleeps with no input left to wake it."""
         ending, said = core.run(), b""
         while ending is StopReason.ASLEEP and core.wakes_by_pending and chip.listens():
             said = said or self._keyboard()
@@ -229,12 +228,12 @@ class ChipBoard(ABC, Generic[ChipT]):
 
     @abstractmethod
     def _chip(self) -> ChipT:
-        """The chip after a reset."""
+        """Create the chip as it is after a reset."""
 
     @abstractmethod
     def _core(self, chip: ChipT) -> Core:
-        """Its processor."""
+        """Create the chip's processor."""
 
     @abstractmethod
     def _keep(self, chip: ChipT, ending: StopReason) -> None:
-        """Remember what the next reset shows of this one."""
+        """Save the state that the chip keeps over this reset."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Cortex-M: unicorn's instructions, with SysTick, exceptions, sleep and reset of our own.
+"""A Cortex-M: unicorn executes instructions; SysTick, exceptions, sleep and reset are here.
 
-A cycle is an instruction. The processor runs in slices; between two of them time goes on, what was
-to happen happens, and exceptions are taken, so that nothing is called for each instruction.
-Exceptions have the same priority, which the firmware leaves as it is: none interrupts another.
-Addresses and bits are those of the ARMv7-M Architecture Reference Manual; ARMv6-M has some of them.
+One instruction takes one cycle. The processor runs in slices; time, scheduled events and exceptions
+advance between slices, which avoids a callback per instruction. All exceptions have the same
+priority, which the firmware does not change: no exception preempts another. Addresses and bits are
+those of the ARMv7-M Architecture Reference Manual, of which ARMv6-M has a subset.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from unicorn import arm_const as arm
 from poetfw.tools.emulators.unicorn.bus import ANY, Bus, MachineError, Register
 
 SLICE = 2_000
-"""Most instructions between two looks at the time: what the cycle counter may be late."""
+"""Largest number of instructions in a slice, hence the cycle counter's largest delay."""
 _SLICE_AFTER_EXCEPTION = 64
-"""The same right after an exception was taken, when the firmware is likely to start something; it
-doubles from slice to slice."""
+"""First slice after an exception, when the firmware is likely to start something; slices double
+from there."""
 
 _NEVER = 0xFFFFFFFE  # no instruction is there
 _NEVER_CYCLES = 1 << 62
@@ -62,7 +62,7 @@ _FPU = (*range(arm.UC_ARM_REG_S0, arm.UC_ARM_REG_S0 + 16), arm.UC_ARM_REG_FPSCR)
 
 
 class CoreModel(Enum):
-    """A processor, by unicorn's number for it."""
+    """A processor model, by its number in unicorn."""
 
     CORTEX_M0PLUS = arm.UC_CPU_ARM_CORTEX_M0
     CORTEX_M4F = arm.UC_CPU_ARM_CORTEX_M4
@@ -79,20 +79,20 @@ class StopReason(Enum):
 
 @dataclass(frozen=True)
 class CoreMemory:
-    """Bytes at an address."""
+    """Memory content and its start address."""
 
     address: int
     content: bytes
 
     def __contains__(self, place: tuple[int, int]) -> bool:
-        """True if so many bytes from an address on lie within."""
+        """True if all `(address, size_bytes)` lies within the memory."""
         address, size_bytes = place
         end = self.address + len(self.content)
         return self.address <= address and address + size_bytes <= end
 
 
 class Core:
-    """A processor from reset on, with its memory."""
+    """A processor, from its reset on, and its memory."""
 
     def __init__(
         self,
@@ -103,18 +103,19 @@ class Core:
         peripherals: Sequence[tuple[int, int]],
         vectors: int = 0,
     ) -> None:
-        """Connect a processor.
+        """Create a processor after reset.
 
         Args:
-            model: what it is.
-            bus: gets the processor's own registers, beside the peripherals'.
-            flash: holds the program; it cannot be written.
-            ram: cannot be executed.
-            peripherals: address and bytes of each area of registers, the processor's own included.
-            vectors: where the program's vectors begin in flash.
+            model: the processor model.
+            bus: registers of the peripherals; the processor's own registers are added.
+            flash: program memory, read-only.
+            ram: data memory, not executable.
+            peripherals: start address and size in bytes of each register area, the processor's
+                included.
+            vectors: address of the vector table in flash.
 
         Raises:
-            MachineError: flash holds no program.
+            MachineError: Flash holds no program.
         """
         self._bus = bus
         self._ram = ram
@@ -136,7 +137,7 @@ class Core:
         self._cpacr = Register((0, _CPACR_FPU))
         self._ending: StopReason | None = None
         self._error: MachineError | None = None
-        # Without UC_MODE_MCLASS, which makes any model a Cortex-M33.
+        # Without UC_MODE_MCLASS, which would turn any model into a Cortex-M33.
         self._uc = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB, model.value)
         for memory, rights in (
             (flash, uc.UC_PROT_READ | uc.UC_PROT_EXEC),
@@ -158,7 +159,7 @@ class Core:
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack)
 
     def ram(self) -> CoreMemory:
-        """RAM as it is."""
+        """Current content of RAM."""
         size_bytes = len(self._ram.content)
         return CoreMemory(
             self._ram.address, bytes(self._uc.mem_read(self._ram.address, size_bytes))
@@ -168,7 +169,7 @@ class Core:
         """Read RAM as a DMA controller does.
 
         Raises:
-            MachineError: it is not RAM.
+            MachineError: The address range is not RAM.
         """
         self._check_dma(address, size_bytes)
         return bytes(self._uc.mem_read(address, size_bytes))
@@ -177,7 +178,7 @@ class Core:
         """Write RAM as a DMA controller does.
 
         Raises:
-            MachineError: it is not RAM.
+            MachineError: The address range is not RAM.
         """
         self._check_dma(address, len(data))
         self._uc.mem_write(address, data)
@@ -188,47 +189,47 @@ class Core:
 
     @property
     def cycles(self) -> int:
-        """Time since the reset, as of the last look at it."""
+        """Time since the reset, in cycles, as of the last slice."""
         return self._cycles
 
     def after(self, cycles: int, happen: Callable[[], None]) -> None:
-        """Let something happen after so many cycles, in the order of their time."""
+        """Schedule an action after a number of cycles; actions run in order of time."""
         heapq.heappush(self._events, (self._cycles + cycles, next(self._numbers), happen))
 
     def press(self) -> None:
-        """Press the button on its reset pin."""
+        """Press the reset button."""
         self._ending = StopReason.PIN
 
     def watch(
         self, cycles: int, margin: int = 0, warn: Callable[[], int | None] | None = None
     ) -> None:
-        """Let a watchdog reset it once it has been awake for so many cycles, from now on.
+        """Restart the watchdog, which resets the chip after a number of cycles awake.
 
         Args:
-            cycles: without `warn` those of sleep are left out.
-            margin: how many are left when it warns.
-            warn: called then; returns which interrupt becomes pending by that, if one does.
+            cycles: cycles until the reset; those asleep count only with `warn`.
+            margin: cycles left when `warn` is called.
+            warn: early warning; returns the interrupt that it makes pending, if any.
         """
         self._watched, self._margin, self._warn = cycles, margin, warn
         self._counts_asleep = warn is not None
 
     def connect(self, interrupt: int, line: Callable[[], bool]) -> None:
-        """Connect an interrupt, which is requested as long as its line says so."""
+        """Connect an interrupt; it is requested while `line` returns True."""
         self._lines[interrupt] = line
 
     @property
     def wakes_by_pending(self) -> bool:
-        """True if an interrupt that becomes pending ends its sleep, though it is not enabled."""
+        """True if a pending interrupt ends sleep even if it is not enabled (SEVONPEND)."""
         return bool(self._system_control.value)
 
     def run(self) -> StopReason:
-        """Run until the firmware resets the chip, or sleeps with nothing of the core to wake it up.
+        """Run until the chip is reset, or sleeps with no event of the core left to wake it.
 
-        A watchdog is nothing: a firmware that it woke, that fed it and that sleeps again would do
-        so for ever. Called again, what slept goes on.
+        A watchdog's warning is not such an event: firmware that wakes, feeds the watchdog and
+        sleeps again would run for ever. Another call continues from sleep.
 
         Raises:
-            MachineError: it does what the chip does not allow or the model does not know.
+            MachineError: The firmware did something that the chip forbids or the model lacks.
         """
         self._woken_to_feed = False
         try:
@@ -279,7 +280,7 @@ class Core:
     # Exceptions --------------------------------------------------------------------------------
 
     def _requested(self) -> int | None:
-        """The exception to be taken first."""
+        """Exception to take next, SysTick first; None if none is requested."""
         if self._systick_pending:
             return _SYSTICK
         for interrupt in sorted(self._enabled):
@@ -292,7 +293,7 @@ class Core:
         return any(self._uc.reg_read(register) for register in registers)
 
     def _enter(self, exception: int) -> None:
-        """Exception entry (section B1.5.6), whose frame has room for the FPU if it is in use."""
+        """Enter an exception (section B1.5.6); the stack frame includes FPU registers if in use."""
         control = self._uc.reg_read(arm.UC_ARM_REG_CONTROL)
         if control & _CONTROL_SPSEL:
             raise MachineError("an exception on the process stack, which is not modelled")
@@ -329,17 +330,17 @@ class Core:
         padding = 4 * bool(xpsr & _XPSR_PADDED)
         self._uc.reg_write(arm.UC_ARM_REG_SP, stack + 4 * (len(registers) + with_fpu) + padding)
         self._pc = frame[len(_BASIC) - 2]
-        self._event = True  # what a program has not yet seen does not let it fall asleep
+        self._event = True  # an exception's return is an event: the next WFE does not sleep
 
     def _set_psr(self, value: int) -> None:
         self._uc.reg_write(arm.UC_ARM_REG_XPSR_NZCVQG, value)
-        # Only this makes unicorn look whether the processor handles an exception.
+        # Writing the flags makes unicorn update whether the processor handles an exception.
         self._uc.reg_write(arm.UC_ARM_REG_APSR_NZCV, value)
 
     # Time --------------------------------------------------------------------------------------
 
     def _next_cycles(self) -> int:
-        """Cycle of the next scheduled event; one that is never reached if there is none."""
+        """Cycle of the next scheduled event; far in the future if there is none."""
         times = [self._wraps_at] if self._wraps_at is not None else []
         return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
 
@@ -352,11 +353,11 @@ class Core:
             self._wraps_at += self._reload.value + 1
 
     def _unwatched_cycles(self) -> int:
-        """Number of cycles until the watchdog acts."""
+        """Cycles until the watchdog warns or resets."""
         return self._watched - (0 if self._warn is None else self._margin)
 
     def _count(self, cycles: int) -> bool:
-        """Let the watchdog count; whether it has warned, and that is an event."""
+        """Advance the watchdog; returns True if its warning wakes the processor."""
         self._watched -= cycles
         if self._watched <= 0 and self._ending is None:
             self._ending = StopReason.WATCHDOG
@@ -369,7 +370,7 @@ class Core:
         return self.wakes_by_pending
 
     def _sleep(self) -> None:
-        """Let time pass until something may wake the processor up."""
+        """Advance time to the next event that may wake the processor."""
         if self._event:
             self._event = False
             return
@@ -415,7 +416,7 @@ class Core:
         self._bus.writable[_DWT_CYCCNT] = self._set_cycle_counter
 
     def _systick_value(self) -> int:
-        """It counts down, and interrupts when it gets to 0 (section B3.3.1)."""
+        """Read the counter, which counts down and interrupts at 0 (section B3.3.1)."""
         if self._wraps_at is None:
             raise MachineError("SysTick is read while it is off")
         return (self._wraps_at - self._cycles) % (self._reload.value + 1)
@@ -461,7 +462,7 @@ class Core:
         self._ending = StopReason.SOFTWARE
         self._uc.emu_stop()
 
-    # What unicorn calls ------------------------------------------------------------------------
+    # Callbacks of unicorn ----------------------------------------------------------------------
 
     def _read(self, engine: uc.Uc, offset: int, size_bytes: int, base: int) -> int:
         try:
@@ -492,6 +493,6 @@ class Core:
         return False
 
     def _give_up(self, error: MachineError) -> None:
-        """Stop; an exception that went through unicorn would cost the message."""
+        """Stop and keep the error; raised through unicorn, an exception would lose its message."""
         self._error = error
         self._uc.emu_stop()

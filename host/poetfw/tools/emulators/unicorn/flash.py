@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Macronix's MX25R6435F, 8 MB of flash behind four data lines, backed by a file.
+"""Macronix MX25R6435F, 8 MB of quad-SPI flash, backed by a file.
 
-It follows revision 1.6 of its data sheet, as far as the firmware uses it, and is strict: what the
-data sheet does not allow, or what would lose data silently, is an error.
+The model follows revision 1.6 of the data sheet, as far as the firmware uses the flash, and is
+strict: an access that the data sheet forbids, or that would lose data silently, is an error.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ HIGH_PERFORMANCE = 0x02
 PROGRAM_FAILED, ERASE_FAILED = 0x20, 0x40
 
 _SLOW_HZ = 8_000_000
-"""The fastest clock on four lines that is safe while it saves power."""
+"""Highest clock frequency for quad transfers in low-power mode."""
 
 _ERASE_S, _PROGRAM_S, _SETTINGS_S = 40e-3, 0.85e-3, 20e-6
-"""Typical, in high-performance mode."""
+"""Typical times in high-performance mode."""
 
 
 class Flash:
-    """The flash; the bus sends it instructions and moves its data.
+    """The flash; the bus sends instructions to it and moves its data.
 
     Attributes:
-        status: the status register, which is kept without power but for its two lowest bits.
-        configuration: two registers; the second one's setting is lost without power.
-        asleep: whether it is in deep power-down.
-        busy_s: for how long it is busy with what began last; 0 once that was waited for.
-        erases: how often each sector was erased, by its number.
-        bad_sectors: those that can neither be erased nor written.
-        stubborn: whether it does not take its settings.
+        status: status register; all but its two lowest bits are non-volatile.
+        configuration: two configuration registers; the second one's setting is volatile.
+        asleep: True in deep power-down.
+        busy_s: duration of the last operation, in seconds; 0 once it has been waited for.
+        erases: erase count of each sector, by sector number.
+        bad_sectors: sectors that fail to erase and to program.
+        stubborn: True if settings are not taken.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        """Solder it in.
+        """Create the flash.
 
         Args:
-            file: what it holds; as large as it is.
+            file: content, of the flash's size.
 
         Raises:
-            MachineError: it is not.
+            MachineError: The file has another size.
         """
         self._file = file
         if (size_bytes := file.seek(0, 2)) != SIZE_BYTES:
@@ -71,14 +71,14 @@ class Flash:
         self._security = 0
 
     def settle(self) -> None:
-        """Let what began last have ended."""
+        """Complete the last operation."""
         self.busy_s = 0.0
 
     def instruct(self, opcode: int, sent: bytes) -> bytes:
-        """The bytes that come back while an instruction and some bytes are sent, as many as those.
+        """Exchange an instruction and its bytes; returns as many bytes as are sent.
 
         Raises:
-            MachineError: there is no such instruction, or not now.
+            MachineError: The instruction is not modelled, or not allowed in this state.
         """
         if self.asleep and opcode != RELEASE_POWER_DOWN:
             return bytes([ERASED]) * len(sent)
@@ -109,13 +109,13 @@ class Flash:
         return bytes([ERASED]) * len(sent)
 
     def read(self, address: int, size_bytes: int, clock_hz: int) -> bytes:
-        """Read over four lines."""
+        """Read in quad mode."""
         self._check(address, size_bytes, clock_hz)
         self._file.seek(address)
         return self._file.read(size_bytes)
 
     def program(self, address: int, data: bytes, clock_hz: int) -> None:
-        """Write within a page over four lines, which only clears bits."""
+        """Program bytes within one page in quad mode; programming only clears bits."""
         self._check(address, len(data), clock_hz)
         self._use_enabled(f"a page at 0x{address:06x}")
         fits = address % PAGE_BYTES + len(data) <= PAGE_BYTES
@@ -144,7 +144,7 @@ class Flash:
         self._file.write(bytes([ERASED]) * SECTOR_BYTES)
 
     def read_back(self, address: int, size_bytes: int) -> bytes:
-        """The bytes that it holds, for whoever looks on."""
+        """Read the content directly, not over the bus."""
         self._file.seek(address)
         return self._file.read(size_bytes)
 

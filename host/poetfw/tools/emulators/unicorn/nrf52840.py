@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nordic's nRF52840 on its development kit, with an SD card on the Arduino header's SPI pins.
+"""Nordic nRF52840 on its development kit, with an SD card on the Arduino header's SPI pins.
 
-Written from the nRF52840 Product Specification 1.7, as far as the firmware uses it. What the SPIM
-moves takes the time of its bits, other events some polls.
+Written from the nRF52840 Product Specification 1.7, as far as the firmware uses the chip. An SPIM
+transfer takes the time of its bits; other events take a number of polls.
 """
 
 from __future__ import annotations
@@ -142,14 +142,14 @@ _ALLOWED: Mapping[str, Container[int]] = {
     "UARTE.TXD.MAXCNT": range(1 << 16),
     "UARTE.CONFIG": (0,),  # 8N1
     "WDT.CRV": range(0xF, 1 << 32),
-    "WDT.CONFIG": (0,),  # it pauses while the core sleeps
+    "WDT.CONFIG": (0,),  # pauses while the core sleeps
     _FEED: (0x6E524635,),
-    "TIMER2.SHORTS": (1,),  # it begins anew
+    "TIMER2.SHORTS": (1,),  # restarts at the compare event
     "TIMER2.INTENSET": (_TIMER_INTERRUPT_ON_COMPARE,),
     "TIMER2.BITMODE": (3,),
     "TIMER2.PRESCALER": range(10),
     "TIMER2.CC[0]": range(1, 1 << 32),
-    "NVMC.CONFIG": (0, 1),  # it erases nothing
+    "NVMC.CONFIG": (0, 1),  # read or write; erasing is not modelled
     "NVMC.ICACHECNF": (1,),
     "SPIM.INTENSET": (_SPIM_INTERRUPT_ON_END,),
     "SPIM.ENABLE": (0, 7),
@@ -179,21 +179,23 @@ _AFTER_RESET = {
 class Nrf52840(Chip):
     """The chip after a reset.
 
+    Polled events are named by their register: EVENTS_… or NVMC.READY.
+
     Attributes:
-        build_code: letter of the chip's build code, from A = 0 on.
-        inductor: whether the board has that of the DC/DC converter.
-        takes_pin: whether flash takes the reset pin that is written to it.
+        build_code: letter of the chip's build code, A = 0.
+        inductor: True if the board has the DC/DC converter's inductor.
+        takes_pin: True if writing the reset pin to UICR succeeds.
 
     What it waits for is called as the event, or NVMC.READY.
     """
 
     def __init__(self, card: SpiDevice, console: Console, kept: Mapping[str, int]) -> None:
-        """Solder it in.
+        """Create the chip.
 
         Args:
-            card: what is connected to the SPI pins.
-            console: what is connected to the UART.
-            kept: what a reset leaves as it is, by name.
+            card: device on the SPI pins.
+            console: receiver on the UART.
+            kept: values of the registers that survive a reset, by name.
         """
         registers = {name: (address, 4) for name, address in ADDRESSES.items()}
         super().__init__(registers, _READ_ONLY, _WRITE_ONLY, {**_AFTER_RESET, **kept})
@@ -206,7 +208,7 @@ class Nrf52840(Chip):
         self._timer_starts = 0
 
     def attach(self, processor: Processor) -> None:
-        """Connect the processor, and DMA's interrupt."""
+        """Connect the processor and the interrupts of SPIM and TIMER2."""
         super().attach(processor)
         processor.connect(
             _SPIM_INTERRUPT,
@@ -218,7 +220,7 @@ class Nrf52840(Chip):
         )
 
     def kept(self) -> dict[str, int]:
-        """The registers that a reset leaves as they are, by name."""
+        """Values of the registers that survive a reset, by name."""
         return {name: self._values[name] for name in _KEPT}
 
     def _read(self, name: str) -> int:
@@ -279,13 +281,13 @@ class Nrf52840(Chip):
             self._drive(int(block[-1]), value, register == "OUTSET")
 
     def _happens(self, event: str) -> None:
-        """Let an event come, after a while."""
+        """Start an action whose event shows after a number of polls."""
         self._require(not self._values[event], f"{event} was not cleared")
         self._values[event] = 1
         self._begin(event)
 
     def _watch(self, name: str) -> None:
-        """The watchdog (section 6.36), which takes no settings once it runs."""
+        """Write a watchdog register (section 6.36); settings are locked once the watchdog runs."""
         get = self._values
         if name == _FEED:
             self._require(bool(get["WDT.RUNSTATUS"]), "a watchdog is fed that does not run")
@@ -299,7 +301,7 @@ class Nrf52840(Chip):
             self._processor.watch((get["WDT.CRV"] + 1) * CORE_HZ // WATCHDOG_HZ)
 
     def _start_timer(self) -> None:
-        """A timer (section 6.30) of an application's own, which counts over and over."""
+        """Start the application's timer (section 6.30), which restarts at each compare event."""
         get = self._values
         right = get["TIMER2.SHORTS"] and get["TIMER2.BITMODE"] and get["TIMER2.CC[0]"]
         self._require(bool(right), "a timer that does not begin anew is not modelled")
@@ -315,7 +317,7 @@ class Nrf52840(Chip):
         self._processor.after(cycles, end)
 
     def _program(self, name: str, before: int, value: int) -> None:
-        """NVMC writes UICR (sections 4.3 and 4.5), where it is erased."""
+        """Write UICR through NVMC (sections 4.3 and 4.5); programming only clears bits."""
         writing = self._values["NVMC.CONFIG"] == 1
         self._require(writing, f"{name} is written while NVMC does not allow it")
         self._require(self._is_idle(FLASH_READY), f"{name} is written while flash is busy")
@@ -343,16 +345,16 @@ class Nrf52840(Chip):
 
     @property
     def room_bytes(self) -> int:
-        """Of the ring that the receiver fills over and over."""
+        """Size in characters of the ring that the receiver fills over and over."""
         return self._values["UARTE.RXD.MAXCNT"]
 
     def listens(self) -> bool:
-        """True if the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on and requests an interrupt for each character."""
         on = self._values["UARTE.TASKS_STARTRX"] and self._values["UARTE.ENABLE"] == 8
         return bool(on and self._values["UARTE.INTENSET"])
 
     def receive(self, text: bytes) -> None:
-        """Let characters come in."""
+        """Receive characters."""
         for character in text:
             place = self._values["UARTE.RXD.PTR"] + self._received % self.room_bytes
             self._processor.dma_write(place, bytes([character]))
@@ -406,7 +408,7 @@ class Nrf52840(Chip):
 
 
 class Nrf52840Dk(ChipBoard[Nrf52840]):
-    """The development kit."""
+    """The nRF52840 development kit."""
 
     flash_bytes = 1024 * 1024
     ram = _RAM, RAM_BYTES
@@ -415,7 +417,7 @@ class Nrf52840Dk(ChipBoard[Nrf52840]):
     def __init__(
         self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
     ) -> None:
-        """Take what is in all of the flash, the card in the socket, and who is on the UART."""
+        """Set up the flash's whole content, the card in the socket and the UART's other end."""
         super().__init__(flash, card, console, keyboard)
         self._kept = dict.fromkeys(RESET_PINS, ERASED)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nRF52840's QSPI peripheral, with the flash on its development kit.
+"""The nRF52840's QSPI peripheral with the development kit's flash.
 
 Written from section 6.19 of the nRF52840 Product Specification 1.7, as far as the firmware uses it.
 """
@@ -64,15 +64,15 @@ QSPI_ADDRESSES = {name: 0x40029000 + offset for name, (offset, _) in _REGISTERS.
 
 
 class QspiChip(Nrf52840):
-    """The chip after a reset, with a flash on its QSPI pins and no card.
+    """The chip after a reset, with a flash on its QSPI pins and no SD card.
 
     Attributes:
-        held_up: of activating, reading, erasing, programming, instructing and waiting, what never
-            ends.
+        held_up: actions that never end: activating, reading, erasing, programming, instructing or
+            waiting.
     """
 
     def __init__(self, flash: Flash, console: Console, kept: Mapping[str, int]) -> None:
-        """Solder it in; what else there is, is as on any nRF52840."""
+        """Create the chip; all but QSPI and SPI is as on any nRF52840."""
         super().__init__(_NoCard(), console, kept)
         self.held_up: Container[str] = ()
         self._flash = flash
@@ -88,7 +88,7 @@ class QspiChip(Nrf52840):
             self._values[f"QSPI.PSEL.{name}"] = DISCONNECTED
 
     def attach(self, processor: Processor) -> None:
-        """Connect the processor, and DMA's interrupt."""
+        """Connect the processor and the interrupts, QSPI's included."""
         super().attach(processor)
         processor.connect(
             _INTERRUPT, lambda: bool(self._values[READY] and self._values["QSPI.INTENSET"])
@@ -134,7 +134,7 @@ class QspiChip(Nrf52840):
     def _begin_qspi(
         self, what: str, time_s: float, end: Callable[[], object] = lambda: None
     ) -> None:
-        """Let the event come after a while, and what happens then."""
+        """Schedule the end of an action: `end` is called, then the READY event is set."""
         self._require(self.stuck or not self._values[READY], f"{READY} was not cleared")
         self._require(self.stuck or not self._at_work, "QSPI begins something within another")
         self._at_work = True
@@ -155,13 +155,13 @@ class QspiChip(Nrf52840):
         get = self._values
         address, to, size = (get[f"QSPI.READ.{name}"] for name in ("SRC", "DST", "CNT"))
         data = self._flash.read(address, size, _HZ)
-        self._processor.dma_read(to, size)  # there must be RAM
+        self._processor.dma_read(to, size)  # raises if the target is not RAM
         self._begin_qspi(
             "reading", (20 + 2 * size) / _HZ, lambda: self._processor.dma_write(to, data)
         )
 
     def _write_flash(self) -> None:
-        """Split it into pages, and wait for each but the last."""
+        """Write as the peripheral does: page by page, waiting for each page but the last."""
         self._check_active()
         get = self._values
         address, source, size = (get[f"QSPI.WRITE.{name}"] for name in ("DST", "SRC", "CNT"))
@@ -206,23 +206,23 @@ class _NoCard:
     """An SPI bus without a card."""
 
     def select(self, selected: bool) -> None:
-        """Nobody is selected."""
+        """Ignore the chip select."""
 
     def leave(self) -> None:
-        """Nobody is left."""
+        """Ignore a reset."""
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float) -> bytes:
-        """Exchange bytes with no device: nothing answers."""
+        """Exchange bytes with no device, which reads as ones."""
         return b"\xff" * len(sent)
 
 
 class Nrf52840DkFlash(Nrf52840Dk):
-    """The board with firmware that uses its flash."""
+    """The development kit, with firmware that stores on its flash."""
 
     def __init__(
         self, program: bytes, flash: Flash, console: Console, keyboard: Keyboard = bytes
     ) -> None:
-        """Take what is in the chip's own flash, the other one, and who is on the UART."""
+        """Set up the chip's own flash, the external flash and the UART's other end."""
         super().__init__(program, _NoCard(), console, keyboard)
         self._storage = flash
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Microchip's SAM D21 on an Arduino MKR1000, with an SD card on its SPI pins.
+"""Microchip SAM D21 on an Arduino MKR1000, with an SD card on its SPI pins.
 
-Written from the SAM D21 data sheet, DS40001882, and its errata, as far as the firmware uses them.
-What takes the chip time takes some polls here; what SPI moves takes as long as its clock says.
+Written from the SAM D21 data sheet, DS40001882, and its errata, as far as the firmware uses the
+chip. A delay of the chip is a number of polls here; an SPI transfer takes the time of its bits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _WATCHDOG = {"CTRL": 0, "CONFIG": 1, "EWCTRL": 2, "INTENSET": 5, "INTFLAG": 6, "
 _OF_CHANNEL = ("CHCTRLA", "CHCTRLB", "CHINTENSET", "CHINTFLAG")
 _CHANNELS = 12
 _RECEIVES, _SENDS = 3, 4
-"""The triggers of SERCOM1."""
+"""DMA triggers of SERCOM1."""
 _TERR, _TCMPL = 1, 2
 _DMAC_INTERRUPT = 6
 _LEVEL_0 = 1 << 8
@@ -83,14 +83,14 @@ REGISTERS = {
     f"{USART}.BAUD": (0x42001C0C, 2),
     f"{USART}.INTENSET": (0x42001C16, 1),
 }  # fmt: skip
-"""Address and bytes of each, by its name."""
+"""Address and size in bytes, by register name."""
 _READ_ONLY = {"PM.RCAUSE", "SYSCTRL.PCLKSR", "GCLK.STATUS", "WDT.STATUS"} | {
     f"{sercom}.{name}" for sercom in _NUMBERS for name in ("SYNCBUSY", "INTFLAG")
 }
 _WRITE_ONLY = {"GCLK.CLKCTRL", "GCLK.GENCTRL", "GCLK.GENDIV", "WDT.CLEAR", f"{SPI}.DATA"} | {
     f"PORT{group}.{name}" for group in (0, 1) for name in ("DIRSET", "OUTCLR", "OUTSET")
 }
-"""Registers whose contents are not modelled."""
+"""Registers whose content is not modelled: reading them is an error."""
 _AFTER_RESET = {
     "PM.AHBMASK": 0x7F,
     "PM.APBBMASK": 0x7F,
@@ -106,24 +106,28 @@ _CRYSTAL_READY, _DFLL_READY, _LOCKED = 1 << 1, 1 << 4, 3 << 6
 _ON_DEMAND = 0x80
 POWER_ON = 1 << 0
 _CAUSES = {StopReason.PIN: 1 << 4, StopReason.WATCHDOG: 1 << 5, StopReason.SOFTWARE: 1 << 6}
-"""Causes of a reset."""
+"""Reset causes, as bits of PM.RCAUSE."""
 _OSCULP32K, _XOSC32K, _DFLL = 3, 5, 7
-"""Sources of generators."""
+"""Clock sources of generators."""
 _DIVIDES = range(3, 9)
 """Generators that divide by up to 255."""
 SLOW_HZ = 32_768
 _WATCHDOG_CLOCK, _WATCHDOG_INTERRUPT, _WATCHDOG_KEY = 3, 2, 0xA5
 _WATCHDOG_PERIODS = range(12)
 _SYNC_CYCLES = 6
-"""Most cycles of its own that a peripheral takes what is written to it (section 14.3.1.4)."""
+"""Longest synchronisation of a register, in the peripheral's clock cycles (section 14.3.1.4)."""
 
 
 class Samd21(Chip):
-    """The chip after a reset, when its bootloader has begun the program.
+    """The chip after a reset, when the bootloader has started the program.
+
+    The watchdog runs on the processor's time. Other delays are counted in polls and named crystal,
+    dfll, lock, generator, swrst, SERCOM1 and SERCOM5 (synchronisation), DMAC (its reset) and USART
+    (a byte).
 
     Attributes:
-        core_hz: what the processor runs at.
-        refused: exchanges whose memory the bus does not let the DMA controller reach.
+        core_hz: clock frequency of the processor.
+        refused: numbers of the exchanges whose memory access ends in a bus error.
 
     The watchdog's time is the processor's. What else it waits for is called crystal, dfll, lock,
     generator, swrst, SERCOM1, SERCOM5 (their synchronisation), DMAC (its reset) and USART (a byte).
@@ -132,12 +136,12 @@ class Samd21(Chip):
     room_bytes = 2
 
     def __init__(self, card: SpiDevice, console: Console, cause: int = POWER_ON) -> None:
-        """Solder it in.
+        """Create the chip.
 
         Args:
-            card: what is connected to the SPI pins.
-            console: what is connected to the USART.
-            cause: of the reset.
+            card: device on the SPI pins.
+            console: receiver on the USART.
+            cause: cause of the reset, as a bit of PM.RCAUSE.
         """
         values = {**_AFTER_RESET, "PM.RCAUSE": cause}
         super().__init__(REGISTERS, _READ_ONLY, _WRITE_ONLY, values)
@@ -159,14 +163,14 @@ class Samd21(Chip):
         """Read a register, or its lowest byte.
 
         Raises:
-            MachineError: it is not modelled, or read in other parts.
+            MachineError: The register is not modelled, or the access covers another part of it.
         """
         if size_bytes == 1:
             return super().read(address, self.sizes.get(address, 1)) & 0xFF
         return super().read(address, size_bytes)
 
     def attach(self, processor: Processor) -> None:
-        """Connect the processor, and DMA's interrupt."""
+        """Connect the processor and the DMA controller's interrupt."""
         super().attach(processor)
         processor.connect(_DMAC_INTERRUPT, self._wants_interrupt)
 
@@ -295,7 +299,7 @@ class Samd21(Chip):
     # Watchdog ----------------------------------------------------------------------------------
 
     def _watchdog_cycles(self, count: int) -> int:
-        """Convert cycles of the watchdog to those of the processor."""
+        """Convert watchdog cycles to processor cycles."""
         generator = self._clocked[_WATCHDOG_CLOCK]
         return count * self._dividers[generator] * self.core_hz // SLOW_HZ
 
@@ -303,7 +307,7 @@ class Samd21(Chip):
         return self._processor.cycles >= self._watchdog_settles_at
 
     def _write_watchdog(self, register: str, before: int, value: int) -> None:
-        """Only CTRL, CONFIG and CLEAR are the slow clock's: section 18.6.5 and the registers'."""
+        """Write a watchdog register; CTRL, CONFIG and CLEAR need synchronisation (18.6.5)."""
         name, enabled = f"WDT.{register}", bool(self._values["WDT.CTRL"] & _ENABLE)
         if register in ("CTRL", "CONFIG", "CLEAR"):
             source = self._sources.get(self._clocked.get(_WATCHDOG_CLOCK, -1))
@@ -366,7 +370,7 @@ class Samd21(Chip):
             self._transmit(value)
 
     def _check(self, block: str) -> None:
-        """Check the settings of what is switched on."""
+        """Check the settings of a SERCOM that is being enabled."""
         control = self._values[f"{block}.CTRLA"]
         if block == SPI:
             self._require(control & ~_ENABLE == 3 << 20 | 3 << 2, f"SPI mode {control:#x}")
@@ -390,7 +394,7 @@ class Samd21(Chip):
         return character
 
     def listens(self) -> bool:
-        """True if the receiver is on, and a character in it is an interrupt."""
+        """True if the receiver is on and requests an interrupt for each character."""
         on = self._values[f"{USART}.CTRLA"] & _ENABLE and self._values[f"{USART}.CTRLB"] >> 17 & 1
         if not on or self._values[f"{USART}.INTENSET"] != _RXC:
             return False
@@ -399,7 +403,7 @@ class Samd21(Chip):
         return True
 
     def receive(self, text: bytes) -> None:
-        """Let characters come in."""
+        """Receive characters."""
         self._require(len(self._heard + text) <= self.room_bytes, "a character is lost")
         self._heard += text
 
@@ -410,7 +414,7 @@ class Samd21(Chip):
     # DMA ---------------------------------------------------------------------------------------
 
     def _wants_interrupt(self) -> bool:
-        """True if a channel of the DMA controller wants to be heard."""
+        """True if a channel of the DMA controller requests its interrupt."""
         channels = self._channels
         return any(
             channels[number, "CHINTFLAG"] & channels[number, "CHINTENSET"]
@@ -421,7 +425,7 @@ class Samd21(Chip):
         return any(self._channels[number, "CHCTRLA"] for number in range(_CHANNELS))
 
     def _abort(self) -> None:
-        """Leave what is under way without an end."""
+        """Abort the transfer under way: it never ends."""
         self._aborted = self.exchanges
 
     def _write_dmac(self, register: str, before: int, value: int) -> None:
@@ -472,7 +476,7 @@ class Samd21(Chip):
         return self._channels[channel, "CHCTRLB"] >> 8 & 0x3F
 
     def _descriptor(self, channel: int) -> tuple[int, int, int, int]:
-        """A descriptor: what advances (1: source, 2: target), bytes, and both beginnings."""
+        """Read a descriptor: increments (1: source, 2: target), bytes, source and target start."""
         address = self._values["DMAC.BASEADDR"] + 16 * channel
         descriptor = self._processor.dma_read(address, 16)
         control, count, source, target, following = struct.unpack("<HHIII", descriptor)
@@ -541,7 +545,7 @@ class Samd21(Chip):
 
 
 class Mkr1000(ChipBoard[Samd21]):
-    """The board."""
+    """The Arduino MKR1000."""
 
     flash_bytes = 256 * 1024
     ram = _RAM, RAM_BYTES
@@ -550,7 +554,7 @@ class Mkr1000(ChipBoard[Samd21]):
     def __init__(
         self, flash: bytes, card: SpiDevice, console: Console, keyboard: Keyboard = bytes
     ) -> None:
-        """Take what is in all of the flash, the card in the socket, and who is on the UART."""
+        """Set up the flash's whole content, the card in the socket and the UART's other end."""
         super().__init__(flash, card, console, keyboard)
         self._cause = POWER_ON
 
@@ -558,7 +562,7 @@ class Mkr1000(ChipBoard[Samd21]):
         return Samd21(self._card, self._console, self._cause)
 
     def _core(self, chip: Samd21) -> Core:
-        """The bootloader sets nothing but the processor's vectors before it begins a program."""
+        """Create the processor; before the program, the bootloader sets only the vector table."""
         model = CoreModel.CORTEX_M0PLUS
         return Core(model, chip, self._flash, self._ram, _AREAS, vectors=BOOTLOADER_BYTES)
 

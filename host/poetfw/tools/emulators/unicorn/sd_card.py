@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A high-capacity SD card on an SPI bus, backed by a file.
 
-It follows chapter 7 of the SD Physical Layer Simplified Specification, and is strict: a host that
-does what the specification does not allow is an error. After a reset of the host that the card
-knows nothing of, or while it is identified anew, it is not, up to the command that resets it.
+The model follows chapter 7 of the SD Physical Layer Simplified Specification and is strict: a host
+that violates the specification causes an error. The exception: after a reset of the host that the
+card cannot notice, or during a new identification, violations pass until CMD0 resets the card.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from poetfw.tools.emulators.unicorn.bus import MachineError
 
 BLOCK_BYTES = 512
 BLOCKS_PER_UNIT = 1024
-"""Number of blocks that the card's size is a multiple of."""
+"""The card's size is a multiple of this number of blocks."""
 
 _NOTHING = 0xFF
 _START, _START_OF_MANY, _STOP = 0xFE, 0xFC, 0xFD
@@ -29,13 +29,14 @@ _NO_COMMAND = 63
 _IDENTIFICATION_HZ = 400_000
 _CLOCKS_BEFORE_FIRST_COMMAND = 74
 _RESPONSE_DELAY, _DATA_DELAY, _BUSY, _INITIALISATION_ROUNDS = 2, 10, 20, 3
-"""Bytes before a response, before data, after what is written; times that it is not ready yet."""
+"""Delay in bytes before a response and before data, busy bytes after a write; and number of ACMD41
+rounds until the card is ready."""
 
 _Session = Generator[int, int, None]
 
 
 def crc7(data: bytes | bytearray) -> int:
-    """CRC-7 of a command in the upper bits, and the end bit below (section 4.5)."""
+    """CRC-7 of a command in the upper seven bits, end bit 1 in the lowest (section 4.5)."""
     crc = 0
     for byte in data:
         crc ^= byte
@@ -56,15 +57,15 @@ class Card:
     """The card; the bus exchanges bytes with it."""
 
     def __init__(self, file: BinaryIO, read_s: float = 0.0, write_s: float = 0.0) -> None:
-        """Insert a card.
+        """Create a card.
 
         Args:
-            file: its blocks; a whole number of units.
-            read_s: seconds from a command to read to the first block.
-            write_s: seconds that it is busy with a block that was written.
+            file: content of the blocks; its size is a multiple of `BLOCKS_PER_UNIT` blocks.
+            read_s: seconds from a read command to the first block.
+            write_s: seconds that the card is busy after each written block.
 
         Raises:
-            MachineError: no card has the file's size.
+            MachineError: No card has the file's size.
         """
         self._file = file
         self._read_s = read_s
@@ -88,17 +89,17 @@ class Card:
         self._output = next(self._session)
 
     def select(self, selected: bool) -> None:
-        """Drive the card's select pin.
+        """Drive the card's chip select.
 
         Raises:
-            MachineError: the card is left in the middle of something.
+            MachineError: The card is deselected in the middle of a command or its data.
         """
         if self._selected and not selected and not self._may_be_left:
             self._refuse("the SD card is deselected in the middle of a command or its data")
         self._selected = selected
 
     def leave(self) -> None:
-        """Leave the card in whatever it is in the middle of: the host is reset."""
+        """Release the card in any state, as a reset of the host does."""
         self._left, self._selected = True, False
 
     def _refuse(self, misuse: str) -> None:
@@ -106,15 +107,15 @@ class Card:
             raise MachineError(misuse)
 
     def exchange(self, sent: bytes, clock_hz: int, start_s: float = 0.0) -> bytes:
-        """Exchange bytes with the card; returns as many as it gets.
+        """Exchange bytes with the card; returns as many bytes as are sent.
 
         Args:
-            sent: by the host.
-            clock_hz: of the bus.
-            start_s: when the first byte goes.
+            sent: bytes from the host.
+            clock_hz: clock frequency of the bus.
+            start_s: time of the first byte, in seconds.
 
         Raises:
-            MachineError: the specification does not allow what is sent.
+            MachineError: The bytes sent violate the specification.
         """
         if not self._selected:
             self._clocks += 8 * len(sent)
@@ -124,7 +125,7 @@ class Card:
         if clock_hz > _IDENTIFICATION_HZ:
             self._was_fast = True
         elif self._was_fast:
-            self._left = True  # the host begins again, for it does not know what the card does
+            self._left = True  # the host identifies anew, since it does not know the card's state
         received = bytearray()
         for i, byte in enumerate(sent):
             self._now_s = start_s + 8 * i / clock_hz
@@ -132,7 +133,7 @@ class Card:
             self._output = self._session.send(byte)
         return bytes(received)
 
-    # Each yields what the card sends, and gets what it receives at the same time.
+    # Generators: each yields the byte that the card sends and receives the byte sent meanwhile.
 
     def _serve(self) -> _Session:
         application = False
@@ -213,7 +214,7 @@ class Card:
                 self._refuse(f"the SD card receives 0x{received:02x} while it answers")
 
     def _wait(self, sent: int, time_s: float) -> _Session:
-        """Send the same for a while."""
+        """Send a byte repeatedly for a time in seconds."""
         until_s = self._now_s + time_s
         while self._now_s < until_s:
             yield from self._send(bytes([sent]))
@@ -256,7 +257,7 @@ class Card:
         yield from self._busy()
 
     def _write(self, block: int, start: int) -> Generator[int, int, bool]:
-        """Write a block; returns False where the host ends the writing of many instead."""
+        """Receive a block; returns False for the stop token of a multiple-block write."""
         while (token := (yield _NOTHING)) != start:
             if token == _STOP and start == _START_OF_MANY:
                 return False
@@ -276,7 +277,7 @@ class Card:
         return True
 
     def _csd(self) -> bytes:
-        """Version 2.0 of the register (section 5.3.3), as far as it says how large the card is."""
+        """CSD register, version 2.0 (section 5.3.3): only the fields that give the card's size."""
         csd = bytearray(15)
         csd[0] = 1 << 6
         csd[5] = 9  # READ_BL_LEN: 512 bytes
