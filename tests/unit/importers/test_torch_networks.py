@@ -275,7 +275,7 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
     [
         (lambda y, t: F.cross_entropy(y, t.byte().long()), LABELS, "converts to uint8"),
         (lambda y, t: F.cross_entropy(y, t.bfloat16().long()), LABELS, "converts to bfloat16"),
-        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "are float64"),
+        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "is float64"),
         (lambda y, t: F.mse_loss(y, t.half().float()), NUMBERS, "converts to float16"),
         (lambda y, t: F.mse_loss(y, t.mul_(2)), NUMBERS, "changes the target 'labels' in"),
         (
