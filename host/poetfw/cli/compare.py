@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from poetfw.comparisons.comparison import Comparison, Trial
 
 
-def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
+def refuse_more_than_all(fractions: tuple[float, ...] | None, flag: str = "'--fractions'") -> None:
     """Refuse budgets above what keeping everything takes: all have the same plan, with no overhead.
+
+    Args:
+        fractions: the budgets; None for those of the command.
+        flag: which option sets them.
 
     Raises:
         BadParameter: one is.
@@ -30,7 +34,7 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
             raise click.BadParameter(
                 f"{fraction:g} is above 1: with a budget of 1 everything is kept already.",
                 click.get_current_context(),
-                param_hint="'--fractions'",
+                param_hint=flag,
             )
 
 

@@ -23,7 +23,14 @@ from poetfw.ops.class_losses import ClassOptions
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import OPTIMIZERS, Optimizer, RateSchedule
 from poetfw.settings import BuildSettings
-from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
+from poetfw.training import (
+    DEFAULT_LOSS,
+    Program,
+    fold,
+    make_program,
+    matching_parameters,
+    select,
+)
 
 _PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 
@@ -217,8 +224,9 @@ def derive_program(
         selection = select(model.graph, settings.train)
         parameters = {tensor.name for tensor in model.graph.with_role(Role.PARAMETER)}
         frozen, channels = frozen | (parameters - selection.parameters), selection.channels
+    graph, made = fold(model.graph, model.weights, frozen)
     program = make_program(
-        model.graph,
+        graph,
         model.loss,
         choose_optimizer(settings, model),
         frozen,
@@ -227,7 +235,8 @@ def derive_program(
         undecayed=matching_parameters(model.graph, settings.no_decay),
         heads=model.heads,
     )
-    return order_program(program, deadline).with_values(model.weights)
+    program = replace(order_program(program, deadline), made=made)
+    return program.with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ class TaskBudget(Settings, group="Budget"):
     )
     ram_fraction: tuple[float, ...] | None = setting(
         "Budget as a fraction of what keeping everything takes beside what never leaves RAM; one "
-        "for each of --devices.",
+        "for each of --devices; the smallest and the largest of --pareto.",
         type=Listed(Positive()),
         metavar="F[,F]",
         first=True,
@@ -100,10 +100,10 @@ class Several(Settings, group="Several devices"):
     )
     parallel: bool = like(DevicesSettings, "parallel")
     plot: Path | None = setting(
-        "With --devices: draw who computes what when.",
+        "With --devices: draw who computes what when. With --pareto: draw energy over RAM.",
         type=OutputFile(".svg", ".png"),
         metavar="FILE.svg|FILE.png",
-        needs=("--devices",),
+        needs=("--devices", "--pareto"),
     )
 
 
@@ -111,6 +111,13 @@ class Several(Settings, group="Several devices"):
 class Answer(Detailed):
     """Use of a problem, and form of the result."""
 
+    pareto: int | None = setting(
+        "Instead of one schedule, the energy over RAM: the best schedules at so many budgets.",
+        type=click.IntRange(2, 1000),
+        metavar="POINTS",
+        excludes=("--devices", "--ram", "--replay", "--export"),
+        first=True,
+    )
     replay: Path | None = setting(
         "Do not solve: run the simulator on the plan of this answer.",
         type=click.Path(path_type=Path),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -72,6 +72,7 @@ class Program:
             without constants.
         heads: of the prediction, whose elements are theirs one after the other, sample by sample;
             empty where it is one tensor.
+        made: values of the constants that the model itself does not have, by name.
     """
 
     training: Graph
@@ -80,6 +81,9 @@ class Program:
     metric: Tensor
     fingerprint: str = ""
     heads: tuple[Head, ...] = ()
+    made: Mapping[str, Array] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
 
     @cached_property
     def constants(self) -> tuple[Tensor, ...]:
@@ -91,13 +95,14 @@ class Program:
         """The program with the fingerprint of its constants' values.
 
         Args:
-            values: f32 values by tensor name, of the constants at least.
+            values: values by tensor name, of the constants at least that are not made.
         """
         if not self.constants:
             return self
         digest = hashlib.sha256()
         for tensor in self.constants:
-            digest.update(np.ascontiguousarray(values[tensor.name], "<f4").tobytes())
+            value = self.made[tensor.name] if tensor.name in self.made else values[tensor.name]
+            digest.update(np.ascontiguousarray(value, "<f4").tobytes())
         return replace(self, fingerprint=digest.hexdigest()[:16])
 
     @cached_property
