@@ -27,8 +27,8 @@ class NetworkTensors:
         entries: where the tensors of the file's state dict lie in those of the graph.
         frozen: parameters that the file says are not trained.
         warnings: what may make it another network than its author means.
-        classes: how many classes labels name, of each operator that reads them as class numbers.
-        ignored: the class number that does not count in such a loss; None for none.
+        classes: of each label, its number of classes, and the class number that does not count, if
+            any.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -37,8 +37,7 @@ class NetworkTensors:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
-        self.classes: set[int] = set()
-        self.ignored: int | None = None
+        self.classes: dict[str, tuple[int, int | None]] = {}
         self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0

@@ -25,17 +25,17 @@ class Samples:
     """Samples as a file or folder has them.
 
     Attributes:
-        x: features [samples, *features].
-        y: class numbers [samples], or targets [samples, *outputs].
+        x: features [samples, *features], an array for each input of the model.
+        y: class numbers [samples], or targets [samples, *outputs], an array for each label.
         x_test, y_test: the held-out samples, where the data say which; None otherwise.
-        classes: class numbers [samples] to hold samples out by; None for y.
+        classes: class numbers [samples] to hold samples out by; None for the first label.
         record: how features were made and what classes are called: JSON values, kept with a build.
     """
 
-    x: Values
-    y: Values
-    x_test: Values | None = None
-    y_test: Values | None = None
+    x: tuple[Values, ...]
+    y: tuple[Values, ...]
+    x_test: tuple[Values, ...] | None = None
+    y_test: tuple[Values, ...] | None = None
     classes: NDArray[np.int32] | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 
