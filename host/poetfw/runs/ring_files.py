@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that a device took itself, from a storage to an NPZ file and back."""
+"""Samples recorded by a device: copies between the ring in a storage and NPZ files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from poetfw.runs.execution import BuiltProject
 
 
 def region_of(project: BuiltProject) -> RingRegion:
-    """Blocks of a build's ring.
+    """Location of the ring in a project's storage.
 
     Raises:
-        ConfigError: it has none.
-        DeviceError: the project's image is damaged.
+        ConfigError: The build has no ring.
+        DeviceError: The project's image is damaged.
     """
     region = ring_region(project.image, project.stages.slots, project.stages.program)
     if region.samples == 0:
@@ -50,10 +50,11 @@ def region_of(project: BuiltProject) -> RingRegion:
 def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
     """Write the samples of a ring to an NPZ file; returns their number.
 
-    Its arrays are `x` and `y` as in a data set, `labelled`, whether `y` says anything, and `id`.
+    Arrays, with n samples: `x` and `y` as in a data set, `labelled` (n booleans: whether `y` is
+    valid) and `id` (n sample numbers).
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: The file cannot be written.
     """
     program, n = project.stages.program, len(held.ids)
     arrays = {
@@ -65,10 +66,10 @@ def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
 
 
 def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, Array]:
-    """Samples for a ring, of an NPZ file: features and targets as bytes, and which have a target.
+    """Read samples for a ring from an NPZ file: features and targets as bytes, and label flags.
 
     Raises:
-        DataError: the file is malformed, or holds other samples than the network takes.
+        DataError: The file is malformed, or its samples do not fit the network.
     """
     program = project.stages.program
     arrays = read_npz(path, ("x", "y"), ("labelled",))
@@ -103,10 +104,10 @@ def _column(path: Path, name: str, values: Array, tensor: Tensor, samples: int) 
 def new_blocks(
     project: BuiltProject, region: RingRegion, where: Places, file: Path, read_block: ReadBlock
 ) -> tuple[int, Mapping[int, bytes]]:
-    """The blocks to write so that a storage's ring holds a file's samples too, and their number.
+    """Number of a file's samples, and the blocks to write that append them to a storage's ring.
 
     Raises:
-        DataError: the file is malformed, or holds more samples than the ring.
+        DataError: The file is malformed, or holds more samples than the ring has slots.
     """
     x, y, labelled = read_samples_file(project, file)
     if len(x) > region.samples:
@@ -118,12 +119,12 @@ def new_blocks(
 
 
 def pull_from_image(project: BuiltProject, image: Path, out: Path) -> int:
-    """Write the ring of a storage image to an NPZ file; returns how many samples it holds.
+    """Write the ring of a storage image to an NPZ file; returns the number of samples.
 
     Raises:
-        ConfigError: the build has no ring.
-        DeviceError: the image is none, or not one of this build.
-        OutputError: the file cannot be written.
+        ConfigError: The build has no ring.
+        DeviceError: The file is not a storage image of this build.
+        OutputError: The file cannot be written.
     """
     region, _ = _of_image(project, image)
     content = image.read_bytes()
@@ -131,13 +132,13 @@ def pull_from_image(project: BuiltProject, image: Path, out: Path) -> int:
 
 
 def push_to_image(project: BuiltProject, image: Path, file: Path) -> int:
-    """Append a file's samples to the ring of a storage image; returns how many they are.
+    """Append a file's samples to the ring of a storage image; returns their number.
 
     Raises:
-        ConfigError: the build has no ring.
-        DataError: the file is malformed, or holds other samples than the network takes.
-        DeviceError: the image is none, or not one of this build.
-        OutputError: the image cannot be written.
+        ConfigError: The build has no ring.
+        DataError: The file is malformed, or its samples do not fit the network.
+        DeviceError: The image is not a storage image of this build.
+        OutputError: The image cannot be written.
     """
     region, where = _of_image(project, image)
     content = image.read_bytes()
@@ -153,7 +154,7 @@ def push_to_image(project: BuiltProject, image: Path, file: Path) -> int:
 
 
 def _of_image(project: BuiltProject, image: Path) -> tuple[RingRegion, Places]:
-    region_of(project)  # says so where the build has no ring
+    region_of(project)  # raises if the build has no ring
     slots = project.stages.slots
     return ring_region(image, slots, project.stages.program), places(image, slots)
 
