@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on two devices: plans, bounds, baselines and the ceiling, beside XEngine's figure.
-
-Run it with
-
-    python benchmarks/devices.py [--quick] [--json FILE]
-"""
+"""Training on two devices: plans, bounds, baselines and the ceiling, beside XEngine's figure."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ import argparse
 import json
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +18,9 @@ from poetfw.schedule.several import (
     best_alone,
     compare_devices,
 )
+from workloads.published import published
 
-ROOT = Path(__file__).parent
-DEVICES = ROOT.parent / "examples" / "devices"
-PUBLISHED = ROOT / "published" / "xengine_2022.toml"
+DEVICES = Path(__file__).parents[1] / "examples" / "devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +77,13 @@ def _known(answer: DevicesSchedule, alone: float | None) -> str:
 
 def main() -> int:
     """Measure every case."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="example: python benchmarks/devices.py --quick"
+    )
     parser.add_argument("--quick", action="store_true", help="the first case only, less work")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     arguments = parser.parse_args()
-    published = tomllib.loads(PUBLISHED.read_text())
-    share = published["faster_than_best_single_device_checkmate_max"]
+    share = published("xengine_2022")["faster_than_best_single_device_checkmate_max"]
     print(
         f"XEngine reports at most {share:.1%} less than the best single device with recomputing.\n"
         "It says neither within which limit that is, nor what no plan can beat. Below, each\n"

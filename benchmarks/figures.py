@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published pictures and tables, with the data that they show.
 
-Run it with
-
-    python benchmarks/figures.py [NAME]...
-
-It writes, for each figure or for those that are named, the data (docs/img/NAME.json), the pictures
+Writes, for each figure or for those that are named, the data (docs/img/NAME.json), the pictures
 (docs/img) and the tables in pages, each behind a line `<!-- figures: NAME -->`. A picture names the
-data that it shows. `tests/docs/test_figures.py` compares data with what the code computes.
+data that it shows. With --check nothing is written: pictures and tables are compared with the data,
+and a part of the data with what the code computes now, or all of it with --check-all.
 """
 
 from __future__ import annotations
@@ -15,23 +12,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import struct
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import memory
-import nntrainer
-import ordering
-import placement
 import schedule
 import sparse_updates
-import tables
-from demo import before_and_after, stages_of
-from tables import Data
 
 from poetfw.boards import load_board
 from poetfw.cli.known_settings import known_settings
@@ -73,6 +64,9 @@ from poetfw.schedule.several import (
     solve_devices,
 )
 from poetfw.training import Program, make_program
+from workloads import nntrainer, olla, tables
+from workloads.planning_stages import before_and_after, stages_of
+from workloads.tables import Data, named, with_table
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/img"
@@ -323,19 +317,18 @@ def _problem(graph: Graph) -> ScheduleProblem:
 
 def memory_beside_papers() -> Drawn:
     """The networks of NNTrainer's and OLLA's papers, and packings."""
-    packings = placement.cut_rectangles((150, 300, 500), (1_000, 100), 2**20, range(20))
-    found = [asdict(packing) for packing in placement.run(packings, memory.FULL.packing_limit_s)]
-    return Drawn({**memory.run(memory.FULL), "packings": found})
+    extent = replace(memory.FULL, durations=(1_000, 100), seeds=range(20))
+    return Drawn(memory.run(extent))
 
 
 def check_memory(data: Data) -> list[tuple[object, object]]:
     """NNTrainer's cases and a network of OLLA's, without what a clock measured."""
     rows = {(row["network"], row["batch"]): row for row in data["olla"]["rows"]}
-    now = asdict(ordering.measure("resnet", 32))
+    now = asdict(olla.measure("resnet", 32))
     sizes = [key for key in now if not key.endswith("_s")]
     recorded = rows["resnet", 32]
     return [
-        (data["nntrainer"], [asdict(row) for row in nntrainer.run()]),
+        (data["nntrainer"], [asdict(nntrainer.measure(case)) for case in nntrainer.TABLE_4]),
         ({key: recorded[key] for key in sizes}, {key: now[key] for key in sizes}),
     ]
 
@@ -428,29 +421,6 @@ def digest_of(name: str) -> str:
     return hashlib.sha256((IMAGES / f"{name}.json").read_bytes()).hexdigest()
 
 
-_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
-
-
-def named(picture: bytes, digest: str) -> bytes:
-    """A PNG that says by a digest which data it shows, in a chunk of text before its end."""
-    chunk = b"tEXt" + b"Data\0" + digest.encode()
-    length, check = struct.pack(">I", len(chunk) - 4), struct.pack(">I", zlib.crc32(chunk))
-    return picture.removesuffix(_END) + length + chunk + check + _END
-
-
-def with_table(page: str, name: str, lines: Sequence[str]) -> str:
-    """A page with a table in place of the one behind its mark.
-
-    Raises:
-        ValueError: the page has no such mark.
-    """
-    before, mark, after = page.partition(f"<!-- figures: {name} -->\n")
-    if not mark:
-        raise ValueError(f"the page has no line `<!-- figures: {name} -->`")
-    _, blank, rest = after.partition("\n\n")
-    return before + mark + "\n".join(lines) + blank + rest
-
-
 def text_of(data: Data) -> str:
     """JSON with a line for each item of a list at the top."""
     lines = []
@@ -473,18 +443,64 @@ def write(name: str) -> None:
         path.write_text(with_table(path.read_text(), mark, lines(data_of(name))))
 
 
-def main() -> None:
-    """Write the figures that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def differences(name: str, *, everything: bool) -> Iterator[str]:
+    """Where a figure's pictures, tables and recorded data are not what they should be.
+
+    Args:
+        name: of the figure.
+        everything: compute all of the data, not a part.
+    """
+    figure, data = FIGURES[name], data_of(name)
+    for picture in figure.pictures:
+        if f"Data\0{digest_of(name)}".encode() not in (IMAGES / picture).read_bytes():
+            yield f"docs/img/{picture} shows other data"
+    for mark, (page, lines) in figure.tables.items():
+        text = (ROOT / page).read_text()
+        if text != with_table(text, mark, lines(data)):
+            yield f"{page} has another table {mark}"
+    pairs = figure.check(data)
+    if everything:
+        now = figure.make().data
+        pairs = [(data[key], now[key]) for key in now]
+    for recorded, again in pairs:
+        if not close(recorded, again):
+            yield f"recorded {recorded}, now {again}"
+
+
+def close(recorded: object, now: object) -> bool:
+    """True for equal values, numbers to a relative difference of 1e-9."""
+    if isinstance(recorded, Mapping) and isinstance(now, Mapping):
+        return recorded.keys() == now.keys() and all(close(recorded[k], now[k]) for k in now)
+    if isinstance(recorded, Sequence) and isinstance(now, Sequence) and not isinstance(now, str):
+        return len(recorded) == len(now) and all(map(close, recorded, now))
+    if isinstance(recorded, float) and isinstance(now, float):
+        return math.isclose(recorded, now, rel_tol=1e-9)
+    return recorded == now
+
+
+def main() -> int:
+    """Write or check the figures that are named, or all; 1 if some differ."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="example: python benchmarks/figures.py --check models"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FIGURES))
-    names = parser.parse_args().names
-    unknown = sorted(set(names) - set(FIGURES))
+    parser.add_argument("--check", action="store_true", help="write nothing: compare")
+    parser.add_argument("--check-all", action="store_true", help="the same, with all of the data")
+    given = parser.parse_args()
+    unknown = sorted(set(given.names) - set(FIGURES))
     if unknown:
         parser.error(f"there is no figure {unknown[0]!r}: known are {', '.join(FIGURES)}")
-    for name in names or FIGURES:
-        write(name)
-        print(f"wrote {name}")
+    found = False
+    for name in given.names or FIGURES:
+        if not (given.check or given.check_all):
+            write(name)
+            print(f"wrote {name}")
+            continue
+        for line in differences(name, everything=given.check_all):
+            found = True
+            print(f"{name}: {line}: run `python benchmarks/figures.py {name}`, and look at it")
+    return int(found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

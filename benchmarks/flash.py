@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flash of built projects holds, by part.
-
-    python benchmarks/flash.py ELF...
+"""Bytes of flash of built projects, by part.
 
 Counted are symbols, by the file that they come from. What is left are texts, and what aligns them.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -50,7 +48,11 @@ def parts(elf: Path) -> Counter[str]:
 
 def main() -> None:
     """Print a table with a column for each ELF."""
-    columns = [parts(Path(argument)) for argument in sys.argv[1:]]
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="example: python benchmarks/flash.py .pio/build/nrf52840/*.elf"
+    )
+    parser.add_argument("elf", nargs="+", type=Path, help="programs of a Cortex-M")
+    columns = [parts(elf) for elf in parser.parse_args().elf]
     for name in (*dict(PARTS).values(), ASSEMBLY, REST):
         print(f"| {name} |", *(f"{column[name]:,} |" for column in columns))
     print("| together |", *(f"{column.total():,} |" for column in columns))

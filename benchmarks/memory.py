@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory beside the papers': NNTrainer's cases, OLLA's networks, packings with a perfect answer.
-
-Run it with
-
-    python benchmarks/memory.py [--quick] [--json FILE]
-"""
+"""Memory beside the papers': NNTrainer's cases, OLLA's networks, packings with a perfect answer."""
 
 from __future__ import annotations
 
@@ -12,15 +7,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import nntrainer
-import ordering
-import placement
-from networks import NETWORKS
+from workloads import nntrainer, olla, packings, tables
+from workloads.networks import NETWORKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +23,90 @@ class Extent:
     Attributes:
         networks: of OLLA's set.
         batches: of each.
-        network_limit_s: seconds for each search of a network.
-        buffers: sizes of the packings.
-        seeds: packings of each size.
-        packing_limit_s: seconds for each packing.
+        network_limit: units of work for each search of a network.
+        buffers, durations, seeds: of packings, one for each combination.
+        packing_limit: units of work for each packing.
     """
 
-    networks: Sequence[str]
-    batches: Sequence[int]
-    network_limit_s: float
-    buffers: Sequence[int]
-    seeds: Sequence[int]
-    packing_limit_s: float
+    networks: Sequence[str] = tuple(NETWORKS)
+    batches: Sequence[int] = (1, 32)
+    network_limit: float = 45.0
+    buffers: Sequence[int] = (150, 300, 500)
+    durations: Sequence[int] = (1_000,)
+    seeds: Sequence[int] = range(2)
+    packing_limit: float = 60.0
 
 
-FULL = Extent(tuple(NETWORKS), (1, 32), 45.0, (150, 300, 500), range(2), 60.0)
-QUICK = Extent(("alexnet", "vgg", "resnet", "mobilenet"), (1, 32), 5.0, (150,), range(2), 5)
+FULL = Extent()
+QUICK = Extent(
+    networks=("alexnet", "vgg", "resnet", "mobilenet"),
+    network_limit=5.0,
+    buffers=(150,),
+    packing_limit=5.0,
+)
 
 
 def run(extent: Extent) -> dict[str, object]:
-    """Measure and print everything; the same as plain JSON values."""
+    """Measure everything, as plain JSON values; say on standard error how far it is."""
     begin = time.perf_counter()
-    print("NNTrainer, Table 4: theoretical memory of a training step\n")
-    cases = nntrainer.run()
-    frozen = nntrainer.measure("FC-FC-FC", ("fc2*",))
-
-    print("\n\nOLLA's networks (what each column counts is said below)\n")
-    networks = ordering.run(extent.networks, extent.batches, extent.network_limit_s)
-    print(f"\n{ordering.COLUMNS}")
-
+    rows = []
+    for batch in extent.batches:
+        for network in extent.networks:
+            print(f"{network}, batch {batch}", file=sys.stderr)
+            rows.append(olla.measure(network, batch, extent.network_limit))
     measured = []
     if find_spec("torch") is not None:
-        import measured as pytorch
+        from workloads.networks import live_bytes
+        from workloads.networks.in_pytorch import MODULES
 
-        print("\n\nThe PyTorch column beside PyTorch itself\n")
-        measured = pytorch.run(extent.batches)
-
-    print("\n\nPackings cut from a full rectangle, so that a perfect answer exists\n")
-    instances = placement.cut_rectangles(extent.buffers, (1_000,), 2**20, extent.seeds)
-    packings = placement.run(instances, extent.packing_limit_s)
-    seconds = time.perf_counter() - begin
-    print(f"\n{seconds:.0f} s in all")
+        measured = [live_bytes.measure(name, n) for n in extent.batches for name in MODULES]
+    instances = packings.cut_rectangles(extent.buffers, extent.durations, 2**20, extent.seeds)
+    packed = [packings.solve(instance, extent.packing_limit) for instance in instances]
     return {
-        "nntrainer": [asdict(case) for case in cases],
-        "nntrainer_middle_frozen": asdict(frozen),
-        "olla": networks.to_json(),
+        "nntrainer": [asdict(nntrainer.measure(case)) for case in nntrainer.TABLE_4],
+        "nntrainer_middle_frozen": asdict(nntrainer.measure("FC-FC-FC", ("fc2*",))),
+        "olla": olla.Report.of(rows).to_json(),
         "measured": [asdict(row) for row in measured],
-        "packings": [asdict(packing) for packing in packings],
-        "time_s": seconds,
+        "packings": [asdict(packing) for packing in packed],
+        "time_s": time.perf_counter() - begin,
     }
 
 
+def shown(document: tables.Data, batches: Sequence[int]) -> Iterator[str]:
+    """The lines of all tables."""
+    yield "NNTrainer, Table 4: theoretical memory of a training step\n"
+    yield from tables.nntrainer(document)
+    for batch in batches:
+        yield f"\nOLLA's networks at batch {batch} (docs/memory-figures.md has the columns)\n"
+        yield from tables.olla(document, batch)
+    yield ""
+    yield from tables.olla_means(document)
+    if document["measured"]:
+        yield "\nThe PyTorch column beside PyTorch itself\n"
+        yield from tables.measured(document)
+    yield "\nPackings cut from a full rectangle, so that a perfect answer exists\n"
+    yield from tables.packings(document)
+    yield f"\n{document['time_s']:.0f} s in all"
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/memory.py --networks vgg",
+    )
     parser.add_argument("--quick", action="store_true", help="a part of it, in less than a minute")
+    parser.add_argument(
+        "--networks", nargs="+", choices=list(NETWORKS), metavar="NAME", help=", ".join(NETWORKS)
+    )
+    parser.add_argument("--batches", nargs="+", type=int, metavar="N", help="of each (1 and 32)")
     parser.add_argument("--json", type=Path, help="where to write all figures as JSON")
     arguments = parser.parse_args()
-    document = run(QUICK if arguments.quick else FULL)
+    extent = QUICK if arguments.quick else FULL
+    extent = replace(extent, networks=arguments.networks or extent.networks)
+    extent = replace(extent, batches=arguments.batches or extent.batches)
+    document = run(extent)
+    print("\n".join(shown(document, extent.batches)))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(document, indent=2) + "\n")
     return 0

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary networks, door by door: what trains as in PyTorch, what is refused, what is warned of.
-
-Run it with
-
-    python benchmarks/models.py [--networks NAME,...] [--doors NAME/...] [--json FILE]
-"""
+"""Ordinary networks, door by door: which train as in PyTorch, which are refused or warned of."""
 
 from __future__ import annotations
 
@@ -17,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from doors import BATCH, DOORS, STEPS, TOLERANCE, ExporterError, Outcome, through
-from ordinary import NETWORKS
+from workloads.doors import BATCH, DOORS, STEPS, TOLERANCE, ExporterError, Outcome, through
+from workloads.ordinary import NETWORKS
 
 NOT_WRITTEN = "not written"
 """The word for a network that PyTorch's exporter does not write."""
@@ -82,7 +77,10 @@ def _cell(outcome: Outcome | str) -> str:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/models.py --doors pt2",
+    )
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--doors", default="/".join(DOORS), help="separated by /")
     parser.add_argument("--json", type=Path)

@@ -8,8 +8,6 @@ pages (the stall).
 
 The planned timeline is that of `schedule/timeline.py`: each op and each transfer takes what the
 profiler's sketch measured of it alone, on the same model.
-
-    python benchmarks/overlap.py [--json]
 """
 
 from __future__ import annotations
@@ -236,10 +234,9 @@ def planned(project: Path, times: Mapping[Case, float], beside: bool) -> Clock:
     return clock
 
 
-@click.command()
+@click.command(help=__doc__, epilog="Example: python benchmarks/overlap.py --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def main(as_json: bool) -> None:
-    """Measure and print."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         beside, waiting = build(folder / "beside", True), build(folder / "waiting", False)

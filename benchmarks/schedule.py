@@ -18,7 +18,6 @@ import os
 import resource
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -39,10 +38,8 @@ from poetfw.schedule import (
     checkpoint_all_schedule,
     solve,
 )
-
-PUBLISHED = Path(__file__).parent / "published"
-BOARDS = Path(__file__).parent / "boards"
-"""Devices with the figures that POET publishes of them, where poetfw's own boards have others."""
+from workloads import BOARDS
+from workloads.published import published as read_published
 
 CVXPY_LIMIT_S = 2.0
 MEMORY_LIMIT_BYTES = 2 * 2**30
@@ -293,7 +290,7 @@ GROWTH_LIMIT_BYTES = 500 * 10**6
 
 def run_layers(case: Layers) -> dict[str, Any]:
     """Schedule a GPT-like network, in a process of its own; its figures and missed goals."""
-    from gpt import gpt
+    from workloads.networks.gpt import gpt
 
     problem = gpt(case.layers, load_board(board_of("poet-m4f")))
     everything = checkpoint_all_schedule(problem)
@@ -477,10 +474,6 @@ def print_figure_5(quick: bool) -> list[Trial]:
         "  Capuchin spends its energy on something else. See docs/comparing.md."
     )
     return cells
-
-
-def read_published(name: str) -> dict[str, Any]:
-    return tomllib.loads((PUBLISHED / f"{name}.toml").read_text())
 
 
 def main(arguments: Sequence[str]) -> int:

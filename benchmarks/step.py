@@ -6,9 +6,6 @@ several threads, of the clock: other programs take time from both. PyTorch's ste
 backward and SGD with momentum and weight decay, as ours. With --fma, ours adds products in one
 instruction. With --threads, the same program runs on one thread in turns, too. With --a72, the
 instructions that the same step executes on an emulated Cortex-A72 are counted.
-Run it with
-
-    python benchmarks/step.py [--rounds N] [--kernels FOLDER] [--fma] [--threads N] [--a72]
 """
 
 from __future__ import annotations
@@ -29,9 +26,9 @@ from torch import nn
 
 from poetfw.boards import load_board
 from poetfw.common.resources import firmware_templates_dir
+from workloads.kernels.measuring import FIRMWARE, PLUGIN_COMPILE
 
 TEMPLATES = firmware_templates_dir()
-BENCH = Path(__file__).parent / "kernel_bench"
 STEPS = 5
 BUILD = ("--model", "resnet18", "--data", "synthetic", "--batch", "1")
 
@@ -40,7 +37,6 @@ COMPILE = (
     *("-std=gnu11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing"),
     *("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"),
 )
-PLUGIN_COMPILE = ("-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden")
 
 
 class Block(nn.Module):
@@ -112,7 +108,7 @@ def compile_step(project: Path, kernels: Path, program: Path, *compiler: str) ->
         *(generated / name for name in ("ops.c", "train_step.c")),
         *(path for path in sorted(kernels.glob("*.c")) if path.name != "dot_fused.c"),
         *(TEMPLATES / name for name in ("runtime/poet_math.c", "storage/crc32.c")),
-        BENCH / "step.c",
+        FIRMWARE / "step.c",
     ]
     folders = (generated, kernels, *(TEMPLATES / name for name in ("runtime", "storage", "hal")))
     includes = (f"-I{folder}" for folder in folders)
@@ -184,7 +180,7 @@ def on_a72(project: Path, kernels: Path, folder: Path, fma: bool) -> None:
     program, plugin = folder / "a72", folder / "count.so"
     compiler = (toolchain.compiler, *toolchain.machine_flags, *flags_of(kernels, fma, 1))
     compile_step(project, kernels, program, *compiler)
-    run("gcc", *PLUGIN_COMPILE, "-o", str(plugin), str(BENCH / "count.c"))
+    run("gcc", *PLUGIN_COMPILE, "-o", str(plugin), str(FIRMWARE / "count.c"))
     emulator = ("qemu-aarch64", "-cpu", "cortex-a72", "-plugin", str(plugin), str(program))
     said = [run(*emulator, steps).stderr for steps in ("1", "2")]
     one, two = (int(re.findall(r"executed (\d+)", text)[0]) for text in said)
@@ -192,7 +188,9 @@ def on_a72(project: Path, kernels: Path, folder: Path, fma: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="example: python benchmarks/step.py --rounds 2"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--kernels", type=Path, default=TEMPLATES / "kernels", help="others")
     parser.add_argument("--fma", action="store_true", help="add products in one instruction")

@@ -4,8 +4,6 @@
 The profiler's sketch pages on the model of the chip, whose bus takes the time of its bits, with a
 card that takes its time, too. A line through the times of several sizes is a latency and a
 bandwidth, as the board files have them. Each transfer is waited for; its checksum is part of it.
-
-    python benchmarks/storage.py [--board nrf52840] [--json]
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from stm32f405 import Stm32f405
 
 from poetfw.boards import load_board
 from poetfw.common.transfer import TRAILER_BYTES, Beside, Transfer, page_bytes
@@ -37,6 +34,7 @@ from poetfw.tools.emulators.unicorn.samd21 import Mkr1000
 from poetfw.tools.emulators.unicorn.sd_card import Card
 from poetfw.tools.link import DeviceLink, Profiler, piped
 from poetfw.training import Program
+from workloads.stm32f405 import Stm32f405
 
 CHIPS: dict[str, Any] = {
     "nrf52840": Nrf52840Dk,
@@ -135,11 +133,10 @@ def serve(name: str, elf: str) -> None:
         chip(program, storage, _print, _hear).run()
 
 
-@click.command()
+@click.command(help=__doc__, epilog="Example: python benchmarks/storage.py --board mkr1000")
 @click.option("--board", type=click.Choice(list(CHIPS)), help="Only this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def main(board: str | None, as_json: bool) -> None:
-    """Measure and print."""
     found = {}
     for name in [board] if board else CHIPS:
         with tempfile.TemporaryDirectory() as folder:

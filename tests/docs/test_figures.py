@@ -1,76 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published pictures and tables show what the code computes today."""
+"""The pictures and tables of the docs show what the code computes (see benchmarks/figures.py)."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from docs.pages import PAGES, REPOSITORY, read
-from system.commands import needs_twin
+from system.commands import benchmark, needs_twin
+from workloads.tables import named, with_table
 
-sys.path.append(str(REPOSITORY / "benchmarks"))
-
-from figures import FIGURES, IMAGES, data_of, digest_of, named, with_table
-
-REMEDY = "run `python benchmarks/figures.py`, and look at what is different"
-
-
-def close(recorded: object, now: object) -> bool:
-    """True for equal values, numbers to a relative difference of 1e-9."""
-    if isinstance(recorded, Mapping) and isinstance(now, Mapping):
-        return recorded.keys() == now.keys() and all(close(recorded[k], now[k]) for k in now)
-    if isinstance(recorded, Sequence) and isinstance(now, Sequence) and not isinstance(now, str):
-        return len(recorded) == len(now) and all(map(close, recorded, now))
-    if isinstance(recorded, float) and isinstance(now, float):
-        return recorded == pytest.approx(now, rel=1e-9)
-    return recorded == now
+IMAGES = REPOSITORY / "docs/img"
+NAMES = sorted(path.stem for path in IMAGES.glob("*.json"))
+PICTURES = sorted(path.name for path in IMAGES.glob("*.png"))
 
 
-def test_every_picture_is_a_figure_and_is_on_a_page() -> None:
-    drawn = [picture for figure in FIGURES.values() for picture in figure.pictures]
+def test_every_picture_is_on_a_page_and_every_figure_has_data() -> None:
     shown = {name for page in PAGES for name in re.findall(r"img/([\w-]+\.png)\)", read(page))}
-    assert sorted(drawn) == sorted(shown) == sorted(path.name for path in IMAGES.glob("*.png"))
-    assert {path.stem for path in IMAGES.glob("*.json")} == set(FIGURES)
+    assert sorted(shown) == PICTURES
+    known = re.findall(r"\n  NAME +(.+?)\n\n", benchmark("figures", "--help").stdout, re.DOTALL)
+    assert sorted("".join(known[0].split()).split(",")) == NAMES
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_pictures_and_tables_are_of_the_recorded_data(name: str) -> None:
-    figure = FIGURES[name]
-    for picture in figure.pictures:
-        assert f"Data\0{digest_of(name)}".encode() in (IMAGES / picture).read_bytes(), REMEDY
-    for mark, (page, lines) in figure.tables.items():
-        assert read(page) == with_table(read(page), mark, lines(data_of(name))), REMEDY
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_the_code_computes_a_part_of_the_recorded_data(name: str) -> None:
-    pairs = FIGURES[name].check(data_of(name))
-    assert pairs
-    for recorded, now in pairs:
-        assert close(recorded, now), f"{name}: {recorded}, now {now}: {REMEDY}"
+def test_pictures_and_tables_are_of_data_that_the_code_computes() -> None:
+    """A part of the data is computed anew, to a relative difference of 1e-9."""
+    benchmark("figures", "--check")
 
 
 @needs_twin
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].pictures])
+@pytest.mark.parametrize("name", ["compare", "demo", "devices"])
 def test_the_code_computes_all_of_the_recorded_data(name: str) -> None:
-    recorded, now = data_of(name), FIGURES[name].make().data
-    assert [key for key in now if not close(recorded[key], now[key])] == [], REMEDY
+    benchmark("figures", "--check-all", name)
 
 
-def test_a_picture_with_its_data_s_name_is_still_a_picture(tmp_path: Path) -> None:
+def test_other_pictures_tables_and_data_are_told(tmp_path: Path) -> None:
+    for folder in ("docs", "benchmarks"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    page, image, data = (
+        tmp_path / "docs" / name for name in ("memory.md", "img/memory.png", "img/demo.json")
+    )
+    before = data.read_text()
+    image.write_bytes(named(image.read_bytes(), "f" * 64))
+    page.write_text(page.read_text().replace("| + scheduled |", "| + planned |"))
+    data.write_text(before.replace('"recomputes": ', '"recomputes": 1'))
+    assert page.read_text() != read("docs/memory.md")
+    assert data.read_text() != before
+    command = [sys.executable, tmp_path / "benchmarks/figures.py", "--check", "demo"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1, ran.stderr
+    assert "demo: docs/img/memory.png shows other data" in ran.stdout
+    assert "demo: docs/memory.md has another table demo" in ran.stdout
+    assert "demo: recorded {" in ran.stdout
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_pictures_name_their_data_and_are_still_pictures(picture: str, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
-    (name, figure), *_ = FIGURES.items()
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in IMAGES.glob("*.json")]
     path = tmp_path / "named.png"
-    path.write_bytes(named((IMAGES / figure.pictures[0]).read_bytes(), "f" * 64))
-    with image.open(path) as picture:
-        picture.load()
-        assert picture.text["Data"] in ("f" * 64, digest_of(name))
+    path.write_bytes(named((IMAGES / picture).read_bytes(), "f" * 64))
+    with image.open(path) as opened:
+        opened.load()
+        assert opened.text["Data"] in ("f" * 64, *digests)
 
 
 def test_a_table_takes_the_place_of_the_one_behind_its_mark() -> None:

@@ -7,7 +7,7 @@ import re
 
 from docs.pages import REPOSITORY, read
 
-FOLDERS = ("firmware_templates", "host/poetfw", "benchmarks")
+FOLDERS = ("firmware_templates", "host", "benchmarks")
 
 
 def test_every_function_and_file_that_the_page_names_is_there() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,16 +34,26 @@ def spans(path: str, text: str) -> list[Span]:
     return sorted(set(found), key=lambda span: (span.first, -span.last))
 
 
+def spans_around(path: str, text: str, lines: Iterable[int]) -> list[Span]:
+    """The innermost spans around lines, and a C file's first; all spans if a line is in none."""
+    found = spans(path, text)
+    marks = [mark_of(found, line) for line in lines]
+    if None in marks:
+        return found
+    kept = {found[mark] for mark in marks if mark is not None}
+    return [s for n, s in enumerate(found) if s in kept or (n == 0 and not path.endswith(".py"))]
+
+
 def mark_of(spans: list[Span], line: int) -> int | None:
     """Number of the innermost span around a line; None for what runs on import."""
     around = [number for number, span in enumerate(spans) if line in span]
     return min(around, key=lambda n: spans[n].last - spans[n].first, default=None)
 
 
-def marked(path: str, text: str, base: int) -> str:
-    """A file's text with its marks, which are numbered from `base`."""
+def marked(path: str, text: str, spans: list[Span], base: int) -> str:
+    """A file's text with the marks of spans, which are numbered from `base`."""
     lines = text.splitlines(keepends=True)
-    places = [(span.first, base + number) for number, span in enumerate(spans(path, text))]
+    places = [(span.first, base + number) for number, span in enumerate(spans)]
     if path.endswith(".py"):
         for line, number in reversed(places):
             indent = re.match(" *", lines[line - 1])[0]  # type: ignore[index]
@@ -55,15 +65,14 @@ def marked(path: str, text: str, base: int) -> str:
     return f"/* mark {base} */\n{_C_HEAD}{''.join(lines)}"
 
 
-def write_marks(root: Path, sources: list[str]) -> int:
-    """Mark the sources of a checkout; returns the number of marks."""
+def write_marks(root: Path, spans_of: Mapping[str, list[Span]]) -> None:
+    """Mark the sources of a checkout."""
     base = 0
-    for path in sources:
-        text = (root / path).read_text()
-        (root / path).write_text(marked(path, text, base))
-        base += len(spans(path, text))
+    for path, spans in spans_of.items():
+        file = root / path
+        file.write_text(marked(path, file.read_text(), spans, base))
+        base += len(spans)
     (root / "host/reached_marks.py").write_text(_PYTHON_MODULE)
-    return base
 
 
 _PYTHON_MODULE = f"""\

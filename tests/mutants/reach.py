@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,19 +150,34 @@ class Recorded:
 
 
 class Reach:
-    """Records of all test files of a checkout."""
+    """Records of all test files of a checkout: which of some lines each test reaches.
 
-    def __init__(self, root: Path) -> None:
-        self._root, self._kept = root, root / "build/mutants/reach"
-        self._sources = sources(root)
+    Only these lines are marked: marks everywhere make tests take twice as long.
+
+    Attributes:
+        spans: marked spans of each file, in the order of their numbers.
+    """
+
+    def __init__(self, root: Path, lines: Mapping[str, Iterable[int]]) -> None:
+        self._root = root
+        self._sources = sorted(lines)
         texts = {path: (root / path).read_text() for path in self._sources}
-        self._spans = {path: marks.spans(path, text) for path, text in texts.items()}
+        self.spans = {p: marks.spans_around(p, text, lines[p]) for p, text in texts.items()}
         self._hashes = {path: digest(path, text) for path, text in texts.items()}
+        marked = [
+            (
+                path,
+                [n for n, span in enumerate(marks.spans(path, text)) if span in self.spans[path]],
+            )
+            for path, text in texts.items()
+        ]
+        name = hashlib.sha256(json.dumps(marked).encode()).hexdigest()[:16]
+        self._kept = root / "build/mutants/reach" / name
         self._base: dict[str, int] = {}
         count = 0
         for path in self._sources:
             self._base[path] = count
-            count += len(self._spans[path])
+            count += len(self.spans[path])
         assert count < marks.SIZE
         self._by_mark: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
         self._by_file: dict[str, set[Recorded]] = defaultdict(set)
@@ -202,7 +217,7 @@ class Reach:
 
     def tests_of(self, path: str, line: int) -> tuple[list[Recorded], list[Recorded]]:
         """Tests that reach a line, and others that reach its file."""
-        number = marks.mark_of(self._spans[path], line)
+        number = marks.mark_of(self.spans[path], line)
         near = [] if number is None else self._by_mark[path, number]
         return near, sorted(self._by_file[path] - set(near), key=lambda test: test.name)
 

@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
@@ -156,16 +156,24 @@ def by_hand(checkout: Path, file: Path) -> Iterator[Mutant]:
         yield Mutant(entry["path"], line, start, end, found[0][0], entry["new"])
 
 
-def recorded(checkout: Path, folder: Path, jobs: int) -> Reach:
+def lines_of(made: list[Mutant]) -> dict[str, set[int]]:
+    """Lines of mistakes, by file."""
+    lines: dict[str, set[int]] = defaultdict(set)
+    for mutant in made:
+        lines[mutant.path].add(mutant.line)
+    return lines
+
+
+def recorded(checkout: Path, folder: Path, made: list[Mutant], jobs: int) -> Reach:
     """Reach of each test; test files that changed, or whose sources did, are run to record it."""
-    reach = Reach(checkout)
+    reach = Reach(checkout, lines_of(made))
     missing = reach.missing()
     if missing:
         click.echo(f"{len(missing)} test files are recorded", err=True)
 
         def marked(number: int) -> Copy:
             copy = Copy(checkout, folder / f"marked{number}")
-            marks.write_marks(copy.root, sources(checkout))
+            marks.write_marks(copy.root, reach.spans)
             return copy
 
         for count, _ in enumerate(Copies(jobs, marked).each(missing, reach.record), 1):
@@ -246,7 +254,7 @@ def main(
     if not made:
         raise click.UsageError(f"no mistake has {only!r} in its name")
     folder = checkout / "build/mutants/copies"
-    reach = recorded(checkout, folder, jobs)
+    reach = recorded(checkout, folder, made, jobs)
     verdicts: list[Verdict] = []
 
     def judged(copy: Copy, mutant: Mutant) -> Verdict:

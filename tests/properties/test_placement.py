@@ -32,7 +32,7 @@ from poetfw.schedule.milp import SolverOptions
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from placement import cut_rectangle
+from workloads.packings import cut_rectangle
 
 
 @st.composite

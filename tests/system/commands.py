@@ -71,3 +71,14 @@ def succeed(*arguments: str | Path, cwd: Path, **environment: str) -> Any:
     result = poetfw(*arguments, "--json", cwd=cwd, **environment)
     assert result.code == 0, result.stderr
     return result.json
+
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def benchmark(name: str, *arguments: str | Path, code: int = 0) -> Result:
+    """Run a command of `benchmarks/`, named without `.py`, which must end with this code."""
+    command = [sys.executable, BENCHMARKS / f"{name}.py", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert ran.returncode == code, f"{ran.stdout}\n{ran.stderr}"
+    return Result(ran.returncode, ran.stdout, ran.stderr)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from system.commands import poetfw, succeed
+from workloads import BOARDS
 
 RESIDENT = 53_088
 """Bytes of the mlp's parameters and momenta, its loss and metric, and the page buffer."""
@@ -133,7 +134,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
 
 # Sweeps -----------------------------------------------------------------------------------------
 
-POETS_M4F = Path(__file__).parents[2] / "benchmarks/boards/poet-m4f.toml"  # its card is quick
+POETS_M4F = BOARDS / "poet-m4f.toml"  # its card is quick
 GRID = ("--boards", f"{POETS_M4F},rpi4", "--models", "mlp", "--batch", "8", "--fractions", "0.8")
 QUICK = ("--schedulers", "capuchin,poet", "--deadlines", "1.2,2", "--work-limit", "1")
 

@@ -242,6 +242,8 @@ def test_wheel_builds_the_demo_outside_the_checkout(tmp_path: Path) -> None:
         check=True,
     )
     assert where.stdout.startswith(str(site))
+    top = {path.name for path in site.iterdir() if path.suffix != ".dist-info"}
+    assert top == {"bin", "poetfw"}  # and no package of the benchmarks and tests
     succeed("build", "--board", "linux", cwd=work, PYTHONPATH=str(site))
     run = succeed("run", "--board", "linux", cwd=work, PYTHONPATH=str(site))
     assert run["accuracy"] >= 0.90

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from ordinary import AUTOENCODERS, IDS, NETWORKS  # noqa: E402 (which needs torch)
+from workloads.ordinary import AUTOENCODERS, IDS, NETWORKS  # noqa: E402 (which needs torch)
 
 LOG_SOFTMAX = ("mobilenet", "in place")
 """Those whose log-softmax is a part of the loss: the device answers without it."""

@@ -174,7 +174,9 @@ def f(a):
         (8, 12), (10, 10), (12, 12), (13, 14), (14, 14), (15, 15),
     ]  # fmt: skip
     assert [marks.mark_of(spans, line) for line in (2, 8, 10, 11, 14)] == [None, 0, 1, 0, 4]
-    lines = marks.marked("code.py", code, 40).splitlines()
+    assert marks.spans_around("code.py", code, [10, 14]) == [spans[1], spans[4]]
+    assert marks.spans_around("code.py", code, [11, 2]) == spans
+    lines = marks.marked("code.py", code, spans, 40).splitlines()
     assert lines[4] == "from reached_marks import REACHED as _REACHED"
     assert lines[8:10] == ["    _REACHED[40] = 1", "    b = a"]
     assert lines[-2:] == ["    _REACHED[45] = 1", "    return b"]
@@ -198,7 +200,8 @@ def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_pat
     assert code == 1
     assert {name for name, fate in fates.items() if fate != "killed"} == {"> → >=", "< → <="}
     assert (folder / "host/poetfw/code.py").read_text() == CODE
-    reach = Reach(folder)
+    lines = run.lines_of(run.by_rule(folder, 1, 300))
+    reach = Reach(folder, lines)
     assert reach.missing() == []
     near, far = reach.tests_of("host/poetfw/code.py", 2)
     assert [[test.name.partition("::")[2] for test in tests] for tests in (near, far)] == [
@@ -208,14 +211,13 @@ def test_what_survives_is_named_and_tests_that_fail_anyway_prove_nothing(tmp_pat
     assert [[test.name.partition("::")[2] for test in tests] for tests in (near, far)] == [
         ["test_adds"], ["test_is_loaded_already", "test_loads"],
     ]  # fmt: skip
-    assert reach.tests_of("host/poetfw/other.py", 1) == ([], [])
     code_file = folder / "host/poetfw/code.py"
     code_file.write_text(f'"""Docs."""\n# Comment.\n{CODE}')
-    assert Reach(folder).missing() == []
-    code_file.write_text(CODE.replace("return a", "return +a"))
-    assert Reach(folder).missing() == ["tests/test_code.py"]
+    assert Reach(folder, run.lines_of(run.by_rule(folder, 1, 300))).missing() == []
+    code_file.write_text(CODE.replace("    return a", "    return +a"))
+    assert Reach(folder, lines).missing() == ["tests/test_code.py"]
     wrong = checkout(folder, TESTS.replace("== [1, 0.5]", "== [1, 2]"))
-    assert Reach(folder).missing() == ["tests/test_code.py"]
+    assert Reach(folder, lines).missing() == ["tests/test_code.py"]
     assert judged(wrong, "--only", "code.py")[0] == 2
 
 

@@ -29,7 +29,8 @@ def lint(root: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "host/poetfw", tmp_path / "poetfw", ignore=ignore)
+    for name in ("poetfw", "workloads"):
+        shutil.copytree(ROOT / "host" / name, tmp_path / name, ignore=ignore)
     return tmp_path / "poetfw"
 
 
@@ -47,8 +48,9 @@ def test_the_contract_holds(package: Path) -> None:
             "No cycles are allowed in poetfw.runs",
         ),
         ("another.py", "", "poetfw.another"),
+        ("models/mlp.py", "import workloads.olla", "poetfw is not allowed to import workloads"),
     ],
-    ids=["upwards", "circle in a room, from a function", "loose module"],
+    ids=["upwards", "circle in a room, from a function", "loose module", "not shipped"],
 )
 def test_the_contract_breaks(package: Path, file: str, line: str, said: str) -> None:
     with (package / file).open("a") as source:

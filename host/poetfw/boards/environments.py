@@ -9,7 +9,7 @@ from poetfw.common.resources import platformio_ini
 
 
 def known_environments() -> frozenset[str]:
-    """Every environment there is."""
+    """Names of all environments in platformio.ini."""
     return frozenset(
         section.removeprefix("env:")
         for section in read_environments().sections()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises of a HAL family to its boards, as its folder makes them."""
+"""Properties of the HAL families, read from their folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from poetfw.common.resources import firmware_templates_dir
 
 
 def families() -> list[str]:
-    """Those that poetfw has, sorted."""
+    """Names of all HAL families, sorted."""
     folder = firmware_templates_dir() / "hal"
     return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
@@ -28,7 +28,7 @@ def family_transfers(family: str) -> int:
 
 
 def family_threads(family: str) -> bool:
-    """True if it has threads.
+    """True if the family supports threads.
 
     Args:
         family: an identifier; a family that there is not has none.
@@ -62,10 +62,10 @@ def family_bytes(family: str, memory: str) -> int | None:
 
 
 def with_used(families: Collection[str]) -> frozenset[str]:
-    """Families, and those that they take files of.
+    """The given families and those whose files they reuse.
 
     Args:
-        families: identifiers; a family that there is not takes none.
+        families: identifiers; unknown ones are returned as they are.
     """
     found = set(families)
     waiting = list(families)

@@ -289,7 +289,7 @@ class _BoardFile(_Table):
         return self.storage
 
     def twins_with(self, kind: str | None) -> list[_Twin]:
-        """Those that stand for the board with this storage: its own instead of the board's."""
+        """Twins with this storage: the storage's own if it names any, else the board's."""
         storage = self.storage_of(kind)
         own = storage.twin if isinstance(storage, _OtherStorage) else []
         return list({twin.name: twin for twin in (*self.twin, *own)}.values())
@@ -303,7 +303,7 @@ class _BoardFile(_Table):
         return self.firmware.model_copy(update=changed)
 
     def hal_families(self, kind: str | None) -> list[str]:
-        """Those that drive the board with this storage, and its twins; none without firmware."""
+        """HAL families of the board with this storage and of its twins; empty without firmware."""
         firmware = self.firmware_with(kind)
         if firmware is None:
             return []
@@ -400,10 +400,9 @@ MachineCheck = Callable[[Machine], object]
 def _checked(
     document: dict[str, Any], check_machine: MachineCheck | None
 ) -> tuple[_BoardFile, list[str]]:
-    """A board file as far as its tables are sound, and all that is wrong with it.
+    """The valid tables of a board file, and every error in the file.
 
-    What tables have in common is checked of those that are sound by themselves, too, so that
-    nothing is left for a second message.
+    Checks between tables run on the valid ones too, so that one message reports all errors.
     """
     sound, flaws = set(_BoardFile.model_fields), []
     try:
@@ -476,8 +475,8 @@ def load_board(
     Args:
         name_or_path: which board.
         storage: which of its storages; None for the first.
-        check_machine: says what of the twins' machines their emulators do not have, in the same
-            error; None where nothing is to run.
+        check_machine: checks that the twins' emulators have their machines, for the same error
+            message; None where nothing is run.
 
     Raises:
         BoardError: there is no such board or storage, there are two, or its file is malformed.

@@ -14,7 +14,7 @@ _LONGEST_MESSAGE = 4_500
 
 
 def cut(text: str, most: int = _LONGEST_MESSAGE) -> str:
-    """Text of at most so many characters: from the middle of a longer one, some are left out."""
+    """A text shortened to at most `most` characters by leaving out its middle."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -22,7 +22,7 @@ def cut(text: str, most: int = _LONGEST_MESSAGE) -> str:
 
 
 def listed(items: Sequence[str], separator: str = ", ", most: int = 20) -> str:
-    """The first few of the items, and how many more there are."""
+    """The first few items, and the number of the others."""
     shown = separator.join(cut(item, 400) for item in items[:most])
     more = len(items) - most
     return shown if more <= 0 else f"{shown}{separator}… and {more:,} more"
@@ -35,7 +35,7 @@ class PoetfwError(Exception):
         message: what is wrong, where, and what was expected. It is one line, and may hold text
             from files: whoever prints it escapes control characters.
         try_next: things to try, each a short imperative sentence.
-        said: the last lines of what a program or a device said, as it said them.
+        said: the last lines of a program's or a device's output, unchanged.
     """
 
     exit_code = 1
@@ -64,7 +64,7 @@ class DataError(PoetfwError):
 
 
 class CostsError(PoetfwError):
-    """Measured costs cannot be read or kept, or are what nothing can have measured."""
+    """Measured costs cannot be read or written, or are impossible values."""
 
 
 class ProblemError(PoetfwError):
@@ -108,7 +108,7 @@ class NoAnswerError(DeviceError):
 
 
 class NoisyLineError(DeviceError):
-    """An error: the line damages what comes over it again and again."""
+    """A serial line corrupts messages again and again."""
 
 
 class WrongBoardError(DeviceError):
@@ -120,7 +120,7 @@ class WrongCardError(DeviceError):
 
 
 class ForeignCardError(DeviceError):
-    """The board's storage holds what is not poetfw's."""
+    """The board's storage holds data that poetfw did not write."""
 
 
 class UnfinishedUploadError(DeviceError):

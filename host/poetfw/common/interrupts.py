@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C: put off while something must not be left half done, and at once while C++ computes."""
+"""Ctrl-C: deferred during steps that must complete, immediate while C++ code computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """A block that Ctrl-C ends only behind its last line.
+    """A block during which Ctrl-C is deferred to the block's end.
 
     Python raises KeyboardInterrupt between any two instructions of the main thread; other threads
     never see it.
@@ -45,7 +45,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def run_interruptibly(call: Callable[[], _T]) -> _T:
-    """Run a call that computes in C++, and end the wait for it at once on Ctrl-C.
+    """Run a call that computes in C++; Ctrl-C ends the wait for it at once.
 
     Python handles a signal only between its own instructions, and a solver runs for a minute
     without one. The abandoned call ends with
@@ -67,7 +67,7 @@ def run_interruptibly(call: Callable[[], _T]) -> _T:
 
 
 def leave(*_: object) -> None:
-    """End at once: nothing was begun, and an exception could get lost in what is being imported.
+    """Exit at once, without an exception, which a module under import could swallow.
 
     With `--json`, standard output gets the document of an error.
     """

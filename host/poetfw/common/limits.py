@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a search: work, which makes its answer; and time, which may only end it.
+"""Limits of a search: work, which determines its result, and time, which may only cut it short.
 
-Work is counted in units that do not depend on the machine or on what else it does, so the same
-input gets the same answer. One unit is about what one core does in a second. The clock has one use:
-when the time limit of a command has passed, every search ends with the best it knows, and the
-answer says so. No other module decides by a clock when a search ends.
+Work is counted in units that depend neither on the machine nor on its load, so the same input gets
+the same result. One unit is about one second of one core. The clock has a single use: after a
+command's time limit, every search ends with the best result so far, and the command says so. No
+other module ends a search by the clock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RAISE_TIME_LIMIT = "raise the time limit: it ended the search"
 """Advice where `Deadline.decided`."""
 
 Clock = Callable[[], float]
-"""Seconds, from any moment on."""
+"""Reads a clock, in seconds from an arbitrary origin."""
 
 _T = TypeVar("_T")
 
@@ -39,7 +39,7 @@ _SLOWEST_START_S = 60.0
 
 
 def process_start_s() -> float:
-    """Start of this process, by `time.perf_counter`; now, where the system does not tell."""
+    """Start of this process on `time.perf_counter`'s clock; now, if the system does not know it."""
     now_s = time.perf_counter()
     if sys.platform != "linux":
         return now_s
@@ -53,9 +53,9 @@ def process_start_s() -> float:
 
 
 class OutOfTime(Exception):
-    """The time limit has passed in a step that has nothing to show before its end.
+    """The time limit passed during a step that has no partial result.
 
-    Never the end of a search: whoever began the step goes on with what was known before it.
+    The caller of the step continues with the best result from before it.
     """
 
 
@@ -150,7 +150,7 @@ class Deadline:
             self._excluded_s += self.elapsed_s - began_s
 
     def reserve(self, times: float) -> None:
-        """Keep time for what follows the searches, of what is left 90% at most.
+        """Reserve time for the stages after the searches: at most 90% of the time that is left.
 
         Args:
             times: how much, as a multiple of what has gone by: on a busy computer both take longer.
@@ -185,7 +185,7 @@ class Deadline:
 
 
 class Work:
-    """Work that may still be done, and the deadline.
+    """A budget of work units, with the command's deadline.
 
     Args:
         units: how much.
@@ -202,7 +202,7 @@ class Work:
         self._whole: Work | None = None
 
     def is_left(self, ahead_s: float = 0.0) -> bool:
-        """True if a search may go on that cannot ask again for so many seconds."""
+        """True if a search may continue that asks again only after `ahead_s` seconds."""
         return self.left > 0 and not self.deadline.has_passed(ahead_s)
 
     def spend(self, units: float) -> None:
@@ -212,13 +212,13 @@ class Work:
             self._whole.spend(units)
 
     def part(self, units: float) -> Work:
-        """At most so much of what is left: what is spent of it is spent of the whole."""
+        """A part of at most `units`; what is spent of the part is spent of the whole."""
         part = self.beside(max(0.0, min(units, self.left)))
         part._whole = self
         return part
 
     def beside(self, units: float) -> Work:
-        """Work that does not count here, with the same deadline."""
+        """A separate budget with the same deadline, not charged to this one."""
         return Work(units, self.deadline)
 
     def metered(self, units: float) -> Deadline:

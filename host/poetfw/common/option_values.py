@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and bounds of what options may be, apart from the code that they choose.
+"""Allowed names and bounds of options, without the code that they select.
 
 The command line needs them each time it starts, and to complete a word in a shell: nothing that
 takes long to import may be imported here. Where code is looked up by a name, a test compares its
@@ -44,7 +44,7 @@ METERS = (
 """Forms in which a user may name an energy meter."""
 
 SILENCE_S = 120.0
-"""A device that says nothing for so long hangs, if nobody says otherwise: a step takes seconds."""
+"""Default seconds of silence after which a device counts as hung: a step takes seconds."""
 
 EXPORTS = ("cmake", "platformio-lib", "arduino-lib", "zephyr-module", "esp-idf-component")
 """Build systems that a library can be exported for: folders of templates with a format.toml."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single files that commands write: whole or not at all."""
+"""Atomic writes of single files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from poetfw.common.temporary import temporary_directory
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write one file: it has its old content or its new one, never a part.
+    """Replace one file atomically: it has its old or its new content, never a part.
 
     A file that is replaced keeps its permissions. Where the path is a link, what it leads to is
     written.
@@ -32,7 +32,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def check_output_file(path: Path) -> None:
-    """Check that `replace_file` can write a file, before what takes long.
+    """Check that `replace_file` can write a file, before a long computation starts.
 
     Raises:
         OutputError: it cannot.
@@ -42,7 +42,7 @@ def check_output_file(path: Path) -> None:
 
 
 def check_output_files(folder: Path) -> None:
-    """Check that files can be written to a folder, which is made when they are.
+    """Check that files can be written to a folder, which may not exist yet.
 
     Raises:
         OutputError: they cannot, or it is not a folder.

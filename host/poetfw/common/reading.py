@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files that nobody vouches for: no device, none that is huge, no number without bounds."""
+"""Readers for untrusted files: regular files of limited size, numbers within bounds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _SUFFIX = re.compile(r"_(type|attributes_type|exact_type|parsing|parsing_size|fr
 
 
 def expected(detail: Mapping[str, Any]) -> str:
-    """Words for the kind of value that was expected.
+    """Description of the expected value.
 
     Args:
         detail: one of the errors that pydantic's `ValidationError` lists.
@@ -90,7 +90,7 @@ def expected(detail: Mapping[str, Any]) -> str:
 
 
 def first_flaw(error: ValidationError) -> str:
-    """The first thing that is wrong with a document: where, and what was expected."""
+    """The first error of a document: its place, and the expected value."""
     detail = error.errors(include_url=False)[0]
     return f"at {'.'.join(map(str, detail['loc'])) or 'the top level'}: {expected(detail)}"
 

@@ -30,12 +30,12 @@ def cores_dir() -> Path:
 
 
 def user_boards_dir() -> Path:
-    """The folder of a user's own `<board>.toml` files, which need not be there."""
+    """The folder of a user's own `<board>.toml` files; it may not exist."""
     return _of_user("XDG_CONFIG_HOME", "~/.config") / "boards"
 
 
 def user_data_dir() -> Path:
-    """The folder of what poetfw keeps for a user, which need not be there."""
+    """The folder of poetfw's data of a user; it may not exist."""
     return _of_user("XDG_DATA_HOME", "~/.local/share")
 
 

@@ -23,7 +23,7 @@ def parse_bytes(text: str) -> int:
     K, KB and KiB are all 1,024 bytes, as memories are sold; so are M, G and T powers of that.
 
     Raises:
-        ValueError: it is no size, or no whole number of bytes.
+        ValueError: The text is not a size, or not a whole number of bytes.
     """
     found = _SIZE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if found is None:

@@ -12,10 +12,10 @@ from poetfw.common.interrupts import uninterrupted
 def temporary_directory(
     prefix: str, place: Path | None = None, *, ignore_cleanup_errors: bool = False
 ) -> tempfile.TemporaryDirectory[str]:
-    """A new folder, for a `with` block at whose end it is gone.
+    """A new folder that is removed at the end of the `with` block.
 
-    Python first tries the default place with a file of its own, and knows what to remove only when
-    the folder is made; Ctrl-C meanwhile would leave either behind.
+    Ctrl-C is deferred while Python probes the default place with a file and creates the folder:
+    it would leave either of them behind.
 
     Args:
         prefix: of its name.

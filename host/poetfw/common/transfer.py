@@ -56,8 +56,8 @@ class Transfer:
 
     A transfer of n bytes (whole blocks) that the core waits for takes
     `latency_s + n / bandwidth_bytes_per_s` seconds and `energy_j + n * energy_j_per_byte` joules.
-    With infinite bandwidth, bytes take no time. `beside` is what it takes beside computing; None
-    where only the storage has to do with it, for as long as if it was waited for.
+    With infinite bandwidth, bytes take no time. `beside` has the costs of a transfer that overlaps
+    with computing; None if the core takes no part in it and the storage is busy just as long.
     """
 
     bandwidth_bytes_per_s: float

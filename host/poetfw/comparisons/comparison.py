@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedulers side by side: one model on one board, over budgets.
+"""Comparison of schedulers for one model on one board, over budgets.
 
-`Comparison.cells` solves; `settle` sees to it that more RAM is never worse and POET never worse
-than another scheduler, whatever time the solver had.
+`Comparison.cells` solves; `settle` shares plans, so that more RAM is never worse and POET never
+worse than another scheduler, even if the solver was short of time.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ _STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
     "poet-remat-off": lambda answer: not answer.recomputes,
     "poet": lambda answer: True,
 }
-"""Schedulers that start from what the others found, and which of their plans are theirs as well."""
+"""Schedulers that start from the plans of others, and those others."""
 
 
 @dataclass(frozen=True)
@@ -268,13 +268,12 @@ def check_schedulers(names: Sequence[str]) -> None:
 
 
 def settle(cells: Sequence[Trial]) -> tuple[Trial, ...]:
-    """The same cells, each with the best plan that any of them has for it.
+    """The same cells, each with the best plan among all cells that is legal for it.
 
-    A plan serves every budget that it fits in, and a plan that another found serves POET; so of
-    what its scheduler may use, each cell gets the plan that takes the least energy, and of those
-    the one with the lowest peak. Then energy falls and the peak rises with the budget, and no
-    scheduler is better than POET. A plan's figures do not depend on the budget; what is proven
-    about a cell stays its own.
+    A plan is legal at every budget that it fits, and POET may use every scheduler's plan. Each cell
+    gets, among the plans that its scheduler may use, that of the least energy, then of the lowest
+    peak. So energy falls and the peak rises with the budget, and no scheduler is better than POET.
+    A plan's figures do not depend on the budget; the bound of a cell stays its own.
 
     Args:
         cells: of any boards, models, budgets and deadlines.
@@ -286,7 +285,7 @@ def settle(cells: Sequence[Trial]) -> tuple[Trial, ...]:
 
 
 def _group(cell: Trial) -> tuple[object, ...]:
-    """The properties that cells share whose plans serve each other."""
+    """Key of the cells that may share plans."""
     return cell.board, cell.model, cell.batch, cell.model_as, cell.db, cell.deadline_factor
 
 
@@ -325,7 +324,7 @@ def _rank(answer: ScheduleSummary) -> tuple[float, int]:
 
 
 def _turn(scheduler: str) -> int:
-    """Those that start from what others found come last, POET at the very end."""
+    """Rank in the order of solving: schedulers that start from others' plans come last."""
     return [*_STARTS_FROM].index(scheduler) + 1 if scheduler in _STARTS_FROM else 0
 
 

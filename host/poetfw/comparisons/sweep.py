@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedulers side by side over a grid: boards x models x deadlines x budgets, in parallel.
+"""Comparison of schedulers over a grid of boards, models, deadlines and budgets, in parallel.
 
-Each point of the grid is independent of the others, and what came of it is one line of the results
-file. So a sweep that was stopped goes on where it was, and any number of processes, or a Dask
-cluster, can work on it; `settle` afterwards carries plans from budget to budget.
+The points of the grid are independent, and the result of each is one line of the results file. So
+a stopped sweep resumes where it ended, and several processes or a Dask cluster can share it;
+`settle` carries plans from budget to budget afterwards.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Grid:
         batch, model_as: of each task.
         solver, work_limit, time_limit_s: limits of each solve.
         databases: the database of measured costs of each board, None for the analytic model.
-        measurements: names what is in them.
+        measurements: a digest of the databases' content.
     """
 
     boards: tuple[str, ...]
@@ -114,7 +114,7 @@ class Grid:
             The warnings of each model that has some.
 
         Raises:
-            PoetfwError: one does not, or is malformed, or has a name that no text file can hold.
+            PoetfwError: A board, model or scheduler is unknown, malformed or not named in UTF-8.
         """
         check_schedulers(self.schedulers)
         for name in (*self.boards, *self.models):
@@ -143,7 +143,7 @@ _RECORD: TypeAdapter[_Record] = TypeAdapter(_Record)
 
 
 def digest_of(databases: Sequence[str | None]) -> str:
-    """A name for all that was measured in databases of costs; empty for none.
+    """A digest of the measurements in databases of costs; empty without databases.
 
     Raises:
         CostsError: one cannot be read.
@@ -156,12 +156,12 @@ def digest_of(databases: Sequence[str | None]) -> str:
 
 
 class Results:
-    """The results file of a sweep: JSON lines, the first saying which sweep, one per point then."""
+    """The results file of a sweep in JSON lines: first the grid, then one line per point."""
 
     def __init__(self, file: Path, grid: Grid) -> None:
         """Open or create it.
 
-        A last line that was cut off, as by a lost connection or a full disk, is dropped.
+        A truncated last line, as after a lost connection or on a full disk, is dropped.
 
         Raises:
             ConfigError: it holds another sweep.
@@ -286,7 +286,7 @@ def local_processes(jobs: int) -> Iterator[Executor]:
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal; what it means, the first decides."""
+    """Ignore Ctrl-C in a worker, as the main process of the terminal handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -321,7 +321,7 @@ def finished(grid: Grid, results: Results) -> tuple[Trial, ...]:
 
 
 def draw_plots(cells: Sequence[Trial], kind: str) -> dict[str, bytes]:
-    """Pictures like POET's Figures 3 to 5, by file name, of what the cells have for them.
+    """Pictures like POET's Figures 3 to 5, by file name, as far as the cells have the data.
 
     energy: energy over RAM, a line per scheduler, at the loosest deadline.
     ablation: energy over the deadline with paging only, remat only, and both.

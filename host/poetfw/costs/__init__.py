@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs of ops on a board: measured, from a model fitted to that, or calculated."""
+"""Costs of ops on a board: measured, predicted by a model fitted to measurements, or analytic."""
 
 from poetfw.costs.alone import alone, reads_storage
 from poetfw.costs.analytic import analytic_costs, cost_of

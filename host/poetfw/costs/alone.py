@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A case as an op again, alone in a graph: for whoever runs it, or asks what it takes."""
+"""A graph with the single op of a measurement case, to run it or to look up its cost."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ def alone(case: Case) -> tuple[Op, Graph]:
     """The op that a case is, and the graph that holds nothing else.
 
     Raises:
-        ModelError: the case is a transfer, or no operator takes such operands, or not by such a
-            kernel.
+        ModelError: The case is a transfer, or no operator has such operands or such a kernel.
     """
     inputs = [
         Tensor(f"in{i}", shape, dtype, Role.INPUT) for i, (shape, dtype) in enumerate(case.inputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured, fitted and analytic costs of the same ops, beside each other."""
+"""Comparison of measured, fitted and analytic costs of the same ops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[Compa
 
 
 def fits_of(measured: Measured) -> tuple[Fit, ...]:
-    """The fits that ops like the measured ones are predicted by, in the order of their names."""
+    """The fits that predict the costs of ops like the measured ones, sorted by name."""
     found: dict[str, Fit] = {}
     for case in measured.of_any_numbers:
         if not case.size_bytes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured costs, kept in a SQLite file that several processes may use at once.
 
-Rows are added and never changed: where a case was measured again, the newest row counts. A row is
-stale where its kernels are no longer compiled from the same C sources; it stays, and is not used.
+Rows are only appended; the newest row of a case counts. A row is stale if the C sources of its
+kernel have changed since; it stays in the file, but is not used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA_VERSION = 2
 _READ_VERSIONS = (1, SCHEMA_VERSION)
 """In the first, no case has numbers; it becomes one of the second when something is added."""
 _APPLICATION_ID = 0x706F6574
-"""Says that a SQLite file is one of these: "poet" in ASCII."""
+"""SQLite application id of these files: "poet" in ASCII."""
 _BUSY_S = 5.0
 """Seconds to wait for another process. One that holds the file for longer is stopped, or hangs."""
 
@@ -73,10 +73,10 @@ class Database:
         return user_data_dir() / "costs.sqlite"
 
     def require(self) -> None:
-        """Check that there is such a file: one that a user named to read is not meant to be empty.
+        """Check that the file exists, since the user named it for reading.
 
         Raises:
-            CostsError: there is none.
+            CostsError: The file does not exist.
         """
         if not self.path.exists():
             raise CostsError(
@@ -277,9 +277,9 @@ class Database:
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
-    """True if no program has made a database of the file: it is as good as none.
+    """True if the file is not a database yet and counts as missing.
 
-    SQLite leaves such a file where what would have made it one did not get to its end.
+    SQLite leaves such a file behind when its creation is interrupted.
     """
     asked = ("SELECT count(*) FROM sqlite_schema", "PRAGMA application_id", "PRAGMA user_version")
     return not any(connection.execute(what).fetchone()[0] for what in asked)

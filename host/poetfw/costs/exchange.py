@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements as JSON and CSV, and back: nobody vouches for what a file holds.
+"""Import and export of measurements as JSON and CSV; imported files are untrusted.
 
 In JSON, rows are grouped by their set-up, a row a line. In CSV, every row is complete; its case is
 a JSON object in one column.
@@ -42,12 +42,12 @@ _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
 _COLUMNS = (*_SETUP, "case", *_FIGURES)
 LARGEST_OPERAND_BYTES = 1 << 30
-"""Far more than any tensor has that is trained on these boards."""
+"""Largest number of elements accepted: far more than any tensor on these boards."""
 _ROUNDING = 1e-6
 _MOST_S = 86_400.0
 """Seconds, a day: no run of a case takes that long."""
 _NOT_FREE = 1024
-"""Elements, or bytes of a transfer, that no core handles in less than a tick."""
+"""Number of elements, or bytes of a transfer, that no core handles within one tick."""
 _CLOCKS_APART = timedelta(days=1)
 """By how much another computer's clock may be ahead."""
 _NANOSECONDS_PER_S = 1e9
@@ -64,7 +64,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class UnknownCaseError(ValueError):
-    """No operator has such a case, at least not today."""
+    """No operator of this version has the case."""
 
 
 class _Strict(BaseModel):
@@ -203,8 +203,8 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
     """The measurements in a `.json` or `.csv` file, all of them checked.
 
     Raises:
-        CostsError: it cannot be read, is malformed, or holds what nothing can have measured; the
-            message names the file, the line or row, and what was expected.
+        CostsError: The file cannot be read, is malformed, or holds impossible values; the message
+            names the file, the line or row, and the expected value.
     """
     if path.suffix not in (".json", ".csv"):
         raise CostsError(f"{path} ends in neither .json nor .csv", "name another file")
@@ -230,12 +230,12 @@ def checked(measurement: Measurement) -> Measurement:
 
 
 def _believable(measurement: Measurement) -> Measurement:
-    """The measurement, where a board can have said so by now.
+    """The measurement, if its date and speed are possible.
 
-    What a database holds is not asked this again: a computer's clock may be put back.
+    Rows of a database are not checked again, as the computer's clock may have been set back.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: The date is in the future, or the case cannot run that fast.
     """
     if datetime.fromisoformat(measurement.measured_at) > datetime.now(UTC) + _CLOCKS_APART:
         raise ValueError(f"measured_at is in the future: {measurement.measured_at}")
@@ -317,7 +317,7 @@ def _check_header(place: str, names: Sequence[str]) -> None:
 
 
 def said(error: ValueError) -> str:
-    """The first mistake of a document: where it is, and what stands there."""
+    """The first error of a document: its place and the value found there."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]

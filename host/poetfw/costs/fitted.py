@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs of ops that nobody measured: a model fitted to those that were.
+"""Predicted costs of unmeasured ops, by a model fitted to the measured ones.
 
 The time of a kernel is a sum over what its loops do (`features.py`), each with a price that is 0 or
 more. Prices are those of least squares under that bound (NNLS: Lawson and Hanson, Solving Least
@@ -36,7 +36,7 @@ Figure = Callable[[Measurement], float]
 
 @dataclass(frozen=True)
 class Fit:
-    """The price of each unit of a feature, and how well prices predict.
+    """Prices of the features, with the error of their predictions.
 
     Attributes:
         name: of the C function or, where too few of its cases were measured, of the C file.
@@ -58,13 +58,12 @@ class Fit:
 
 
 def fit(rows: Sequence[tuple[Features, float]], name: str = "", parts: Sequence[str] = ()) -> Fit:
-    """Fit what rows took.
+    """Fit prices to measured times or energies.
 
     Args:
-        rows: features, and what they took, above 0.
-        name: what the fit is called.
-        parts: to which part each row belongs: each part is predicted from the others. Without it,
-            every fifth row is.
+        rows: features of each row, and its time or energy, above 0.
+        name: name of the fit.
+        parts: fold of each row for cross-validation; by default five folds, row by row in turn.
     """
     names = sorted({name for features, _ in rows for name, value in features.items() if value})
     matrix = np.array(
@@ -89,10 +88,10 @@ def fit(rows: Sequence[tuple[Features, float]], name: str = "", parts: Sequence[
 
 
 def _prices(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X of at least 0 for which matrix x is nearest to 1, whatever the columns' units.
+    """Nonnegative x that minimises |matrix x - 1|, independent of the columns' units.
 
-    Of columns that are multiples of each other the first counts: which one a solver takes is a
-    matter of the last bit.
+    Of columns that are multiples of each other, only the first may be positive: otherwise rounding
+    would decide which one the solver takes.
     """
     from scipy.optimize import nnls  # slow to import, and seldom needed
 
@@ -126,7 +125,7 @@ class FittedModel:
         return None if found is None else found.predict(known.features)
 
     def fit_of(self, known: Featured) -> Fit | None:
-        """The fit that a case is predicted by; None where there is none that is good enough."""
+        """The fit that predicts a case; None if no fit is good enough."""
         for level in ("function", "family"):
             key = level, getattr(known, level)
             if key not in self._fits:
@@ -202,7 +201,7 @@ def fit_beside(
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Fixed part and part per byte: both 0 where nothing was taken."""
+    """Intercept and slope per byte of a line; both 0 if all values are 0."""
     points = [point for point in points if point[1] > 0]
     if not points:
         return 0.0, 0.0

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs that believe the measurement: measured, else fitted to what is, else analytic.
+"""The costs that plans use: measured, else fitted, else analytic.
 
-Rows of one set-up are used, apart from the meter: those of the board itself if there are any, and
-not of an emulator in its place; then those that were measured last. Transfers and loads are never
-those of an emulator, whose storage is not a board's. Of a case that was measured with and without a
-meter, the row of the meter counts, unless it saw an emulator's computer. Where no meter measured,
-energy is time at the power that the analytic model has for the op or the transfer. Of an op that
-was measured with its own numbers, that row counts; of one that was not, the mean of the rows of its
-case, whosever numbers they had.
+Rows of a single set-up are used, apart from the meter: those of the board itself before an
+emulator's, then the latest. Transfers and loads are never an emulator's, whose storage is not the
+board's. A row with a metered energy replaces one without, unless the meter measured an emulator's
+computer. Without a metered row, energy is the measured time at the analytic model's power. Where
+the time of an op depends on its operands' values, a row with the op's own values counts first, then
+the mean of the rows with any values.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ class Measured:
 
     @property
     def basis(self) -> str:
-        """Under which conditions, for people."""
+        """The conditions of the measurements, in words."""
         if self.setup is None:
             return ""
         counters = sorted({row.counter.value for row in self.rows.values()})
@@ -208,7 +207,7 @@ class Measured:
         return CostTable(board.name, costs, page_in, page_out, self.basis + left_out)
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
-        """The cost of a case; `analytic` where neither it nor anything like it was measured."""
+        """The cost of a case: measured, else fitted, else `analytic`."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.row_of(case)
         if self.setup is not None and self.setup.machine and reads_storage(case):
@@ -225,7 +224,7 @@ class Measured:
     def transfer(self, kind: str, storage: BoardStorage) -> Transfer | None:
         """The costs of a transfer, if any was measured on the board itself.
 
-        An emulator's storage is a file or a model of a chip, and no storage of the board.
+        An emulator's storage does not count: it is a file or a model of a chip.
 
         Args:
             kind: one of `TRANSFERS`.

@@ -25,13 +25,13 @@ transfers in a row and one."""
 TAKEN = ("page_in_taken", "page_out_taken")
 """Core time that a transfer takes from a kernel that runs longer than the transfer does."""
 MOVES = (*TRANSFERS, *BESIDE, *TAKEN)
-"""Kinds of cases that are no ops."""
+"""Kinds of cases that are transfers, not ops."""
 NO_METER = "none"
 """The meter of rows whose energy is calculated."""
 
 
 def direction_of(kind: str) -> str:
-    """The one of `TRANSFERS` that a case of a kind in `MOVES` is about."""
+    """The direction, one of `TRANSFERS`, of a kind in `MOVES`."""
     return next(direction for direction in TRANSFERS if kind.startswith(direction))
 
 
@@ -40,7 +40,7 @@ class Case:
     """A unit of measurement that costs the same wherever it occurs: an operator with its shapes.
 
     A case is one op of a training graph without its names, or one transfer of `size_bytes` between
-    RAM and storage (kinds `MOVES`). Where what an op costs depends on its numbers, it has a case of
+    RAM and storage (kinds `MOVES`). An op whose cost depends on its operands' values has a case of
     its own.
 
     Attributes:
@@ -49,8 +49,8 @@ class Case:
         updates: shape and type of each tensor that is updated in place.
         attributes: the op's attributes; by which of its kernels it runs is one of them.
         size_bytes: of a transfer; 0 for an op.
-        numbers: of which op, in which network, are the numbers that it is run with: 16 hexadecimal
-            digits; "" where they are any.
+        numbers: identity (16 hexadecimal digits) of the op and the network whose values it is run
+            with; "" for any values.
     """
 
     kind: str
@@ -92,12 +92,12 @@ class Case:
 
     @property
     def of_any_numbers(self) -> Case:
-        """The case that it is one of, whatever numbers it is run with."""
+        """The same case with any operand values."""
         return replace(self, numbers="") if self.numbers else self
 
 
 def case_of(op: Op, graph: Graph) -> Case:
-    """The case that an op of a graph is, whatever its numbers are."""
+    """The case of an op of a graph, with any operand values."""
     operands = [graph.by_name[name] for name in op.inputs]
     updates = [graph.by_name[name] for name in op.updates]
     return Case(
@@ -109,7 +109,7 @@ def case_of(op: Op, graph: Graph) -> Case:
 
 
 def own_case_of(op: Op, graph: Graph) -> Case:
-    """The case that only this op is, with its numbers.
+    """The case of this very op, with its own operand values.
 
     The op is known by its name and its network: training with another optimizer, from other
     weights or on other data does not make it another one.
@@ -119,7 +119,7 @@ def own_case_of(op: Op, graph: Graph) -> Case:
 
 
 class Counter(StrEnum):
-    """The unit that a time was counted in; an emulator's instructions are no cycles."""
+    """The unit of counted time; an emulator counts instructions, not cycles."""
 
     CYCLES = "cycles"
     INSTRUCTIONS = "instructions"
@@ -128,7 +128,7 @@ class Counter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Under which conditions something was measured. Rows of another set-up are no rows of this.
+    """The conditions of a measurement. Rows of different set-ups are never mixed.
 
     Attributes:
         board: the board's name, as its users type it.

@@ -26,7 +26,7 @@ class Source(StrEnum):
     FITTED = "fitted"
     ANALYTIC = "analytic"
     BOARD_FILE = "board file"
-    """Of a load of a batch, where an emulator, which has no board's storage, measured the rest."""
+    """Analytic cost of loading a batch, where the other ops were measured by an emulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CostTable:
         ops: the costs.
         page_in: what a transfer from storage takes; None for what the board's file says.
         page_out: the same to storage.
-        basis: under which conditions it was measured, for people; empty where nothing was.
+        basis: the conditions of the measurements, in words; empty without measurements.
     """
 
     board: str
@@ -79,7 +79,7 @@ class CostTable:
 
     @property
     def summary(self) -> str:
-        """Text that says where the costs come from."""
+        """The sources of the costs, in words."""
         sources = self.sources
         if sources[Source.ANALYTIC] == len(self.ops) and not (self.page_in or self.page_out):
             return Source.ANALYTIC.value

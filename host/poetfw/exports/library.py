@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a project to a library for another build system."""
+"""Export of a project's library for another build system."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
 
     Args:
         project: the folder that `poetfw build` wrote; its sources are taken as they are.
-        target: where the library goes: an empty folder, or an export of before.
+        target: folder of the library: empty, or an earlier export.
         settings: form, name and weights of the library.
 
     Returns:
@@ -99,10 +99,10 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
 
 
 def _check_name(name: str) -> None:
-    """Check that a name can be a prefix of names in C, and that no other library uses it.
+    """Check that a name is a valid prefix of C identifiers and not used by a known library.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: The name is invalid or reserved.
     """
     if len(name) > LONGEST_NAME or not _NAME.fullmatch(name) or name in _TAKEN:
         raise ConfigError(
@@ -113,15 +113,15 @@ def _check_name(name: str) -> None:
 
 
 def _identifiers(stages: Stages) -> Mapping[str, str]:
-    """The persistent tensors' names by their identifiers, which count them."""
+    """Names of the persistent tensors, by their numbered identifiers."""
     return {f"P{i:04d}": tensor.name for i, tensor in enumerate(stages.program.persistent)}
 
 
 def _weights(project: Path, stages: Stages, which: str) -> Mapping[str, Array]:
-    """Parameters and running statistics, without what only training has.
+    """Parameters and running statistics, without optimizer state.
 
     Raises:
-        DeviceError: there are none.
+        DeviceError: The project has no weights of this kind.
     """
     if which == "none":
         return {}

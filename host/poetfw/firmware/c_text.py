@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python values as C text: literals, and comments that no model's strings can break out of."""
+"""Python values as C text: literals, and comments escaped against untrusted strings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def float_literal(value: float) -> str:
 
 
 def literal(value: int | float | str | tuple[float, ...]) -> str:
-    """An int or a function's name as it stands, a float as an exact f32 literal, or a table."""
+    """C text of an int, a function's name, a float (as an exact f32 literal) or a table."""
     if isinstance(value, tuple):
         return "(const float[]){\n" + table(value) + "}"
     return float_literal(value) if isinstance(value, float) else str(value)

@@ -24,8 +24,8 @@ def case_version(
 ) -> str:
     """16 hexadecimal digits: a digest of the sources of its kernel, or of what moves tensors.
 
-    It is one of the compiler's flags as well and, where a case is one op's, of how it gets that
-    op's numbers.
+    The digest covers the compiler's flags too and, for a case with an op's own values, the code
+    that feeds them.
 
     Args:
         case: an op, or a transfer.

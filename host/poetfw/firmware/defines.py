@@ -35,7 +35,7 @@ OTHER_SUMS: Mapping[Arithmetic, tuple[str, ...]] = {
     Arithmetic.FMA: ("fused products",),
     Arithmetic.INTEGERS: ("fused sums",),
 }
-"""Tags for plans whose sums are rounded differently: training must not go on with other bits."""
+"""Tags in a plan's identifier for its arithmetic: training must not resume with other rounding."""
 
 
 def _size(value: int) -> str:
@@ -48,8 +48,8 @@ class Facts:
 
     Attributes:
         x_bytes, y_bytes, output_bytes: of one sample.
-        classes: how many it tells apart; 0 where it does not classify.
-        pages: how many transfers a training step begins.
+        classes: number of classes; 0 for a network that does not classify.
+        pages: number of transfers in a training step.
     """
 
     x_bytes: int
@@ -173,7 +173,7 @@ def watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
 
 
 def worker_settings(training: StepPlan) -> tuple[Define, ...]:
-    """The threads of a step and their arenas; nothing for an only device."""
+    """Definitions of a step's threads and their arenas; empty for a single device."""
     if not training.threads:
         return ()
     names = workers_of(training)
@@ -186,21 +186,21 @@ def worker_settings(training: StepPlan) -> tuple[Define, ...]:
 
 
 def device_facts(training: StepPlan) -> tuple[Define, ...]:
-    """The number of devices; nothing for an only one."""
+    """Definition of the number of devices; empty for a single one."""
     if not training.threads:
         return ()
     return (Define("DEVICES", _size(len(training.own)), "that a training step runs on"),)
 
 
 def place_among_memories(training: StepPlan) -> tuple[str, ...]:
-    """The memory and all others, in the plan's identifier; an only memory has no name there."""
+    """Names of this memory and of all, for the plan's identifier; empty for a single memory."""
     if not training.apart:
         return ()
     return training.here, training.evaluates, *training.memories
 
 
 def message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]:
-    """The number of messages; nothing where all devices share a memory."""
+    """Definition of the number of messages; empty where all devices share a memory."""
     if not training.apart:
         return ()
     messages = training.own_messages(program)
@@ -242,7 +242,7 @@ def workers_of(plan: StepPlan) -> tuple[str, ...]:
 
 
 def link_of(copy: Step) -> str:
-    """The one link of two devices, whose copies follow each other in whichever direction."""
+    """Name of the link between two devices: one for both directions, as their copies are serial."""
     return " and ".join(sorted((copy.device, copy.target or "")))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A project's library as a folder that another build system takes as it is."""
+"""A project's library as a folder for another build system."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def export_library(
 ) -> Project:
     """The files of an exported library.
 
-    All sources lie in one folder, `src/NAME/`, with only the header above it: so none needs another
-    path to find the others, and two libraries do not see each other's. They are the project's own;
-    in a library of another name a header that each begins with renames what a linker sees.
+    All sources lie in one folder, `src/NAME/`, with only the public header above it: no include
+    path is needed, and two libraries do not see each other's headers. The sources are unchanged; in
+    a renamed library, a header that each source includes first renames the external symbols.
 
     Args:
         sources: the files of a project, by path; those of its library are taken.
@@ -171,7 +171,7 @@ def _text(path: str, sources: Mapping[str, bytes]) -> str:
 
 
 def _with_prologue(file: PurePosixPath, text: str, form: _Format, renames: bool) -> str:
-    """A source that begins with its names, and with what it asks of the compiler by itself."""
+    """A source behind the include of its renaming header and the format's compiler settings."""
     if file.suffix == ".h":
         return text
     head, end, rest = text.partition(_COMMENT_END)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Version of a kernel that something was measured with."""
+"""Version of a kernel's sources, which decides whether a measurement is stale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INSTEAD = {
     Arithmetic.FMA: {"product.h": "fma/product.h"},
     Arithmetic.INTEGERS: {"dot.c": "dot_fused.c"},
 }
-"""Files that take the place of others, by the board's arithmetic."""
+"""Source files that replace others, by the board's arithmetic."""
 
 _CODE = (".c", "_asm.S")
 """Endings of the files that hold what a header declares."""

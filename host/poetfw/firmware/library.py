@@ -18,7 +18,7 @@ LIBRARY = "lib/poetfw"
 """The library's folder in a project."""
 
 HEADER = f"{LIBRARY}/poetfw.h"
-"""All that an application needs of it."""
+"""The public header, all that an application includes."""
 
 FEATURES_HEADER = f"{LIBRARY}/poetfw_features.h"
 """Header of the library's feature extraction, in projects whose network reads sound."""
@@ -83,7 +83,7 @@ def initial_weights(names: Mapping[str, str], values: Mapping[str, Array]) -> tu
 
     Args:
         names: the model's name behind every identifier.
-        values: f32 values by tensor name; of what is not there, or all 0, nothing need be held.
+        values: f32 values by tensor name; tensors that are missing or all 0 are left out.
     """
     return tuple(
         _values_in_c(identifier, name, values[name])

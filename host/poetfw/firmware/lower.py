@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a program, its plans and its memory plan to the views that templates lay out."""
+"""Lowering of a program with its plans and addresses to the views that templates render."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from poetfw.training import Program
 
 @dataclass(frozen=True)
 class Lowering:
-    """The views of a project, and which identifier stands for which of the model's names."""
+    """The views of a project, and the model's name of each identifier."""
 
     view: ProjectView
     names: Mapping[str, str]
@@ -176,7 +176,7 @@ def _plan_id(
     ring: Ring | None,
     *parts: object,
 ) -> str:
-    """Names everything that firmware and storage image must agree on."""
+    """A digest of everything that firmware and storage image must agree on."""
     document = [
         __version__,
         board.label,
@@ -191,5 +191,5 @@ def _plan_id(
 
 
 def _identity(plan: ExecutionPlan) -> list[tuple[str | None, ...]]:
-    """Each step as the plan's identifier covers it: an only device has no name there."""
+    """Each step as it enters the plan's identifier, without the name of a single device."""
     return [tuple(step) if step.device else tuple(step[:2]) for step in plan]

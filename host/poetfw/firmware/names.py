@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of an exported library: what its sources call one thing is another for a linker."""
+"""Renaming of an exported library's symbols by the preprocessor."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rename_public(text: str, name: str) -> str:
 def names_headers(sources: Iterable[str], public: Iterable[str], name: str) -> dict[str, str]:
     """The headers that have the preprocessor rename what sources say, in C and in assembly.
 
-    A name that macros put together is renamed where it stands whole elsewhere in the sources.
+    A name that macros paste together is renamed if it also occurs whole in the sources.
 
     Args:
         sources: texts of all C and assembly files, but the public headers.

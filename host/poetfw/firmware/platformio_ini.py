@@ -27,7 +27,7 @@ def compile_flags() -> tuple[str, ...]:
 
 @cache
 def code_flags() -> tuple[str, ...]:
-    """Those of `compile_flags` that decide what code the compiler writes."""
+    """The `compile_flags` that affect the generated code."""
     return tuple(flag for flag in compile_flags() if flag.startswith(("-O", "-f", "-std")))
 
 

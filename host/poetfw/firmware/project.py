@@ -44,7 +44,7 @@ MANIFEST = "poetfw.json"
 """The file that marks a folder as written by poetfw, and lists what was written."""
 
 APPLICATION = "src/main.c"
-"""The file that poetfw writes for the user to change: a changed one stays as it is."""
+"""The file that users may edit: an edited one is never overwritten."""
 
 BUILD_DIR = ".pio"
 """Folder of PlatformIO's objects and packages; survives when a project is written again."""
@@ -110,7 +110,7 @@ def render_project(
     Args:
         view: what the templates lay out.
         board: decides which hardware abstraction layers and PlatformIO environments go along.
-        weights: the initial values that the program shall hold; none where it shall not.
+        weights: the initial values to compile into the program; empty for none.
         constants: the values of all constants.
     """
     environment = template_environment()
@@ -138,7 +138,7 @@ def render_project(
 
 
 def copied_sources(board: Board, kernels: Sequence[str]) -> dict[str, bytes]:
-    """Templates that a project has unchanged, and those it is built with.
+    """Templates that are copied to a project unchanged.
 
     Args:
         board: decides which hardware abstraction layers and PlatformIO environments go along.
@@ -360,7 +360,7 @@ def _digest(content: bytes) -> str:
 
 
 def _users_files(folder: Path, written: _Manifest) -> list[str]:
-    """The user's files in a project: what poetfw did not write, and a changed application."""
+    """The user's files in a project: files that poetfw did not write, and an edited application."""
     if not folder.is_dir():
         return []
     present = (
@@ -407,10 +407,9 @@ def _first_link(folder: Path) -> Path | None:
 
 
 def write_project(project: Project, folder: Path) -> None:
-    """Write a project as a whole: it is complete in its folder, or the folder is as before.
+    """Write a project atomically: its folder has the whole project or is unchanged.
 
-    What poetfw wrote there before is replaced. Other files stay, and so does the application, if it
-    was changed.
+    Files of an earlier build are replaced. Other files stay, and so does an edited application.
 
     Raises:
         OutputError: the folder is not poetfw's, cannot be written, or holds a file of the user's
@@ -465,7 +464,7 @@ def _write_staged(files: Mapping[str, bytes], folder: Path, kept: Sequence[str])
 
 
 def _take_along(file: Path, target: Path) -> None:
-    """The same file under another name; a copy where there can be only one name for it."""
+    """Hard-link a file into the staging folder; copy it where links are not possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:
@@ -480,7 +479,7 @@ def _staging_prefix(folder: Path) -> str:
 
 
 def _make_parents(folder: Path) -> list[Path]:
-    """Make the folders above one; returns those that were not there, innermost first."""
+    """Make a folder's missing parents; returns those that it made, innermost first."""
     missing = [parent for parent in folder.parents if not parent.exists()]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ring: samples that a device took itself, in storage behind the sets.
+"""The ring buffer of samples that a device took itself, in storage behind the sets.
 
-`firmware_templates/storage/ring.h` describes it. What the device appends and labels can be read
-here, and samples can be appended as it would append them.
+`firmware_templates/storage/ring.h` describes the format. This module reads the samples and labels
+of a device, and appends samples in the same format.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ def place_blocks(x_bytes: int, y_bytes: int) -> int:
 
 
 def read_ring(region: RingRegion, read_block: ReadBlock) -> RingSamples:
-    """The samples in a ring. Parts that are not whole are as if they were not there.
+    """The samples in a ring, without incomplete parts.
 
     Raises:
-        DeviceError: one is whole, and of another image.
+        DeviceError: A complete part belongs to another image.
     """
     found = []
     events = 0
@@ -162,7 +162,7 @@ def _aligned(blocks: int) -> int:
 
 
 def _sealed(payload: bytes, identity: int, number: int, event: int) -> bytes:
-    """A part as it is in storage."""
+    """A part in the storage format, with its trailer."""
     size = _part_blocks(len(payload)) * BLOCK_BYTES
     stamp = struct.pack("<3I", _MAGIC ^ identity, number, event)
     trailer = struct.pack("<I", zlib.crc32(stamp, zlib.crc32(payload))) + stamp
@@ -172,12 +172,12 @@ def _sealed(payload: bytes, identity: int, number: int, event: int) -> bytes:
 def _read_part(
     blocks: range, size_bytes: int, identity: int, read_block: ReadBlock
 ) -> tuple[bytes, int, int] | None:
-    """A part's payload, id and event; None if it is not whole.
+    """A part's payload, id and event; None if it is incomplete.
 
-    A part's last block is read first: nothing was ever written where it has no trailer.
+    The last block is read first: without a trailer there, the part was never written.
 
     Raises:
-        DeviceError: it is whole, and of another image.
+        DeviceError: The part is complete, and belongs to another image.
     """
     last = read_block(blocks[-1])
     if not any(last[-TRAILER_BYTES:]):

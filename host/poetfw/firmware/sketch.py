@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring firmware: the cases of a network, each to be run by itself, on the product's library.
+"""Measuring firmware: runs the cases of a network one by one, on the library of a project.
 
 An op of a case has operands of its own, one behind the other above the page buffer, so that what
 it costs does not depend on a plan. Transfers go through slots, as a training's do.
@@ -35,7 +35,7 @@ from poetfw.ops import kind_of
 from poetfw.training import Program, make_prediction
 
 NOTHING = "0" * 16
-"""Key of the last case of every sketch, which does nothing: what a call takes."""
+"""Key of the last case of every sketch, which is empty: it measures the cost of a call."""
 
 _PAGE_BUFFER = 0
 _SECTOR_BLOCKS = 8  # scratch space begins where flash can be erased
@@ -54,7 +54,7 @@ _LEFT_OUT = (
     *("lib/poetfw/runtime/poetfw.c", "lib/poetfw/runtime/stages.c", "lib/poetfw/port/port.c"),
     *("src/main.c", "src/runtime/desk.c"),
 )
-"""Files that train, and need more of the plan than a sketch has."""
+"""Files of training, which need parts of the plan that a sketch lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class _Fill:
     Attributes:
         offset, words: where it lies in the arena, and how long it is.
         kind: the enumerator.
-        first_value, values: with which numbers, where it is like others.
+        first_value, values: range of given values, for an operand that is filled with them.
     """
 
     offset: int
@@ -87,9 +87,10 @@ class _CaseView:
     Attributes:
         key: names it.
         comment: what it is, for people.
-        functions: what it is run by, and prepared by, but for what an earlier case has.
-        run, prepare, without: which of them; `without` is what is timed, too, and subtracted.
-        first_fill, fills: what its operands are filled with.
+        functions: its functions, without those that an earlier case has.
+        run, prepare, without: names of the functions that run it, prepare it, and are timed too
+            and subtracted.
+        first_fill, fills: range of the fills of its operands.
         transfer: the enumerator of its direction.
         size_bytes: of a transfer.
         sets: how many sets of numbers its operands are fed in turn, before each run; 0 where they
@@ -166,7 +167,7 @@ class _Layout:
 
     @staticmethod
     def of(case: Case, room_bytes: int) -> _Layout:
-        """Each by itself; where that does not fit, the output over an input that it may be over."""
+        """A layout without overlaps; if that does not fit, the output overwrites an input."""
         op, graph = alone(case)
         kind = kind_of(op)
         sizes: dict[str | None, int] = {t.name: t.size_bytes for t in graph.tensors}
@@ -187,7 +188,7 @@ class _Layout:
 
 
 def arena_bytes_of(case: Case, room_bytes: int) -> int:
-    """Bytes of arena that a case needs, where there are so many; more where it does not fit.
+    """Bytes of arena that a case takes within `room_bytes`; more than that if it does not fit.
 
     Raises:
         ModelError: there is no such op.

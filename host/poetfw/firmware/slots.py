@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots: the places in storage that hold one tensor each."""
+"""Slots: the regions of storage that hold one tensor each."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def slot_region_blocks(slots: Iterable[Slot]) -> int:
 
 
 def record_block(slots: Iterable[Slot]) -> int:
-    """Block of a set's record, counted from the set's first block: the one behind its slots."""
+    """Index of a set's record block within the set: it follows the slots."""
     return _end(slot for slot in slots if slot.purpose is SlotPurpose.PERSISTENT)
 
 

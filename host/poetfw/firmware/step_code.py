@@ -34,7 +34,7 @@ _INDENT = 4
 
 
 class Shared(NamedTuple):
-    """Names, constants and slots that the steps of a program have together."""
+    """Names, constants and slots that a program's steps share."""
 
     names: Names
     constants: ConstantTable
@@ -244,7 +244,7 @@ class StepLowering:
 
 
 class _Stays:
-    """The macros of one step: which address a tensor has at which plan step."""
+    """The address macros of one step: the address of a tensor at each plan step."""
 
     def __init__(
         self, names: Names, graph: Graph, allocations: Sequence[Allocation], prefix: str = ""
@@ -280,7 +280,7 @@ class _Stays:
         return self._stay(tensor, False, index)[0]
 
     def shares_address(self, op: Op, index: int) -> bool:
-        """True where an op's output lies at its first input's address, which is transient then."""
+        """True if an op's output lies at the address of its first input, a transient tensor."""
         assert op.output is not None
         if not self._graph.by_name[op.inputs[0]].role.transient:
             return False
@@ -294,7 +294,7 @@ class _Stays:
     def touched(
         self, step: Step, op: Op, index: int
     ) -> tuple[tuple[Allocation, ...], tuple[Allocation, ...]]:
-        """The stays that a plan step reads, and those that it begins: transient tensors."""
+        """The stays of transient tensors that a plan step reads, and those that it begins."""
         names = {
             StepKind.COMPUTE: op.inputs,
             StepKind.PAGE_OUT: (op.output or "",),
@@ -398,7 +398,7 @@ class _Places:
 
 
 def _windows(graph: Graph, allocations: Sequence[Allocation]) -> Iterator[Allocation]:
-    """Places of the windows on tensors, for as long as those tensors are held."""
+    """Allocations of windows, for the lives of the tensors that they are windows on."""
     for window in graph.windows:
         for stay in allocations:
             if stay.owner == window.base and not stay.workspace:
@@ -435,7 +435,7 @@ def _given(op: Op, graph: Graph, stays: _Stays, index: int, code: str) -> str:
 def call_statement(
     function: str, arguments: list[str], *, fallible: bool, attempt: str = "POET_TRY"
 ) -> str:
-    """The call, as a statement; that of a fallible function returns where it fails."""
+    """The call as a statement; if the function is fallible, the step returns its error."""
     if fallible:
         return wrap_call(f"{attempt}({function}", arguments, _INDENT) + ");"
     return wrap_call(function, arguments, _INDENT) + ";"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The copy of a project that times the ops and transfers of its training step one by one.
 
-It is the project as it lies in its folder, with another application: one that hears of the end of
-every statement through the hook that the library has for watchdogs, and which one it was from the
-step's marks.
+It is the project from its folder with another application, which is called at the end of every
+statement by the library's watchdog hook and learns the statement's number from the step's marks.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Names:
 
 
 class ConstantTable:
-    """The kernels' constants; ops with the same ones share them."""
+    """The kernels' structs of constants; ops with equal constants share one."""
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}

@@ -158,13 +158,13 @@ class TraceTable:
         return blocks
 
     def recorded_blocks(self, request: TraceRequest) -> int:
-        """Blocks that a run records which is asked for this."""
+        """Number of blocks that a run with this request records."""
         first, last = request.statements
         steps = request.steps[1] - request.steps[0] + 1
         return steps * sum(self.blocks[number] for number in range(first, last + 1))
 
     def parts(self, limit_bytes: int) -> Iterator[tuple[TracedOp, ...]]:
-        """The ops in runs of which each is recorded within a limit, if a single op is."""
+        """Runs of consecutive ops whose records fit the limit; a run has at least one op."""
         part: list[TracedOp] = []
         for traced in self.ops:
             first = part[0].statement if part else traced.statement

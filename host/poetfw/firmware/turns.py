@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits of each statement of a step on several devices.
 
-Whatever takes the bytes of another worker's earlier statement, or gives it those that it took,
-waits for its end: then all bytes are read and written in the order of the plan.
+A statement that reads or overwrites bytes of another worker's earlier statement waits for its end,
+so that all bytes are read and written in the plan's order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ArenaRange(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A statement, by the worker whose it is and its number."""
+    """A statement: its worker and its number."""
 
     worker: int
     number: int
@@ -30,7 +30,7 @@ class _Taken(NamedTuple):
     reads: tuple[ArenaRange, ...]
     writes: tuple[ArenaRange, ...]
     known: dict[int, int]
-    """By worker, its last statement that has ended when this one has."""
+    """The last statement of each worker that has ended when a statement ends (a vector clock)."""
 
 
 class Turns:
@@ -48,7 +48,7 @@ class Turns:
     def take(
         self, turn: Turn, reads: Iterable[ArenaRange], writes: Iterable[ArenaRange]
     ) -> tuple[Turn, ...]:
-        """Add a statement; which ones of others it waits for: none that follows from the rest."""
+        """Add a statement; returns the statements that it waits for, without implied ones."""
         reads, writes = tuple(reads), tuple(writes)
         known = dict(self._known.get(turn.worker, {}))
         waits = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits of a step for transfers that run while the core computes.
 
-It waits as late as it can: before it reads what is on its way in, and before it writes where
-something is still on its way. `schedule/timeline.py` waits where a tensor on its way out is freed,
-which is never later.
+A step waits as late as possible: before it reads a tensor that is being paged in, and before it
+writes to bytes that a transfer still uses. `schedule/timeline.py` waits when a tensor that is being
+paged out is freed, which is never later.
 """
 
 from __future__ import annotations

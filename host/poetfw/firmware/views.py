@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The typed values that templates lay out. Every text in them is already safe C."""
+"""The typed values that templates render. All text in them is escaped for C already."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class StatementView:
         comment: what it does.
         code: the call that does it; "" where no code is needed.
         waits: calls that wait for transfers or for other workers, before it.
-        worker: whose it is, by number; 0 where there is one only.
-        message: the number of the message that the step stops for; 0 where it does not.
+        worker: number of its worker; 0 for a single one.
+        message: number of the message that the step stops for; 0 for none.
     """
 
     number: int
@@ -108,7 +108,7 @@ class StepView:
 
     Attributes:
         function: its name.
-        parameters: what it is given, in C.
+        parameters: its parameters, in C.
         title: what it does, in one line.
         summary: counts of its steps.
         kernels: the kernel headers it includes.
@@ -119,8 +119,8 @@ class StepView:
         end: the number behind its last statement.
         marked: True for a training step, whose statements a copy of the project records or times.
         sliced: whether it may return between two statements, and go on there.
-        workers: how many divide its statements; 0 where nobody does.
-        stops: whether it returns where partners have something for each other, and goes on there.
+        workers: number of threads that share its statements; 0 for a single one.
+        stops: whether it returns at each message to or from another program, and resumes there.
     """
 
     function: str
@@ -168,7 +168,7 @@ class ProjectView:
         facts: what poetfw.h says of the plan, without the prefix.
         slices: whether a training step can be cut into slices.
         ring: whether there is a ring of the device's own samples.
-        image_words: words of 32 bits that a context has of the storage image.
+        image_words: 32-bit words of a context that describe the storage image.
         target_type: the C type of a target's elements.
         target_comment: what a target is, for people.
         metric_comment: what the metric counts, for people.

@@ -30,7 +30,7 @@ VARIANT = "variant"
 SCHEMA_VERSION = 1
 
 LARGEST_TENSOR_BYTES = 2**40
-"""A tensor may have so many bytes: more than any machine's RAM."""
+"""Largest size of a tensor in bytes: more than any machine's RAM."""
 
 
 class Dtype(StrEnum):
@@ -83,9 +83,9 @@ class Tensor:
         shape: elements along each axis; images are N, C, H, W.
         dtype: element type.
         role: what it is for.
-        base: the tensor of whose bytes it is a run: a read-only window without bytes of its own.
-            None for a tensor that is not a window.
-        offset_bytes: where in the base's bytes a window begins.
+        base: for a window, the tensor whose bytes it shares, read-only and contiguous; None for a
+            tensor with bytes of its own.
+        offset_bytes: first byte of a window within its base.
     """
 
     name: str
@@ -244,7 +244,7 @@ class Graph:
         return tuple(dict.fromkeys(self.by_name[name].base or name for name in op.inputs))
 
     def ops_for(self, *tensors: str) -> tuple[Op, ...]:
-        """The ops that tensors are calculated by, in order."""
+        """The ops that the given tensors depend on, in order."""
         needed = {self.by_name[name].base or name for name in tensors}
         kept: list[Op] = []
         for op in reversed(self.ops):
@@ -276,9 +276,8 @@ class Graph:
     def network(self) -> str:
         """Identity of the network of a training step: 16 hexadecimal digits.
 
-        They are a digest of its name and its forward pass, in whatever order: the optimizer, what
-        is trained and by which kernels it runs make no other network of it. Nor does what the
-        forward pass takes apart for the backward pass alone.
+        They are a digest of the name and the forward pass, independent of the ops' order, the
+        optimizer, the trained parameters, the kernels, and ops that only the backward pass reads.
         """
         apart = {
             name
@@ -338,7 +337,7 @@ class Graph:
         """The graph that `to_json` wrote.
 
         Raises:
-            ModelError: the document is not such a graph.
+            ModelError: The document is not a graph in this format.
         """
         try:
             if document["schema_version"] != SCHEMA_VERSION:

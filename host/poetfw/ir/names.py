@@ -10,13 +10,13 @@ _NUMBERED = re.compile(r"(.*) \((\d{1,9})\)", re.DOTALL)
 
 
 class FreshNames:
-    """Makes names unique by the smallest free number behind them, without trying all numbers."""
+    """Makes names unique by appending the smallest free number, without trying each number."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
     def fresh(self, name: str, *taken: Collection[str]) -> str:
-        """`name`, or with a number behind it where it is in one of the collections."""
+        """`name`, with a number appended if it is in one of the collections."""
         if not any(name in names for names in taken):
             return name
         number = self._next.get(name, 2)
@@ -26,7 +26,7 @@ class FreshNames:
         return f"{name} ({number})"
 
     def release(self, name: str) -> None:
-        """Let a name be free again."""
+        """Make a name available again."""
         match = _NUMBERED.fullmatch(name)
         if match is not None and match[1] in self._next:
             self._next[match[1]] = min(self._next[match[1]], int(match[2]))

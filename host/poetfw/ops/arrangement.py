@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that put elements elsewhere: by steps through a tensor, in slices, one after the other."""
+"""Ops that only move elements: strided gathers and scatters, slices, concatenation, transposes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from poetfw.ops.walk import Walk, contiguous_steps
 
 
 class _Moves(OpKind):
-    """An op that only moves elements."""
+    """Base of the ops that only move elements."""
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0

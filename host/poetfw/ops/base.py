@@ -46,7 +46,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """An argument that is the address of constants with functions among them.
+    """A kernel argument: the address of a struct of constants, some of which are function pointers.
 
     Attributes:
         sources: the files that the functions are in, as in `Kernel`; the first declares the struct.
@@ -73,7 +73,7 @@ DIVISORS: Mapping[str, str] = {
     "POET_LINEAR_SUMS": "products in a sum for dx and dw",
     "POET_RELU_ELEMENTS": "of x",
 }
-"""The macros of `kernels/shapes.h`: a number that divides so many of all layers, and of what."""
+"""The macros of `kernels/shapes.h`: common divisors over all layers, of these extents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Kernel:
         fields: the constants, in the struct's order.
         workspace_bytes: scratch it needs while it runs.
         fallible: whether it returns an error code that the caller must check.
-        divided: what it takes in blocks, of the names of `DIVISORS`.
+        divided: names of `DIVISORS`, with the extents that the kernel takes in blocks.
     """
 
     source: str
@@ -138,7 +138,7 @@ class Tape(Protocol):
     def trained_channels(self, x: str, w: str) -> str:
         """The channels of an input x that the trained part of a weight w is applied to.
 
-        That is x itself where all of w is trained or nothing; else an op takes them from x.
+        The name of x itself if all of w is trained or none of it; else of a slice of x.
         """
 
     def add_gradient(self, tensor: str, gradient: str) -> None:
@@ -146,7 +146,7 @@ class Tape(Protocol):
 
 
 class OpKind(ABC):
-    """One operator. Stateless: everything about a use of it is in its `Op`."""
+    """An operator. Stateless: everything about one use of it is in its `Op`."""
 
     name: str
     """The key that `Op.kind` holds."""
@@ -156,7 +156,7 @@ class OpKind(ABC):
     """Inputs, by position, that its output may be written over: the op reads each of their elements
     before it writes the element in the same place, and never reads it again."""
     view: ClassVar[bool] = False
-    """True if its output has the bytes of its input, so that in place there is nothing to do."""
+    """True if its output has the bytes of its input, so that no code runs if it is in place."""
     pointwise: ClassVar[bool] = False
     """True if each element of its output comes from that of its one input at the same place, so
     that it may as well run on the input under another shape."""
@@ -164,17 +164,17 @@ class OpKind(ABC):
     """The ONNX operator, one without attributes, that computes the same from the same inputs; None
     where there is none, or where reading it takes a rule of its own in `poetfw.importers.onnx`."""
     cancels: ClassVar[bool] = True
-    """True if it adds terms of both signs: its rounding errors are then in proportion to what the
-    result is for inputs without signs, not to the result."""
+    """True if it adds terms of both signs: its rounding errors are then relative to the result for
+    the inputs' magnitudes, not to the result itself."""
     positive: ClassVar[tuple[int, ...]] = ()
     """Inputs, by position, that must not hold negative numbers, such as variances."""
     counts: ClassVar[bool] = False
-    """True if what it updates are counts, and what goes with them; they begin at 0."""
+    """True if it updates counters, and values derived from them; they begin at 0."""
     branches: ClassVar[bool] = False
-    """True if its kernel goes another way, and takes another time, by what number an element is,
-    with an FPU, too. It looks at the elements one by one then, and its inputs have one shape."""
+    """True if its kernel branches on an element's value, so that its time depends on the data, even
+    with an FPU. Such a kernel visits elements one by one, and its inputs have one shape."""
     stops_gradient: ClassVar[bool] = False
-    """True if nothing upstream of it is trained through it."""
+    """True if no gradient passes through it."""
     streams: ClassVar[bool] = False
     """True if its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
@@ -203,11 +203,11 @@ class OpKind(ABC):
         """The C call that runs it: the one for its shape, or what its attribute `VARIANT` names."""
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
-        """Names of other kernels that run it to the same bits, whatever its shape is best for."""
+        """Names of the other kernels that give the same bits for this op."""
         return ()
 
     def never_negative(self, op: Op) -> tuple[str, ...]:
-        """Names of the inputs that hold what may not be negative."""
+        """Names of the inputs whose elements must not be negative."""
         return tuple(op.inputs[position] for position in self.positive)
 
     def workspace_bytes(self, op: Op, graph: Graph) -> int:
@@ -244,9 +244,9 @@ class OpKind(ABC):
         """Error bound of each element of a device's results, against `results` in float64.
 
         A device calculates in float32 on the same inputs; the bound covers every rounding of a
-        kernel that is right, and little more. By default that of sums of products: gamma_n times
-        the results, for n `roundings`, taken of the inputs' magnitudes where terms may cancel
-        (Higham, section 3.1). An op that is no such sum states its own.
+        correct kernel, and little more. The default is that of sums of products: gamma_n times the
+        results, for n `roundings`, with the inputs' magnitudes where terms may cancel (Higham,
+        section 3.1). Other ops override it.
 
         Args:
             op: the op.
@@ -266,7 +266,7 @@ class OpKind(ABC):
     def offset_bytes(self, op: Op, x: Tensor) -> int | None:
         """Offset in bytes of its output in its input x, if it is a contiguous part of x; else None.
 
-        No op has to run then, for whoever reads its output can read x.
+        No op has to run then: readers of its output read x.
         """
         return None
 
@@ -338,7 +338,7 @@ def kind_of(op: Op) -> OpKind:
 
 
 def in_variants(op: Op, graph: Graph) -> tuple[Op, ...]:
-    """An op as it runs by the kernel for its shape, and then by each of the others there are."""
+    """An op with the kernel for its shape, then with each of its other kernels."""
     plain = {name: value for name, value in op.attributes.items() if name != VARIANT}
     return (
         replace(op, attributes=plain),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices between numbers, the signs that they go by, and integers as floats.
+"""Selection by masks, comparisons with 0, and conversions between integers and floats.
 
-What is true is 1, what is not is 0, as f32: masks are multiplied, summed and stretched like other
-tensors. Signs and conversions stop gradients, as in PyTorch.
+Masks are f32, 1 for true and 0 for false, so they are multiplied, summed and broadcast like other
+tensors. Comparisons and conversions have no gradient, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from poetfw.ops.base import Array, Shape, Tape, expect_dtype, expect_inputs, reg
 from poetfw.ops.elementwise import Elementwise
 
 LARGEST_CONVERTED = 1 << 30
-"""The limit of integers that are converted, either way from 0."""
+"""Largest magnitude of a converted integer."""
 
 
 class _Exact(Elementwise):
@@ -87,7 +87,7 @@ class MaskOut(_Mask):
 
 
 class _Stop(_Exact):
-    """An op of one input that no gradient passes through."""
+    """An op of one input, without a gradient."""
 
     inputs_count = 1
     in_place = (0,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of classifiers whose classes, or samples, do not all count alike.
+"""Classification losses with class weights, label smoothing and ignored samples.
 
 Cross-entropy of logits and the negative log-likelihood of log-probabilities x[n,k], with weights
 w of the classes and smoothed labels:
@@ -64,7 +64,7 @@ class ClassOptions:
         return self != ClassOptions()
 
     def expect_fitting(self, classes: int) -> None:
-        """Check that they go with so many classes.
+        """Check that the weights match the number of classes.
 
         Raises:
             ModelError: they do not.

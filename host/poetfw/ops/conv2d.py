@@ -80,7 +80,7 @@ class _Geometry:
 
     @property
     def one_tap(self) -> bool:
-        """True if each position of y is the product of one position of x with a matrix."""
+        """True for a 1x1 kernel without padding."""
         return self.window.kernel == (1, 1) and not any(self.window.padding)
 
     @property
@@ -90,17 +90,17 @@ class _Geometry:
 
     @property
     def pointwise(self) -> bool:
-        """True if that is so, and no position of x is left out."""
+        """True for a 1x1 kernel of stride 1 without padding."""
         return self.one_tap and self.window.stride == (1, 1)
 
     @property
     def pointwise_by_2(self) -> bool:
-        """True if that is so of every second column, or of a single one."""
+        """True for a 1x1 kernel without padding, of column stride 2 or with one column."""
         return self.one_tap and (self.window.stride[1] == 2 or self.y[3] == 1)
 
     @property
     def dense(self) -> bool:
-        """True if it is a dense layer, of 8 features at least, by which `linear.c` goes."""
+        """True for 1x1 images of at least 8 channels: a dense layer, computed by `linear.c`."""
         window = self.window
         alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
         return alone and self.groups == 1 and self.x[1] >= 8
@@ -138,7 +138,7 @@ class _Geometry:
         return results[1] == 1 and (self.x[0] >= 4 or many)
 
     def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
-        """True if a depthwise 3x3 kernel moves so; `most` padding, behind its planes `least`."""
+        """True for a depthwise 3x3 kernel of this stride with padding in [least, most]."""
         window = self.window
         return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
             before <= most and least <= results + 2 - sources - before <= min(most, results)
@@ -149,21 +149,21 @@ class _Geometry:
 
     @property
     def three_by_three(self) -> bool:
-        """True if a 3x3 kernel has stride 1 over planes of one size, of 2 by 4 at least."""
+        """True for a 3x3 kernel of stride 1 and padding 1 on inputs of at least 2 x 4."""
         window = self.window
         moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
 
     @property
     def three_by_three_by_2(self) -> bool:
-        """True if a 3x3 kernel has stride 2 with padding of 1, to planes of 2 by 4 at least."""
+        """True for a 3x3 kernel of stride 2 and padding 1 with outputs of at least 2 x 4."""
         window = self.window
         moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
 
     @property
     def narrow(self) -> bool:
-        """True if a 3x3 kernel has stride 1 to planes of up to 3 columns, or by 2 of up to 4."""
+        """True for a 3x3 kernel of padding 1 with ≤ 3 columns at stride 1, ≤ 4 at stride 2."""
         window = self.window
         if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
             return False
@@ -171,21 +171,21 @@ class _Geometry:
 
     @property
     def five_by_five(self) -> bool:
-        """True if a 5x5 kernel has stride 1 over planes of one size, of 4 columns or 6 at least."""
+        """True for a 5x5 kernel of stride 1 and padding 2 with 4 or at least 6 columns."""
         window, columns = self.window, self.y[3]
         moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
         return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
 
     @property
     def five_by_five_by_2(self) -> bool:
-        """True if a 5x5 kernel has stride 2 with padding of 2, to planes of 2 columns at least."""
+        """True for a 5x5 kernel of stride 2 and padding 2 with outputs of at least 2 columns."""
         window = self.window
         moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
         return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
 
     @property
     def rows_by_1(self) -> Shape:
-        """Rows and columns of a plane of y, were it of a kernel that has stride 1."""
+        """Height and width that y would have at stride 1."""
         rows, columns = (
             (extent - 1) * stride + 1
             for extent, stride in zip(self.y[2:], self.window.stride, strict=True)
@@ -194,7 +194,7 @@ class _Geometry:
 
     @property
     def by_1(self) -> bool:
-        """True if only stride 1 has strips for the planes of a depthwise 3x3 kernel of stride 2."""
+        """True for a depthwise 3x3 kernel of stride 2 that only strips of stride 1 compute."""
         return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
@@ -212,7 +212,7 @@ class _Geometry:
         )
 
     def columns(self, x: Array) -> Array:
-        """Input x [N, C, H, W] as [groups, C/groups*kh*kw, N*OH*OW]: what each position sees."""
+        """The im2col matrix of input x [N, C, H, W]: [groups, C/groups*kh*kw, N*OH*OW]."""
         batch, _, rows, columns = self.y
         patches = self.window.patches(x)
         grouped = patches.reshape(batch, self.groups, self.w[1], *patches.shape[2:])
@@ -221,7 +221,7 @@ class _Geometry:
         )
 
     def from_columns(self, columns: Array) -> Array:
-        """The adjoint of `columns`."""
+        """The adjoint of `columns` (col2im)."""
         batch, _, rows, cols = self.y
         grouped = columns.reshape(self.groups, *self.w[1:], batch, rows, cols)
         patches = grouped.transpose(4, 0, 1, 5, 6, 2, 3)
@@ -242,10 +242,10 @@ _FEW_POSITIONS = 24
 """For so few, the general dW is faster than that of strips, which puts one weight at a time."""
 
 GENERAL = "general"
-"""The variant of a shape that has a function of its own: that of any shape."""
+"""The variant that runs the general function for a shape that has one of its own."""
 
 BY_1 = "by_1"
-"""The variant of a depthwise kernel that has stride 2: as one that has stride 1, in a workspace."""
+"""The variant that computes a depthwise kernel of stride 2 at stride 1, in a workspace."""
 
 
 class _Conv2d(OpKind):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout (Srivastava et al., 2014): what is left out is a function of step, op and place.
+"""Dropout (Srivastava et al., 2014) with a counter-based random mask of step, op and element.
 
-So there is no generator with a state: computing an op again leaves out the same numbers, and the
-backward pass draws them once more instead of keeping a mask.
+The generator has no state: recomputing an op drops the same elements, and the backward pass draws
+the mask again instead of keeping it.
 
 A model holds the inference form, `dropout`, which changes nothing. In training it becomes
 `dropout_training`, which reads the number of the step; `count_step` adds 1 to that at the end.
@@ -32,14 +32,14 @@ from poetfw.ops.base import (
 )
 
 _DRAWN = 1 << 24
-"""A place draws a number below this."""
+"""Exclusive upper bound of an element's random number."""
 _LAST_STEP = (1 << 24) - 1
 """The largest number of a step; the next one is 0. A float32 counts no further."""
 _LARGEST_SHARE = 0.999
 
 
 def drawn(seed: int, step: int, count: int) -> NDArray[np.uint32]:
-    """The numbers in [0, 2^24) that the first `count` places of an op draw in a step."""
+    """Random numbers in [0, 2^24) of the first `count` elements of an op in a step."""
     numbers = np.array([[seed], [step]], np.uint32)
     key = _mixed(numbers[0] ^ _mixed(numbers[1]))
     places = np.arange(count, dtype=np.uint32)
@@ -54,7 +54,7 @@ def _mixed(h: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def threshold(share: float) -> int:
-    """The least number that a place that stays draws."""
+    """Smallest random number of an element that is kept."""
     return round(share * _DRAWN)
 
 

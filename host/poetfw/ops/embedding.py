@@ -35,7 +35,7 @@ from poetfw.ops.rounding import gamma
 
 
 def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
-    """Check that the inputs are ids i32 [...] and the gradient of what was looked up [..., H].
+    """Check that the inputs are ids i32 [...] and the gradient of the looked-up rows [..., H].
 
     Raises:
         ModelError: they are not.

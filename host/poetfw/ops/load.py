@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loading a batch from storage: the ops that a training or evaluation step starts with.
 
-The firmware's runtime provides both functions; they are no kernels, so their `source` is empty.
+Both functions belong to the firmware's runtime, not to the kernels, so their `source` is empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from poetfw.ops.base import (
 
 
 class _Load(OpKind):
-    """No inputs; attribute `shape`. Reads the current batch, the same bytes however often."""
+    """No inputs; attribute `shape`. Reads the current batch; repeated reads give the same bytes."""
 
     function: ClassVar[str]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network's own loss: the scalar that its author's expression comes to.
+"""A loss that the network computes itself: the scalar value of an expression.
 
-Its gradient with respect to itself is 1, a constant that the network holds; whatever is before it
-is made of ops with gradients of their own.
+The backward pass starts with its gradient with respect to itself, the constant 1; the ops before it
+have gradient rules of their own.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Objective(_Scalar, LossKind):
 class ObjectiveMetric(_Scalar):
     """Inputs prediction, value [1]; updates metric [1] to the value.
 
-    That it reads the prediction keeps that in the evaluation step, which predictions are made by.
+    Reading the prediction keeps its ops in the evaluation step, from which prediction is derived.
     """
 
     name = "objective_metric"
@@ -104,7 +104,7 @@ class ObjectiveMetric(_Scalar):
 
 
 class _Term(OpKind):
-    """A loss of poetfw's as a part of an expression: inputs and attributes are its own; y [1]."""
+    """A built-in loss as a term of an expression, with the loss's inputs and attributes; y [1]."""
 
     of: ClassVar[str]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by all updates of a training step: the learning rate, and the corrections of moments.
+"""Factors shared by all updates of a training step: learning rate and bias corrections.
 
-One op calculates it, in float32 and by additions, multiplications and divisions alone, so that a
-device has the same bits as NumPy. It counts steps itself, in persistent state: training that goes
-on from a checkpoint goes on at its learning rate.
+One op calculates them in float32, with additions, multiplications and divisions only, so that a
+device gets NumPy's bits. It counts steps in persistent state, so that training resumes from a
+checkpoint with the right learning rate.
 """
 
 from __future__ import annotations

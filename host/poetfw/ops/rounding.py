@@ -38,5 +38,5 @@ def gamma(roundings: int) -> float:
 
 
 def magnitude(values: NDArray[Any]) -> NDArray[Any]:
-    """|values|, where they are numbers to calculate with; integers are classes, and stay."""
+    """|values| of floats; integers are class labels and are returned unchanged."""
     return np.abs(values) if np.issubdtype(values.dtype, np.floating) else values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of optimizers: what one keeps per parameter, and how it changes one element.
+"""The interface of optimizers: their state per parameter, and the update of an element.
 
 Adding an optimizer takes its settings (an `Optimizer` in `poetfw.optimizers`), one file in this
 folder with its update (an `UpdateKind`), and one C file with its header in
@@ -330,7 +330,7 @@ def fused_name(gradient: str, update: str) -> str:
 
 
 def register_fused_updates() -> None:
-    """Make every gradient that can be applied unstored known, joined with every optimizer."""
+    """Register the fused update of every streaming gradient with every optimizer."""
     kinds = tuple(KINDS.values())
     for gradient in (kind for kind in kinds if kind.streams):
         for update in (kind for kind in kinds if isinstance(kind, UpdateKind)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A walk through a tensor by steps: what the kernels in `strided.c` go through."""
+"""Strided walks through a tensor, as the kernels in `strided.c` make them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Walk:
         return at
 
     def merged(self) -> Walk:
-        """The same walk along as few axes as can be."""
+        """The same walk with adjacent axes merged."""
         extents: list[int] = []
         steps: list[int] = []
         for extent, step in zip(self.extents, self.steps, strict=True):

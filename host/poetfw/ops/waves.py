@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sine and cosine, each the other's slope."""
+"""Sine and cosine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
 _OPERATIONS = 20
-"""Of the kernel, for an element."""
+"""Multiply-accumulates of the kernel per element."""
 
 
 class _Wave(Elementwise):

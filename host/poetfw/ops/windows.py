@@ -84,7 +84,7 @@ class Window:
 
     @property
     def overlaps(self) -> tuple[int, int]:
-        """The most positions, along each axis, that one element is seen from."""
+        """Largest number of windows, along each axis, that contain one element."""
         return (
             -(-self.kernel[0] // self.stride[0]),
             -(-self.kernel[1] // self.stride[1]),

@@ -84,12 +84,12 @@ class RateSchedule:
 
     @property
     def changes(self) -> bool:
-        """True if the learning rate is not the same all the time."""
+        """True if the learning rate depends on the step."""
         return self.shape != "constant" or self.warm_up > 0
 
     @staticmethod
     def parse(text: str, warm_up: int = 0) -> RateSchedule:
-        """The schedule that `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]` is.
+        """Parse `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]`.
 
         Raises:
             ConfigError: the text has another form, or a number is out of range.
@@ -114,7 +114,7 @@ class RateSchedule:
         return 0.1
 
     def attributes(self) -> dict[str, Attribute]:
-        """The attributes of the op `pace` that say it."""
+        """The attributes of the op `pace` for this schedule."""
         return {
             "schedule": SHAPES.index(self.shape),
             "period": self.period,
@@ -125,7 +125,7 @@ class RateSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer(ABC):
-    """The settings of an optimizer, under PyTorch's names and, if it is not said, by its defaults.
+    """The settings of an optimizer, with PyTorch's names and, unless noted, its defaults.
 
     Attributes:
         learning_rate: step size, above 0; the largest where there is a schedule.
@@ -188,11 +188,11 @@ class Optimizer(ABC):
 
     @property
     def betas_of_moments(self) -> tuple[float, ...]:
-        """The decays of moments that have to be corrected for beginning at 0; at most two."""
+        """The decay rates of moments with bias correction; at most two."""
         return ()
 
     def attributes(self) -> dict[str, Attribute]:
-        """The attributes of its update that only this optimizer has: by default its numbers."""
+        """Attributes of the update op that only this optimizer has: its numeric settings."""
         shared = {known.name for known in fields(Optimizer)}
         return {
             known.name: int(value) if isinstance(value, bool) else value
@@ -202,7 +202,7 @@ class Optimizer(ABC):
 
     @property
     def summary(self) -> str:
-        """Its name and what it is set to, for people."""
+        """Its name and settings, in words."""
         said = {"learning rate": self.learning_rate} | self.attributes()
         if self.weight_decay:
             said["weight decay"] = self.weight_decay

@@ -7,14 +7,14 @@ from poetfw.training import Program
 
 
 def smaller_batch(program: Program) -> list[str]:
-    """Fewer samples at once, unless it is one already."""
+    """Advice to use a smaller batch, unless the batch is one sample already."""
     if program.batch == 1:
         return []
     return ["choose a smaller --batch, or a smaller --micro-batch of it"]
 
 
 def fewer_layers(program: Program) -> list[str]:
-    """Fewer trained layers, unless it is one already."""
+    """Advice to train fewer layers, unless only one is trained."""
     if len({name.rpartition(".")[0] for name in program.parameter_states}) == 1:
         return []
     return ["train fewer layers, as with --train last:1: the other weights lie in flash"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The budget of the arena, the best plan within it, and what is said where there is none.
+"""The budget of the arena, the best plan within it, and the error where no plan fits.
 
-A budget means the same in all commands: bytes that the arena may occupy. Resident bytes are a part
-of it, parameters, optimizer state, running statistics and the page buffer; tensors and workspace
-share the rest, which is a problem's `ram_bytes`. Static data and the stack are no part of it. A
-fraction is of what keeping everything takes beside resident bytes (`Ways.budget_bytes`): 0 leaves
-no RAM for tensors, 1 keeps all. So it is in the papers, too, which count no parameters.
+A budget means the same in all commands: bytes that the arena may occupy. It includes resident bytes
+(parameters, optimizer state, running statistics and the page buffer); activations, gradients and
+workspace share the rest, which is a problem's `ram_bytes`. Static data and the stack come on top. A
+fraction refers to the RAM that keeping every tensor takes, without resident bytes
+(`Ways.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all. The papers define it so, too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None =
 
     The firmware counts bytes in 32 bits: more RAM than that is left alone.
 
-    Static data is measured: the firmware of a plan is compiled, and what its objects ask for is
-    added up. It does not depend on which plan, but on the ring.
+    Static data is measured: the firmware of a plan is compiled, and the sizes of its objects'
+    data sections are summed. The sum is the same for every plan, but depends on the ring.
     """
     lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan), ring)
     static = static_ram_bytes(render_project(lowering.view, board), board)
@@ -64,7 +64,7 @@ def require_flash(program: Program, boards: Iterable[Board]) -> None:
     """Check that each board's flash has room for the constants: frozen weights and statistics.
 
     Raises:
-        InfeasibleError: it has not; the message names the largest.
+        InfeasibleError: The constants of a board exceed its flash; the message names the largest.
     """
     needed = constant_bytes(program)
     for board in boards:
@@ -89,7 +89,7 @@ def plan_within(
     work: Work,
     tell: Tell = tell_nobody,
 ) -> tuple[Plan, int]:
-    """The best schedule that fits the budget, placed; and the smallest budget there could be.
+    """The best schedule within the budget with its addresses, and the smallest possible budget.
 
     Args:
         program: what is trained.
@@ -103,7 +103,7 @@ def plan_within(
         tell: is told how the search goes on.
 
     Raises:
-        InfeasibleError: there is none; the message names the smallest feasible budget.
+        InfeasibleError: No schedule fits; the message names the smallest feasible budget.
     """
     table = costs(program.training, board)
     problem = replace(
@@ -192,7 +192,7 @@ def check_budget(
     """Check that some schedule fits the budget; returns the smallest one for which that holds.
 
     Raises:
-        InfeasibleError: none does; the message says what is in the way.
+        InfeasibleError: No schedule fits the budget; the message says which bytes exceed it.
     """
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     needed, op, exact = minimum_budget(problem, work=work)
@@ -222,7 +222,7 @@ def check_budget(
 
 
 def _state_bytes(program: Program) -> int:
-    """Bytes of optimizer state: what is beside parameters and what evaluation reads."""
+    """Bytes of optimizer state: resident tensors that evaluation does not read."""
     names = {name for states in program.parameter_states.values() for name in states}
     return sum(tensor.size_bytes for tensor in program.persistent if tensor.name in names)
 
@@ -230,7 +230,7 @@ def _state_bytes(program: Program) -> int:
 def _ways_out(
     program: Program, board: Board, resident: int, needed: int, budget_bytes: int
 ) -> list[str]:
-    """Advice where a budget is too small: only what can help."""
+    """Advice for a budget that is too small: only measures that can help here."""
     advice = []
     if resident + needed <= board.unreserved_bytes:
         advice.append(f"raise the budget to {resident + needed:,} bytes")
@@ -244,7 +244,7 @@ def _ways_out(
 
 
 def _op_at_peak(graph: Graph, board: Board, costs: CostProvider, schedule: Schedule) -> str:
-    """The op that runs when most is live."""
+    """Name of the op that runs while the most bytes are live."""
     problem = schedule_problem(graph, board, costs(graph, board), None)
     during = simulate(problem, schedule.plan).during_bytes
     return schedule.plan[during.index(max(during))].node

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that a build decided, and what is reported of it."""
+"""The decisions of a build, and its report."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parame
 _PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 
 ORDERING_WORK = 5.0
-"""Units of work that a search for an order may take."""
+"""Work units of a search for an op order."""
 
 
 def load_model(settings: BuildSettings) -> Model:
     """The model: a file's, or a built-in one, with the weights that it shall start from.
 
     Raises:
-        ModelError: there is no such model, or poetfw cannot train it.
+        ModelError: The model is unknown, or poetfw cannot train it.
         DataError: the file of weights is malformed, or its weights do not fit.
     """
     options = ClassOptions(settings.class_weights, settings.label_smoothing, settings.ignore_index)
@@ -88,8 +88,8 @@ def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
         batch: samples of a training step, which is a micro-batch where gradients are added up.
 
     Raises:
-        ConfigError: it has one place, or is to give more samples than a training step has, or
-            nobody said that it gives all of them.
+        ConfigError: The ring has a single place, or its share exceeds the samples of a training
+            step, or no share is set.
     """
     if settings.ring == 0:
         if settings.ring_share is not None:
@@ -109,7 +109,7 @@ def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
 
 
 def start_from(model: Model, path: Path) -> Model:
-    """The model with initial weights from a file of its author's state dict.
+    """The model with initial weights from a file that holds a PyTorch state dict.
 
     Raises:
         DataError: the file is malformed, or its weights do not fit.
@@ -158,10 +158,10 @@ def _load_network(settings: BuildSettings) -> Model:
 
 
 def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
-    """The optimizer: the model's, or one with its own defaults; with what the user set instead.
+    """The optimizer: the model's, or the one that the user names, with the user's settings.
 
     Raises:
-        ConfigError: there is no such optimizer, or it has no such setting, or not such a value.
+        ConfigError: The optimizer or one of its settings is unknown, or a value is out of range.
     """
     optimizer = model.optimizer
     if settings.optimizer not in (None, optimizer.kind):
@@ -201,7 +201,7 @@ def derive_program(
         deadline: when to end the search for an order of its ops; None for never.
 
     Raises:
-        ConfigError: a setting of the optimizer is out of range, or nothing is there to freeze.
+        ConfigError: A setting of the optimizer is out of range, or `--freeze` matches nothing.
         ModelError: nothing is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)

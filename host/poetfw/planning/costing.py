@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Costs that a plan rests on: measured ones, if there are any, or the analytic model's."""
+"""The source of a plan's costs: measurements where they exist, else the analytic model."""
 
 from __future__ import annotations
 

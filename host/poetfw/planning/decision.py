@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The devices of a training step, and its plan: on one device, or on several.
 
-This is the only place where the two differ: one device has a search for recomputing and paging, for
-kernels and for its budget; several have one for who computes what.
+This is the only place where the two differ. On one device the search covers recomputing, paging,
+kernels and the budget; on several it covers which device computes each op.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RENDERING = 2.5
 mostly loading Python packages; after, loading matplotlib and drawing."""
 
 Progress = Callable[[str], None]
-"""Called with what begins now."""
+"""Called with the name of the stage that begins."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Decision:
 def decide(
     settings: BuildSettings, boards: Mapping[str, Board], model: Model, searching: Searching
 ) -> Decision:
-    """Decide what a model's training step runs on these boards, and when.
+    """Derive a model's training step, schedule it on these boards, and place its buffers.
 
     Raises:
         PoetfwError: no plan exists within the budget and the deadline.

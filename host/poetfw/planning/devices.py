@@ -119,7 +119,7 @@ def load_devices_problem(
 
 
 def _any_board() -> Board:
-    """One of those that are known: a graph is the same on all, only what its ops take is not."""
+    """Any known board: a model's graph does not depend on the board, only its costs do."""
     return list_boards(lambda error: None)[0]
 
 
@@ -178,7 +178,7 @@ def devices_problem(
 
 
 def _links(files: Sequence[DeviceFile]) -> tuple[Link, ...]:
-    """The links between these devices; one that only one end has works in both directions."""
+    """Links between these devices; one that a single file declares serves both directions."""
     known = {file.name for file in files}
     said = {(file.name, link.to): link for file in files for link in file.link if link.to in known}
     both = {(b, a): link for (a, b), link in said.items()} | said

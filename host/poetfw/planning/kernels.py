@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By which of its kernels each op runs, where it has several of the same bits.
+"""The choice among the kernels of an op, which all give the same bits.
 
-The kernel for an op's shape is left for another one only where that takes less by what is known of
-both: by at least `TIE` where both were measured, and where a model says so of one of them, by more
-than a model that is used may be wrong in the median. The analytic model knows no kernels apart.
+An op runs by the kernel for its shape unless another one costs less: by at least `TIE` where both
+costs are measured, and by more than the cost model's median error where one of them is modelled.
+The analytic model has one cost for all kernels of an op.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from poetfw.ops import in_variants, kind_of
 from poetfw.training import Program
 
 TIE = 0.01
-"""Kernels whose energy differs by less, relative, are alike: another function takes flash."""
+"""Relative difference of energy below which another kernel is not worth its flash."""
 
 
 class ChosenBy(StrEnum):
-    """The reason why an op runs by its kernel."""
+    """The evidence by which an op's kernel was chosen."""
 
     SHAPE = "shape"
     MODELLED = "modelled"
@@ -33,7 +33,7 @@ class ChosenBy(StrEnum):
 
 @dataclass(frozen=True)
 class Chosen:
-    """A program whose ops run by chosen kernels.
+    """A program with a kernel chosen for each op.
 
     Attributes:
         program: the program.
@@ -65,7 +65,7 @@ def choose_in(
 ) -> tuple[Graph, Mapping[str, ChosenBy]]:
     """The graph with a kernel chosen for each of its ops, and what decided, by the op's name.
 
-    None takes more workspace than that for its shape.
+    No chosen kernel takes more workspace than the kernel for the op's shape.
     """
     ops, by = _choose(graph, {op.name: _ways(op, graph)[0] for op in graph.ops}, board, costs)
     return with_ops(graph, ops), by
@@ -74,9 +74,9 @@ def choose_in(
 def faster_with_workspace(
     graph: Graph, board: Board, costs: CostProvider
 ) -> tuple[Mapping[str, Op], Mapping[str, ChosenBy]]:
-    """Ops of a graph as they take less with more workspace, by their names.
+    """The ops that cost less with a kernel of more workspace, by name, with that kernel.
 
-    Also what decided of each that has such a kernel, whether it is taken or not.
+    The second mapping has the evidence for each op that has such a kernel, chosen or not.
     """
     ways = {op.name: [op, *_ways(op, graph)[1]] for op in graph.ops}
     ops, by = _choose(graph, ways, board, costs)
@@ -84,7 +84,7 @@ def faster_with_workspace(
 
 
 def _ways(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
-    """An op by those of its kernels that take no more workspace than the first, and the others."""
+    """An op with each of its kernels: those with the first one's workspace at most, and others."""
     first, *others = in_variants(op, graph)
     lean, with_more = [first], list[Op]()
     for way in others:
@@ -96,7 +96,7 @@ def _ways(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
 def _choose(
     graph: Graph, ways: Mapping[str, Sequence[Op]], board: Board, costs: CostProvider
 ) -> tuple[dict[str, Op], dict[str, ChosenBy]]:
-    """Of the ways in which each op may run, the one to take and what decided, if it has several."""
+    """The kernel of each op that has several, and the evidence for it."""
     several = {name: each for name, each in ways.items() if len(each) > 1}
     tables = []
     for number in range(max(map(len, several.values()), default=0)):
@@ -116,7 +116,7 @@ def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
 
 
 def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
-    """Choose one of an op's costs, by default the first; also returns what decided."""
+    """Index of the cost to prefer (by default the first), and the evidence for it."""
     best, chosen_by = 0, ChosenBy.SHAPE
     for at, cost in enumerate(costs[1:], 1):
         known = {costs[best].source, cost.source}
@@ -134,5 +134,5 @@ def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
 
 
 def _is_less(one: OpCost, other: OpCost, margin: float) -> bool:
-    """True if it takes less energy, by more than a margin, and no more time."""
+    """True if `one` takes less energy by more than the margin, and no more time."""
     return one.energy_j < (1 - margin) * other.energy_j and one.time_s <= other.time_s

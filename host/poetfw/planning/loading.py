@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that take a second to load, loaded while another program keeps a command waiting."""
+"""Imports of slow packages in the background, while a command waits for another program."""
 
 from __future__ import annotations
 

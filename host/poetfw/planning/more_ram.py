@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of a step that more RAM would save, where a schedule fits badly."""
+"""The energy that more RAM would save, where a schedule has a large overhead."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from poetfw.schedule import solve
 from poetfw.settings import BuildSettings
 
 BAD_OVERHEAD = 0.1
-"""Overhead, of the energy of keeping everything, above which a plan fits badly."""
+"""Overhead, relative to keeping everything, above which larger budgets are tried."""
 _PARTS = (1 / 8, 1 / 4, 1 / 2)
-"""Larger budgets that are tried, as parts of the way to keeping everything."""
+"""Larger budgets to try: fractions of the way from the budget to keeping everything."""
 _WORK = 0.3
-"""Work units for each of them: a hint, not the best schedule."""
+"""Work units for each of these searches, whose result is a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class MoreRam:
 
 
 def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline) -> MoreRam | None:
-    """The first larger budget that saves half of a plan's overhead; None where none is known.
+    """The first larger budget that halves a plan's overhead; None if no such budget is known.
 
-    Tried are budgets for plans with an overhead above `BAD_OVERHEAD`, with little work each.
+    Larger budgets are searched with little work, and only if the overhead exceeds `BAD_OVERHEAD`.
 
     Args:
         build: a build for one device.

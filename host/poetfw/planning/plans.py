@@ -57,7 +57,7 @@ class Plan(Scheduled):
 
     @property
     def limit_bytes(self) -> int:
-        """Bytes that the program's arena may take: its devices' limits, and what lives for ever."""
+        """Bytes that the program's arena may take: its devices' limits and resident bytes."""
         arenas = [part.arena for part in self.step.own]
         return min(a.offset for a in arenas) + sum(a.limit_bytes for a in arenas)
 
@@ -79,7 +79,7 @@ def plan_unscheduled(
 
 
 def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
-    """The plan of the evaluation step: inference frees as it goes and needs no schedule."""
+    """The plan of the evaluation step: inference frees each tensor after its last reader."""
     table = costs(program.evaluation, board)
     return solve(schedule_problem(program.evaluation, board, table, None), "checkpoint-all")
 
@@ -90,7 +90,7 @@ def place_plan(
     evaluation: Schedule,
     deadline: Deadline | None = None,
 ) -> Plan:
-    """The plan of an only device: addresses for both steps, in as much RAM as they take."""
+    """The plan of a single device: addresses for both steps, without a limit on RAM."""
     placed = place_parts(
         program,
         training.plan,
@@ -129,7 +129,7 @@ def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Predi
 
 @dataclass(frozen=True)
 class RamNeeds:
-    """The RAM that training a model takes, as it comes.
+    """The RAM that training a model takes with the default settings.
 
     Attributes:
         peak_bytes: of the arena, if everything is computed once and kept, by the model's own

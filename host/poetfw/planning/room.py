@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workspace against speed: kernels that take more of one and less of the other.
+"""Kernels that trade workspace for speed.
 
-Which ops run by such kernels is decided with the schedule, as `ways` says.
+The schedule decides which ops use them: see `ways`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from poetfw.settings import BuildSettings
 
 @dataclass(frozen=True)
 class Room:
-    """A training step on a board, and which of its ops take less where there is room.
+    """A training step on a board, and the ops that have a faster kernel with more workspace.
 
     Attributes:
-        graph: the step by kernels that take no workspace, or no more than they must.
-        by: what decided of each op that has several of these.
+        graph: the step with kernels of the least workspace.
+        by: the evidence for the kernel of each op that has several of these.
         board: where it runs.
         costs: says what every op costs.
-        faster: ops as they take less with more workspace, by their names.
-        faster_by: what decided of each op that has a kernel with more workspace.
+        faster: the ops with a faster kernel, by name, with that kernel.
+        faster_by: the evidence for each op that has a kernel with more workspace.
     """
 
     graph: Graph
@@ -48,26 +48,26 @@ class Room:
 
     @staticmethod
     def of(graph: Graph, by: Mapping[str, ChosenBy], board: Board, costs: CostProvider) -> Room:
-        """The kernels that more workspace than a graph takes would allow."""
+        """The step with the faster kernels that more workspace would allow."""
         return Room(graph, by, board, costs, *faster_with_workspace(graph, board, costs))
 
     def graph_with(self, names: Collection[str]) -> Graph:
-        """The step with these ops by their faster kernels."""
+        """The step in which these ops use their faster kernels."""
         return with_ops(self.graph, {name: self.faster[name] for name in names})
 
     def table_with(self, names: Collection[str]) -> CostTable:
-        """The costs of its ops then."""
+        """Costs of the step's ops when the named ones use their faster kernels."""
         return self.costs(self.graph_with(names), self.board)
 
     def chosen_by(self, names: Collection[str]) -> dict[str, ChosenBy]:
-        """The reason for the kernel of each op that has several, where these have the faster ones.
+        """The evidence for each op's kernel when the named ops use their faster ones.
 
-        An op that has one with more workspace has several without, too: `by` names them all.
+        `by` names all of them: an op with a faster kernel is among the ops that have several.
         """
         return {**self.by, **{name: self.faster_by[name] for name in names}}
 
     def kernels(self, names: Collection[str]) -> dict[str, dict[str, str]]:
-        """Of each op that then runs by another kernel than its shape's: which, and what decided."""
+        """Kernel and evidence of each op that does not use the kernel for its shape."""
         graph, by = self.graph_with(names), self.chosen_by(names)
         return {
             op.name: {
@@ -79,7 +79,7 @@ class Room:
         }
 
     def with_functions(self, functions: Mapping[str, str]) -> tuple[str, ...]:
-        """The ops whose faster kernel is the function that is given for them, by their names."""
+        """Names of the ops whose faster kernel is the function given for them."""
         graph = self.graph_with(self.faster)
         return tuple(
             name
@@ -88,7 +88,7 @@ class Room:
         )
 
     def ways(self, ram_bytes: int, deadline_s: float | None, resident_bytes: int = 0) -> Ways:
-        """The step's schedule problem, of each op both ways.
+        """The step's schedule problem with both kernels of each op.
 
         Args:
             ram_bytes: what its tensors may occupy together, beside persistent ones.
@@ -114,7 +114,7 @@ def use_room(
     work: Work,
     tell: Tell = tell_nobody,
 ) -> tuple[Chosen, Plan]:
-    """The program and its plan with faster kernels in what RAM there is for their workspace.
+    """The program and its plan with faster kernels where their workspace fits.
 
     Args:
         chosen: the program with kernels that take none, or no more than they must.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build for several devices: their boards, the plan that they follow, within which limits.
+"""A build for several devices: boards, memory limits and the plan.
 
 Devices share the memory of one board, or each has a program on a board of its own ("apart").
 """
@@ -37,11 +37,11 @@ _ATTEMPTS = 5
 _ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
 
 _RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
-"""No names for a program's folder: a project has folders of these names itself, or may have."""
+"""Names that a device may not have, since a project has folders of these names."""
 
 
 def boards_of(settings: BuildSettings) -> Mapping[str, Board]:
-    """By the name of each memory, the board whose programs run in it.
+    """The board of each memory, by the memory's name.
 
     Raises:
         BoardError: a board is unknown or has no firmware; or a device's file is malformed, or names
@@ -144,7 +144,7 @@ def plan_on_devices(
     *,
     apart: bool = False,
 ) -> Plan:
-    """The best plan within each device's limit whose buffers could be placed there.
+    """The best plan whose buffers can be placed within each device's limit.
 
     Args:
         program: what is trained.
@@ -231,7 +231,7 @@ def require_room(program: Program, boards: Mapping[str, Board], plan: Plan) -> N
 
 
 def _tightened(problem: DevicesProblem, excess: Mapping[str, int]) -> DevicesProblem:
-    """The problem with so much less RAM on each device as placement took too much there."""
+    """The problem with each device's RAM reduced by what placement exceeded it."""
     return replace(
         problem,
         devices=tuple(

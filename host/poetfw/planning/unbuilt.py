@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model on a board that is scheduled, not built."""
+"""The schedule problem of a model on a board, without a build."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def load_room(
 def load_schedule_problem(
     settings: BuildSettings, costs: CostProvider = analytic_costs
 ) -> ScheduleProblem:
-    """The same as a problem, in which no op runs by a kernel that takes more workspace."""
+    """A model's schedule problem in which every op uses its kernel of the least workspace."""
     _, ways = load_room(settings, costs=costs)
     return ways.lean

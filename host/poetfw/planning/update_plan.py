@@ -119,7 +119,7 @@ class UpdatePlan:
 def limits_of(budget: UpdateBudget, full: Needs, kept_bytes: int) -> Needs:
     """A budget's limits, where training everything takes `full`, and the weights so many bytes.
 
-    At least a byte and the smallest joule are left, with which nothing can be trained.
+    Limits are at least one byte and the smallest positive number of joules.
     """
     size, energy_j = math.inf, math.inf
     if budget.size_bytes is not None:
@@ -199,7 +199,7 @@ class Updates:
     def _alone(self, choice: Choice) -> Program:
         """The program of one choice, where its gradient is stored as it is beside others.
 
-        Alone it need not be: nothing below is trained, and nothing waits for its update.
+        Without the other choices, an update could be applied at once and no gradient be stored.
         """
         selection = selection_of([choice])
         stored = self.program(selection, fuse=False)
@@ -363,7 +363,7 @@ def selection_of(choices: Iterable[Choice]) -> Selection:
 def calibration_batches(
     data: DataSet, batch: int, count: int, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """So many whole batches of the training data, drawn without putting back, if there are."""
+    """Up to `count` whole batches of the training data, drawn without replacement."""
     order = np.random.default_rng(seed).permutation(len(data.x_train))
     for first in range(0, min(count, len(order) // batch) * batch, batch):
         rows = order[first : first + batch]

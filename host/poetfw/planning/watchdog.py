@@ -60,7 +60,7 @@ def require_fed(
 def _unfed(
     program: Program, board: Board, costs: CostProvider, plan: Plan
 ) -> Iterator[tuple[float, str]]:
-    """Seconds of all that runs between two feeds, and what that is."""
+    """Duration in seconds and description of everything that runs between two feeds."""
     for graph in (program.training, program.evaluation):
         table = costs(graph, board)
         for op in graph.ops:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schedule problem whose nodes may run in two ways: with less workspace, or faster with more.
+"""A schedule problem whose nodes have two kernels: one of least workspace, one faster with more.
 
-A schedule is found for the problem without more workspace than must be. A node then runs the faster
-way where its workspace fits beside what is live, each time that it runs. A second schedule pays for
-all faster ways from the beginning: it may copy tensors away, or compute them again, for the
-workspace. The one that takes less energy is followed; neither takes more than without.
+A first schedule is found with the kernels of least workspace. A node then uses its faster kernel if
+the workspace fits beside the live buffers each time that it runs. A second schedule takes all
+faster kernels from the beginning: it may page or recompute tensors to make room for the workspace.
+The schedule of less energy is followed; neither takes more than without faster kernels.
 
-What a search proves is of plans in which the nodes run as in its problem. So where they do not all
-run the faster way, no more is proven than that no plan takes less energy than computing each once
-that way.
+A search proves bounds for plans with the kernels of its problem. If some nodes do not use their
+faster kernels, the only proven bound is the energy of computing each node once with the faster one.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ _Found = TypeVar("_Found", bound=Scheduled)
 
 @dataclass(frozen=True)
 class Ways:
-    """A problem twice. Its two forms differ in what computing takes, and in nothing else.
+    """A schedule problem in two variants that differ in the cost and workspace of nodes alone.
 
     Attributes:
-        lean: with no more workspace than must be.
-        every: where each node that has a faster way with more workspace runs that way.
+        lean: the variant with the least workspace.
+        every: the variant in which each node with a faster kernel uses it.
         evaluation_bytes: what the evaluation step, which keeps everything, needs of the budget.
     """
 
@@ -63,19 +62,19 @@ class Ways:
 
     @property
     def faster(self) -> tuple[str, ...]:
-        """The nodes that have a faster way; the first saves most."""
+        """Names of the nodes with a faster kernel, the largest saving first."""
         pairs = zip(self.lean.nodes, self.every.nodes, strict=True)
         saved = {node.name: node.energy_j - fast.energy_j for node, fast in pairs if node != fast}
         return tuple(sorted(saved, key=lambda name: -saved[name]))
 
     def by(self, names: Collection[str]) -> ScheduleProblem:
-        """The problem where these nodes run the faster way."""
+        """The problem in which these nodes use their faster kernels."""
         pairs = zip(self.lean.nodes, self.every.nodes, strict=True)
         nodes = tuple(fast if fast.name in names else node for node, fast in pairs)
         return replace(self.lean, nodes=nodes)
 
     def mapped(self, change: Callable[[ScheduleProblem], ScheduleProblem]) -> Ways:
-        """Both, changed alike."""
+        """Both variants after the same change."""
         return replace(self, lean=change(self.lean), every=change(self.every))
 
     def within(self, budget_bytes: int) -> Ways:
@@ -106,7 +105,7 @@ class Ways:
         return min(LARGEST_BYTES, self.lean.resident_bytes + int(fraction * shared_bytes))
 
     def fraction_of(self, budget_bytes: int) -> Fraction:
-        """The fraction at which a budget is."""
+        """The fraction that corresponds to a budget in bytes."""
         shared_bytes = checkpoint_all_schedule(self.every).peak_bytes
         return Fraction(budget_bytes - self.lean.resident_bytes, shared_bytes)
 
@@ -128,8 +127,8 @@ def use_faster(
     Args:
         ways: the problem, within its budget and deadline.
         found: what was found for it with less workspace.
-        follow: what comes of a schedule with more; None where that cannot be had.
-        search: what is found where every node runs the faster way; it may begin with a plan.
+        follow: makes the result of a schedule with faster kernels; None where that is infeasible.
+        search: searches with all faster kernels, from a known plan if one is given.
 
     Raises:
         Interrupted: the user interrupted the search: the best that was known.
@@ -185,7 +184,7 @@ def solve_ways(
 
 
 def _better(one: Schedule, other: Schedule) -> Schedule:
-    """The one that takes less energy; the other of two alike."""
+    """The schedule of less energy; `other` if both take the same."""
     return other if other.energy_j <= one.energy_j else one
 
 
@@ -198,7 +197,7 @@ def _is_legal(problem: ScheduleProblem, plan: ExecutionPlan) -> bool:
 
 
 def _running(ways: Ways, names: Collection[str], schedule: Schedule) -> Schedule:
-    """The figures of a schedule's plan where only these nodes run the faster way."""
+    """A schedule's figures when only these nodes use their faster kernels."""
     if not ways.faster:
         return schedule
     simulation = simulate(ways.by(names), schedule.plan)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and pictures of what was planned."""
+"""Reports and pictures of builds, runs and profiles."""
 
 from poetfw.report.cost_plots import draw_costs
 from poetfw.report.cost_report import cost_report

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena over the steps of a plan: what lies where, how long, and what it holds."""
+"""Picture of the arena over the steps of a plan: the address, life and content of each buffer."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_RECTANGLES = 1000
-"""So many stays of a panel are drawn one by one, the largest; the rest is added up in a grid."""
+"""Number of stays per panel drawn as rectangles, the largest; a grid sums up the others."""
 
 MOST_LABELS = 80
-"""So many of the largest stays get their name, where it fits."""
+"""Number of the largest stays that are labelled, where the label fits."""
 
 _SMALLEST = (1 / 120, 1 / 250)
 """Smallest share of height and of width of a stay that is drawn on its own."""
@@ -53,11 +53,11 @@ _LIMITS: Mapping[str, Mapping[str, Any]] = {
 
 _GRID = (300, 600)
 _DISTANT = 4
-"""A limit of more than so many times what is drawn is named, but not drawn."""
+"""A limit above this multiple of the drawn height is named, but not drawn."""
 
 
 class Origin(StrEnum):
-    """Way by which a tensor came into RAM."""
+    """The way in which a tensor came into RAM."""
 
     COMPUTED = "computed"
     RECOMPUTED = "computed again"
@@ -72,14 +72,14 @@ class Stay:
     """A rectangle of the picture: bytes of the arena that hold something for a while.
 
     Attributes:
-        owner: the tensor's name; for a workspace the op's; empty for what is never free, where
-            neighbours that hold the same are one stay.
-        holds: what it holds.
-        origin: how that came there.
-        begin, end: from when to when, in steps as the generated code numbers them: step k is
-            [k - 0.5, k + 0.5). Where an op writes over its input, both meet in the middle of the
-            op's step, so that no two stays overlap.
-        page_outs: the steps in between that write it to the storage.
+        owner: the tensor's name; for a workspace the op's; empty for resident bytes, of which
+            neighbours with the same kind of content are one stay.
+        holds: kind of content.
+        origin: how the content came into RAM.
+        begin, end: life in steps, numbered as in the generated code: step k is
+            [k - 0.5, k + 0.5). Where an op writes over its input, both stays meet in the middle of
+            the op's step, so that no two overlap.
+        page_outs: the steps in between that write it to storage.
         offset: its first byte in the arena.
         size_bytes: bytes it occupies.
     """
@@ -214,7 +214,7 @@ def _overlaps(begin: float, end: float) -> tuple[int, NDArray[np.float64]]:
 
 
 def _resident_stays(program: Program, memory: MemoryPlan, steps: int) -> Iterator[Stay]:
-    """The stays that are never free: one for neighbours that hold the same."""
+    """Stays of resident bytes: one for neighbours with the same kind of content."""
     tensors = {tensor.name: tensor for tensor in program.persistent}
     kept = set(program.optimizer_states)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plot of what ops take: fitted and analytic over measured."""
+"""Plots of op costs: fitted and analytic over measured."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from poetfw.report.drawing import BLACK, BLUE, GREY, VERMILLION, literal, new_fi
 def draw_costs(ops: Sequence[ComparedOp], title: str, kind: str) -> bytes:
     """The measured ops as one picture, the bytes of an `svg` or `png` file.
 
-    Each op is a dot for the fitted model and one for the analytic model; on the diagonal a model
-    says what was measured.
+    Each op is a dot for the fitted model and one for the analytic model; on the diagonal, the
+    model agrees with the measurement.
     """
     series = (
         ("fitted", BLUE, "o", [(op.measured_s, op.fitted_s) for op in ops]),

@@ -28,10 +28,10 @@ def cost_report(
     Args:
         ops: of the training step, in its order.
         cases: what was measured: its distinct ops, and transfers.
-        fits: what ops that were not measured are predicted by.
-        title: what it is of.
-        basis: under which conditions it was measured, and by which meter.
-        summary: where the costs come from that plans take, as `CostTable.summary` says it.
+        fits: the fits that predict ops without a measurement.
+        title: title of the report.
+        basis: the conditions of the measurements, with the meter.
+        summary: sources of the costs that plans use, from `CostTable.summary`.
 
     Of the tables, `cases.csv` is one that `poetfw costs --import` reads.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by all pictures: colours, plain text, and files of the same bytes every time."""
+"""Shared by all pictures: colours, plain text, and reproducible files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GREY = "#BBBBBB"
 
 
 class Holds(StrEnum):
-    """The content of bytes of the arena, as a legend names it."""
+    """Kinds of content of the arena, with their names in a legend."""
 
     PARAMETER = "parameters"
     OPTIMIZER = "optimizer state"
@@ -79,7 +79,7 @@ STYLES: Mapping[str, LineStyle] = _styles()
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """A figure of that many inches, made with matplotlib's own defaults, whatever a user set."""
+    """A figure of a size in inches, with matplotlib's defaults instead of the user's settings."""
     import matplotlib.style
     from matplotlib.figure import Figure
 
@@ -88,12 +88,12 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 
 
 def render(figure: Figure, kind: str, description: str) -> bytes:
-    """A figure as the bytes of a file, the same every time with the same matplotlib.
+    """A figure as the bytes of a file, reproducible with the same matplotlib.
 
     Args:
         figure: what to render.
         kind: `svg` or `png`.
-        description: what the picture shows, in words: for those who cannot see it.
+        description: alternative text for people who cannot see the picture.
     """
     import matplotlib as mpl
     import matplotlib.style
@@ -132,5 +132,5 @@ def plain(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Plain text that matplotlib shows as it stands, without taking it for a formula."""
+    """Plain text, escaped so that matplotlib does not parse it as a formula."""
     return plain(text).replace("$", r"\$")

@@ -12,7 +12,7 @@ from poetfw.report import RunReport
 
 
 def check_events_folder(folder: Path) -> None:
-    """Make the folder, and check that events can be written, before what takes long.
+    """Make the folder and check that events can be written, before the run starts.
 
     Raises:
         OutputError: the folder cannot be made.
@@ -26,7 +26,7 @@ def check_events_folder(folder: Path) -> None:
 
 
 def write_events(folder: Path, report: RunReport) -> None:
-    """Write one file of events: `loss` of every step, and what was held out, where evaluated.
+    """Write one file of events: `loss` of every step, and the held-out metric of every evaluation.
 
     Raises:
         OutputError: it cannot be written.

@@ -107,13 +107,13 @@ class Timeline:
         return Timeline(tuple(rows), numbers[-1], tuple(marks))
 
     def cells(self, most: tuple[int, int] = MOST_CELLS) -> NDArray[np.uint8]:
-        """The states of ops over steps, of neighbours together where there are too many.
+        """The states of ops over steps; neighbours are merged where there are too many.
 
         Args:
             most: rows and columns, at most.
 
         Returns:
-            0 for nothing, or 1 + a position in `STATES`, of shape [ops, steps] or smaller.
+            Array of shape [ops, steps] or smaller: 0, or 1 + the state's position in `STATES`.
         """
         rows, columns = min(most[0], len(self.ops)), min(most[1], self.steps)
         codes = {state: code for code, state in enumerate(STATES, start=1)}

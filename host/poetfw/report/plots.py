@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot: what stands above it, and its lines. y is in percent."""
+    """One plot: its title and its lines; y in percent."""
 
     title: str
     lines: tuple[Line, ...]

@@ -31,7 +31,7 @@ PLAN = "plan.json"
 _SCHEMA_VERSIONS = {PLAN: 2}
 STATE_DICT = "state_dict.json"
 CONSTANTS = "constants.safetensors"
-"""The values of the tensors that nothing updates, as the firmware holds them in flash."""
+"""File of the constants' values, which the firmware holds in flash."""
 
 _MALFORMED = (
     OSError,
@@ -46,7 +46,7 @@ _MALFORMED = (
     RecursionError,
     AssertionError,  # an op's, whose attribute has another type
 )
-"""Errors that reading a stage file that somebody changed can raise."""
+"""Errors that reading a modified stage file can raise."""
 
 
 def stage_files(
@@ -65,9 +65,9 @@ def stage_files(
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
 
-    Only models that have names of their author's have `state_dict.json`, and only programs that
-    have constants `constants.safetensors`, with their values of `weights`. By the name of a graph,
-    `kernels_by` says what decided which function its ops call; the shape did for all others.
+    Only imported models have `state_dict.json`, and only programs with constants have
+    `constants.safetensors`, with the constants' values from `weights`. By the name of a graph,
+    `kernels_by` has the evidence for the kernels of its ops; other ops have that for their shape.
     """
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a build: the figures that `poetfw build` shows."""
+"""Reports of builds and runs: the figures that `poetfw build` and `poetfw run` show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProgramReport:
         budget_bytes: what the arena may occupy.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
         peak_bytes: bytes of the arena, every buffer at its address: the high-water mark of a run.
-        live_bytes: most bytes live at any step; what the peak has more is fragmentation.
+        live_bytes: most bytes live at any step; the rest of the peak is fragmentation.
         flash_bytes: code and constants of the board's ELF; None before it is compiled.
         ram_bytes: arena, stack and static data of the board's ELF; None before it is compiled.
         schedule_bytes: code and constants that the schedule adds to the training step that keeps
@@ -76,18 +76,18 @@ class BuildReport(ProgramReport):
         weights: numbers that the model's parameters have together.
         trained_weights: how many of them are trained.
         trained_in_part: of which parameters only some input channels are, and how many, in words.
-        warnings: what may make the model another network than its author means.
+        warnings: differences between the imported network and its author's intent.
         checkpoint_all_peak_bytes: most bytes live at any step, if everything were kept.
         frozen_bytes: bytes of flash that weights and statistics take which training leaves as they
             are.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
-        cost_sources: how many ops' energy and time come from where.
-        costs: the same in words, and under which conditions they were measured.
+        cost_sources: number of ops by the source of their costs.
+        costs: the sources in words, with the conditions of measurements.
         schedule: the schedule's figures.
-        kernels_by: how many of the training step's ops that several kernels run were given one by
-            what: "measured", "modelled" or "shape".
+        kernels_by: of the training step's ops with several kernels, the number chosen by each
+            kind of evidence: "measured", "modelled" or "shape".
         devices: how many devices a training step runs on, those of other programs included.
         memories: the program of each memory, by the memory's name; an only one's is empty.
         messages: tensors that programs exchange, in the order of a training step.
@@ -133,7 +133,7 @@ class BuildReport(ProgramReport):
         """The report that a build wrote.
 
         Raises:
-            OutputError: there is none, or it is malformed.
+            OutputError: The file is missing or malformed.
         """
         try:
             return TypeAdapter(BuildReport).validate_json(read_bytes(path))
@@ -161,8 +161,8 @@ class OpError:
         training_step: which training step, from 1.
         plan_step: its number in `train_step.c`.
         tensor: what it wrote.
-        error: the distance of one element; None where that is not a number.
-        bound: the most that rounding can account for there.
+        error: largest absolute error of an element; None if it is not a number.
+        bound: bound of the rounding error at that element.
     """
 
     op: str
@@ -176,7 +176,7 @@ class OpError:
 
 @dataclass(frozen=True)
 class AlteredTensor:
-    """A tensor that an op found in RAM with other bytes than were last written to it.
+    """A tensor whose bytes in RAM changed between the last write and an op's read.
 
     Attributes:
         op: which op; None for the end of the training step.
@@ -262,24 +262,24 @@ class ProgramRun:
         parts: its devices, each with its part of the arena, as planned.
         arenas: bytes of each part up to the highest ever written, by its device's name.
         stack_high_water_bytes: bytes of stack used.
-        ticks: what its part took of the training steps of this run, without waiting for messages.
+        ticks: duration of its part of this run's training steps, without waits for messages.
         tick_unit: what a tick is: instructions, cycles or ns.
         step_s: average seconds of its part of a step; of instructions one for each cycle of its
             core. None where no step was trained.
         instructions: executed in the whole run; None where they are not counted.
-        storage_bytes_read, storage_bytes_written: what went through the storage.
+        storage_bytes_read, storage_bytes_written: bytes read from and written to storage.
         blocks_written: blocks of 512 bytes that the firmware wrote to this storage, up to the last
             checkpoint and since the image was made: what wears it.
         blocks_per_epoch: the same over the epochs that were trained.
-        storage_file: how a storage that is a file was used: `direct`, past the system's cache, or
-            `cached`; None where nobody says.
+        storage_file: access to a storage file: `direct`, past the system's cache, or `cached`;
+            None if the device does not report it.
         storage_erases: how often a part of the storage was erased; None where nothing was.
-        damaged: samples that were skipped because the storage does not give what was written: the
-            numbers, from 0 on, of `training` samples and `held_out` ones, and places of the `ring`.
-        begun_anew: whether no commit was whole, and the training began with the initial weights
-            that the program holds.
-        measured_energy_j: joules that were measured in the whole run; None where nothing measures.
-        energy_source: what measured them: `rapl` or `ina3221`; None where nothing does.
+        damaged: samples that were skipped because their checksums are wrong: indices of `training`
+            and `held_out` samples, and places of the `ring`.
+        begun_anew: True if no commit was complete, so that training began with the program's
+            initial weights.
+        measured_energy_j: measured joules of the whole run; None without a meter.
+        energy_source: the meter: `rapl` or `ina3221`; None without one.
         repeated_commands: commands that had to be sent to it again.
         trained: path of the storage image with what it trained.
     """
@@ -320,7 +320,7 @@ class TimedStep:
         plan_step: its number in `train_step.c`.
         op: the op, or the one whose tensor moves.
         operator: its kind; `page_in` or `page_out` for a transfer.
-        ticks: what it took, on average over some steps.
+        ticks: average duration over some steps.
     """
 
     plan_step: int
@@ -346,7 +346,7 @@ class StepTrace:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result for held-out samples after so many training steps.
+    """Metric of the held-out samples after some training steps.
 
     Attributes:
         step: training steps done.
@@ -359,7 +359,7 @@ class Evaluation:
     held_out_loss: float | None
 
     def better_than(self, other: Evaluation) -> bool:
-        """True if it is more accurate, or of smaller error."""
+        """True if this accuracy is higher, or this error smaller."""
         if self.accuracy is not None and other.accuracy is not None:
             return self.accuracy > other.accuracy
         if self.held_out_loss is None or other.held_out_loss is None:
@@ -383,10 +383,10 @@ class RunReport(ProgramRun):
         messages: how many messages programs exchange in a training step.
         message_bytes: their bytes together.
         planned_step_s: what the plan says that a training step takes.
-        planned_by: where the plan's costs come from, for people.
+        planned_by: source of the plan's costs, in words.
         memories: the run of each memory's program, by the memory's name; an only one's is empty.
-        verify: how it compares with the references; None if not asked for.
-        trace: each op and transfer of a step; None if not asked for.
+        verify: comparison with the references; None without `--verify`.
+        trace: times of each op and transfer of a step; None without `--trace`.
     """
 
     steps: int

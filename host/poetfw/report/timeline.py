@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of who computes what when: a lane for each device and each link."""
+"""Timeline of a plan for several devices: a lane for each device and each link."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> by
 
 
 def lanes_of(spans: tuple[Span, ...]) -> dict[str, list[tuple[str, Span]]]:
-    """Per device, and per pair of devices with a link, what happens there."""
+    """Labelled spans of each device, and of each pair of devices with a link."""
     devices: dict[str, list[tuple[str, Span]]] = {}
     links: dict[str, list[tuple[str, Span]]] = {}
     computed: set[str] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters, by name, that a training step leaves as they are or treats in another way."""
+"""Selection of parameters by patterns of their names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADDED: dict[str, tuple[int, ...]] = {
     "add": (0, 1),
     "add_broadcast": (0, 1),
 }
-"""Ops that add one of their inputs to a result, and at which positions."""
+"""Positions of the additive inputs (biases) of each kind of op."""
 
 GROUPS = "'bias', 'norm' or 'last:COUNT'"
 """Names for several parameters together, unless a parameter has that name."""
@@ -54,7 +54,7 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
 def input_channels(model: Graph, parameter: str) -> int | None:
     """Number of input channels of a weight; None for one that can only be trained as a whole.
 
-    That is all but the weights [O, C, ...] of convolutions without groups and of linear layers.
+    Only the weights [O, C, ...] of ungrouped convolutions and of linear layers have input channels.
     """
     readers = [op for op in model.ops if parameter in op.inputs]
     for op in readers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluation step without targets, for one sample: what a device predicts with."""
+"""The prediction graph: the evaluation step without targets, for one sample."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from poetfw.ops import infer_output
 from poetfw.training.program import Program
 
 _MOVES = ("transpose", "take_strided", "put_strided")
-"""Ops that may take another axis for axis 0."""
+"""Ops that may move another axis to the place of the batch."""
 
 
 def make_prediction(program: Program) -> Graph:
     """The graph from one sample to the network's output for it.
 
-    Its batch is 1 where samples are on axis 0 all the way, and each op has the same attributes for
-    one, but for a shape. Elsewhere it is that of the evaluation step: the sample is then the first
-    of a batch whose others are 0.
+    The batch is 1 if axis 0 is the batch in every op and only shapes in attributes depend on it.
+    Otherwise it is the evaluation step's batch: the sample comes first and the others are zeros.
 
-    An evaluation step's ops keep samples apart, but for a network that itself mixes them: of that,
-    it is what the network says of a sample beside zeros.
+    An evaluation step does not mix samples, unless the network itself does. The prediction of such
+    a network is that of a sample in a batch of zeros.
     """
     evaluation = program.evaluation
     name = evaluation.name.removesuffix("evaluation") + "prediction"
@@ -82,7 +81,11 @@ def _of_one(op: Op, batch: int) -> Mapping[str, Attribute]:
 
 
 def _window_of_one(window: Tensor, batch: int) -> Tensor:
-    """A window for one sample. A run of bytes of several would be one of axis 0, the batch."""
+    """A window for one sample.
+
+    Raises:
+        ModelError: The window is a part of the batch, as axis 0 is the batch.
+    """
     if batch != 1:
         raise ModelError(f"window {window.name!r} is a part of the batch")
     return window

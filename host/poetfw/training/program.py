@@ -58,8 +58,8 @@ class Program:
         loss: the persistent tensor that a training step leaves the batch's mean loss in.
         metric: the persistent tensor that an evaluation step leaves the batch's metric in: the
             number of correct answers, or the mean loss.
-        fingerprint: a digest of the constants' values, which the firmware holds: a storage image
-            goes with these only. Empty without constants.
+        fingerprint: a digest of the constants' values, which a storage image must match. Empty
+            without constants.
     """
 
     training: Graph
@@ -114,7 +114,7 @@ class Program:
     def parameter_gradients(self) -> Mapping[str, str]:
         """The complete gradient of each trained parameter, by the parameter's name, not clipped.
 
-        Those that are applied without being stored have none.
+        A gradient that is applied without being stored is not in it.
         """
         return {op.updates[0]: op.inputs[0] for op in self.training.ops if stores_gradient(op)}
 
@@ -132,7 +132,7 @@ class Program:
 
     @cached_property
     def optimizer_states(self) -> tuple[str, ...]:
-        """All that the optimizer keeps: of parameters, and of the steps done."""
+        """All tensors of the optimizer: states of parameters and counters of steps."""
         counts = (name for op in self.training.ops if op.kind == "pace" for name in op.updates)
         kept = (name for names in self.parameter_states.values() for name in names)
         return (*counts, *kept)
@@ -153,7 +153,7 @@ class Program:
         """The program that `to_json` wrote.
 
         Raises:
-            ModelError: the document is not such a program.
+            ModelError: The document is not a program in this format.
         """
         try:
             training = Graph.from_json(document["training"])
@@ -294,7 +294,7 @@ def _emit_own_loss(
 
 
 def _with_constants(graph: Graph, updated: Collection[str]) -> Graph:
-    """The graph, where what is persistent and not among the updated tensors is constant."""
+    """The graph in which persistent tensors that no op updates have the role `CONSTANT`."""
     return replace(
         graph,
         tensors=tuple(
@@ -430,7 +430,7 @@ class _Builder:
         return tensor
 
     def load_labels(self, op: Op) -> None:
-        """Load the labels if an op reads them that nobody has loaded."""
+        """Load the labels before the first op that reads them."""
         for label in self._model.with_role(Role.LABEL):
             if label.name in op.inputs and label.name not in self._tensors:
                 integer = int(label.dtype is Dtype.I32)
@@ -482,7 +482,7 @@ class _Builder:
                 self._update(parameter, updates, factor)
 
     def delay_slices(self) -> None:
-        """Take channels of inputs that stay for another gradient as late as they are read."""
+        """Move slices of inputs that stay for another gradient before their first reader."""
         for (x, _), taken in self._seen.items():
             if not any(op.backward and x in op.inputs for op in self._ops):
                 continue
@@ -492,13 +492,13 @@ class _Builder:
             self._ops.insert(first, replace(op, backward=True))
 
     def count_step(self) -> None:
-        """End the step with the next one's number, where ops draw by it."""
+        """Append the increment of the step counter, if ops draw random numbers by it."""
         counters = [op.inputs[1] for op in self._ops if op.kind == "dropout_training"]
         for counter in dict.fromkeys(counters):
             self.emit("count_step", "count step", (), updates=(counter,))
 
     def _pace(self, optimizer: Optimizer) -> str | None:
-        """Append what all updates share; None where they share nothing that changes."""
+        """Append the op that computes factors shared by updates; None if all are constant."""
         betas = optimizer.betas_of_moments
         if not betas and not optimizer.schedule.changes and optimizer.micro_batches == 1:
             return None
@@ -565,7 +565,7 @@ class _Builder:
         return self._tensors[op.output].size_bytes > waiting_bytes
 
     def _withdraw(self, position: int) -> Op:
-        """Take back an op whose output nobody has read yet."""
+        """Remove an op whose output has no reader yet."""
         op = self._ops.pop(position)
         assert op.output is not None
         assert not any(op.output in other.inputs for other in self._ops[position:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference executor: the program on NumPy arrays, to compare a device's run with."""
+"""The reference executor: runs the program on NumPy arrays, for comparison with a device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Reference:
         return float(self.persistent[self._program.loss.name][0])
 
     def values(self, x: Array, y: Array) -> dict[str, Array]:
-        """Run one training step on a batch; returns what its ops produce, by tensor."""
+        """Run one training step on a batch; returns the outputs of its ops, by tensor."""
         return self._run(self._program.training, x, y)
 
     def evaluate(self, x: Array, y: Array) -> float:

@@ -29,8 +29,8 @@ class Selection:
     """The trained parts of a model.
 
     Attributes:
-        parameters: names of the parameters that are.
-        channels: how many input channels, the first ones, of the weights of which not all are.
+        parameters: names of the trained parameters.
+        channels: for each weight that is trained in part, how many of its first input channels.
     """
 
     parameters: frozenset[str]

@@ -2,7 +2,7 @@
 """Tensor sharing: which op may write its output over an input (NNTrainer's modify-view).
 
 Moon et al., "A New Frontier of AI: On-Device AI Training and Personalization", ICSE-SEIP 2024,
-section 4.1. Whether it does is up to the schedule: only where the input dies with the op.
+section 4.1. The schedule decides whether it does: only if the op is the input's last reader.
 """
 
 from __future__ import annotations

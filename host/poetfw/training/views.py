@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read-only views: reshapes and slices that need no bytes of their own.
 
-A slice that is a run of its input's bytes is a window on it (NNTrainer's read-only view: Moon et
-al., ICSE-SEIP 2024, section 4.1): no op runs, and whoever reads it reads the input.
+A contiguous slice is a window on its input (NNTrainer's read-only view: Moon et al., ICSE-SEIP
+2024, section 4.1): no op runs, and readers of the slice read the input.
 
-A reshape takes over its input's RAM where nothing reads the input afterwards. Behind an activation
-something does: the activation's gradient is taken from its output. Before the activation nothing
-does, and because an activation does not care for shapes, it comes to the same.
+A reshape takes over its input's RAM if nothing reads the input afterwards. After an activation,
+the activation's gradient does. So a reshape is moved in front of the activation, which is
+element-wise and gives the same values in either shape.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def _swap(graph: Graph, activation: Op, view: Op) -> Graph:
 def open_windows(graph: Graph) -> Graph:
     """The graph with windows in place of the slices that are runs of their inputs' bytes.
 
-    So is what only reshapes a window. Slices of persistent tensors stay ops, and those that would
-    keep more bytes from being free than they have: where nothing else reads the tensor as late, and
-    its slices together are smaller than it.
+    Reshapes of windows become windows, too. Slices of persistent tensors stay ops. So do slices
+    that are together smaller than a tensor that would live longer for their sake.
     """
     windows: dict[str, Tensor] = {}
     ops: list[Op] = []
@@ -101,7 +100,7 @@ def _offset_bytes(op: Op, graph: Graph) -> int | None:
 
 
 def _pays(op: Op, graph: Graph) -> bool:
-    """True if a slice's input stays no longer if it is read in place of the slice's output."""
+    """True if reading the input in place of the slice's output does not extend the input's life."""
     x = graph.by_name[op.inputs[0]]
     parts = [reader for reader in graph.consumers[x.name] if reader.kind == op.kind]
     if sum(graph.by_name[part.output or ""].size_bytes for part in parts) >= x.size_bytes:

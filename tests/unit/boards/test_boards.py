@@ -14,9 +14,9 @@ from poetfw.common.resources import boards_dir, firmware_templates_dir
 from poetfw.common.transfer import Beside
 from poetfw.planning import BuildSettings
 from poetfw.tools import emulator_of
+from workloads import BOARDS
 
 NRF52840 = boards_dir() / "nrf52840.toml"
-POETS = Path(__file__).parents[3] / "benchmarks/boards"
 LINUX = boards_dir() / "linux.toml"
 
 
@@ -33,7 +33,7 @@ def test_every_figure_has_a_source():
 
 
 def test_the_benchmarks_m4f_has_the_figures_of_poets_chip_table():
-    board = load_board(POETS / "poet-m4f.toml")
+    board = load_board(BOARDS / "poet-m4f.toml")
     assert (board.ram_bytes, board.flash_bytes, board.clock_hz) == (262_144, 1_048_576, 64_000_000)
     assert board.compute.macs_per_s * 2 == 6.37e6
     assert board.power.active_w == pytest.approx(3.328e-3 * 3.3, rel=1e-3)
@@ -59,8 +59,8 @@ def test_boards_are_the_devices_of_poets_table_2(name: str):
 @pytest.mark.parametrize(
     ("name", "flop_per_s", "active_w", "page_in", "page_out", "storage_w"),
     [
-        (POETS / "poet-mkr1000.toml", 2000 / 0.012, 0.066, 4.61651e6, 4.44e6, 0.33),
-        (POETS / "poet-m4f.toml", 6.37e6, 0.01098, 4.61651e6, 4.44e6, 0.33),
+        (BOARDS / "poet-mkr1000.toml", 2000 / 0.012, 0.066, 4.61651e6, 4.44e6, 0.33),
+        (BOARDS / "poet-m4f.toml", 6.37e6, 0.01098, 4.61651e6, 4.44e6, 0.33),
         ("rpi4", 2e9, 3.0, 45.5e6, 24.5e6, 0.15),
         ("tx2", 64e9, 2.524, 108.5e6, 94.37e6, 0.309),
     ],

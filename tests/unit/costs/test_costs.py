@@ -2,7 +2,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,9 @@ from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
 from poetfw.costs.table import SCHEMA_VERSION
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import Work
+from workloads import BOARDS
 
-BOARD = load_board(Path(__file__).parents[3] / "benchmarks/boards/poet-m4f.toml")
+BOARD = load_board(BOARDS / "poet-m4f.toml")
 """A board without prices."""
 
 

@@ -18,7 +18,7 @@ from unit.costs.test_cost_database import row
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-import op_costs
+from workloads import op_costs
 
 
 @pytest.mark.slow

@@ -25,9 +25,9 @@ nn, F = torch.nn, torch.nn.functional
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
-import doors  # noqa: E402 (which needs torch)
-from doors import BATCH, SGD, draw, made, same_dropout, trained  # noqa: E402
-from ordinary import NETWORKS  # noqa: E402
+from workloads import doors  # noqa: E402 (which needs torch)
+from workloads.doors import BATCH, SGD, draw, made, same_dropout, trained  # noqa: E402
+from workloads.ordinary import NETWORKS  # noqa: E402
 
 FAST = ("mlp", "squeeze-excite", "tied and frozen", "in place", "lstm", "dropout")
 LOG_SOFTMAX = ("mobilenet", "in place")

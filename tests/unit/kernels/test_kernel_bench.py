@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-import kernels
-import kernels_since
-from kernel_bench.cases import CASES, FAST
-from kernel_bench.drawn import FAMILIES, MOST_WORK, drawn
+from system.commands import benchmark
+from workloads.kernels import measuring as kernels
+from workloads.kernels.cases import CASES, FAST
 
 needs_tools = pytest.mark.skipif(
     shutil.which("qemu-system-arm") is None or shutil.which("arm-none-eabi-gcc") is None,
@@ -69,41 +64,7 @@ def test_worse_means_three_percent() -> None:
     ],
 )
 def test_flags_that_would_measure_nothing_or_lose_figures_are_refused(
-    flags: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    flags: str, said: str
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["kernels.py", *flags.split()])
-    for part in ("run", "survey"):
-        monkeypatch.setattr(kernels, part, lambda *_: pytest.fail("it went on"))
-    with pytest.raises(SystemExit, match="2"):
-        kernels.main()
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_drawn_ops_can_be_run_and_are_the_same_again(family: str) -> None:
-    cases = drawn(family, 20, seed=1)
-    assert cases == drawn(family, 20, seed=1) != drawn(family, 20, seed=2)
-    assert len({case.key for case in cases}) == len(cases) >= 20
-    for case in cases:
-        assert 0 < case.work <= MOST_WORK
-        for call in case.calls:
-            assert kernels.KINDS[call.kind].kernel(*call.graph()).sources
-
-
-@needs_tools
-@pytest.mark.emulator
-def test_a_tree_is_no_slower_than_itself(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(kernels_since, "tree_of", lambda _: nullcontext(kernels_since.ROOT))
-    monkeypatch.setattr(sys, "argv", ["kernels_since.py", "now", "--only", "dense", "--count", "1"])
-    assert kernels_since.main() == 0
-    assert "| dense | 4 | 0 | 0 | 100% | 100% |" in capsys.readouterr().out
-
-
-def test_slower_means_three_percent() -> None:
-    one = kernels.Measured(1000, 2000, 0, "00000000")
-    now = {"a": replace(one, cycles=2060), "b": replace(one, cycles=2061)}
-    assert list(kernels_since.slower({"a": one, "b": one}, now)) == [
-        "b: 2,000 -> 2,061 cycles, +3.0%"
-    ]
+    refused = benchmark("kernels", *flags.split(), code=2)
+    assert said in refused.stderr

@@ -16,8 +16,8 @@ from poetfw.memory.search import SearchEnd
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from networks import NETWORKS
-from networks.sharing import with_sharing
+from workloads.networks import NETWORKS
+from workloads.networks.sharing import with_sharing
 
 
 def never() -> float:

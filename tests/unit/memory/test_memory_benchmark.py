@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -20,20 +17,17 @@ from poetfw.memory.ordering import (
     order_ops,
     peak_bytes,
 )
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-import memory
-import ordering
-from networks import NETWORKS, OLLA
-from networks.sharing import with_fused_updates, with_sharing
-from networks.tape import TrainingStep
+from system.commands import benchmark
+from workloads import olla
+from workloads.networks import NETWORKS, OLLA
+from workloads.networks.sharing import with_fused_updates, with_sharing
+from workloads.networks.tape import TrainingStep
+from workloads.published import published
 
 
-def test_quick_run_writes_every_figure(tmp_path, capsys, monkeypatch):
+def test_quick_run_writes_every_figure(tmp_path):
     path = tmp_path / "memory.json"
-    monkeypatch.setattr(sys, "argv", ["memory.py", "--quick", "--json", str(path)])
-    assert memory.main() == 0
+    printed = benchmark("memory", "--quick", "--json", path).stdout
     document = json.loads(path.read_text())
     assert {case["case"] for case in document["nntrainer"]} >= {"Linear", "LSTM", "FC-FC-FC"}
     for row in document["olla"]["rows"]:
@@ -44,7 +38,7 @@ def test_quick_run_writes_every_figure(tmp_path, capsys, monkeypatch):
     assert [s["olla"]["mean_total_reduction"] for s in summaries] == [0.304, 0.361]
     assert all("4 of OLLA's 12" in s["networks"] for s in summaries)
     assert all(p["height_bytes"] == p["lower_bound_bytes"] for p in document["packings"])
-    assert "30.4%" in capsys.readouterr().out
+    assert "30.4%" in printed
 
 
 @pytest.mark.parametrize("network", ["googlenet", "mobilenet", "efficientnet", "transformer-6"])
@@ -84,8 +78,8 @@ def test_only_element_by_element_outputs_are_written_over_gradients(network):
 
 
 def test_the_paper_lists_these_networks():
-    published = tomllib.loads(ordering.PUBLISHED.read_text())
-    assert sorted(name.split()[0] for name in published["total"]["models"]) == sorted(OLLA)
+    models = published("olla_2022")["total"]["models"]
+    assert sorted(name.split()[0] for name in models) == sorted(OLLA)
 
 
 @pytest.mark.parametrize("batch", [1, 32])
@@ -97,7 +91,7 @@ def test_ordering_saves_what_it_saves_in_the_paper(batch):
         ordered = order_ops(problem, Work(5.0))
         assert ordered.status is OrderingStatus.OPTIMAL
         saved.append(1 - ordered.peak_bytes / peak_bytes(problem))
-    theirs = ordering.published(batch)["mean_ordering_reduction"]
+    theirs = olla.published_figures(batch)["mean_ordering_reduction"]
     assert statistics.mean(saved) == pytest.approx(theirs, abs=0.005)
 
 
@@ -162,4 +156,4 @@ def test_kept_bytes_are_what_spans_the_beginning_of_the_backward_pass():
         OrderOp("4 backward", ("seed", "kept")),
     )
     sizes = {"kept": 100, "scratch": 10, "loss": 1, "seed": 1}
-    assert ordering.kept_bytes(OrderingProblem(ops, sizes, 1000)) == 1100
+    assert olla.kept_bytes(OrderingProblem(ops, sizes, 1000)) == 1100

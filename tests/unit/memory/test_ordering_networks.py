@@ -13,9 +13,9 @@ from poetfw.memory.ordering import OrderingProblem, OrderingStatus, OrderOp, ord
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from caching_allocator import CachingAllocator, reserved_bytes
-from networks import NETWORKS
-from networks.sharing import with_sharing
+from workloads.caching_allocator import CachingAllocator, reserved_bytes
+from workloads.networks import NETWORKS
+from workloads.networks.sharing import with_sharing
 
 MIB = 2**20
 DROPPING = ("alexnet", "vgg", "vgg16", "vgg19", "mobilenet")
@@ -26,10 +26,11 @@ DROPPING = ("alexnet", "vgg", "vgg16", "vgg19", "mobilenet")
 @pytest.mark.parametrize("batch", [1, 32])
 def test_networks_peak_as_in_pytorch(batch: int, keep: bool) -> None:
     pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
-    import measured
+    from workloads.networks.in_pytorch import MODULES
+    from workloads.networks.live_bytes import measure
 
-    for network in measured.MODULES:
-        row = measured.measure(network, batch, gradients_kept=keep)
+    for network in MODULES:
+        row = measure(network, batch, gradients_kept=keep)
         more = row.measured_bytes - row.calculated_bytes
         # Batch norms count batches; a loss and its gradient are 4 bytes each; and on the meta
         # device a dropout's mask is of floats, on CUDA of bytes.

@@ -13,7 +13,7 @@ from poetfw.memory.tiling import Tiling, filled_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from placement import cut_rectangle
+from workloads.packings import cut_rectangle
 
 
 def never() -> float:

@@ -7,7 +7,6 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,9 @@ from poetfw.models import MODELS, DrawnWeights, GraphBuilder, Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.mobilenet_v2 import mobilenetv2
 from poetfw.training import Program, Reference, Sgd, make_program
+from workloads import BOARDS
 
-POETS_M4F = Path(__file__).parents[3] / "benchmarks/boards/poet-m4f.toml"
+POETS_M4F = BOARDS / "poet-m4f.toml"
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -42,7 +42,7 @@ from poetfw.settings import UpdateBudget
 from poetfw.training import select
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-from sparse_updates import outcomes
+from workloads.rotated_digits import outcomes
 
 BOARD = load_board("linux")
 

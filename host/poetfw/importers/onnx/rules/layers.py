@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from poetfw.importers.network import Pair
+from poetfw.importers.network_tensors import Pair
 from poetfw.importers.onnx.rules.images import as_image, as_ranked, pair_of, window_of
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from poetfw.importers.network import Pair
+from poetfw.importers.network_tensors import Pair
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import (
     Call,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from poetfw.importers.network import Pair
+from poetfw.importers.network_tensors import Pair
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import (

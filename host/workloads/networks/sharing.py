@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from networks.tape import TrainingStep
 from poetfw.memory.ordering import OrderingProblem, OrderOp, lifetimes
+from workloads.networks.tape import TrainingStep
 
 _FUSABLE = ("mm", "embedding_dense_backward")
 """Gradients that `poetfw` can apply element by element instead of storing them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from networks.layers import Layers
-from networks.tape import TrainingStep, Value
 from poetfw.models.mobilenet_v2 import STAGES
+from workloads.networks.layers import Layers
+from workloads.networks.tape import TrainingStep, Value
 
 CLASSES = 1000
 

@@ -1,55 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OLLA's networks: memory of a training step in PyTorch's order and in ours, shared and placed.
-
-Run it with
-
-    python benchmarks/ordering.py --batches 1 32
-"""
+"""OLLA's networks: memory of a training step in PyTorch's order and in ours, shared and placed."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple
-
-from caching_allocator import reserved_bytes
-from networks import NETWORKS, OLLA
-from networks.sharing import with_fused_updates, with_sharing
-from networks.tape import TrainingStep
 
 from poetfw.common.limits import Work
 from poetfw.memory import Buffer, place, validate_placement
 from poetfw.memory.ordering import Ordering, OrderingProblem, lifetimes, order_ops, peak_bytes
-
-PUBLISHED = Path(__file__).parent / "published" / "olla_2022.toml"
-
-COLUMNS = """\
-All bytes count everything: parameters, the batch, activations, gradients. The columns:
-
-    PyTorch    live bytes at most in PyTorch's own order, with its in-place ReLUs and sums, and
-               with gradients freed after each step (the default since PyTorch 2.0)
-    ordered    live bytes at most in our order; nothing but the order differs
-    shared     live bytes at most if ops also write over inputs that die with them, in the best
-               order for that
-    reserved   what a model of PyTorch's caching allocator reserves for PyTorch's order
-    frag.      the share of reserved that is never live at once
-    arena      what shared takes at fixed addresses
-    total      what the arena saves of reserved
-    total 1    what it saves of the same before PyTorch 2.0, whose optimizers kept every gradient,
-               zeroed, from step to step unless told not to
-    fused      the arena if, besides, gradients of linear layers and embeddings are applied element
-               by element and never stored, and the total it makes; OLLA has nothing like it
-    limit      what would be saved of reserved if nothing were live at the peak but what every
-               order keeps from the forward for the backward pass: beyond it, only recomputing
-               or paging helps
-"""
+from workloads.caching_allocator import reserved_bytes
+from workloads.networks import NETWORKS, OLLA
+from workloads.networks.sharing import with_fused_updates, with_sharing
+from workloads.networks.tape import TrainingStep
+from workloads.published import published
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,28 +228,6 @@ def measure(network: str, batch: int, work_limit: float = 60.0) -> Row:
     )
 
 
-_HEADER = (
-    f"{'network':15} {'batch':>5} {'ops':>5} {'PyTorch MB':>10} {'ordered':>8} {'saves':>6} "
-    f"{'gap':>6} {'s':>5} {'shared':>8} {'saves':>6} {'s':>5} {'reserved':>8} {'frag.':>6} "
-    f"{'arena':>8} {'frag.':>6} {'s':>6} {'total':>6} {'total 1':>7} {'fused':>8} "
-    f"{'total':>6} {'limit':>6}"
-)
-
-
-def format_row(row: Row) -> str:
-    """A line of the table; bytes in MB."""
-    return (
-        f"{row.network:15} {row.batch:5} {row.ops:5} {row.pytorch_peak_bytes / 1e6:10.1f} "
-        f"{row.peak_bytes / 1e6:8.1f} {row.ordering_reduction:6.1%} {row.gap:6.2%} "
-        f"{row.ordering_time_s:5.2f} {row.shared_peak_bytes / 1e6:8.1f} "
-        f"{row.sharing_reduction:6.2%} {row.sharing_time_s:5.2f} "
-        f"{row.pytorch_reserved_bytes / 1e6:8.1f} {row.pytorch_fragmentation:6.1%} "
-        f"{row.arena_bytes / 1e6:8.1f} {row.fragmentation:6.2%} {row.placement_time_s:6.2f} "
-        f"{row.total_reduction:6.1%} {row.total_reduction_1:7.1%} "
-        f"{row.fused_arena_bytes / 1e6:8.1f} {row.fused_reduction:6.1%} {row.reduction_limit:6.1%}"
-    )
-
-
 def summarize(rows: Sequence[Row], pytorch_fragmentation: float | None) -> dict[str, float]:
     """Means and medians over networks.
 
@@ -319,9 +264,9 @@ _AT_MEASURED = "mean_total_reduction_at_measured_fragmentation"
 """What is saved if PyTorch's fragmentation were the mean that OLLA measured, on each network."""
 
 
-def published(batch: int) -> dict[str, float]:
+def published_figures(batch: int) -> dict[str, float]:
     """OLLA's figures for a batch, named as in `summarize`; none for a batch it does not report."""
-    figures = tomllib.loads(PUBLISHED.read_text())
+    figures = published("olla_2022")
     ordering, addresses = figures["reordering_only"], figures["address_assignment"]
     key = f"batch{batch}"
     if key not in ordering["mean_peak_reduction"]:
@@ -358,28 +303,14 @@ class Summary:
     @property
     def published(self) -> Mapping[str, float]:
         """OLLA's figures, under the same names."""
-        return published(self.batch)
+        return published_figures(self.batch)
 
     @staticmethod
     def of(networks: str, rows: Sequence[Row]) -> Summary:
         """Summarize the rows of one batch."""
         batch = rows[0].batch
-        fragmentation = published(batch).get("mean_pytorch_fragmentation")
+        fragmentation = published_figures(batch).get("mean_pytorch_fragmentation")
         return Summary(networks, batch, summarize(rows, fragmentation))
-
-    def print(self) -> None:
-        """Ours, with OLLA's beside them."""
-
-        def figure(name: str, value: float | None) -> str:
-            if value is None:
-                return ""
-            return f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
-
-        print(f"\n{f'batch {self.batch}, {self.networks}':46} {'ours':>8} {'OLLA':>8}")
-        for name, value in self.figures.items():
-            label = name.removesuffix("_s").replace("_", " ").replace("pytorch", "PyTorch")
-            theirs = figure(name, self.published.get(name))
-            print(f"  {label:44} {figure(name, value):>8} {theirs:>8}")
 
 
 @dataclass(frozen=True)
@@ -393,6 +324,20 @@ class Report:
 
     rows: tuple[Row, ...]
     summaries: tuple[Summary, ...]
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> Report:
+        """Summarize the rows of each batch: OLLA's networks, and all."""
+        summaries: list[Summary] = []
+        for batch in dict.fromkeys(row.batch for row in rows):
+            every = [row for row in rows if row.batch == batch]
+            theirs = [row for row in every if row.network in OLLA]
+            if theirs:
+                words = f"{len(theirs)} of OLLA's {len(OLLA)} networks"
+                summaries.append(Summary.of(words, theirs))
+            if len(theirs) < len(every):
+                summaries.append(Summary.of(f"all {len(every)} networks", every))
+        return Report(tuple(rows), tuple(summaries))
 
     def to_json(self) -> dict[str, object]:
         """The report as plain JSON values, OLLA's figures beside it."""
@@ -408,49 +353,3 @@ class Report:
                 for summary in self.summaries
             ],
         }
-
-
-def run(
-    networks: Iterable[str] = NETWORKS,
-    batches: Sequence[int] = (1, 32),
-    work_limit: float = 60.0,
-) -> Report:
-    """Measure the networks and print the table as it grows."""
-    chosen = tuple(networks)
-    rows: list[Row] = []
-    print(_HEADER)
-    for batch in batches:
-        for network in chosen:
-            rows.append(measure(network, batch, work_limit))
-            print(format_row(rows[-1]), flush=True)
-    summaries: list[Summary] = []
-    for batch in batches:
-        every = [row for row in rows if row.batch == batch]
-        theirs = [row for row in every if row.network in OLLA]
-        if theirs:
-            words = f"{len(theirs)} of OLLA's {len(OLLA)} networks"
-            summaries.append(Summary.of(words, theirs))
-        if len(theirs) < len(every):
-            summaries.append(Summary.of(f"all {len(every)} networks", every))
-    for summary in summaries:
-        summary.print()
-    return Report(tuple(rows), tuple(summaries))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="network")
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 32])
-    parser.add_argument(
-        "--work-limit", type=float, default=60.0, help="units of work for each stage"
-    )
-    parser.add_argument("--json", type=Path, help="where to write the table as JSON")
-    arguments = parser.parse_args()
-    report = run(arguments.networks, arguments.batches, arguments.work_limit)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(report.to_json(), indent=2) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

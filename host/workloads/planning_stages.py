@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ordering import buffers_of
-
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import place, resident_bytes
 from poetfw.memory.ordering import OrderingProblem, from_graph, order_ops
@@ -15,6 +13,7 @@ from poetfw.planning import Build
 from poetfw.report.arena import Arena, arena_picture
 from poetfw.report.drawing import render
 from poetfw.training import Program, make_program
+from workloads.olla import buffers_of
 
 
 @dataclass(frozen=True, slots=True)

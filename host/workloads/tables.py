@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markdown tables of the data of `figures.py`."""
+"""Markdown tables of measured data, and their places on pages and in pictures."""
 
 from __future__ import annotations
 
 import statistics
+import struct
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -177,15 +179,37 @@ def olla_means(data: Data) -> list[str]:
             return ""
         return f"{value:.2f} s" if name.endswith("_s") else f"{value:.1%}"
 
-    theirs_1, all_1, theirs_32, all_32 = data["olla"]["summaries"]
+    summaries = data["olla"]["summaries"]
     rows = []
     for name, label in _MEANS.items():
         cells = [label]
-        for theirs, every in ((theirs_1, all_1), (theirs_32, all_32)):
-            cells += [shown(name, theirs["ours"][name]), shown(name, theirs["olla"].get(name))]
-            cells.append(shown(name, every["ours"][name]))
+        for summary in summaries:
+            cells.append(shown(name, summary["ours"].get(name)))
+            if "OLLA" in summary["networks"]:
+                cells.append(shown(name, summary["olla"].get(name)))
         rows.append(cells)
-    return table(" | batch 1 | OLLA | all 22 | batch 32 | OLLA | all 22", rows)
+    columns = ""
+    for summary in summaries:
+        if "OLLA" in summary["networks"]:
+            columns += f" | batch {summary['batch']} | OLLA"
+        else:
+            columns += f" | {summary['networks'].removesuffix(' networks')}"
+    return table(columns, rows)
+
+
+def measured(data: Data) -> list[str]:
+    """Bytes live at most in PyTorch itself, beside what is calculated."""
+    rows = [
+        (
+            row["network"],
+            f"{row['batch']}",
+            _mb(row["measured_bytes"]),
+            _mb(row["calculated_bytes"]),
+            f"{row['measured_bytes'] - row['calculated_bytes']:,}",
+        )
+        for row in data["measured"]
+    ]
+    return table("network | batch | measured MB | calculated MB | bytes of difference", rows)
 
 
 def packings(data: Data) -> list[str]:
@@ -244,3 +268,26 @@ def sparse(data: Data) -> list[str]:
             rows.append((*head, name, *(f"{share:.1%}" for share in shares), gain))
             head = "", ""
     return table(" | seeds | trained | bytes | joules | gain", rows, words=3)
+
+
+_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
+
+
+def named(picture: bytes, digest: str) -> bytes:
+    """A PNG that says by a digest which data it shows, in a chunk of text before its end."""
+    chunk = b"tEXt" + b"Data\0" + digest.encode()
+    length, check = struct.pack(">I", len(chunk) - 4), struct.pack(">I", zlib.crc32(chunk))
+    return picture.removesuffix(_END) + length + chunk + check + _END
+
+
+def with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """A page with a table in place of the one behind its mark.
+
+    Raises:
+        ValueError: the page has no such mark.
+    """
+    before, mark, after = page.partition(f"<!-- figures: {name} -->\n")
+    if not mark:
+        raise ValueError(f"the page has no line `<!-- figures: {name} -->`")
+    _, blank, rest = after.partition("\n\n")
+    return before + mark + "\n".join(lines) + blank + rest

@@ -2,26 +2,23 @@
 """The most bytes that PyTorch has live in a training step, measured, beside what is calculated.
 
 Tensors are on PyTorch's meta device: it dispatches every op and calculates nothing, and what is
-live of which size is the same. Run it with
-
-    python benchmarks/measured.py
+live of which size is the same.
 """
 
 from __future__ import annotations
 
-import sys
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from networks import NETWORKS
-from networks.in_pytorch import MODULES
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from poetfw.memory.ordering import peak_bytes
+from workloads.networks import NETWORKS
+from workloads.networks.in_pytorch import MODULES
 
 COUNTER_BYTES = 8
 """Of the number of batches that each batch norm has seen, which is not calculated."""
@@ -109,23 +106,3 @@ def measure(network: str, batch: int, *, gradients_kept: bool = False) -> Measur
         peak_bytes(step.problem),
         norms * COUNTER_BYTES,
     )
-
-
-def run(batches: Sequence[int] = (1, 32)) -> list[Measurement]:
-    """Measure all modules and print the table."""
-    rows = [measure(network, batch) for batch in batches for network in MODULES]
-    print(
-        f"{'network':15} {'batch':>5} {'measured MB':>12} {'calculated MB':>13} {'difference':>10}"
-    )
-    for row in rows:
-        print(
-            f"{row.network:15} {row.batch:5} {row.measured_bytes / 1e6:12,.1f} "
-            f"{row.calculated_bytes / 1e6:13,.1f} "
-            f"{row.measured_bytes - row.calculated_bytes:8} B"
-        )
-    return rows
-
-
-if __name__ == "__main__":
-    run()
-    sys.exit(0)

@@ -2,24 +2,17 @@
 """Hard placement instances with a known perfect answer, and how many of them are solved.
 
 An instance is cut from a full rectangle of time x address, so that its pieces fill every byte at
-every moment: any placement at the lower bound is as tight as the arena. Run it with
-
-    python benchmarks/placement.py --buffers 150 300 500 --durations 1000 100 --count 20
+every moment: any placement at the lower bound is as tight as the arena.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import statistics
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, lower_bound, place, validate_placement
-from poetfw.memory.csv_file import read_buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,30 +143,6 @@ def solve(instance: Instance, work_limit: float) -> Packing:
     )
 
 
-def run(instances: Iterable[Instance], work_limit: float) -> list[Packing]:
-    """Solve the instances; print a line for each as it is done, then one for each kind."""
-    kinds: dict[str, list[Packing]] = {}
-    for instance in instances:
-        packing = solve(instance, work_limit)
-        kinds.setdefault(packing.kind, []).append(packing)
-        over = packing.height_bytes / packing.lower_bound_bytes - 1
-        print(
-            f"{packing.kind:32} {packing.instance:24} {packing.height_bytes:>14,} bytes "
-            f"{over:6.2%} over the bound {packing.time_s:7.2f} s",
-            flush=True,
-        )
-    print("\n| instances | at the bound | over it, at most | median seconds | most seconds |")
-    print("|---|--:|--:|--:|--:|")
-    for kind, packings in kinds.items():
-        over = max(p.height_bytes / p.lower_bound_bytes - 1 for p in packings)
-        seconds = [p.time_s for p in packings]
-        print(
-            f"| {kind} | {sum(p.perfect for p in packings)} of {len(packings)} | {over:.2%} "
-            f"| {statistics.median(seconds):.2f} | {max(seconds):.2f} |"
-        )
-    return [packing for packings in kinds.values() for packing in packings]
-
-
 def cut_rectangles(
     counts: Sequence[int], durations: Sequence[int], height: int, seeds: Iterable[int]
 ) -> list[Instance]:
@@ -185,27 +154,3 @@ def cut_rectangles(
         for d in durations
         for seed in chosen
     ]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", type=Path, help="CSV files, in place of random cuts")
-    parser.add_argument("--buffers", nargs="+", type=int, default=[150, 300, 500])
-    parser.add_argument("--durations", nargs="+", type=int, default=[1_000, 100])
-    parser.add_argument("--height", type=int, default=2**20)
-    parser.add_argument("--count", type=int, default=5, help="instances of each kind")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work-limit", type=float, default=60.0)
-    arguments = parser.parse_args()
-
-    seeds = range(arguments.seed, arguments.seed + arguments.count)
-    files = [Instance("files", path.name, read_buffers(path)) for path in arguments.files]
-    run(
-        files or cut_rectangles(arguments.buffers, arguments.durations, arguments.height, seeds),
-        arguments.work_limit,
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from networks.layers import INDEX, Layers
-from networks.tape import TrainingStep, Value
+from workloads.networks.layers import INDEX, Layers
+from workloads.networks.tape import TrainingStep, Value
 
 
 def _attention(net: Layers, x: Value, source: Value, heads: int, *, dropout: bool) -> Value:

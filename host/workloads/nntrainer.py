@@ -24,23 +24,17 @@ That is 32,776 KiB less: 32.0 MiB, and 24.4% of the former. No set of the networ
 
 Ours is the peak of the plan that keeps everything, with tensors shared in place and gradients
 applied as soon as they are complete: parameters, gradients, activations, input, label, the loss,
-and a block of 512 bytes to page through, which nothing uses here. Run it with
-
-    python benchmarks/nntrainer.py
+and a block of 512 bytes to page through, which nothing uses here.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
-from poetfw.ir import Graph, Role
+from poetfw.ir import Attribute, Graph, Role
 from poetfw.models.builder import GraphBuilder
 from poetfw.planning import plan_unscheduled
 from poetfw.training import Program, Sgd, constant_bytes, make_program, matching_parameters
@@ -54,16 +48,19 @@ its own lifetimes have it. It measured 20.9 MiB."""
 
 
 def linear() -> Graph:
+    """150528 -> 300."""
     builder = GraphBuilder("Linear", "x", (BATCH, PIXELS))
     return builder.build(_fully_connected(builder, "fc", builder.input, 300))[0]
 
 
 def conv2d() -> Graph:
+    """3 filters of 3 x 3, stride 2."""
     builder = GraphBuilder("Conv2D", "x", (BATCH, 3, 224, 224))
     return builder.build(_convolution(builder))[0]
 
 
 def conv_ac_fl() -> Graph:
+    """The convolution, ReLU, flatten."""
     builder = GraphBuilder("Conv-AC-FL", "x", (BATCH, 3, 224, 224))
     active = builder.op("relu", "activation", (_convolution(builder),))
     flat = builder.op("reshape", "flatten", (active,), {"shape": (BATCH, 3 * 112 * 112)})
@@ -71,6 +68,7 @@ def conv_ac_fl() -> Graph:
 
 
 def fc_fc_fc() -> Graph:
+    """784 -> 4096 -> 2048 -> 100."""
     builder = GraphBuilder("FC-FC-FC", "x", (2048, 784))
     x = builder.input
     for index, units in enumerate((4096, 2048, 100), 1):
@@ -129,7 +127,7 @@ def _fully_connected(builder: GraphBuilder, name: str, x: str, units: int) -> st
 def _convolution(builder: GraphBuilder) -> str:
     weight = builder.declare("conv.weight", (3, 3, 3, 3), Role.PARAMETER)
     bias = builder.declare("conv.bias", (3,), Role.PARAMETER)
-    same = {"stride": (2, 2), "padding": (0, 0, 1, 1), "groups": 1}
+    same: dict[str, Attribute] = {"stride": (2, 2), "padding": (0, 0, 1, 1), "groups": 1}
     return builder.op("conv2d", "conv", (builder.input, weight, bias), same)
 
 
@@ -195,42 +193,3 @@ def measure(name: str, frozen: Collection[str] = ()) -> Row:
     constant = constant_bytes(program)
     peak_bytes, arena_bytes = memory.peak_bytes + constant, memory.arena_bytes + constant
     return Row(name, case.theoretical_kib, peak_bytes, arena_bytes)
-
-
-def run(json_path: Path | None = None) -> list[Row]:
-    """Measure all cases, print the table, write it as JSON if a path is given."""
-    rows = [measure(name) for name in TABLE_4]
-    print(f"{'case':12} {'NNTrainer KiB':>14} {'ours KiB':>12} {'arena KiB':>12} {'ratio':>8}")
-    for row in rows:
-        print(
-            f"{row.case:12} {row.theoretical_kib:14,} {row.peak_bytes / 1024:12,.1f} "
-            f"{row.arena_bytes / 1024:12,.1f} {row.ratio:8.1%}"
-        )
-    frozen = measure("FC-FC-FC", ("fc2*",))
-    (trained,) = (row for row in rows if row.case == frozen.case)
-    saved_bytes = trained.peak_bytes - frozen.peak_bytes
-    print(
-        f"\nFC-FC-FC with its middle layer frozen: {frozen.peak_bytes / 2**20:.1f} instead of "
-        f"{trained.peak_bytes / 2**20:.1f} MiB, {saved_bytes / 2**20:.1f} MiB or "
-        f"{saved_bytes / trained.peak_bytes:.1%} less (NNTrainer expects {MIDDLE_FROZEN_EXPECTED})"
-    )
-    if json_path is not None:
-        document = {
-            "table_4": [asdict(row) for row in rows],
-            "middle_frozen": asdict(frozen),
-            "middle_frozen_saved_mib": saved_bytes / 2**20,
-            "middle_frozen_expected": MIDDLE_FROZEN_EXPECTED,
-        }
-        json_path.write_text(json.dumps(document, indent=2) + "\n")
-    return rows
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="where to write the table as JSON")
-    run(parser.parse_args().json)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

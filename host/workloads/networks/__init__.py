@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from networks import convolutional, transformers
-from networks.tape import TrainingStep
+from workloads.networks import convolutional, transformers
+from workloads.networks.tape import TrainingStep
 
 OLLA: Mapping[str, Callable[[int], TrainingStep]] = MappingProxyType(
     {

@@ -30,6 +30,7 @@ def _unit(
 
 
 def alexnet() -> nn.Module:
+    """AlexNet."""
     layers: list[nn.Module] = []
     width = 3
     for channels, kernel, stride, padding, pooled in (
@@ -49,6 +50,7 @@ def alexnet() -> nn.Module:
 
 
 def vgg(blocks: Sequence[int]) -> nn.Module:
+    """VGG of so many convolutions in each of its five blocks."""
     layers: list[nn.Module] = []
     width = 3
     for convolutions, channels in zip(blocks, (64, 128, 256, 512, 512), strict=True):
@@ -103,6 +105,7 @@ def _bottleneck(width: int, channels: int, stride: int) -> nn.Module:
 
 
 def resnet18() -> nn.Module:
+    """ResNet-18."""
     layers: list[nn.Module] = [*_unit(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
     width = 64
     for stage, channels in enumerate((64, 128, 256, 512)):
@@ -114,6 +117,7 @@ def resnet18() -> nn.Module:
 
 
 def resnet50() -> nn.Module:
+    """ResNet-50."""
     layers: list[nn.Module] = [*_unit(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
     width = 64
     for stage, (channels, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
@@ -124,6 +128,7 @@ def resnet50() -> nn.Module:
 
 
 def resnet3d() -> nn.Module:
+    """ResNet3D-18."""
     layers: list[nn.Module] = [
         nn.Conv3d(3, 64, (3, 7, 7), (1, 2, 2), (1, 3, 3), bias=False),
         nn.BatchNorm3d(64),
@@ -165,6 +170,7 @@ class _Inverted(nn.Module):
 
 
 def mobilenet_v2() -> nn.Module:
+    """MobileNet-v2."""
     layers: list[nn.Module] = [_unit(3, 32, 3, 2, active=nn.ReLU6)]
     width = 32
     for expand, channels, blocks, stride in (

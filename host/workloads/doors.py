@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from ordinary import AUTOENCODERS, IDS, NETWORKS
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -36,6 +35,7 @@ from poetfw.ops.dropout import drawn, threshold
 from poetfw.planning import ram_needs
 from poetfw.training import Sgd, make_program
 from poetfw.training.reference import Reference
+from workloads.ordinary import AUTOENCODERS, IDS, NETWORKS
 
 BATCH, STEPS, TOLERANCE = 4, 10, 1e-4
 SGD = Sgd(learning_rate=0.05, momentum=0.9, weight_decay=1e-3)

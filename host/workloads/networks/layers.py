@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from networks.tape import Gradients, Tape, Value
+from workloads.networks.tape import Gradients, Tape, Value
 
 BYTE = 1
 """Bytes of a dropout mask's element."""

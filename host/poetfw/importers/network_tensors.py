@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights and other tensors of a network that is being built, and their shapes, parts and order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poetfw.importers.refusal import UnsupportedError
+from poetfw.ir import Attribute, Dtype
+from poetfw.models import GraphBuilder, StateEntry
+from poetfw.ops import Shape
+
+Pair = tuple[int, int]
+
+
+class NetworkTensors:
+    """Tensors of a network that is being built.
+
+    Attributes:
+        builder: the graph being built.
+        loss: what the model is to be trained with.
+        entries: where the tensors of the file's state dict lie in those of the graph.
+        frozen: parameters that the file says are not trained.
+        warnings: what may make it another network than its author means.
+        classes: how many classes labels name, of each operator that reads them as class numbers.
+        ignored: the class number that does not count in such a loss; None for none.
+    """
+
+    def __init__(self, builder: GraphBuilder, loss: str) -> None:
+        self.builder = builder
+        self.loss = loss
+        self.entries: list[StateEntry] = []
+        self.frozen: list[str] = []
+        self.warnings: list[str] = []
+        self.classes: set[int] = set()
+        self.ignored: int | None = None
+        self._floats: dict[str, str] = {}
+        self._step: str | None = None
+        self._dropouts = 0
+        self._forms: dict[str, tuple[object, ...]] = {}
+        self._tensors: dict[tuple[object, ...], str] = {}
+
+    def shape(self, x: str) -> Shape:
+        """The shape of a tensor."""
+        return self.builder.shape(x)
+
+    # Weights ----------------------------------------------------------------------------------
+
+    def parameter(
+        self,
+        names: Sequence[Sequence[str]],
+        values: NDArray[np.float32],
+        shapes: Sequence[Shape],
+        form: str = "",
+        *,
+        trained: bool = True,
+        state: bool = False,
+    ) -> str:
+        """The persistent tensor that is made from tensors of the file, made at the first call.
+
+        What shares a tensor of the file shares this one. No tensor may be trained twice, in two
+        forms.
+
+        Args:
+            names: for each of the file's tensors, its names in the state dict.
+            values: what they come to: their elements one after the other, or as `form` says.
+            shapes: of the file's tensors.
+            form: "", or "transposed" for a matrix, or how else elements lie.
+            trained: whether the file lets it take a gradient.
+            state: whether it is not a parameter, but follows training, as running statistics do.
+
+        Raises:
+            UnsupportedError: it is used already, in another form.
+        """
+        key = (*(tuple(each) for each in names), values.shape, form)
+        for each in names:
+            if self._forms.setdefault(each[0], key) != key:
+                raise UnsupportedError(
+                    f"its weights {each[0]!r} are shared with a node that uses them in another form"
+                )
+        if key not in self._tensors:
+            joined = "+".join(each[0] for each in names)
+            add = self.builder.state if state else self.builder.parameter
+            tensor = add(joined, values)
+            self._tensors[key] = tensor
+            if not trained and not state:
+                self.frozen.append(tensor)
+            first = 0
+            for each, shape in zip(names, shapes, strict=True):
+                for name in each:
+                    self.entries.append(
+                        StateEntry(name, tensor, shape, first, form == "transposed")
+                    )
+                first += math.prod(shape)
+        return self._tensors[key]
+
+    def constant(self, name: str, values: NDArray[Any]) -> str:
+        """A tensor that never changes."""
+        return self.builder.state(name, np.ascontiguousarray(values, np.float32))
+
+    def dropout(self, name: str, x: str, share: float, run: int = 1) -> str:
+        """X without a share of its runs of `run` elements in training, the rest scaled up."""
+        if share == 0:
+            return x
+        if self._step is None:
+            self._step = self.constant("step", np.zeros(1))
+        attributes: dict[str, Attribute] = {"share": share, "seed": self._dropouts, "run": run}
+        self._dropouts += 1
+        return self.builder.op("dropout", name, (x, self._step), attributes)
+
+    def floats(self, name: str, x: str) -> str:
+        """X as f32, converted once."""
+        if self.builder.dtype(x) is Dtype.F32:
+            return x
+        if x not in self._floats:
+            self._floats[x] = self.builder.op("to_float", name, (x,))
+        return self._floats[x]
+
+    def integers(self, name: str, x: str) -> str:
+        """X as i32."""
+        if self.builder.dtype(x) is Dtype.I32:
+            return x
+        return next(
+            (integer for integer, real in self._floats.items() if real == x), None
+        ) or self.builder.op("to_integer", name, (x,))
+
+    # Shapes -----------------------------------------------------------------------------------
+
+    def reshape(self, name: str, x: str, shape: Sequence[int]) -> str:
+        """The same elements under another shape."""
+        if self.shape(x) == tuple(shape):
+            return x
+        return self.builder.op("reshape", name, (x,), {"shape": tuple(shape)})
+
+    def detach(self, name: str, x: str) -> str:
+        """The same elements, through which no gradient passes."""
+        return self.builder.op("detach", name, (x,), {"shape": self.shape(x)})
+
+    def permute(self, name: str, x: str, axes: Sequence[int]) -> str:
+        """Axis i of the result is axis `axes[i]` of x: a view where only axes of extent 1 move."""
+        shape = self.shape(x)
+        result = tuple(shape[axis] for axis in axes)
+        long = [axis for axis in axes if shape[axis] != 1]
+        if long == sorted(long):
+            return self.reshape(name, x, result)
+        attributes: dict[str, Attribute] = {"view": shape, "axes": tuple(axes), "shape": result}
+        return self.builder.op("transpose", name, (x,), attributes)
+
+    def part(self, name: str, x: str, axis: int, start: int, length: int, step: int = 1) -> str:
+        """Every `step`-th of the positions from `start` on along an axis, so many of them.
+
+        A step below 0 runs back.
+        """
+        shape = self.shape(x)
+        if length == shape[axis] and step == 1:
+            return x
+        if step == 1:
+            attributes: dict[str, Attribute] = {"axis": axis, "start": start, "length": length}
+            return self.builder.op("slice", name, (x,), attributes)
+        steps = strides_of(shape)
+        offset = start * steps[axis]
+        steps[axis] *= step
+        return self._take(name, x, (*shape[:axis], length, *shape[axis + 1 :]), steps, offset)
+
+    def stretch(self, name: str, x: str, shape: Shape) -> str:
+        """X stretched to a shape by NumPy's rules."""
+        seen = (1,) * (len(shape) - len(self.shape(x))) + self.shape(x)
+        if seen == shape:
+            return self.reshape(name, x, shape)
+        steps = [
+            0 if extent == 1 else step for extent, step in zip(seen, strides_of(seen), strict=True)
+        ]
+        if len(seen) != len(shape) or any(
+            s not in (1, e) for s, e in zip(seen, shape, strict=True)
+        ):
+            raise UnsupportedError(f"shape {list(self.shape(x))} cannot stretch to {list(shape)}")
+        return self._take(name, x, shape, steps, 0)
+
+    def windows(self, name: str, x: str, axis: int, size: int, step: int) -> str:
+        """Windows of `size` positions along an axis, `step` apart: a window is the last axis."""
+        shape = self.shape(x)
+        if size < 1 or size > shape[axis] or step < 1:
+            raise UnsupportedError(f"it takes windows of {size}, {step} apart, of {shape[axis]}")
+        steps = [*strides_of(shape), strides_of(shape)[axis]]
+        steps[axis] *= step
+        count = (shape[axis] - size) // step + 1
+        return self._take(name, x, (*shape[:axis], count, *shape[axis + 1 :], size), steps, 0)
+
+    def repeat_positions(self, name: str, x: str, factors: Pair) -> str:
+        """Each pixel of x [N, C, H, W] as often as the factors say: upsampling to the nearest."""
+        batch, channels, height, width = self.shape(x)
+        rows, columns = factors
+        extents = (batch * channels * height, rows, width, columns)
+        y = self._take(name, x, extents, [width, 0, 1, 0], 0)
+        return self.reshape(name, y, (batch, channels, height * rows, width * columns))
+
+    def _take(self, name: str, x: str, shape: Shape, steps: Sequence[int], offset: int) -> str:
+        attributes: dict[str, Attribute] = {"shape": shape, "steps": tuple(steps), "offset": offset}
+        return self.builder.op("take_strided", name, (x,), attributes)
+
+    def concat(self, name: str, parts: Sequence[str], axis: int) -> str:
+        """The parts one after the other along an axis, joined in pairs."""
+        if len(parts) == 1:
+            return parts[0]
+        half = len(parts) // 2
+        pair = [self.concat(name, each, axis) for each in (parts[:half], parts[half:])]
+        return self.builder.op("concat", name, pair, {"axis": axis})
+
+    def pad(self, name: str, x: str, widths: Mapping[int, Pair], mode: str = "constant") -> str:
+        """X with elements before and after it along each axis that `widths` names.
+
+        Args:
+            name: of the ops.
+            x: the tensor.
+            widths: by axis; below 0, as many elements are left out.
+            mode: "constant" (zeros), "reflect", "replicate" or "circular", as in PyTorch.
+        """
+        for axis, (before, after) in widths.items():
+            extent = self.shape(x)[axis]
+            cut = (max(-before, 0), max(-after, 0))
+            if any(cut):
+                x = self.part(name, x, axis, cut[0], extent - sum(cut))
+                before, after = max(before, 0), max(after, 0)
+            x = self._pad_axis(name, x, axis, before, after, mode)
+        return x
+
+    def _pad_axis(self, name: str, x: str, axis: int, before: int, after: int, mode: str) -> str:
+        if before == after == 0:
+            return x
+        shape = self.shape(x)
+        extent = shape[axis]
+        if mode == "constant":
+            whole = (*shape[:axis], before + extent + after, *shape[axis + 1 :])
+            attributes: dict[str, Attribute] = {
+                "shape": whole,
+                "steps": tuple(strides_of(whole)),
+                "offset": before * math.prod(shape[axis + 1 :]),
+            }
+            return self.builder.op("put_strided", name, (x,), attributes)
+        most = {"reflect": extent - 1, "circular": extent}.get(mode, before + after)
+        if mode not in ("reflect", "replicate", "circular") or max(before, after) > most:
+            raise UnsupportedError(f"it pads {extent} elements by {before} and {after}, {mode}")
+
+        def edge(count: int, at_start: bool) -> list[str]:
+            if count == 0:
+                return []
+            if mode == "reflect":
+                first = count if at_start else extent - 2
+                return [self.part(name, x, axis, first, count, -1)]
+            if mode == "circular":
+                return [self.part(name, x, axis, extent - count if at_start else 0, count)]
+            one = self.part(name, x, axis, 0 if at_start else extent - 1, 1)
+            return [self.stretch(name, one, (*shape[:axis], count, *shape[axis + 1 :]))]
+
+        return self.concat(name, [*edge(before, True), x, *edge(after, False)], axis)
+
+
+def strides_of(shape: Shape) -> list[int]:
+    """Distance in elements between neighbours along each axis."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]

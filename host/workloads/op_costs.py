@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executed instructions of every op of several networks' training steps, as rows for a database.
+
+The project's own kernels run on the emulated machine of a board. The networks are drawn at random,
+so that shapes vary as networks' do, and beside them are five that the fitted model is tested on and
+never sees. `benchmarks/op_costs.py` records what the tests read.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from poetfw.boards import load_board
+from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
+from poetfw.costs.fitted import FittedModel, fit
+from poetfw.firmware.case_version import case_version
+from poetfw.ir import Attribute, Graph, Op
+from poetfw.models import Model, build_model
+from poetfw.models.bert import BertSize, bert
+from poetfw.models.layers import Layers
+from poetfw.ops import kind_of
+from poetfw.optimizers import OPTIMIZERS
+from poetfw.training import make_program
+from workloads.kernels.cases import Shape
+from workloads.kernels.measuring import BenchError, Measured, measure
+
+KEPT = Path(__file__).parent / "op_costs.json"
+COLUMNS = ("instructions", "cycles")
+"""Figures of a case in the kept file."""
+NETWORKS, USUAL = 36, 12
+"""Drawn at random, beside transformers; of usual shapes, of each kind."""
+
+NO_PADDING = 2
+"""The kind of networks whose kernels of 3x3 and 2x2 have no padding."""
+
+AT_ONCE = 300
+"""Cases in one firmware."""
+
+PRICED = {"nrf52840": "cortex-m4f", "mkr1000": "cortex-m0plus"}
+"""Files of prices, by the board whose core was counted."""
+
+MEASURED_AT = "2026-11-22T00:00:00Z"
+LARGEST_OPERANDS_BYTES = {"nrf52840": 3 << 20, "mkr1000": 24 << 10}
+MOST_MACS = {"nrf52840": 8_000_000, "mkr1000": 200_000}
+ACTIVATIONS = ("relu", "relu", "relu", "relu6", "gelu", "tanh", "sigmoid", "silu", "hard_swish")
+POSITIVE: Mapping[str, tuple[int, ...]] = {
+    f"{norm}_{part}": (1,)
+    for norm in ("batch_norm", "layer_norm")
+    for part in ("normalize", "backward_affine", "backward_input")
+}
+"""Which inputs hold variances, by kind of op."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case as the kernels' benchmark takes it: like one of its cases, and its only call."""
+
+    case: Case
+    classes: int = 2
+
+    @property
+    def key(self) -> str:
+        """Names it."""
+        return self.case.key
+
+    @property
+    def kind(self) -> str:
+        """Of the op."""
+        return self.case.kind
+
+    @property
+    def calls(self) -> tuple[Run, ...]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def positive(self) -> tuple[int, ...]:
+        """Positions of inputs that hold positive numbers."""
+        return POSITIVE.get(self.case.kind, ())
+
+    def graph(self) -> tuple[Op, Graph]:
+        """The op, alone in a graph."""
+        return alone(self.case)
+
+
+class Drawn:
+    """A network of random extents, drawn layer by layer.
+
+    A usual one has kernels of one size, 3x3 or 5x5, that have functions of their own: those of 3x3
+    have stride 1, and 4 divides their widths and channels. Kernels of NO_PADDING have none.
+    """
+
+    def __init__(self, seed: int, small: bool, usual: int = 0) -> None:
+        self.random = random.Random(seed)
+        self.usual = usual
+        draw = self.random
+        batch = draw.choice((1, 1, 2, 3, 4, 8))
+        low, high = (6, 9) if small else (8, 24)
+        extents = (draw.randint(low, high), draw.randint(low, high))
+        if usual == 3:
+            extents = (extents[0], extents[1] // 4 * 4)
+        shape = (batch, draw.choice((1, 3)), *extents)
+        self.most = 10 if small else 40
+        self.layers = Layers(f"drawn{seed}", shape, seed)
+        self.count = 0
+
+    def model(self) -> Model:
+        """The network with a loss."""
+        draw, layers = self.random, self.layers
+        x = layers.input
+        for _ in range(draw.randint(2, 5)):
+            x = self.block(x)
+        if draw.random() < 0.3:
+            x = layers.op("global_avg_pool", self.name(), (x,))
+        x = layers.flatten("flatten", x)
+        for _ in range(draw.randint(0, 2)):
+            x = self.active(layers.linear(self.name(), x, draw.randint(5, 2 * self.most)))
+        x = layers.linear("logits", x, draw.randint(2, 20))
+        return Model(*layers.build(x), loss="softmax_cross_entropy", description="")
+
+    def name(self) -> str:
+        """One that no op has."""
+        self.count += 1
+        return f"op{self.count}"
+
+    def active(self, x: str) -> str:
+        """X through an activation."""
+        return self.layers.op(self.random.choice(ACTIVATIONS), self.name(), (x,))
+
+    def block(self, x: str) -> str:
+        """A convolution and what often follows it."""
+        draw, layers = self.random, self.layers
+        before = x
+        x = self.convolution(x)
+        batch, _, height, width = layers.shape(x)
+        if batch * height * width > 1 and draw.random() < 0.6:
+            x = layers.batch_norm(self.name(), x)
+        if layers.shape(x) == layers.shape(before):
+            x = layers.add(self.name(), x, before)
+        x = self.active(x)
+        least = min(layers.shape(x)[2:])
+        if least >= 4 and draw.random() < 0.4:
+            kernel = draw.choice((2, 2, 3, least))
+            x = layers.pool(draw.choice(("max_pool2d", "avg_pool2d")), self.name(), x, kernel)
+        return x
+
+    def convolution(self, x: str) -> str:
+        """A dense, depthwise or grouped one."""
+        draw, layers = self.random, self.layers
+        _, channels, *extents = layers.shape(x)
+        kernel = draw.choice([k for k in (1, 1, 3, 3, 3, 3, 5, 7) if k <= min(extents)])
+        padding = kernel // 2 if min(extents) < 6 or draw.random() < 0.8 else 0
+        stride = 2 if min(extents) >= 6 and draw.random() < 0.25 else 1
+        fours = 4 * draw.randint(1, self.most // 4)
+        groups, out = 1, draw.choice((draw.randint(3, self.most), fours))
+        if self.usual == 3 and min(extents) >= 3:
+            kernel, padding, stride, out = 3, 1, 1, fours
+        elif self.usual == 5 and min(extents) >= 4:
+            kernel, padding = 5, 2
+        elif self.usual == 1 and min(extents) >= 3:
+            kernel, padding, stride = 1, 0, 2
+        elif self.usual == NO_PADDING and min(extents) >= 3:
+            kernel, padding, stride = draw.choice((2, 3, 3)), 0, draw.choice((1, 1, 1, 2))
+        elif channels > 1 and draw.random() < 0.3:
+            groups = out = channels
+        elif channels % 2 == 0 and draw.random() < 0.1:
+            groups, out = 2, out // 2 * 2 + 2
+        shape: Shape = (out, channels // groups, kernel, kernel)
+        inputs = [x, layers.weight(self.name(), shape)]
+        if draw.random() < 0.3:
+            inputs.append(layers.weight(self.name(), (out,)))
+        attributes: dict[str, Attribute] = {
+            "stride": (stride, stride),
+            "padding": (padding,) * 4,
+            "groups": groups,
+        }
+        return layers.op("conv2d", self.name(), inputs, attributes)
+
+
+def ds_cnn(batch: int) -> Model:
+    """MLPerf Tiny's keyword spotting network, 49 x 10 features, with half its channels."""
+    layers = Layers("ds-cnn", (batch, 1, 49, 10), 0)
+    window: dict[str, Attribute] = {"stride": (2, 2), "padding": (4, 1, 5, 2), "groups": 1}
+    x = layers.op("conv2d", "stem", (layers.input, layers.weight("stem.w", (32, 1, 10, 4))), window)
+    for i in range(4):
+        x = layers.relu(f"relu{i}", layers.batch_norm(f"bn{i}", x))
+        window = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 32}
+        w = layers.weight(f"depth{i}.w", (32, 1, 3, 3))
+        x = layers.op("conv2d", f"depth{i}", (x, w), window)
+        x = layers.relu(f"depth{i}.relu", layers.batch_norm(f"depth{i}.bn", x))
+        x = layers.conv(f"point{i}", x, 32, 1)
+    x = layers.op("global_avg_pool", "pool", (layers.relu("last", x),))
+    x = layers.linear("logits", layers.flatten("flatten", x), 12)
+    return Model(*layers.build(x), loss="softmax_cross_entropy", description="")
+
+
+def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
+    """Name, whether it is held out of the fit, and the network."""
+    small = board == "mkr1000"
+    yield "digits-cnn", True, build_model("digits-cnn", 2 if small else 4)
+    yield "mlp", True, build_model("mlp", 4)
+    yield "lenet5", True, build_model("lenet5", 1)
+    if small:
+        yield "bert-tiny", True, bert("bert-tiny", BertSize(1, 8, 2, 8, 16, 8), 1, 0)
+        yield "drawn0", True, Drawn(0, small).model()
+    else:
+        yield "resnet8", True, build_model("resnet8", 1)
+        yield "ds-cnn", True, ds_cnn(1)
+    for seed in range(1, count + 1):
+        yield f"drawn{seed}", False, Drawn(seed, small).model()
+    for seed in range(200, 200 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=3).model()
+    for seed in range(300, 300 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=5).model()
+    for seed in range(400, 400 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=NO_PADDING).model()
+    for seed in range(500, 500 + USUAL):
+        yield f"drawn{seed}", False, Drawn(seed, small, usual=1).model()
+    for seed in range(8):
+        draw = random.Random(seed)
+        heads, most = draw.randint(1, 4), 3 if small else 10
+        tokens = draw.randint(4, 2 * most)
+        size = BertSize(
+            1, heads * draw.randint(2, most), heads, tokens, draw.randint(10, 60), tokens + 3
+        )
+        yield f"bert{seed}", False, bert(f"bert{seed}", size, draw.randint(1, 3), seed)
+    for seed, name in enumerate(3 * sorted(OPTIMIZERS.keys() - {"sgd"})):
+        model = Drawn(100 + seed, small).model()
+        yield f"{name}{seed}", False, replace(model, optimizer=OPTIMIZERS[name]())
+    size = BertSize(1, 8, 2, 8, 40, 11)
+    for name in sorted(OPTIMIZERS.keys() - {"sgd"}):
+        yield (
+            f"{name}-bert",
+            False,
+            replace(bert(f"{name}-bert", size, 1, 0), optimizer=OPTIMIZERS[name]()),
+        )
+
+
+def cases_of(model: Model, board: str) -> Iterator[Case]:
+    """The cases of a training step, loads apart, that the machine has room and patience for."""
+    graph = make_program(model.graph, model.loss, model.optimizer).training
+    for op in graph.ops:
+        case = case_of(op, graph)
+        inputs = [graph.by_name[name] for name in op.inputs]
+        output = None if op.output is None else graph.by_name[op.output]
+        work = kind_of(op).work(op, inputs, output)
+        if (
+            work.storage_bytes == 0
+            and work.bytes_moved <= LARGEST_OPERANDS_BYTES[board]
+            and work.macs <= MOST_MACS[board]
+        ):
+            yield case
+
+
+def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
+    """The cases of the networks that a model is fitted to, and of those that are held out."""
+    fitted: dict[str, list[Case]] = {}
+    held_out: dict[str, list[Case]] = {}
+    for name, held, model in networks(board, NETWORKS):
+        (held_out if held else fitted)[name] = list(cases_of(model, board))
+    return fitted, held_out
+
+
+def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
+    """What a case came to in the emulator, as what is kept of a measurement."""
+    board = load_board(setup.board)
+    time_s = instructions / setup.clock_hz
+    return Measurement(
+        case=case,
+        setup=setup,
+        kernel_version=case_version(case, board.compute.arithmetic, board.toolchain.soft_float),
+        repetitions=1,
+        counter=Counter.INSTRUCTIONS,
+        ticks=instructions,
+        spread_ticks=0.0,
+        time_s=time_s,
+        energy_j=time_s * board.power.active_w,
+        energy_spread_j=0.0,
+        measured_at=MEASURED_AT,
+    )
+
+
+def setup_of(board_name: str, compiler: str) -> Setup:
+    """The conditions of the emulator."""
+    board = load_board(board_name)
+    return Setup(board.name, board.core, board.clock_hz, "qemu", compiler)
+
+
+def recorded(what: str = "instructions") -> tuple[str, dict[str, dict[str, int]]]:
+    """The compiler, and per board a figure of each case by its key, as --record left it.
+
+    Args:
+        what: `instructions`, or the `cycles` that the emulator's plugin estimates.
+    """
+    document = json.loads(KEPT.read_text())
+    column = COLUMNS.index(what)
+    return document["compiler"], {
+        board: {key: row[column] for key, row in rows.items()}
+        for board, rows in document["boards"].items()
+    }
+
+
+def record(compiler: str, counts: dict[str, dict[str, Measured]]) -> str:
+    """The text of the kept file: JSON with one case a line, by key."""
+    boards = [
+        f"{json.dumps(board)}: {{\n"
+        + ",\n".join(
+            f"{json.dumps(key)}: {json.dumps([getattr(one, what) for what in COLUMNS])}"
+            for key, one in sorted(found.items())
+        )
+        + "\n}"
+        for board, found in counts.items()
+    ]
+    head = f'"compiler": {json.dumps(compiler)},\n"boards": {{\n'
+    return f"{{\n{head}" + ",\n".join(boards) + "\n}\n}\n"
+
+
+def seen_cases(board: str) -> dict[str, Case]:
+    """Of the networks that models are fitted to, and of none that is held out, by key."""
+    fitted, held_out = all_cases(board)
+    unseen = {case.key for cases in held_out.values() for case in cases}
+    every = {case.key: case for cases in fitted.values() for case in cases}
+    return {key: case for key, case in every.items() if key not in unseen}
+
+
+def prices(board: str) -> str:
+    """The file of what operators take on a board's core: lines through the recorded cycles."""
+    compiler, counts = recorded("cycles")
+    rows: dict[str, list[tuple[dict[str, float], float]]] = {}
+    for key, case in seen_cases(board).items():
+        if key in counts[board]:
+            op, graph = alone(case)
+            inputs = [graph.by_name[name] for name in op.inputs]
+            output = None if op.output is None else graph.by_name[op.output]
+            work = kind_of(op).work(op, inputs, output)
+            features = {"fixed": 1.0, "mac": float(work.macs), "byte": float(work.bytes_moved)}
+            rows.setdefault(case.kind, []).append((features, float(counts[board][key])))
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        f"# {load_board(board).core}: cycles of a call, a product and a byte, by operator.",
+        "# Written by `python benchmarks/op_costs.py --prices`.",
+        "",
+        f'source = "benchmarks/op_costs.json: cycles by docs/kernels.md, {compiler}"',
+        f"exact = {str(load_board(board).compute.exact).lower()}",
+        "",
+        "[operators]",
+    ]
+    for kind, found in sorted(rows.items()):
+        fitted = fit(found).prices
+        price = ", ".join(
+            f"{name} = {fitted.get(name, 0.0):.4g}" for name in ("fixed", "mac", "byte")
+        )
+        lines.append(f"{kind} = {{ {with_points(price)} }}")
+    return "\n".join(lines) + "\n"
+
+
+def with_points(text: str) -> str:
+    """The same with every number a float of TOML's."""
+    return re.sub(r"= (\d+)(?=,|$)", r"= \1.0", text)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far a model is from what was counted of a network; each a share of what was counted.
+
+    Attributes:
+        ops: errors of its ops, without sign.
+        step: of all of them together.
+    """
+
+    ops: tuple[float, ...]
+    step: float
+
+    @staticmethod
+    def of(predicted: Sequence[float], counted: Sequence[float]) -> Errors:
+        """Of the ops' times, in the same order."""
+        ops = tuple(abs(a / b - 1) for a, b in zip(predicted, counted, strict=True))
+        return Errors(ops, sum(predicted) / sum(counted) - 1)
+
+    def __str__(self) -> str:
+        return f"{statistics.median(self.ops):.2%} | {max(self.ops):.1%} | {self.step:+.2%}"
+
+
+def held_out_errors(board_name: str) -> Iterator[tuple[str, Errors, Errors]]:
+    """Of each network that no fit sees: its name, errors of the fitted model and of the analytic.
+
+    The first are against instructions, the others against estimated cycles.
+    """
+    compiler, boards = recorded()
+    counts, setup, board = (
+        boards[board_name],
+        setup_of(board_name, compiler),
+        load_board(board_name),
+    )
+    cycles = recorded("cycles")[1][board_name]
+    _, held_out = all_cases(board_name)
+    rows = [
+        row_of(case, counts[key], setup)
+        for key, case in seen_cases(board_name).items()
+        if key in counts
+    ]
+    model = FittedModel(rows, lambda row: row.time_s)
+    for name, cases in held_out.items():
+        known = [case for case in cases if case.key in counts]
+        if len(known) < 0.9 * len(cases):
+            raise BenchError(f"{name}: record the cases again")
+        counted = [counts[case.key] / setup.clock_hz for case in known]
+        calculated = []
+        for case in known:
+            op, graph = alone(case)
+            calculated.append(analytic_costs(graph, board).ops[op.name].time_s)
+        predicted = [model.predict(case) or float("nan") for case in known]
+        estimated = [cycles[case.key] / setup.clock_hz for case in known]
+        yield name, Errors.of(predicted, counted), Errors.of(calculated, estimated)
+
+
+def count(board: str, cases: Iterable[Case]) -> dict[str, Measured]:
+    """Instructions and estimated cycles of each case, by its key.
+
+    Raises:
+        BenchError: a tool failed.
+    """
+    runs = [Run(case) for case in {case.key: case for case in cases}.values()]
+    found: dict[str, Measured] = {}
+    for start in range(0, len(runs), AT_ONCE):
+        with tempfile.TemporaryDirectory(prefix="poetfw-op-costs-") as folder:
+            found |= measure(board, runs[start : start + AT_ONCE], Path(folder))
+        print(f"{board}: {len(found)} of {len(runs)} cases", file=sys.stderr)
+    return found
