@@ -36,7 +36,7 @@ def read_csv(path: Path, model: Model) -> Samples:
     ids = model.ids if model.input.dtype is Dtype.I32 else None
     features = math.prod(model.input.shape[1:])
     outputs, whole = math.prod(model.target.shape[1:]), model.target.dtype is Dtype.I32
-    classes = model.classes or model.told_apart or (LARGEST_INTEGER if whole else None)
+    classes = model.classes or model.own_classes or (LARGEST_INTEGER if whole else None)
     ignored = model.loss_options.ignore_index
     x: array[float] = array("f" if ids is None else "d")
     y: array[float] = array("d" if whole else "f")

@@ -203,7 +203,7 @@ def _targets(
             f"{path}: {key} holds {array.dtype}, but class numbers must be integers",
             "or train with the loss mse",
         )
-    classes = model.classes or model.told_apart
+    classes = model.classes or model.own_classes
     counted = array[array != model.loss_options.ignore_index]
     if counted.size and classes and not (0 <= int(counted.min()) and int(counted.max()) < classes):
         raise DataError(

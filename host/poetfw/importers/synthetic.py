@@ -33,7 +33,7 @@ def make_synthetic(model: Model) -> tuple[NDArray[np.generic], NDArray[np.generi
     fitting = _LARGEST_BYTES // (4 * math.prod(shape))
     samples = max(min(_SAMPLES, fitting), 4 * model.batch)
     classes = min(
-        model.classes or model.told_apart or _RANK, max(1, samples // _SAMPLES_OF_A_CLASS)
+        model.classes or model.own_classes or _RANK, max(1, samples // _SAMPLES_OF_A_CLASS)
     )
     labels = np.arange(samples, dtype=np.int32) % classes
     x: NDArray[np.generic]

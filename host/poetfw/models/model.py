@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model ready to be trained: its inference graph, initial weights, loss and settings."""
+"""A model ready to be trained: inference graph, initial weights, loss and training settings."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from poetfw.training import CLASSIFYING, LOSSES, Sgd
 
 @dataclass(frozen=True)
 class Model:
-    """A network and what training it starts from.
+    """A network, and the initial weights and settings of its training.
 
     Construction checks shapes, that there is one input and one output, that the loss fits the
     output, and that every persistent tensor has finite float32 weights of its shape.
 
     Attributes:
-        graph: inference form: one tensor of role `INPUT`, weights of role `PARAMETER`, running
+        graph: inference graph: one tensor of role `INPUT`, weights of role `PARAMETER`, running
             statistics of role `STATE`. Axis 0 of input and output is the batch.
-        weights: initial values of every persistent tensor; drawn when they are first read, where
-            they are `DrawnWeights`.
-        loss: a key of `poetfw.training.LOSSES`; or `OWN_LOSS`: then the graph has a tensor of role
-            `LABEL`, and an op of the kind `objective` that marks its loss.
-        told_apart: how many classes the labels of a loss of its own name; None where they are no
-            class numbers, or of several kinds.
-        loss_options: how much classes and samples count, for a loss of a classifier.
-        description: one line for people.
-        optimizer: settings that train it well.
-        epochs: passes over the data set that train it well.
-        warnings: sentences about possible differences from the network that its author means.
-        frozen: names of the parameters that its author does not train.
-        state_dict: where the tensors of its author's network lie in those of the graph.
+        weights: initial values of every persistent tensor; `DrawnWeights` are drawn when first
+            read.
+        loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`: the graph then has a tensor of role
+            `LABEL` and an op of kind `objective` that marks the loss.
+        own_classes: number of classes of an own loss's labels; None if they are not class numbers,
+            or of several kinds.
+        loss_options: class weights, label smoothing and ignored label of a classifier's loss.
+        description: one-line description.
+        optimizer: default optimizer and its settings.
+        epochs: default number of passes over the data set.
+        warnings: possible differences from the network that its author meant, one sentence each.
+        frozen: names of parameters that the author does not train.
+        state_dict: mapping of the author's tensors to the graph's.
 
     Raises:
-        ModelError: a check failed.
+        ModelError: A check failed.
     """
 
     graph: Graph
@@ -58,7 +58,7 @@ class Model:
     frozen: tuple[str, ...] = ()
     state_dict: tuple[StateEntry, ...] = ()
     loss_options: ClassOptions = ALIKE
-    told_apart: int | None = None
+    own_classes: int | None = None
 
     def __post_init__(self) -> None:
         check_shapes(self.graph)
@@ -102,7 +102,7 @@ class Model:
         self.loss_options.expect_fitting(self.classes)
 
     def _check_weights(self) -> None:
-        """Check what can be without drawing; what an initializer draws is finite and float32."""
+        """Check shapes and finiteness without drawing; drawn values are finite float32."""
         weights = self.weights
         if isinstance(weights, DrawnWeights):
             shapes = weights.shapes
@@ -121,35 +121,35 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.graph.name
 
     @property
     def input(self) -> Tensor:
-        """The batch of features."""
+        """Input tensor: a batch of features."""
         return self.graph.with_role(Role.INPUT)[0]
 
     @property
     def output(self) -> Tensor:
-        """The batch of answers: logits, or predictions."""
+        """Output tensor: a batch of logits or predictions."""
         return self.graph.by_name[self.graph.output]
 
     @property
     def batch(self) -> int:
-        """Samples in a batch."""
+        """Number of samples in a batch."""
         return self.input.shape[0]
 
     @property
     def classes(self) -> int | None:
-        """Number of classes that it tells apart; None where it does not classify."""
+        """Number of classes; None if the model is not a classifier."""
         if self.loss == OWN_LOSS:
-            alike = len(self.target.shape) == 1 and self.output.shape[1:] == (self.told_apart,)
-            return self.told_apart if alike else None
+            alike = len(self.target.shape) == 1 and self.output.shape[1:] == (self.own_classes,)
+            return self.own_classes if alike else None
         return self.output.shape[1] if self.loss in CLASSIFYING else None
 
     @property
     def target(self) -> Tensor:
-        """The batch of targets: class numbers, one a sample, or what the loss compares."""
+        """Target tensor of a batch: a class number per sample, or values of the output's shape."""
         if self.loss == OWN_LOSS:
             return self.graph.with_role(Role.LABEL)[0]
         if self.classes is not None:
@@ -158,7 +158,7 @@ class Model:
 
     @property
     def ids(self) -> int:
-        """Number of ids, from 0 on, that every table has in which the input is looked up."""
+        """Smallest number of rows of the embedding tables that look up the input."""
         readers = self.graph.consumers[self.input.name]
         tables = (op.inputs[1] for op in readers if op.kind == "embedding")
         return min(
@@ -167,9 +167,9 @@ class Model:
 
     @property
     def layers(self) -> dict[str, int]:
-        """Number of ops that have parameters, and of dropouts, by kind.
+        """Number of ops with parameters, and of dropouts, by kind.
 
-        Beside convolutions, batch norms are counted even where there are none: they may be missing.
+        With convolutions, batch norms are listed even if their number is 0.
         """
         trained = {tensor.name for tensor in self.graph.with_role(Role.PARAMETER)}
         kinds = [
@@ -187,7 +187,7 @@ class Model:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one sample's inference, in convolutions and matrix products."""
+        """Multiply-accumulates per sample of inference, in convolutions and matrix products."""
         total = 0
         for op in self.graph.ops:
             if op.kind in ("conv2d", "linear", "matmul") and op.output is not None:

@@ -187,23 +187,23 @@ class _Importer:
             )
         net = self._net
         options = ALIKE if self._ending is None else self._ending.options
-        told_apart = None
+        own_classes = None
         if self._ending is not None and self._ending.value is not None:
-            told_apart = next(iter(net.classes)) if len(net.classes) == 1 else None
+            own_classes = next(iter(net.classes)) if len(net.classes) == 1 else None
             options = ClassOptions(ignore_index=net.ignored)
-            self._mark_loss(self._ending, output.tensor, told_apart)
+            self._mark_loss(self._ending, output.tensor, own_classes)
         return Model(
             *net.builder.build(output.tensor),
             loss=net.loss,
             loss_options=options,
-            told_apart=told_apart,
+            own_classes=own_classes,
             description=f"imported from {self._path.name}",
             warnings=tuple(dict.fromkeys(net.warnings)),
             frozen=tuple(net.frozen),
             state_dict=tuple(net.entries),
         )
 
-    def _mark_loss(self, ending: Ending, prediction: str, told_apart: int | None) -> None:
+    def _mark_loss(self, ending: Ending, prediction: str, own_classes: int | None) -> None:
         """Append the op that marks the network's own loss.
 
         Raises:
@@ -215,7 +215,7 @@ class _Importer:
         label = self._values[ending.target]
         assert isinstance(label, Live)
         rank, outputs = len(net.shape(label.tensor)), net.shape(prediction)[1:]
-        counts = told_apart if rank == 1 and outputs == (told_apart,) else None
+        counts = own_classes if rank == 1 and outputs == (own_classes,) else None
         one = net.constant("one", np.ones(1))
         net.builder.op("objective", "objective", (value.tensor, one), {"classes": counts or 0})
 
