@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets, built in or of several formats, checked against the model they are to train."""
+"""Data sets, built in or read from files, checked against the model to train."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class DataSet:
     """Samples that fit a model.
 
     Attributes:
-        name: what it was asked for by.
-        x_train, x_test: features, float32 [samples, *features], or int32 ids.
-        y_train, y_test: int32 class numbers [samples], or float32 targets [samples, *outputs].
-        record: how features were made and what classes are called: JSON values.
+        name: name or path of the data set.
+        x_train, x_test: features, float32 [samples, *features], or ids, int32 of the same shape.
+        y_train, y_test: class numbers, int32 [samples], or targets, float32 [samples, *outputs].
+        record: settings of the features and names of classes, as JSON values.
     """
 
     name: str
@@ -50,23 +50,23 @@ class DataSet:
 
 
 def load_data(spec: str | Path, model: Model, features: str | None = None) -> DataSet:
-    """A data set for a model.
+    """Load a data set for a model.
 
-    Unless the data say which samples are held out, every fifth is.
+    If the data do not mark held-out samples, every fifth is held out.
 
     Args:
-        spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if it is
-            split already, `x_test`, `y_test`; a folder with an `.npy` file for each of these; a
-            `.csv` file; a folder of images or of WAV files, in one folder for each class.
-        model: decides the shapes, and whether `y` holds class numbers (integers in
-            [0, classes)) or, for the loss mse, targets of the shape of the model's output.
-        features: what is calculated of sounds, one of `poetfw.common.option_values.FEATURES`; None
+        spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if split
+            already, `x_test`, `y_test`; a folder with an `.npy` file for each of these; a `.csv`
+            file; a folder of images or WAV files in one folder per class.
+        model: determines the shapes, and whether `y` holds class numbers (integers in [0, classes))
+            or, for the loss mse, targets of the shape of the model's output.
+        features: features computed from sounds, one of `poetfw.common.option_values.FEATURES`; None
             for the first of these.
 
     Raises:
-        DataError: there is no such data set, its file is malformed, or it does not fit the model,
-            or features are asked for of what are no sounds.
-        ToolError: what reads it is not installed.
+        DataError: The data set does not exist, is malformed or does not fit the model, or features
+            are requested of data that are not sounds.
+        ToolError: A package that reads the data is missing.
     """
     text = str(spec)
     samples = BUILT_IN[text](model) if text in BUILT_IN else _read(spec, model, features)
@@ -106,7 +106,7 @@ def _read(spec: str | Path, model: Model, features: str | None) -> Samples:
 
 
 def _holds_sounds(path: Path) -> bool:
-    """True if there is a WAV file in a folder's folders, or in theirs."""
+    """True if a folder contains WAV files at depth 2 or 3."""
     files = (file for depth in ("*/*", "*/*/*") for file in path.glob(depth))
     return any(file.suffix.lower() in SOUNDS for file in files)
 
@@ -123,7 +123,7 @@ def _data_set(name: str, samples: Samples, model: Model) -> DataSet:
 
 
 def _judged(data: DataSet, model: Model) -> DataSet:
-    """The data without those held-out samples whose label is ignored: no answer is right there."""
+    """Leave out held-out samples with the ignored label, which has no right answer."""
     ignored = model.loss_options.ignore_index
     if ignored is None or model.classes is None:
         return data
@@ -134,7 +134,7 @@ def _judged(data: DataSet, model: Model) -> DataSet:
 
 
 def _digits(model: Model) -> Samples:
-    """The digits with class numbers; for the loss mse, 1 at the class and 0 elsewhere."""
+    """The digits with class numbers or, for the loss mse, one-hot targets."""
     x, labels = load_digits(model)
     needed = int(labels.max()) + 1
     outputs = model.output.shape[1:]
@@ -157,7 +157,7 @@ def _synthetic(model: Model) -> Samples:
 BUILT_IN: Mapping[str, Callable[[Model], Samples]] = MappingProxyType(
     {"digits": _digits, "synthetic": _synthetic}
 )
-"""Every built-in data set, by name."""
+"""Built-in data sets by name."""
 
 
 def _features(path: str, key: str, array: NDArray[np.generic], model: Model) -> Features:
@@ -173,7 +173,7 @@ def _features(path: str, key: str, array: NDArray[np.generic], model: Model) -> 
 
 
 def _ids(path: str, key: str, array: NDArray[np.generic], model: Model) -> NDArray[np.int32]:
-    """Ids that each table that they are looked up in has."""
+    """Check that ids exist in every embedding table that they index."""
     if array.dtype.kind not in "iu":
         raise DataError(f"{path}: {key} holds {array.dtype}, but the model reads integer ids")
     if not len(array):
@@ -218,7 +218,7 @@ def _floats(path: str, key: str, array: NDArray[np.generic]) -> NDArray[np.float
         raise DataError(f"{path}: {key} holds {array.dtype}, not numbers")
     if not len(array):
         raise DataError(f"{path}: {key} holds no samples")
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused below
+    with np.errstate(over="ignore"):  # an overflow gives infinity, which is refused below
         values = array.astype(np.float32, copy=False)
     finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if not finite.all():

@@ -54,8 +54,8 @@ def idle_power(trace: PowerTrace) -> float:
 def measured_energy(trace: PowerTrace, idle_w: float | None = None) -> MeasuredEnergy:
     """Energy of one run above idle power, from a case's marked intervals in a trace.
 
-    Energy is the integral of volts times amperes by the trapezoidal rule. The marker changes between
-    two samples: intervals begin and end midway.
+    Energy is the integral of volts times amperes by the trapezoidal rule. The marker changes
+    between two samples: intervals begin and end midway.
 
     Args:
         trace: trace of one case that ran several times.
