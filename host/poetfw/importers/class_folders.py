@@ -18,7 +18,7 @@ from poetfw.ir import Dtype
 from poetfw.models import Model
 
 PARTS = ("train", "test")
-"""If a folder holds exactly these two, they hold the classes of training and test samples."""
+"""Folders of training and test classes, in a folder that holds exactly these two."""
 
 ReadFile = Callable[[Path], NDArray[np.float32]]
 
