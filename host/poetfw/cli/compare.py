@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from poetfw.comparisons.comparison import Comparison, Trial
 
 
-def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
+def refuse_more_than_all(fractions: tuple[float, ...] | None, flag: str = "'--fractions'") -> None:
     """Refuse budgets above 1: keeping everything then fits, and all schedulers give the same plan.
+
+    Args:
+        fractions: budgets; None for the defaults.
+        flag: option that sets them, for the message.
 
     Raises:
         BadParameter: A fraction is above 1.
@@ -30,7 +34,7 @@ def refuse_more_than_all(fractions: tuple[float, ...] | None) -> None:
             raise click.BadParameter(
                 f"{fraction:g} is above 1: with a budget of 1 everything is kept already.",
                 click.get_current_context(),
-                param_hint="'--fractions'",
+                param_hint=flag,
             )
 
 

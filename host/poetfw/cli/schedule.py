@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
 from poetfw.cli.command import command, command_deadline
+from poetfw.cli.curve import CurveSearch, sources_and_kernels
 from poetfw.cli.devices import read_file, schedule_devices
 from poetfw.common.limits import Deadline, Work
 from poetfw.settings import CostSettings, Limits, SchedulerSettings, Solver
@@ -48,7 +49,13 @@ def schedule(
         work = Work(limits.work_limit, end)
         return schedule_devices(task, budget, several, solver, work, answer)
     room, ways = _load(task, costs, end)
-    ways = _limited(modelled_as(ways, solver.model_as), budget)
+    ways = modelled_as(ways, solver.model_as)
+    if answer.pareto is not None:
+        ways = _in_time(ways, budget)
+        work = Work(limits.work_limit, end)
+        search = CurveSearch(ways, room, by.scheduler, solver.solver, answer.pareto, work)
+        return search.show(budget.ram_fraction, several.plot, answer.as_json)
+    ways = _limited(ways, budget)
     if answer.export is not None:
         replace_file(answer.export, json_bytes(problem_to_json(ways.lean)))
         output.messages.print(f"wrote {output.escaped(str(answer.export))}")
@@ -108,7 +115,7 @@ def _solve(
     answer = answer.beside(problem.resident_bytes)
     if shown.as_json:
         limits = {"ram_bytes": problem.budget_bytes, "deadline_s": problem.deadline_s}
-        of_model = {} if room is None else _sources_and_kernels(room, answer)
+        of_model = {} if room is None else sources_and_kernels(room, answer)
         output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
         _print(problem, answer, end, room, shown.verbose)
@@ -124,20 +131,19 @@ def _limited(ways: Ways, budget: TaskBudget) -> Ways:
     ram_bytes = budget.ram_bytes
     if budget.ram_fraction is not None:
         if len(budget.ram_fraction) != 1:
-            raise click.UsageError("--ram-fraction takes several values with --devices only")
+            raise click.UsageError(
+                "--ram-fraction takes several values with --devices or --pareto only"
+            )
         ram_bytes = ways.budget_bytes(*budget.ram_fraction)
     if ram_bytes is not None:
         ways = ways.within(ram_bytes)
-    if budget.deadline_s is not None:
-        ways = ways.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
-    return ways
+    return _in_time(ways, budget)
 
 
-def _sources_and_kernels(room: Room, answer: Schedule) -> dict[str, Any]:
-    return {
-        "cost_sources": room.table_with(answer.faster).sources,
-        "kernels": room.kernels(answer.faster),
-    }
+def _in_time(ways: Ways, budget: TaskBudget) -> Ways:
+    if budget.deadline_s is None:
+        return ways
+    return ways.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
 
 
 def _print(

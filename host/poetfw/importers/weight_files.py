@@ -78,11 +78,20 @@ def read_weights(path: Path, names: Sequence[str]) -> dict[str, NDArray[np.float
     return {name: arrays[name].astype(np.float32, copy=False) for name in names}
 
 
+def read_every(path: Path) -> dict[str, NDArray[Any]]:
+    """Read all arrays of a safetensors file, by name.
+
+    Raises:
+        DataError: The file is not a safetensors file, or is damaged.
+    """
+    return _read_safetensors(path, None)
+
+
 def _read_npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     return read_npz(path, (), names)
 
 
-def _read_safetensors(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _read_safetensors(path: Path, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
     """Read tensors; their ranges must match their shapes and cover the file exactly once."""
     try:
         content = memoryview(read_bytes(path, LARGEST_BYTES))
@@ -93,8 +102,10 @@ def _read_safetensors(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any
         data = content[8 + length :]
         if not isinstance(header, dict):
             raise ValueError("its header is not an object")
-        found = {name: _tensor(name, header[name], data) for name in names if name in header}
-        ranges = sorted(header[name]["data_offsets"] for name in header if name != "__metadata__")
+        there = [name for name in header if name != "__metadata__"]
+        wanted = there if names is None else [name for name in names if name in header]
+        found = {name: _tensor(name, header[name], data) for name in wanted}
+        ranges = sorted(header[name]["data_offsets"] for name in there)
         if [0, *(end for _, end in ranges)] != [*(start for start, _ in ranges), len(data)]:
             raise ValueError("its tensors overlap, or leave bytes between them")
         return found

@@ -22,7 +22,14 @@ from poetfw.ops import kind_of
 from poetfw.ops.class_losses import ClassOptions
 from poetfw.optimizers import OPTIMIZERS, Optimizer, RateSchedule
 from poetfw.settings import BuildSettings
-from poetfw.training import DEFAULT_LOSS, Program, make_program, matching_parameters, select
+from poetfw.training import (
+    DEFAULT_LOSS,
+    Program,
+    fold,
+    make_program,
+    matching_parameters,
+    select,
+)
 
 _PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 
@@ -210,8 +217,9 @@ def derive_program(
         selection = select(model.graph, settings.train)
         parameters = {tensor.name for tensor in model.graph.with_role(Role.PARAMETER)}
         frozen, channels = frozen | (parameters - selection.parameters), selection.channels
+    graph, made = fold(model.graph, model.weights, frozen)
     program = make_program(
-        model.graph,
+        graph,
         model.loss,
         choose_optimizer(settings, model),
         frozen,
@@ -219,7 +227,8 @@ def derive_program(
         options=model.loss_options,
         undecayed=matching_parameters(model.graph, settings.no_decay),
     )
-    return order_program(program, deadline).with_values(model.weights)
+    program = replace(order_program(program, deadline), made=made)
+    return program.with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

@@ -25,11 +25,9 @@ def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
     if project.stages.state_dict:
         return project.stages.state_dict
     others = {program.loss.name, program.metric.name, *program.optimizer_states}
-    return tuple(
-        StateEntry(tensor.name, tensor.name, tensor.shape)
-        for tensor in (*program.persistent, *program.constants)
-        if tensor.name not in others
-    )
+    shapes = {t.name: t.shape for t in program.persistent if t.name not in others}
+    shapes |= {name: values.shape for name, values in project.stages.frozen.items()}
+    return tuple(StateEntry(name, name, shape) for name, shape in shapes.items())
 
 
 def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDArray[np.float32]]:
@@ -51,7 +49,7 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
             "or name an image: --image",
         )
     stages = project.stages
-    values = read_committed(image, stages.slots, project.tensors) | dict(stages.constants)
+    values = read_committed(image, stages.slots, project.tensors) | dict(stages.frozen)
     return {e.name: e.of(values[e.tensor]) for e in state_entries(project)}
 
 

@@ -65,6 +65,11 @@ class Scheduler:
     restrict: Callable[[ScheduleProblem], ScheduleProblem] = lambda problem: problem
     complete: bool = True
 
+    @property
+    def starts(self) -> bool:
+        """True if it may start from plans that other methods found."""
+        return self.search is search_compact
+
 
 def without_paging(problem: ScheduleProblem) -> ScheduleProblem:
     """The problem on a board without storage."""

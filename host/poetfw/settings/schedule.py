@@ -86,7 +86,7 @@ class TaskBudget(Settings, group="Budget"):
     )
     ram_fraction: tuple[float, ...] | None = setting(
         "RAM budget beside what never leaves RAM, as a fraction of what keeping everything takes; "
-        "with --devices one for each.",
+        "with --devices one for each, with --pareto the smallest and the largest.",
         type=Listed(Positive()),
         metavar="F[,F]",
         first=True,
@@ -105,10 +105,10 @@ class Several(Settings, group="Several devices"):
     )
     parallel: bool = like(DevicesSettings, "parallel")
     plot: Path | None = setting(
-        "With --devices: draw the timeline of every device.",
+        "With --devices: draw the timeline of every device. With --pareto: draw energy over RAM.",
         type=OutputFile(".svg", ".png"),
         metavar="FILE.svg|FILE.png",
-        needs=("--devices",),
+        needs=("--devices", "--pareto"),
     )
 
 
@@ -116,6 +116,13 @@ class Several(Settings, group="Several devices"):
 class Answer(Detailed):
     """Alternatives to solving, and format of the result."""
 
+    pareto: int | None = setting(
+        "Solve at this number of budgets instead of one, for the curve of energy over RAM.",
+        type=click.IntRange(2, 1000),
+        metavar="POINTS",
+        excludes=("--devices", "--ram", "--replay", "--export"),
+        first=True,
+    )
     replay: Path | None = setting(
         "Do not solve: simulate the plan of this answer.",
         type=click.Path(path_type=Path),

@@ -2,6 +2,7 @@
 """From a model to its training step, and the reference that runs it on this computer."""
 
 from poetfw.optimizers import Sgd
+from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import (
@@ -26,6 +27,7 @@ __all__ = [
     "Selection",
     "Sgd",
     "constant_bytes",
+    "fold",
     "hoist_views",
     "in_place_input",
     "input_channels",

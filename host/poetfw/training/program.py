@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -60,6 +60,7 @@ class Program:
             number of correct answers, or the mean loss.
         fingerprint: a digest of the constants' values, which a storage image must match. Empty
             without constants.
+        made: values of the constants that the model itself does not have, by name.
     """
 
     training: Graph
@@ -67,6 +68,9 @@ class Program:
     loss: Tensor
     metric: Tensor
     fingerprint: str = ""
+    made: Mapping[str, Array] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
 
     @cached_property
     def constants(self) -> tuple[Tensor, ...]:
@@ -78,13 +82,14 @@ class Program:
         """The program with the fingerprint of its constants' values.
 
         Args:
-            values: f32 values by tensor name, of the constants at least.
+            values: values by tensor name, of the constants at least that are not made.
         """
         if not self.constants:
             return self
         digest = hashlib.sha256()
         for tensor in self.constants:
-            digest.update(np.ascontiguousarray(values[tensor.name], "<f4").tobytes())
+            value = self.made[tensor.name] if tensor.name in self.made else values[tensor.name]
+            digest.update(np.ascontiguousarray(value, "<f4").tobytes())
         return replace(self, fingerprint=digest.hexdigest()[:16])
 
     @cached_property

@@ -30,8 +30,8 @@ class Reference:
 
         Args:
             program: what to run.
-            weights: initial values by tensor name, of all constants; persistent tensors without one
-                start at zero.
+            weights: initial values by tensor name, of all constants that the program has not made;
+                persistent tensors without one start at zero.
             dtype: the precision to calculate in.
         """
         self._program = program
@@ -39,7 +39,10 @@ class Reference:
         self.persistent: dict[str, Array] = {
             tensor.name: np.array(weights.get(tensor.name, np.zeros(tensor.shape)), dtype)
             for tensor in program.persistent
-        } | {tensor.name: np.array(weights[tensor.name], dtype) for tensor in program.constants}
+        } | {
+            name: np.array(program.made[name] if name in program.made else weights[name], dtype)
+            for name in (tensor.name for tensor in program.constants)
+        }
         self.gradients: dict[str, Array] = {}
 
     def step(self, x: Array, y: Array) -> float:
