@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Programmed(Settings, group="Board", one_of=(("--board",), ("--devices",))):
-    """The board; None where there are several devices."""
+    """Board to build for; None if there are several devices."""
 
     board: str | None = like(Target, "board", required=False)
 
 
 @dataclass(frozen=True)
 class Devices(DevicesSettings):
-    """Several devices, and an answer that they follow."""
+    """Several devices, and an answer whose plan they follow."""
 
     replay: Path | None = setting(
-        "With --devices: follow the plan in an answer of `poetfw schedule --devices --json`.",
+        "With --devices: use the plan of this answer of `poetfw schedule --devices --json`.",
         type=File(),
         metavar="ANSWER.json",
         needs=("--devices",),
@@ -60,14 +60,14 @@ class Devices(DevicesSettings):
 
 @dataclass(frozen=True)
 class Compiling(Settings, group="Output"):
-    """Compiler of the project, if any."""
+    """Compiler choice."""
 
     toolchain: str = setting(
-        "Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
+        "Compiler: this computer's, or that of the board's stock PlatformIO platform.",
         "auto",
         type=click.Choice(("auto", "system", "stock")),
     )
-    generate_only: bool = setting("Write the project, but do not compile it.", False, first=True)
+    generate_only: bool = setting("Write the project without compiling it.", False, first=True)
 
 
 @command("Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16")
@@ -85,7 +85,7 @@ def build(
     project: ProjectSettings,
     printed: Detailed,
 ) -> None:
-    """Schedule the training of a model on a board, write its firmware, and compile it."""
+    """Plan the training of a model on a board, write the firmware and compile it."""
     from poetfw.firmware import check_output_folder
     from poetfw.pipeline import compile_build, plan_build, write_build
     from poetfw.planning import (
@@ -111,7 +111,7 @@ def build(
     for written in (folder, *folders_of(boards, folder).values()):
         check_output_folder(written)
     for known in [] if compiling.generate_only else boards.values():
-        choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
+        choose_environment(known, toolchain)  # fail on a missing compiler before solving
     with output.spinner() as progress, followed(replay):
         planned = plan_build(
             settings,
@@ -143,7 +143,7 @@ _LAYER_NAMES = {
     "linear": ("linear", "linear"),
     "dropout": ("dropout", "dropouts"),
 }
-"""Usual names of layers, in the singular and the plural; other kinds keep their own names."""
+"""Names of layer kinds in reports, singular and plural; other kinds keep their own names."""
 
 
 def _layers(report: BuildReport) -> str:
@@ -178,7 +178,7 @@ def _print(
     run: Sequence[str],
     verbose: bool,
 ) -> None:
-    """Print what a build came to: the model, each program with its devices, and the plan."""
+    """Print a build's result: model, memory of each program, and plan."""
     schedule = report.schedule
     apart = len(report.memories) > 1
     energy = f"{schedule.energy_j * 1e3:.3f} mJ"
@@ -212,7 +212,7 @@ def _print(
 
 
 def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
-    """Rows of a program's RAM and flash; one of several programs has a name."""
+    """Rows on a program's RAM and flash, headed by its name if there are several."""
     rows = [(name, f"a program for {report.board}")] if name else []
     if report.devices == 1:
         rows.append(output.Detail("smallest possible", output.size(report.minimum_budget_bytes)))
