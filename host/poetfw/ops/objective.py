@@ -56,7 +56,7 @@ class _Scalar(OpKind):
 
 
 @register
-class Objective(_Scalar, LossKind):
+class ScalarObjective(_Scalar, LossKind):
     """Inputs value [1], and one [1], the constant 1; updates loss [1].
 
     In a model's graph it marks the scalar, and has an output in place of the loss. Its attribute
