@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -15,9 +13,6 @@ from poetfw.costs import Case, Measurement
 from poetfw.costs.fitted import FittedModel, fit, fit_beside, fit_transfer
 from poetfw.ir import Dtype
 from unit.costs.test_cost_database import row
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from workloads import op_costs
 
 
