@@ -62,8 +62,13 @@ PROJECTS: dict[str, Callable[[], Files]] = {
 WHOLE = ("mlp-keep-everything", "digits-cnn-paged")
 """Of the other projects, only what differs by the plan, and the headers to compile it with."""
 
-LIKE = {"digits-cnn-paged": "mlp-keep-everything", "mlp-threads-at-once": "mlp-threads-in-turn"}
-"""Projects by those, above, whose files most of theirs are like."""
+LIKE = {
+    "digits-cnn-paged": ("mlp-keep-everything",),
+    "mlp-paged-and-recomputed": ("mlp-keep-everything",),
+    "mlp-threads-in-turn": ("mlp-keep-everything",),
+    "mlp-threads-at-once": ("mlp-threads-in-turn", "mlp-keep-everything"),
+}
+"""Projects by those, kept before them, one of which has a file that theirs is like."""
 
 
 def is_pinned(path: str, whole: bool) -> bool:
@@ -80,11 +85,13 @@ def differences(before: str, now: str, path: str = "") -> list[str]:
     return [*unified_diff(*texts, path, path, n=0, lineterm="")]
 
 
-def kept(written: Mapping[str, str], base: Path) -> dict[str, str]:
-    """The files to keep: without those of a base, and as short patches of its files."""
+def kept(written: Mapping[str, str], name: str) -> dict[str, str]:
+    """The files to keep, those that are like another project's as patches of its file."""
     found = {}
     for path, text in written.items():
-        lines = differences((base / path).read_text(), text) if (base / path).exists() else None
+        bases = (HERE / other / path for other in LIKE.get(name, ()))
+        base = next((file.read_text() for file in bases if file.exists()), None)
+        lines = None if base is None else differences(base, text)
         if lines is None or 2 * len(lines) > len(text.splitlines()):
             found[path] = text
         else:
@@ -100,8 +107,7 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
         if is_pinned(path, name in WHOLE)
     }
     folder = HERE / name
-    if name in LIKE:
-        written = kept(written, HERE / LIKE[name])
+    written = kept(written, name)
     if request.config.getoption("--update-golden"):
         shutil.rmtree(folder, ignore_errors=True)
         for path, text in written.items():
