@@ -15,11 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.firmware_tools import SAMPLE
 from poetfw.firmware import GENERATED
-from poetfw.firmware.library import HEADER, statuses
-from poetfw.firmware.project import template_environment
-from poetfw.firmware.views import Define
+from poetfw.firmware.library import HEADER
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, DevicesSettings
 from poetfw.schedule.several import DevicesAnswer
@@ -135,33 +132,3 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
 def test_the_reviewed_code_has_what_it_is_there_for(name: str, texts: tuple[str, ...]) -> None:
     code = "".join(path.read_text() for path in (HERE / name).rglob("train_step.c*"))
     assert [text for text in texts if text not in code] == []
-
-
-@pytest.mark.parametrize("name", ["poetfw.h", "status_text.c"])
-def test_the_sample_projects_library_has_the_interface_of_all(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    sizes = {"X_BYTES": 600, "Y_BYTES": 4, "OUTPUT_BYTES": 4, "ARENA_BYTES": 4096}
-    facts = {"PLAN_ID": "0x5a3b1e00u", "BOARD": '"sample"', "BATCH": "4u", "CLASSES": "0"}
-    facts |= {"PAGES": "4", **{key: f"{size}u" for key, size in sizes.items()}}
-    project = {
-        "title": "the sample project",
-        "poetfw_version": "0.0.0",
-        "plan_id": "5a3b1e00",
-        "facts": [Define(key, value) for key, value in facts.items()],
-        "slices": False,
-        "ring": False,
-        "image_words": 18,
-        "target_type": "float",
-        "target_comment": "the output wanted",
-        "metric_comment": "mean squared error",
-    }
-    written = (
-        template_environment()
-        .get_template(f"generated/{name}.j2")
-        .render(project=project, file_name=name, statuses=statuses())
-    )
-    file = SAMPLE / "src/generated" / name
-    if request.config.getoption("--update-golden"):
-        file.write_text(written)
-    assert file.read_text() == written
