@@ -174,7 +174,7 @@ def load(path: Path = KEPT) -> tuple[str, dict[str, Results]]:
     """The compiler and the figures in a file that `--record` wrote."""
     document = json.loads(path.read_text())
     results = {
-        board: {key: Measured(**one) for key, one in entry["cases"].items()}
+        board: {key: Measured(**one) for key, one in entry.items()}
         for board, entry in document["boards"].items()
     }
     return document["compiler"], results
