@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from difflib import unified_diff
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
+from golden.patches import HERE, differences, kept, whole
 from poetfw.firmware import GENERATED
 from poetfw.firmware.library import HEADER
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, DevicesSettings
 from poetfw.schedule.several import DevicesAnswer
 from unit.workers.device_plans import PAIR, any_plan, case_of
-
-HERE = Path(__file__).parent
 
 Files = Mapping[str, bytes]
 
@@ -59,14 +56,6 @@ PROJECTS: dict[str, Callable[[], Files]] = {
 WHOLE = ("mlp-keep-everything", "digits-cnn-paged")
 """Of the other projects, only what differs by the plan, and the headers to compile it with."""
 
-LIKE = {
-    "digits-cnn-paged": ("mlp-keep-everything",),
-    "mlp-paged-and-recomputed": ("mlp-keep-everything",),
-    "mlp-threads-in-turn": ("mlp-keep-everything",),
-    "mlp-threads-at-once": ("mlp-threads-in-turn", "mlp-keep-everything"),
-}
-"""Projects by those, kept before them, one of which has a file that theirs is like."""
-
 
 def is_pinned(path: str, whole: bool) -> bool:
     own = path.removeprefix("linux-big/").removeprefix("linux-small/")
@@ -76,26 +65,6 @@ def is_pinned(path: str, whole: bool) -> bool:
     return own.startswith((f"{GENERATED}/", "ld/")) or own in (HEADER, "platformio.ini")
 
 
-def differences(before: str, now: str, path: str = "") -> list[str]:
-    """Lines of a patch; pytest's own comparison of long texts takes minutes."""
-    texts = before.splitlines(), now.splitlines()
-    return [*unified_diff(*texts, path, path, n=0, lineterm="")]
-
-
-def kept(written: Mapping[str, str], name: str) -> dict[str, str]:
-    """The files to keep, those that are like another project's as patches of its file."""
-    found = {}
-    for path, text in written.items():
-        bases = (HERE / other / path for other in LIKE.get(name, ()))
-        base = next((file.read_text() for file in bases if file.exists()), None)
-        lines = None if base is None else differences(base, text)
-        if lines is None or 2 * len(lines) > len(text.splitlines()):
-            found[path] = text
-        else:
-            found[f"{path}.diff"] = "".join(f"{line}\n" for line in lines)
-    return found
-
-
 @pytest.mark.parametrize("name", PROJECTS)
 def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
     written = {
@@ -103,7 +72,7 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
         for path, content in PROJECTS[name]().items()
         if is_pinned(path, name in WHOLE)
     }
-    folder = HERE / name
+    folder, whole_files = HERE / name, dict(written)
     written = kept(written, name)
     if request.config.getoption("--update-golden"):
         shutil.rmtree(folder, ignore_errors=True)
@@ -118,6 +87,7 @@ def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest
     assert sorted(written) == sorted(reviewed)
     changed = [differences(reviewed[path], text, path) for path, text in written.items()]
     assert not any(changed), "\n".join(chain(*changed))
+    assert whole(name) == whole_files
 
 
 @pytest.mark.parametrize(
