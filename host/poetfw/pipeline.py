@@ -205,7 +205,7 @@ def _image(
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()
-    constants = constant_values(lowering.names, model.weights)
+    constants = constant_values(lowering.names, {**model.weights, **program.made})
     project = render_project(lowering.view, board, weights, constants).with_files(
         {
             IMAGE: content,

@@ -19,7 +19,7 @@ from poetfw.boards import load_board
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.library import statuses
 from poetfw.firmware.project import template_environment
-from poetfw.firmware.views import Define
+from poetfw.firmware.views import Define, TypeView
 
 TEMPLATES = firmware_templates_dir()
 BLOCK = 512
@@ -50,12 +50,15 @@ def _sample_project() -> Path:
         "slices": False,
         "ring": False,
         "image_words": 18,
-        "target_type": "float",
-        "target_comment": "the output wanted",
+        "types": [
+            TypeView("poetfw_input", "Of a sample: what the network reads.", "float", ()),
+            TypeView("poetfw_target", "A target: the outputs wanted.", "float", ()),
+            TypeView("poetfw_output", "What the network says of a sample.", "float", ()),
+        ],
         "metric_comment": "mean squared error",
     }
     written = Path(__file__).parent / "sample_project"
-    files = {path.name: path.read_bytes() for path in sorted(written.iterdir())}
+    files = {path.name: path.read_bytes() for path in sorted(written.glob("*.[ch]"))}
     for name in ("poetfw.h", "status_text.c"):
         template = template_environment().get_template(f"generated/{name}.j2")
         text = template.render(project=project, file_name=name, statuses=statuses())

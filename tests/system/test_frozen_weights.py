@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -57,3 +58,32 @@ def test_weights_that_the_flash_cannot_hold_are_named(tmp_path: Path) -> None:
     assert result.code == 5
     assert "bytes of flash, of which nrf52840 has 1,048,576; the largest are" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+@needs_twin
+def test_folded_weights_are_exported_as_the_author_has_them(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.BatchNorm2d(4), nn.ReLU())
+    net = nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), body, nn.Flatten(), nn.Linear(64, 10))
+    body[1].running_mean.normal_()
+    body[1].running_var.uniform_(0.5, 2.0)
+    net.train()
+    body.eval()
+    body.requires_grad_(False)
+    file = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(net, (torch.zeros(2, 1, 8, 8),)), file)
+    succeed("build", "--board", "nrf52840", "--model", str(file), "--batch", "4", "--ram", "64K",
+            cwd=tmp_path)  # fmt: skip
+    graph = json.loads((tmp_path / "build/nrf52840/graph.json").read_text())
+    kinds = [op["kind"] for op in graph["training"]["ops"]]
+    assert not {"batch_norm", "put_strided"} & set(kinds)
+    run = succeed("run", "--steps", "3", "--verify", cwd=tmp_path)
+    assert run["verify"]["ok"]
+    succeed("export-weights", "--as", "safetensors", "-o", "trained.safetensors", cwd=tmp_path)
+    before = {name: value.numpy() for name, value in net.state_dict().items()}
+    names = [name for name in before if "num_batches" not in name]
+    after = read_weights(tmp_path / "trained.safetensors", names)
+    for name in names:
+        assert np.array_equal(before[name], after[name]) is not name.startswith("3."), name

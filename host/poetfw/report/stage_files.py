@@ -18,7 +18,7 @@ from poetfw.common.errors import DataError, ModelError, OutputError, PlanError
 from poetfw.common.reading import parse_json, read_bytes
 from poetfw.costs import CostTable
 from poetfw.firmware import Slot, assign_slots
-from poetfw.importers.weight_files import read_weights, safetensors_bytes
+from poetfw.importers.weight_files import read_every, read_weights, safetensors_bytes
 from poetfw.ir import Graph
 from poetfw.memory import MemoryPlan, Message, Part, StepPlan
 from poetfw.models import StateEntry
@@ -32,6 +32,8 @@ _SCHEMA_VERSIONS = {PLAN: 2}
 STATE_DICT = "state_dict.json"
 CONSTANTS = "constants.safetensors"
 """File of the constants' values, which the firmware holds in flash."""
+FROZEN = "frozen.safetensors"
+"""File of the model's own frozen values, where the firmware holds others in their place."""
 
 _MALFORMED = (
     OSError,
@@ -66,8 +68,9 @@ def stage_files(
     """The content of each stage file, by its name. The same input gives the same bytes.
 
     Only imported models have `state_dict.json`, and only programs with constants have
-    `constants.safetensors`, with the constants' values from `weights`. By the name of a graph,
-    `kernels_by` has the evidence for the kernels of its ops; other ops have that for their shape.
+    `constants.safetensors`, with the constants' values. Where the program has made some of them,
+    `frozen.safetensors` has the model's own. By the name of a graph, `kernels_by` has the evidence
+    for the kernels of its ops; other ops have that for their shape.
     """
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
@@ -91,7 +94,12 @@ def stage_files(
         for name, document in documents.items()
     }
     if program.constants:
-        files[CONSTANTS] = safetensors_bytes({t.name: weights[t.name] for t in program.constants})
+        values = {**weights, **program.made}
+        files[CONSTANTS] = safetensors_bytes({t.name: values[t.name] for t in program.constants})
+    if program.made:
+        updated = {tensor.name for tensor in program.persistent}
+        own = {name: values for name, values in weights.items() if name not in updated}
+        files[FROZEN] = safetensors_bytes(own)
     return files
 
 
@@ -152,7 +160,18 @@ def _training_of(document: Mapping[str, Any]) -> StepPlan:
 
 @dataclass(frozen=True)
 class Stages:
-    """The parts of a built project that a run needs."""
+    """The parts of a built project that a run needs.
+
+    Attributes:
+        program: the training and evaluation step.
+        training: the training step's plan.
+        messages: what a partner sends and gets.
+        memory: addresses.
+        slots: places in storage.
+        state_dict: where the tensors of the author's network lie in those of the model.
+        constants: what the firmware holds in flash, by name.
+        frozen: the model's own values of what is not trained, by name.
+    """
 
     program: Program
     training: StepPlan
@@ -161,6 +180,7 @@ class Stages:
     slots: tuple[Slot, ...]
     state_dict: tuple[StateEntry, ...] = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
+    frozen: Mapping[str, Array] = field(default_factory=dict)
 
 
 def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
@@ -183,14 +203,15 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
-        entries = _state_dict(folder, program)
         constants = _constants(folder, program)
+        frozen = _frozen(folder) or constants
+        entries = _state_dict(folder, program, frozen)
     except _MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
         ) from error
-    return Stages(program, plan, messages, memory, slots, entries, constants)
+    return Stages(program, plan, messages, memory, slots, entries, constants, frozen)
 
 
 def slots_of(program: Program, plan: StepPlan, erase_bytes: int | None) -> tuple[Slot, ...]:
@@ -198,11 +219,13 @@ def slots_of(program: Program, plan: StepPlan, erase_bytes: int | None) -> tuple
     return assign_slots(program, plan.steps, erase_bytes, plan.held(program), plan.updated(program))
 
 
-def _state_dict(folder: Path, program: Program) -> tuple[StateEntry, ...]:
+def _state_dict(
+    folder: Path, program: Program, frozen: Mapping[str, Array]
+) -> tuple[StateEntry, ...]:
     if not (folder / STATE_DICT).exists():
         return ()
-    tensors = (*program.persistent, *program.constants)
-    elements = {tensor.name: tensor.elements for tensor in tensors}
+    elements = {tensor.name: tensor.elements for tensor in program.persistent}
+    elements |= {name: values.size for name, values in frozen.items()}
     entries = []
     for each in _document(folder, STATE_DICT)["entries"]:
         entry = StateEntry(**{**each, "shape": tuple(each["shape"])})
@@ -222,6 +245,10 @@ def _constants(folder: Path, program: Program) -> Mapping[str, Array]:
     if program.with_values(values) != program:
         raise ModelError(f"{CONSTANTS} holds other values than the firmware")
     return values
+
+
+def _frozen(folder: Path) -> Mapping[str, Array]:
+    return read_every(folder / FROZEN) if (folder / FROZEN).exists() else {}
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:

@@ -2,14 +2,17 @@
 """From a model to its training step, and the reference that runs it on this computer."""
 
 from poetfw.optimizers import Sgd
+from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import (
     CLASSIFYING,
     DEFAULT_LOSS,
     LOSSES,
+    Head,
     Program,
     constant_bytes,
+    label_name,
     make_program,
 )
 from poetfw.training.reference import Reference, value_of
@@ -21,14 +24,17 @@ __all__ = [
     "CLASSIFYING",
     "DEFAULT_LOSS",
     "LOSSES",
+    "Head",
     "Program",
     "Reference",
     "Selection",
     "Sgd",
     "constant_bytes",
+    "fold",
     "hoist_views",
     "in_place_input",
     "input_channels",
+    "label_name",
     "make_prediction",
     "make_program",
     "matching_parameters",
