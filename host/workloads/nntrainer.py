@@ -45,8 +45,8 @@ PIXELS = 3 * 224 * 224
 
 _PUBLISHED = published("nntrainer_2024")
 MIDDLE_FROZEN_EXPECTED: float = _PUBLISHED["middle_frozen_expected_reduction_mib"]
-"""What the paper expects freezing the middle of FC-FC-FC to save, in MiB as it says; in percent as
-its own lifetimes have it. It measured 20.9 MiB."""
+"""Saving that the paper expects of freezing the middle of FC-FC-FC: in MiB as it says; in percent
+as its own lifetimes have it. It measured 20.9 MiB."""
 
 
 def linear() -> Graph:

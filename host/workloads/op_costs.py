@@ -58,7 +58,7 @@ POSITIVE: Mapping[str, tuple[int, ...]] = {
     for norm in ("batch_norm", "layer_norm")
     for part in ("normalize", "backward_affine", "backward_input")
 }
-"""Which inputs hold variances, by kind of op."""
+"""Inputs that hold variances, by kind of op."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]
 
 
 def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
-    """What a case came to in the emulator, as what is kept of a measurement."""
+    """A case counted in the emulator, in the form in which measurements are kept."""
     board = load_board(setup.board)
     time_s = instructions / setup.clock_hz
     return Measurement(
@@ -394,7 +394,7 @@ def with_points(text: str) -> str:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far a model is from what was counted of a network; each a share of what was counted.
+    """Errors of a model on a network, as shares of what was counted.
 
     Attributes:
         ops: errors of its ops, without sign.
