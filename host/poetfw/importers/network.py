@@ -186,15 +186,21 @@ class Network(NetworkTensors):
         return self.reshape(name, y, shape)
 
     def einsum(self, name: str, equation: str, factors: Sequence[str]) -> str:
-        """Einstein's sum of one tensor or two, as a product of matrices.
+        """Einstein's sum, as products of matrices: of the first two tensors, and so on.
 
         Raises:
-            UnsupportedError: there are more than two, or one has a letter twice.
+            UnsupportedError: a tensor has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")
         if not arrow:
             result = "".join(c for c in sorted(set(terms) - {","}) if terms.count(c) == 1)
+        if len(factors) == len(letters) > 2:
+            later = {*result, *"".join(letters[2:])}
+            common = "".join(c for c in dict.fromkeys(letters[0] + letters[1]) if c in later)
+            pair = self.einsum(name, f"{letters[0]},{letters[1]}->{common}", factors[:2])
+            rest = ",".join([common, *letters[2:]])
+            return self.einsum(name, f"{rest}->{result}", [pair, *factors[2:]])
         if (
             not 1 <= len(factors) == len(letters) <= 2
             or not all(
@@ -205,7 +211,9 @@ class Network(NetworkTensors):
             )
             or not set(result) <= set(terms)
         ):
-            raise UnsupportedError(f"its equation is {equation!r:.60}; poetfw multiplies 2 tensors")
+            raise UnsupportedError(
+                f"its equation is {equation!r:.60}; poetfw takes letters, none twice in a tensor"
+            )
         extents: dict[str, int] = {}
         rows, kept = [], []
         for index, (each, x) in enumerate(zip(letters, factors, strict=True)):

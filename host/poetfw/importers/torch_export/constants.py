@@ -255,3 +255,5 @@ FOLDED = frozenset(_RULES)
 """Operators that can be evaluated on constants."""
 FILLED = ("zeros.default", "ones.default", "full.default")
 """Those that make one of a size."""
+SIZED = (*FILLED, "rand.default", "randn.default")
+"""Operators whose result has a size that may begin with the batch."""
