@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads samples from a CSV file: a line for each, its features first, then what it is."""
+"""Reads samples from a CSV file: one line per sample, features followed by targets."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from poetfw.models import Model
 from poetfw.ops.base import LARGEST_INTEGER
 
 _MOST_CHARACTERS = 64
-"""A number may have so many, and the line so many for each of its numbers."""
+"""Most characters of a number; a line may have as many for each of its numbers."""
 
 _LARGEST_NUMBER = float(np.finfo(np.float32).max)
 
 
 def read_csv(path: Path, model: Model) -> Samples:
-    """The samples of a CSV file, separated by commas, in UTF-8.
+    """Read samples from a CSV file with commas, in UTF-8.
 
-    A line holds the model's features in C order, then the class number, or for the loss mse all
-    numbers of the target. A first line without a single number is a header.
+    A line holds the model's features in C order, then the class number or, for the loss mse, all
+    numbers of the target. A first line without any number is a header.
 
     Raises:
-        DataError: the file cannot be read, or a line is not as it should be, which is named.
+        DataError: The file cannot be read, or a line is malformed; the message names the line.
     """
     ids = model.ids(model.input) if model.input.dtype is Dtype.I32 else None
     features = math.prod(model.input.shape[1:])
@@ -76,7 +76,7 @@ def read_csv(path: Path, model: Model) -> Samples:
 
 
 def _bounded(stream: IO[str], path: Path, columns: int) -> Iterator[str]:
-    """The file's lines, none of which is longer than its numbers can make it."""
+    """Lines of the file, with a limit on their length."""
     most = (columns + 1) * (_MOST_CHARACTERS + 1)
     number = 0
     while line := stream.readline(most + 1):
@@ -94,7 +94,7 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _parsed(cell: str) -> float | None:
-    """The number that a cell holds; None if it holds none. NaN and infinity are numbers here."""
+    """Number in a cell; None if there is none. NaN and infinity are numbers here."""
     if len(cell) > _MOST_CHARACTERS or "_" in cell:
         return None
     try:
@@ -104,9 +104,9 @@ def _parsed(cell: str) -> float | None:
 
 
 def _number(at: str, cell: str, below: int | None, ignored: int | None = None) -> float:
-    """A number that a float32 can hold, or with `below` an integer from 0 to below that.
+    """Parse a number in float32's range or, with `below`, an integer in [0, below).
 
-    The integer may be the label that is ignored, too.
+    The integer may also be the label that is ignored.
     """
     value = _parsed(cell)
     if value is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets, built in or of several formats, checked against the model they are to train."""
+"""Data sets, built in or read from files, checked against the model to train."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class DataSet:
 
 
 def load_data(spec: str | Path, model: Model, features: str | None = None) -> DataSet:
-    """A data set for a model.
+    """Load a data set for a model.
 
-    Unless the data say which samples are held out, every fifth is.
+    If the data do not mark held-out samples, every fifth is held out.
 
     Args:
         spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if it is
@@ -66,9 +66,9 @@ def load_data(spec: str | Path, model: Model, features: str | None = None) -> Da
             for the first of these.
 
     Raises:
-        DataError: there is no such data set, its file is malformed, or it does not fit the model,
-            or features are asked for of what are no sounds.
-        ToolError: what reads it is not installed.
+        DataError: The data set does not exist, is malformed or does not fit the model, or features
+            are requested of data that are not sounds.
+        ToolError: A package that reads the data is missing.
     """
     text = str(spec)
     samples = BUILT_IN[text](model) if text in BUILT_IN else _read(spec, model, features)
@@ -133,7 +133,7 @@ def _expect_one_array(source: str | Path, model: Model) -> None:
 
 
 def _holds_sounds(path: Path) -> bool:
-    """True if there is a WAV file in a folder's folders, or in theirs."""
+    """True if a folder contains WAV files at depth 2 or 3."""
     files = (file for depth in ("*/*", "*/*/*") for file in path.glob(depth))
     return any(file.suffix.lower() in SOUNDS for file in files)
 
@@ -173,7 +173,7 @@ def _part(
 
 
 def _judged(data: DataSet, model: Model) -> DataSet:
-    """The data without those held-out samples whose label is ignored: no answer is right there."""
+    """Leave out held-out samples with the ignored label, which has no right answer."""
     ignored = model.loss_options.ignore_index
     if ignored is None or model.classes is None:
         return data
@@ -208,7 +208,7 @@ def _synthetic(model: Model) -> Samples:
 BUILT_IN: Mapping[str, Callable[[Model], Samples]] = MappingProxyType(
     {"digits": _digits, "synthetic": _synthetic}
 )
-"""Every built-in data set, by name."""
+"""Built-in data sets by name."""
 
 
 def _features(
@@ -278,7 +278,7 @@ def _floats(path: str, key: str, array: NDArray[np.generic]) -> NDArray[np.float
         raise DataError(f"{path}: {key} holds {array.dtype}, not numbers")
     if not len(array):
         raise DataError(f"{path}: {key} holds no samples")
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused below
+    with np.errstate(over="ignore"):  # an overflow gives infinity, which is refused below
         values = array.astype(np.float32, copy=False)
     finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if not finite.all():

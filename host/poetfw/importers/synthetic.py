@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in data set `synthetic`: numbers that fit any model, and that it can learn.
+"""The built-in data set `synthetic`: generated data that fit any model and can be learned.
 
-For a model that classifies, each class has a pattern of its own, and a sample is its class's
-pattern with noise of the same strength (of ids: a share of them is drawn anew). For the loss mse,
-the target is the input where the output has its shape, as an auto-encoder's does; elsewhere it is a
-linear function of the input. It stands in for data that packages cannot hold: it shows that a
-network trains, not how well.
+For a classifier, a sample is the pattern of its class plus noise of the same strength (for ids, a
+share is redrawn). For the loss mse, the target is the input if the output has its shape, as for an
+auto-encoder, else a linear function of the input. It replaces data that are too large for a
+package: it shows that a network trains, not how well.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from poetfw.models import Model
 
 _SEED = 0
 _SAMPLES = 640
-_LARGEST_BYTES = 1 << 26  # beyond, there are fewer samples, but several batches
+_LARGEST_BYTES = 1 << 26  # above, the number of samples is reduced, but not below 4 batches
 _RANK = 8
-_SAMPLES_OF_A_CLASS = 8  # at least; where there are fewer samples, only the first classes occur
+_SAMPLES_OF_A_CLASS = 8  # at least; with few samples, only the first classes occur
 _SHARE_OF_IDS = 0.25
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model ready to be trained: its inference graph, initial weights, loss and settings."""
+"""A model ready to be trained: inference graph, initial weights, loss and training settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from poetfw.training import CLASSIFYING, LOSSES, Head, Sgd, label_name
 
 @dataclass(frozen=True)
 class Model:
-    """A network and what training it starts from.
+    """A network, and the initial weights and settings of its training.
 
     Construction checks shapes, that all inputs have the same batch, that the loss fits the
     output, and that every persistent tensor has finite float32 weights of its shape.
@@ -49,7 +49,7 @@ class Model:
         state_dict: where the tensors of its author's network lie in those of the graph.
 
     Raises:
-        ModelError: a check failed.
+        ModelError: A check failed.
     """
 
     graph: Graph
@@ -108,7 +108,7 @@ class Model:
         self.loss_options.expect_fitting(self.classes)
 
     def _check_weights(self) -> None:
-        """Check what can be without drawing; what an initializer draws is finite and float32."""
+        """Check shapes and finiteness without drawing; drawn values are finite float32."""
         weights = self.weights
         if isinstance(weights, DrawnWeights):
             shapes = weights.shapes
@@ -127,7 +127,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.graph.name
 
     @cached_property
@@ -153,17 +153,17 @@ class Model:
 
     @property
     def output(self) -> Tensor:
-        """The batch of answers: logits, or predictions."""
+        """Output tensor: a batch of logits or predictions."""
         return self.graph.by_name[self.graph.output]
 
     @property
     def batch(self) -> int:
-        """Samples in a batch."""
+        """Number of samples in a batch."""
         return self.input.shape[0]
 
     @property
     def classes(self) -> int | None:
-        """Number of classes that it tells apart; None where it does not classify."""
+        """Number of classes; None if the model is not a classifier."""
         if self.loss == OWN_LOSS:
             if self.heads or len(self.y.members) != 1 or len(self.target.shape) != 1:
                 return None
@@ -202,9 +202,9 @@ class Model:
 
     @property
     def layers(self) -> dict[str, int]:
-        """Number of ops that have parameters, and of dropouts, by kind.
+        """Number of ops with parameters, and of dropouts, by kind.
 
-        Beside convolutions, batch norms are counted even where there are none: they may be missing.
+        With convolutions, batch norms are listed even if their number is 0.
         """
         trained = {tensor.name for tensor in self.graph.with_role(Role.PARAMETER)}
         kinds = [
@@ -222,7 +222,7 @@ class Model:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one sample's inference, in convolutions and matrix products."""
+        """Multiply-accumulates per sample of inference, in convolutions and matrix products."""
         total = 0
         for op in self.graph.ops:
             if op.kind in ("conv2d", "linear", "matmul") and op.output is not None:

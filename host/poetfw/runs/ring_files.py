@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that a device took itself, from a storage to an NPZ file and back."""
+"""Samples recorded by a device: copies between the ring in a storage and NPZ files."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from poetfw.runs.execution import BuiltProject
 
 
 def region_of(project: BuiltProject) -> RingRegion:
-    """Blocks of a build's ring.
+    """Location of the ring in a project's storage.
 
     Raises:
-        ConfigError: it has none.
-        DeviceError: the project's image is damaged.
+        ConfigError: The build has no ring.
+        DeviceError: The project's image is damaged.
     """
     region = ring_region(project.image, project.stages.slots, project.stages.program)
     if region.samples == 0:
@@ -52,7 +52,7 @@ def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
     Its arrays are those of a data set, `labelled`, whether a sample has its target, and `id`.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: The file cannot be written.
     """
     program = project.stages.program
     x, y = program.x.samples(held.x), program.y.samples(held.y)
@@ -72,10 +72,10 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 
 def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, Array]:
-    """Samples for a ring, of an NPZ file: features and targets as bytes, and which have a target.
+    """Read samples for a ring from an NPZ file: features and targets as bytes, and label flags.
 
     Raises:
-        DataError: the file is malformed, or holds other samples than the network takes.
+        DataError: The file is malformed, or its samples do not fit the network.
     """
     program = project.stages.program
     names = array_names(program.x, program.y)
@@ -117,10 +117,10 @@ def _column(path: Path, name: str, values: Array, tensor: Tensor, samples: int) 
 def new_blocks(
     project: BuiltProject, region: RingRegion, where: Places, file: Path, read_block: ReadBlock
 ) -> tuple[int, Mapping[int, bytes]]:
-    """The blocks to write so that a storage's ring holds a file's samples too, and their number.
+    """Number of a file's samples, and the blocks to write that append them to a storage's ring.
 
     Raises:
-        DataError: the file is malformed, or holds more samples than the ring.
+        DataError: The file is malformed, or holds more samples than the ring has slots.
     """
     x, y, labelled = read_samples_file(project, file)
     if len(x) > region.samples:
@@ -132,12 +132,12 @@ def new_blocks(
 
 
 def pull_from_image(project: BuiltProject, image: Path, out: Path) -> int:
-    """Write the ring of a storage image to an NPZ file; returns how many samples it holds.
+    """Write the ring of a storage image to an NPZ file; returns the number of samples.
 
     Raises:
-        ConfigError: the build has no ring.
-        DeviceError: the image is none, or not one of this build.
-        OutputError: the file cannot be written.
+        ConfigError: The build has no ring.
+        DeviceError: The file is not a storage image of this build.
+        OutputError: The file cannot be written.
     """
     region, _ = _of_image(project, image)
     content = image.read_bytes()
@@ -145,13 +145,13 @@ def pull_from_image(project: BuiltProject, image: Path, out: Path) -> int:
 
 
 def push_to_image(project: BuiltProject, image: Path, file: Path) -> int:
-    """Append a file's samples to the ring of a storage image; returns how many they are.
+    """Append a file's samples to the ring of a storage image; returns their number.
 
     Raises:
-        ConfigError: the build has no ring.
-        DataError: the file is malformed, or holds other samples than the network takes.
-        DeviceError: the image is none, or not one of this build.
-        OutputError: the image cannot be written.
+        ConfigError: The build has no ring.
+        DataError: The file is malformed, or its samples do not fit the network.
+        DeviceError: The image is not a storage image of this build.
+        OutputError: The image cannot be written.
     """
     region, where = _of_image(project, image)
     content = image.read_bytes()
@@ -167,7 +167,7 @@ def push_to_image(project: BuiltProject, image: Path, file: Path) -> int:
 
 
 def _of_image(project: BuiltProject, image: Path) -> tuple[RingRegion, Places]:
-    region_of(project)  # says so where the build has no ring
+    region_of(project)  # raises if the build has no ring
     slots = project.stages.slots
     return ring_region(image, slots, project.stages.program), places(image, slots)
 

@@ -13,8 +13,9 @@ pytest.importorskip("torch")
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[3] / "host"))
 
-from brought import outcomes  # noqa: E402 (which needs torch)
-from workloads.brought import NETWORKS  # noqa: E402
+from brought import outcomes
+
+from workloads.brought import NETWORKS
 
 REFUSED = {
     "assignment to slices": "in place",

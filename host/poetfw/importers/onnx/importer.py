@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an ONNX file to a model."""
+"""Import of an ONNX file as a model."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from poetfw.models import GraphBuilder, Model
 
 
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
-    """A network from an ONNX file (opset 13 to 21), to go on training from its weights.
+    """Import a network from an ONNX file (opset 13 to 21), with its weights as initial weights.
 
-    The file needs one input and one output, whose axis 0 is the batch; whatever batch it was
-    written for gives way to the one asked for. A softmax at its end is dropped where the loss is
-    softmax cross-entropy, which has it within. Nodes that the output does not need are ignored.
+    The file must have one input and one output, whose axis 0 is the batch; the file's batch size is
+    replaced by the requested one. A final softmax is dropped if the loss is softmax cross-entropy,
+    which includes it. Nodes that the output does not need are ignored.
 
     Args:
-        path: the file; weights it stores elsewhere must lie in its folder.
-        batch: samples in a batch.
+        path: path of the file; external weights must lie in its folder.
+        batch: number of samples in a batch.
         loss: a key of `poetfw.training.LOSSES`.
 
     Raises:
-        ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are counted, and the first of which are named.
+        ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
+            them and names the first ones.
     """
     proto = read_model(path)
     try:
@@ -71,19 +71,19 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
 def _translate(
     nodes: Sequence[OnnxNode], values: Values, protos: Mapping[str, onnx.NodeProto]
 ) -> list[tuple[OnnxNode, str]]:
-    """Apply each node's rule; returns the nodes that cannot be trained, each with the reason.
+    """Apply each node's rule; returns the nodes that cannot be trained, with reasons.
 
-    What a refused node would have given is stood in for, so that nodes behind it are judged too.
+    Outputs of a refused node get stand-ins, so that nodes behind it are checked as well.
 
     Args:
-        nodes: in the order of the graph.
-        values: what their names stand for; the graph being built is of use if none is refused.
-        protos: the nodes in ONNX's own structure, by the names of their outputs.
+        nodes: nodes in graph order.
+        values: meanings of names; the graph is usable only if no node is refused.
+        protos: nodes in ONNX's structure, by output name.
     """
     refused = []
     for node in nodes:
         if values.is_bound(node.output):
-            continue  # the rule of a node before it has covered it
+            continue  # covered by the rule of an earlier node
         if node.kind not in RULES and node.kind not in FOLDED:
             reason: str | None = "poetfw has no such operator"
         elif node.flaw is not None:
@@ -94,12 +94,12 @@ def _translate(
             reason = None
         if reason is not None:
             refused.append((node, reason))
-            attempt(partial(_stand_in, node, values, protos))  # it may be too odd for that
+            attempt(partial(_stand_in, node, values, protos))  # may fail for an odd node
     return refused
 
 
 def _stand_in(node: OnnxNode, values: Values, protos: Mapping[str, onnx.NodeProto]) -> None:
-    """Bind what a refused node, and a bias that would be part of it, would have given."""
+    """Bind stand-ins for the outputs of a refused node and of its bias addition."""
     for lost in (node, bias_addition(node, values)):
         if lost is not None:
             bind_stand_ins(lost, protos[lost.output], values)
@@ -107,7 +107,7 @@ def _stand_in(node: OnnxNode, values: Values, protos: Mapping[str, onnx.NodeProt
 
 
 def _apply_rule(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> str | None:
-    """Translate a node; returns why it cannot be trained, or None where it can."""
+    """Translate a node; returns the reason why it cannot be trained, or None."""
 
     def translate() -> None:
         if fold(node, proto, values):
@@ -123,7 +123,7 @@ def _apply_rule(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> str | 
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
-    """The nodes that the outputs depend on, in order."""
+    """Nodes that the outputs depend on, in order."""
     wanted, needed = set(outputs), []
     for node in reversed(nodes):
         if not wanted.isdisjoint(node.outputs):
@@ -173,5 +173,5 @@ def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def _extents(value: onnx.ValueInfoProto) -> list[int]:
-    """The shape of a value; 0 where an extent is left open."""
+    """Shape of a value; 0 for an unspecified extent."""
     return [int(dimension.dim_value) for dimension in value.type.tensor_type.shape.dim]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss that a program may end in: a module that is called with labels and returns its loss."""
+"""Loss at the end of a program: a module that takes labels and returns its loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from poetfw.ops.objective import OWN_LOSS
 from poetfw.training import CLASSIFYING
 
 _MEAN, _NOTHING_IGNORED = 1, -100
-"""PyTorch's numbers: of the reduction, and of the label to ignore where nobody names one."""
+"""PyTorch's number of the mean reduction, and its default label to ignore."""
 _SAME_ORDER = frozenset(
     f"torch.ops.aten.{name}"
     for name in (
@@ -30,7 +30,7 @@ _SAME_ORDER = frozenset(
         *("to.dtype", "to.dtype_layout", "to.device", "to.other"),
     )
 )
-"""Operators behind which a target's elements follow one another as before."""
+"""Operators that keep a target's elements in order."""
 _PARTS = _SAME_ORDER | {
     f"torch.ops.aten.{name}"
     for name in (
@@ -42,22 +42,22 @@ _PARTS = _SAME_ORDER | {
 _STRETCHED = "torch.ops.aten.broadcast_tensors.default"
 """The operator that losses stretch prediction and target to each other with."""
 _SYMMETRIC = ("mse", "l1", "huber")
-"""Losses that are the same with prediction and target exchanged."""
+"""Losses that are symmetric in prediction and target."""
 _KNOWN = frozenset(schema.DTYPES.values()) - {"bfloat16"}
-"""Types that NumPy has, too."""
+"""Types that NumPy also has."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """A loss at the end of a program.
+    """Loss at the end of a program.
 
     Attributes:
         inputs: what the predictions are calculated from.
         targets: the inputs of the program that hold labels.
         predictions: the tensors that the loss is of, or that the program returns behind it.
         loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`.
-        options: how much classes and samples count.
-        value: the scalar that is the loss, where it is the program's own.
+        options: class weights, label smoothing and ignored label.
+        value: name of the scalar loss if it is the program's own expression, else None.
     """
 
     inputs: tuple[str, ...]
@@ -70,7 +70,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class _Loss:
-    """A call of a loss: the names of what it compares, what it is, and its options."""
+    """A call of a loss: names of prediction and target, name of the loss, and its options."""
 
     prediction: str
     target: str
@@ -79,14 +79,14 @@ class _Loss:
 
 
 def read_ending(exported: Exported) -> Ending | None:
-    """The loss that is a program's first output; None where that is something else.
+    """Loss that is a program's first output; None if the output is something else.
 
-    A loss of poetfw's that ends the program is the model's. Any other scalar is the end of an
-    expression, which is translated as the network is.
+    If it is one of poetfw's losses, it becomes the model's loss. Any other scalar is translated
+    like the rest of the network.
 
     Raises:
-        ModelError: the first output is a loss, but its labels are no second input of the program,
-            or it cannot be told what it is of.
+        ModelError: The first output is a loss, but the labels are not a second input of the
+            program, or its prediction cannot be determined.
     """
     named = _named_ending(exported)
     if named is not None:
@@ -168,14 +168,14 @@ def _compared(
         labelled: what is calculated with labels.
 
     Raises:
-        ModelError: there are several.
+        ModelError: There are several candidates.
     """
     producers = {name: node for node in graph.nodes for name in node.gives}
     place = {name: at for at, node in enumerate(graph.nodes) for name in node.gives}
     batch = graph.tensor_values[source].sizes[:1]
 
     def whole(name: str) -> str:
-        """The tensor that another is a part of, or has the elements of."""
+        """Tensor that another is a part or a view of."""
         node = producers[name]
         while node.target in _PARTS and node.reads[0] in calculated:
             name, node = node.reads[0], producers[node.reads[0]]
@@ -200,7 +200,7 @@ def _compared(
 
 
 def _dependent(graph: schema.ExportedGraph, name: str) -> set[str]:
-    """A tensor, and those that are calculated from it."""
+    """A tensor, and all tensors computed from it."""
     dependent = {name}
     for node in graph.nodes:
         if node.target == _STRETCHED:  # whose results are of one input each
@@ -254,7 +254,7 @@ def _named_ending(exported: Exported) -> Ending | None:
 
 
 def _unstretched(name: str, producers: Mapping[str, schema.OperatorCall]) -> str:
-    """The tensor before it was stretched to another."""
+    """Tensor before broadcasting."""
     node = producers.get(name)
     if node is None or node.target != _STRETCHED:
         return name
@@ -262,9 +262,9 @@ def _unstretched(name: str, producers: Mapping[str, schema.OperatorCall]) -> str
 
 
 def _origin(name: str, producers: Mapping[str, schema.OperatorCall]) -> list[str]:
-    """A tensor, and those that it holds the elements of, in the same order, back to the first."""
+    """A tensor and its sources, as long as elements keep their order, back to the first."""
     path = [name]
-    for _ in producers:  # more steps would go in circles
+    for _ in producers:  # bounds the walk in a malformed, cyclic graph
         node = producers.get(path[-1])
         if node is None or node.target not in _SAME_ORDER:
             break
@@ -273,12 +273,13 @@ def _origin(name: str, producers: Mapping[str, schema.OperatorCall]) -> list[str
 
 
 def _expect_kept(before: int, after: int) -> None:
-    """Check that numbers of one type are the same in another.
+    """Check that a conversion keeps all values.
 
-    Float32 is what poetfw makes of targets that are numbers, whatever their type in the file.
+    Conversions to float32 are accepted: poetfw reads numeric targets as float32, whatever their
+    type in the file.
 
     Raises:
-        UnsupportedError: they may be others.
+        UnsupportedError: Values may change.
     """
     if after in (before, schema.FLOAT):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a `.pt2` file to a model."""
+"""Import of a `.pt2` file as a model."""
 
 from __future__ import annotations
 
@@ -32,32 +32,31 @@ from poetfw.training import DEFAULT_LOSS
 _ATEN = "torch.ops.aten."
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
 _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
-"""A frame in PyTorch's own modules: not the author's."""
+"""Matches frames in PyTorch's own modules, not in the author's code."""
 _COUNTED = re.compile(r"\bu\d+\b")
-"""PyTorch's name of a size that depends on numbers, not on shapes."""
+"""PyTorch's name of a size that depends on tensor values."""
 _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
-"""Arguments that say where and how a result is stored, not what it is."""
+"""Arguments that affect where and how a result is stored, but not its values."""
 
 
 def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
-    """A network from a file of `torch.export.save`, to go on training from its weights.
+    """Import a network from a file of `torch.export.save`, with its weights as initial weights.
 
-    The program needs one input and one output, whose axis 0 is the batch; whatever batch it was
-    exported with gives way to the one asked for. A softmax at its end is dropped where the loss is
-    softmax cross-entropy, which has it within. Nodes that the output does not need are ignored.
-
-    Where the program ends in a loss, that is the model's, its target is a second input, and what
-    it is of is the output.
+    The program must have one input and one output, whose axis 0 is the batch; the exported batch
+    size is replaced by the requested one. A final softmax is dropped if the loss is softmax
+    cross-entropy, which includes it. Nodes that the output does not need are ignored. If the
+    program ends in a loss, the model uses this loss, its target is a second input, and its
+    prediction is the output.
 
     Args:
-        path: the file.
-        batch: samples in a batch.
-        loss: a key of `poetfw.training.LOSSES`; None for the program's own, or else softmax
+        path: path of the file.
+        batch: number of samples in a batch.
+        loss: a key of `poetfw.training.LOSSES`; None for the program's own loss, or else softmax
             cross-entropy.
 
     Raises:
-        ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are counted, and the first of which are named.
+        ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
+            them and names the first ones.
     """
     exported = read_program(path)
     try:
@@ -75,11 +74,11 @@ def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
 
 
 class _Importer:
-    """The translation of one program.
+    """Translation of one program.
 
     Attributes:
-        misfits: filled tensors that have the batch's extent in the file on axis 0, and do not fit
-            what reads them with it: they begin a batch, as the first states of a cell do.
+        misfits: filled tensors with the file's batch size on axis 0, which do not fit a node that
+            reads them with the requested one: they begin a batch, like a cell's initial states.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class _Importer:
         loss: str | None,
         begun: Collection[str] = (),
     ) -> None:
-        """`begun` are the filled tensors to give the batch that is asked for."""
+        """Prepare; `begun` are filled tensors to create with the requested batch size."""
         self.misfits: set[str] = set()
         self._begun = begun
         self._filled: set[str] = set()
@@ -159,10 +158,10 @@ class _Importer:
         return shape, types[meta.dtype]
 
     def model(self) -> Model:
-        """All of it.
+        """Translate the whole program.
 
         Raises:
-            ModelError: there are nodes that cannot be trained.
+            ModelError: There are nodes that cannot be trained.
         """
         needed = self._needed()
         refusals: list[Refusal] = []
@@ -177,7 +176,7 @@ class _Importer:
             except TooManyOpsError:
                 if not refusals:
                     raise
-                break  # behind what was refused, sizes may be wrong
+                break  # after a refused node, sizes may be wrong
             if reason is not None:
                 refusals.append(Refusal(_name(node), _described(node), reason))
                 self.misfits.update(self._filled.intersection(node.reads))
@@ -221,9 +220,9 @@ class _Importer:
         return needed
 
     def _translate(self, node: schema.OperatorCall, outputs: list[str]) -> str | None:
-        """Apply a node's rule; returns why it cannot be trained, or None where it can."""
+        """Apply a node's rule; returns the reason why it cannot be trained, or None."""
         if not all(name in self._values for name in node.reads):
-            return None  # what it reads was refused, and has no shape
+            return None  # an input was refused and has no shape
         target = _functional(node.target.removeprefix(_ATEN))
         rule = RULES.get(target)
         if (rule is None and target not in FOLDED) or not node.target.startswith(_ATEN):
@@ -273,7 +272,7 @@ class _Importer:
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
 
     def _place(self, node: schema.OperatorCall, sizes: Sequence[Shape]) -> Place | None:
-        """Position of the batch in a node's inputs; inputs without one may begin a batch."""
+        """Position of the batch in a node's inputs; without one, the node may begin a batch."""
         if not set(self._begun).isdisjoint(node.gives):
             return self._batches.first
         values = [self._values.get(name) for name in node.reads]
@@ -289,7 +288,7 @@ class _Importer:
     def _bind(
         self, node: schema.OperatorCall, outputs: list[str], results: tuple[Any, ...]
     ) -> None:
-        """Let the node's outputs stand for results, whose shapes must be what the file says."""
+        """Bind a node's outputs to results, whose shapes must agree with the file's."""
         call, batches = self._call(node, outputs), self._batches
         source = self._place(node, call.sizes)
         reshapes = node.target.removeprefix(_ATEN) in RESHAPING
@@ -300,7 +299,7 @@ class _Importer:
         ):
             if result is None:
                 continue
-            size, wanted = filed or (1,), asked or (1,)  # poetfw's numbers have an axis
+            size, wanted = filed or (1,), asked or (1,)  # scalars have one axis in poetfw
             value: Value = result if isinstance(result, Weight) else Live(result)
             shape, place = call.shape(value) or (1,), None
             if source is not None and shape == wanted and reshapes:
@@ -323,11 +322,11 @@ class _Importer:
 
     @property
     def _advice(self) -> str:
-        """Advice for what depends on the batch of the example."""
+        """Hint for operators that depend on the example's batch size."""
         return f"export it with the batch that is trained with, {self._batches.asked}"
 
     def _keeps_scale(self, node: schema.OperatorCall) -> bool:
-        """True if a result without the batch's axis is the same for another batch: a mean."""
+        """True if a result without a batch axis is a mean: batch size does not scale it."""
         if self._batches.asked == self._batches.filed:
             return True
         name = node.target.removeprefix(_ATEN).partition(".")[0]
@@ -340,12 +339,12 @@ class _Importer:
         return name == "mean" or (is_loss and reductions in ([], [1]))
 
     def _stand_in(self, outputs: list[str]) -> None:
-        """Let what a refused node would have given be judged by its shape alone."""
+        """Bind stand-ins for outputs of a refused node, to check later nodes by shape."""
         for name in outputs:
             meta = self._graph.tensor_values.get(name)
             if meta is None or meta.dtype != schema.FLOAT or name in self._values:
                 continue
-            with suppress(ModelError):  # the node itself is what to name
+            with suppress(ModelError):  # the refusal of the node itself is reported
                 shape, _ = self._batches.viewed(_shape(meta, "it"), self._batches.first)
                 tensor = self._net.builder.declare(name, shape, Role.ACTIVATION)
                 self._values[name] = Live(tensor)
@@ -354,11 +353,11 @@ class _Importer:
     # In-place operators -----------------------------------------------------------------------
 
     def _note_storage(self, node: schema.OperatorCall, outputs: list[str]) -> None:
-        """Remember whose bytes the results of a node may lie in."""
+        """Record which tensors may share storage with a node's results."""
         kind = _functional(node.target.removeprefix(_ATEN))
         sources: list[str] = []
         known = kind in RULES or kind in FOLDED
-        if kind in VIEWS or not known or _changed_by(node):  # unknown ones may be views
+        if kind in VIEWS or not known or _changed_by(node):  # an unknown operator may be a view
             sources = _first_tensors(node)
         for name in outputs:
             self._storage[name] = len(self._storage)
@@ -369,17 +368,17 @@ class _Importer:
                     self._storage[name] = min(joined)
 
     def _note_change(self, node: schema.OperatorCall, outputs: list[str]) -> None:
-        """After an operator that works in place, only its result holds what the others held."""
+        """Mark tensors that an in-place operator overwrites, except for its result."""
         changed = {self._storage.get(name) for name in _changed_by(node)}
         for name, storage in self._storage.items():
             if storage in changed and name not in outputs:
                 self._changed[name] = _described(node)
 
     def _check_changes(self, needed: set[str]) -> None:
-        """Check that nothing in place has changed the output, or weights for the next step.
+        """Check that no in-place operator changed the output, or weights for the next step.
 
         Raises:
-            ModelError: something has.
+            ModelError: One did.
         """
         for name in self._outputs:
             if name in self._changed:
@@ -397,10 +396,10 @@ class _Importer:
             )
 
     def _arguments(self, node: schema.OperatorCall, *, typed: bool = False) -> dict[str, Any]:
-        """The arguments that matter, in plain values; `typed` for types of numbers, too.
+        """Relevant arguments as plain values; `typed` includes number types.
 
         Raises:
-            UnsupportedError: one is of a type that no rule reads, or was changed since.
+            UnsupportedError: No rule accepts an argument's type, or a tensor was changed in place.
         """
         for name in node.reads:
             if name in self._changed:
@@ -422,13 +421,13 @@ def _is_float32(argument: Mapping[str, Any]) -> bool:
 
 
 def _functional(target: str) -> str:
-    """The operator that calculates the same as one that works in place."""
+    """Name of the out-of-place variant of an operator."""
     name, dot, overload = target.partition(".")
     return name.removesuffix("_") + dot + overload if not name.startswith("_") else target
 
 
 def _changed_by(node: schema.OperatorCall) -> list[str]:
-    """Names of the tensors that an operator may change: by its name, or all if it is not ATen's."""
+    """Names of tensors that an operator may change in place; all of them if it is not ATen's."""
     if not node.target.startswith(_ATEN):
         return node.reads
     name, _, overload = node.target.removeprefix(_ATEN).partition(".")
@@ -444,10 +443,10 @@ def _first_tensors(node: schema.OperatorCall) -> list[str]:
 
 
 def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
-    """The shape of a tensor.
+    """Shape of a tensor.
 
     Raises:
-        ModelError: an extent is left open, or it has no shape.
+        ModelError: The shape is missing, or an extent is unspecified.
     """
     if meta is None:
         raise ModelError(f"{what} has no shape in the file")
@@ -469,7 +468,7 @@ def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
 
 
 def _name(node: schema.OperatorCall) -> str:
-    """The author's name of a node: the module it is in, or else PyTorch's name of its output."""
+    """The author's name of a node: its module, or else PyTorch's name of its output."""
     stack = node.metadata.get("nn_module_stack")
     parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
     module = parts[1] if len(parts) == 3 else ""
@@ -477,7 +476,7 @@ def _name(node: schema.OperatorCall) -> str:
 
 
 def _described(node: schema.OperatorCall) -> str:
-    """The operator, and the line of the author's that calls it."""
+    """Operator of a node, and the author's line of code that calls it."""
     kind = node.target.removeprefix("torch.ops.")
     trace = node.metadata.get("stack_trace")
     frames = _FRAME.findall(trace) if isinstance(trace, str) else []

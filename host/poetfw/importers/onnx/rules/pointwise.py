@@ -18,7 +18,7 @@ def _clip(node: OnnxNode, values: Values) -> str:
 
 @onnx_rule("LogSoftmax", "Softmax")
 def _softmax(node: OnnxNode, values: Values) -> str:
-    """The loss takes logits, and has the softmax within it: behind it, `nll` is cross-entropy."""
+    """Drop a final softmax that the loss includes; after log-softmax, `nll` is cross-entropy."""
     x = values.tensor(node.inputs[0])
     rank = len(values.builder.shape(x))
     axis = range(rank)[int(node.attributes.get("axis", -1))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of comparisons, choices by masks, and positions that are looked up."""
+"""Rules of comparisons, selection by masks, and indexing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from poetfw.importers.torch_export.rules.registry import Number, aten
 
 
 def _operand(call: Call, like: Expression, value: Value | Number) -> Expression:
-    """A tensor, or a number as one."""
+    """Convert an operand, tensor or number, to an expression."""
     if isinstance(value, int | float):
         return like.of(max(min(float(value), -HIDDEN), HIDDEN))
     return expression(call, value)
@@ -96,7 +96,7 @@ def _where(call: Call, condition: Value, self: Value | Number, other: Value | Nu
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
 def _masked_fill(call: Call, self: Value, mask: Value, value: Value | Number) -> str:
-    """X where the mask is false, and elsewhere the number; infinity is HIDDEN."""
+    """Fill x with a number where the mask is true; infinity becomes HIDDEN."""
     if isinstance(value, Weight) and value.values.size == 1:
         value = float(value.values.astype(float).reshape(()))
     if isinstance(mask, Live) or not isinstance(value, int | float):
@@ -122,7 +122,7 @@ def _minimum(call: Call, self: Value, other: Value) -> str:
 
 @aten("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
 def _clamp(call: Call, self: Value, min: Value | None = None, max: Value | None = None) -> str:
-    """At a bound, x takes the gradient."""
+    """Clamp by tensors; at a bound, x takes the gradient."""
     x = expression(call, self)
     if min is not None:
         low = expression(call, min)
@@ -168,7 +168,7 @@ def _gather(
     sparse_grad: bool = False,
     indices: Value | None = None,
 ) -> str:
-    """Sums over an axis of which a mask leaves one position."""
+    """Gather by masks: a sum over an axis of which a mask leaves one position."""
     index = indices if index is None else index
     if dim is None or index is None:
         raise UnsupportedError("it takes from all elements as one row")
@@ -211,7 +211,7 @@ def _index_select(call: Call, self: Value, dim: int, index: Value) -> str:
 
 
 def _positions(x: Expression, axis: int, positions: NDArray[np.generic]) -> Expression:
-    """Constant positions along an axis: runs of them, joined."""
+    """Select constant positions along an axis, as concatenated runs."""
     extent = x.shape[axis]
     wanted = [int(each) % extent for each in positions]
     if any(not -extent <= int(each) < extent for each in positions):
