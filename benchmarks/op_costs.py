@@ -20,16 +20,13 @@ from workloads.kernels.measuring import BenchError, Measured, compiler_version
 from workloads.op_costs import (
     KEPT,
     PRICED,
-    all_cases,
-    cases_of,
     count,
+    counted_cases,
     held_out_errors,
-    losses,
     prices,
     record,
     row_of,
     setup_of,
-    unfitted_networks,
 )
 
 
@@ -59,10 +56,7 @@ def main() -> int:
     counts: dict[str, dict[str, Measured]] = {}
     rows = []
     for board in [arguments.board] if arguments.board else CASES:
-        cases = [case for part in all_cases(board) for found in part.values() for case in found]
-        if board == "nrf52840":
-            for model in (*unfitted_networks(board).values(), *losses()):
-                cases += cases_of(model, board)
+        cases = counted_cases(board)
         counts[board] = count(board, cases)
         setup = setup_of(board, compiler_version(board))
         by_key = {case.key: case for case in cases}
