@@ -264,12 +264,14 @@ def _check_against_header(kernel: Kernel) -> None:
     assert len(prototype[1].split(",")) == given
 
 
+@cache
 def _headers(source: str) -> str:
     """A kernel's header and those that come with it."""
     files = kernel_files([source], Arithmetic.SEPARATE)
     return "".join(path.read_text() for path in files if path.suffix == ".h")
 
 
+@cache
 def _members(struct: str) -> list[tuple[str, str]]:
     """Type and name of each number in a struct, those of the structs it holds included."""
     headers = "".join(path.read_text() for path in sorted(KERNELS.glob("*.h")))
