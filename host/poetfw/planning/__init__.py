@@ -13,7 +13,7 @@ from poetfw.planning.choices import (
 from poetfw.planning.costing import costs_from, database_for
 from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
-from poetfw.planning.held_out import held_out_batches
+from poetfw.planning.held_out import effect_of_format, held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.more_ram import MoreRam, saved_by_more_ram
 from poetfw.planning.plans import (
@@ -60,6 +60,7 @@ __all__ = [
     "decide",
     "derive_program",
     "devices_problem",
+    "effect_of_format",
     "folders_of",
     "held_out_batches",
     "load_devices_problem",
