@@ -65,6 +65,29 @@ CASES = (
             ("--ram", f"1{'0' * 400}"),
         )
     ),
+    *(
+        Case(
+            f"a curve of {options}",
+            f"schedule --board linux --model mlp --pareto {options}",
+            2,
+            (says,),
+        )
+        for options, says in (
+            ("0", "0 is not in the range 2<=x<=1000"),
+            ("3 --ram-fraction 0.9,0.3", "0.9,0.3 is no range: the smaller budget comes first"),
+            ("3 --ram-fraction 0.5,0.5", "is no range"),
+            ("3 --ram-fraction 0.9", "takes the smallest and the largest budget"),
+            ("3 --ram-fraction 0.3,1.5", "1.5 is above 1"),
+            ("3 --ram 60000", "--ram does not go with --pareto"),
+            ("3 --replay answer.json", "--replay does not go with --pareto"),
+        )
+    ),
+    Case(
+        "a curve in which nothing fits",
+        "schedule --board linux --model mlp --pareto 3 --ram-fraction 0.001,0.002",
+        5,
+        ("is too small: at least", "give it"),
+    ),
     Case("--ram beyond every machine", f"{MLP} --ram 1{'0' * 400}", 2, ("is more than",)),
     Case("models at a batch of 31 digits", f"models --batch 1{'0' * 30}", 1, ("batch",)),
 )

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw schedule`: solve, or replay, a schedule without building anything."""
+"""`poetfw schedule`: solves or replays a schedule without building firmware."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
 from poetfw.cli.command import command, command_deadline
+from poetfw.cli.curve import CurveSearch, sources_and_kernels
 from poetfw.cli.devices import read_file, schedule_devices
 from poetfw.common.limits import Deadline, Work
 from poetfw.settings import CostSettings, Limits, SchedulerSettings, Solver
@@ -33,10 +34,10 @@ def schedule(
     solver: Solver,
     answer: Answer,
 ) -> int:
-    """Find the schedule of a problem, or of a model on a board.
+    """Find a schedule for a problem, or for a model on a board.
 
-    The answer holds every figure and the execution plan. With --replay the simulator alone judges
-    a plan, wherever it comes from.
+    The answer has all figures and the execution plan. With --replay, a plan from any source is only
+    simulated.
     """
     from poetfw.common.output_file import replace_file
     from poetfw.planning import modelled_as
@@ -48,7 +49,13 @@ def schedule(
         work = Work(limits.work_limit, end)
         return schedule_devices(task, budget, several, solver, work, answer)
     room, ways = _load(task, costs, end)
-    ways = _limited(modelled_as(ways, solver.model_as), budget)
+    ways = modelled_as(ways, solver.model_as)
+    if answer.pareto is not None:
+        ways = _in_time(ways, budget)
+        work = Work(limits.work_limit, end)
+        search = CurveSearch(ways, room, by.scheduler, solver.solver, answer.pareto, work)
+        return search.show(budget.ram_fraction, several.plot, answer.as_json)
+    ways = _limited(ways, budget)
     if answer.export is not None:
         replace_file(answer.export, json_bytes(problem_to_json(ways.lean)))
         output.messages.print(f"wrote {output.escaped(str(answer.export))}")
@@ -62,7 +69,7 @@ def schedule(
 
 
 def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room | None, Ways]:
-    """The problem of a file, or of a model on a board, which has a room."""
+    """Problem of a file, or of a model on a board with its `Room`."""
     from poetfw.planning import BuildSettings, Ways, costs_from, database_for, load_room
     from poetfw.schedule import problem_from_json
 
@@ -80,7 +87,7 @@ def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room 
 
 
 def _replay(path: Path, ways: Ways, room: Room | None, as_json: bool) -> None:
-    """Judge the plan of an answer by the simulator."""
+    """Simulate the plan of an answer and print its figures."""
     from poetfw.schedule import functions_from_json, plan_from_json, simulate
 
     text, problem = read_file(path), ways.lean
@@ -93,7 +100,7 @@ def _replay(path: Path, ways: Ways, room: Room | None, as_json: bool) -> None:
 def _solve(
     ways: Ways, room: Room | None, scheduler: str, solver: str, work: Work, shown: Answer
 ) -> int:
-    """Find a schedule and print it; the exit code."""
+    """Find a schedule and print it; returns the exit code."""
     from poetfw.planning import solve_ways
     from poetfw.schedule import Interrupted, SolveOptions, schedule_to_json
 
@@ -108,7 +115,7 @@ def _solve(
     answer = answer.beside(problem.resident_bytes)
     if shown.as_json:
         limits = {"ram_bytes": problem.budget_bytes, "deadline_s": problem.deadline_s}
-        of_model = {} if room is None else _sources_and_kernels(room, answer)
+        of_model = {} if room is None else sources_and_kernels(room, answer)
         output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
         _print(problem, answer, end, room, shown.verbose)
@@ -116,28 +123,27 @@ def _solve(
 
 
 def _limited(ways: Ways, budget: TaskBudget) -> Ways:
-    """The problem with the budget and deadline that were asked for.
+    """Problem with the requested budget and deadline.
 
     Raises:
-        UsageError: there are fractions for several devices.
+        UsageError: Several fractions are given without --devices.
     """
     ram_bytes = budget.ram_bytes
     if budget.ram_fraction is not None:
         if len(budget.ram_fraction) != 1:
-            raise click.UsageError("--ram-fraction takes several values with --devices only")
+            raise click.UsageError(
+                "--ram-fraction takes several values with --devices or --pareto only"
+            )
         ram_bytes = ways.budget_bytes(*budget.ram_fraction)
     if ram_bytes is not None:
         ways = ways.within(ram_bytes)
-    if budget.deadline_s is not None:
-        ways = ways.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
-    return ways
+    return _in_time(ways, budget)
 
 
-def _sources_and_kernels(room: Room, answer: Schedule) -> dict[str, Any]:
-    return {
-        "cost_sources": room.table_with(answer.faster).sources,
-        "kernels": room.kernels(answer.faster),
-    }
+def _in_time(ways: Ways, budget: TaskBudget) -> Ways:
+    if budget.deadline_s is None:
+        return ways
+    return ways.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
 
 
 def _print(

@@ -11,11 +11,12 @@ from poetfw.planning.choices import (
     order_program,
 )
 from poetfw.planning.costing import costs_from, database_for
+from poetfw.planning.curve import Curve, Point, budgets_between, smallest_budget
 from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import effect_of_format, held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
-from poetfw.planning.more_ram import MoreRam, saved_by_more_ram
+from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (
     Plan,
     RamNeeds,
@@ -38,11 +39,12 @@ __all__ = [
     "Build",
     "BuildSettings",
     "ChosenBy",
+    "Curve",
     "Decision",
     "DevicesSettings",
     "Image",
-    "MoreRam",
     "Plan",
+    "Point",
     "Progress",
     "RamNeeds",
     "Room",
@@ -52,6 +54,7 @@ __all__ = [
     "Ways",
     "arena_budget",
     "boards_of",
+    "budgets_between",
     "calibration_batches",
     "choose_kernels",
     "choose_optimizer",
@@ -83,6 +86,7 @@ __all__ = [
     "saved_by_more_ram",
     "schedule_bytes",
     "schedule_problem",
+    "smallest_budget",
     "solve_ways",
     "use_room",
     "watchdog_time_ms",

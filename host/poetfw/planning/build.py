@@ -19,7 +19,7 @@ from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport, FrozenAs, ProgramReport
+from poetfw.report import BuildReport, FrozenAs, MoreRam, ProgramReport
 from poetfw.schedule import ScheduleSummary
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
@@ -64,6 +64,7 @@ class Build:
         timing: what each search took.
         frozen_as: effect of a smaller format of frozen weights; None for float32.
         kernels_by: what decided by which kernel each op with several runs in the training step.
+        more_ram: what a larger budget would save; None where nobody asked, or little.
     """
 
     model: Model
@@ -79,6 +80,7 @@ class Build:
     timing: Timing
     kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
     frozen_as: FrozenAs | None = None
+    more_ram: MoreRam | None = None
 
     @property
     def image(self) -> Image:
@@ -139,6 +141,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         messages=step.messages(build.program),
         time_limited=build.time_limited,
         timing=build.timing,
+        more_ram=build.more_ram,
     )
 
 

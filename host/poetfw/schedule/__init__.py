@@ -4,6 +4,7 @@
 from poetfw.common.transfer import Transfer
 from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
 from poetfw.schedule.found import SearchProgress, Tell, tell_nobody
+from poetfw.schedule.handing import handed
 from poetfw.schedule.paper_model import MODELS_AS, as_published
 from poetfw.schedule.problem import (
     BoundCovers,
@@ -58,6 +59,7 @@ __all__ = [
     "as_published",
     "checkpoint_all_schedule",
     "functions_from_json",
+    "handed",
     "minimum_budget",
     "overhead_gap",
     "plan_from_json",
