@@ -61,7 +61,7 @@ class Ran:
 
 
 Run = Callable[..., Ran]
-_C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *", tuple: "const float *"}
+_C_TYPES = {float: "float", int: "int32_t", str: "function", tuple: "const float *"}
 
 
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
@@ -281,10 +281,11 @@ def _members(struct: str) -> list[tuple[str, str]]:
     body = re.search(rf"struct {struct} {{(.*?)}};", headers, re.DOTALL)
     assert body is not None, struct
     members = []
-    pattern = r"(?:struct (\w+) |(int32_t|float|const float \*|poet_step_f32 \*) ?)(\w+);"
+    pattern = r"(?:struct (\w+) |(int32_t|float|const float \*|poet_\w+_f32 \*) ?)(\w+);"
     for inner, plain, name in re.findall(pattern, body[1]):
         within = [(kind, f"{name}.{part}") for kind, part in _members(inner)] if inner else []
-        members += within or [(plain, name)]
+        is_function = plain.startswith("poet_")
+        members += within or [("function" if is_function else plain, name)]
     return members
 
 
