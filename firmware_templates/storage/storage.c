@@ -33,7 +33,7 @@ __attribute__((weak)) uint32_t poet_hal_storage_erases(void)
     return 0u;
 }
 
-/* Called, so that its address is in a register: of the bytes there, most have offsets that fit into short instructions. */
+/* Accessed through a function, so that its address is in a register: most offsets then fit short instructions. */
 static POET_CALLED uint8_t *page_buffer(void)
 {
     return poet_arena + POET_PAGE_BUFFER;
@@ -198,7 +198,7 @@ int poet_storage_open(struct poet_image *image)
     image->sets = poet_get_u32(block + 68);
     image->checkpoint_every = poet_get_u32(block + 72);
     const uint32_t image_identity = poet_get_u32(block + 76);
-    image->commit.written = 0u - traffic.written_blocks; /* none that we know of */
+    image->commit.written = 0u - traffic.written_blocks; /* none known */
     const uint32_t blocks = poet_get_u32(block + 20);
     if (blocks > partition.blocks) {
         return POET_ERROR_PARTITION_SIZE;
@@ -221,7 +221,7 @@ int poet_storage_open(struct poet_image *image)
 static struct {
     uint32_t begun;
     uint32_t ended;
-    int status; /* of the first that failed */
+    int status; /* first error */
 } transfers;
 
 uint32_t poet_storage_begun(void)
@@ -308,7 +308,7 @@ int poet_storage_flush(void)
     return poet_hal_storage_flush();
 }
 
-/* Reads from a byte on; *held is the block that the page buffer holds. */
+/* Reads from a byte offset on; *held is the block in the page buffer. */
 static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t *held)
 {
     uint8_t *const page = page_buffer();
@@ -341,7 +341,7 @@ static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes,
     return POET_OK;
 }
 
-/* The CRC of what lies from a byte on, which goes nowhere. */
+/* CRC of data from a byte offset on, without storing it. */
 static int crc_of_part(uint32_t block, uint32_t offset, uint32_t bytes, uint32_t *held, uint32_t *crc)
 {
     uint8_t *const page = page_buffer();

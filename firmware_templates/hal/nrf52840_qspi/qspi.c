@@ -13,7 +13,7 @@
 #define QSPI_TASKS_WRITESTART 0x40029008u
 #define QSPI_TASKS_ERASESTART 0x4002900cu
 #define QSPI_TASKS_DEACTIVATE 0x40029010u
-#define QSPI_ANOMALY_122 0x40029054u /* without it, what is switched off draws current */
+#define QSPI_ANOMALY_122 0x40029054u /* otherwise a disabled QSPI draws current */
 #define QSPI_EVENTS_READY 0x40029100u
 #define QSPI_INTENSET 0x40029304u
 #define QSPI_INTENSET_READY 1u
@@ -48,7 +48,7 @@
 void QSPI_IRQHandler(void);
 
 static volatile int under_way;
-static uint32_t strays; /* interrupts that nothing caused, since something began */
+static uint32_t strays; /* interrupts without an event since an operation began */
 
 static void configure_pin(uint32_t pin, uint32_t select)
 {
@@ -149,7 +149,7 @@ uint32_t poet_qspi_answer(void)
     return poet_read(QSPI_CINSTRDAT0) & 0xffu;
 }
 
-/* The event is what calls this, until it is cleared and that has reached the peripheral: hence the second read. */
+/* The event requests the interrupt until clearing it has reached the peripheral: hence the second read. */
 void QSPI_IRQHandler(void)
 {
     const int ended = poet_read(QSPI_EVENTS_READY) != 0u;

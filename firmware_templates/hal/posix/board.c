@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A computer under Linux. The storage is the file named by the first argument, else by POETFW_STORAGE, else
- * storage.img in the working directory. With a second argument, "listen", it takes commands on standard input. */
+/* A Linux computer. The storage is the file named by the first argument, else by POETFW_STORAGE, else storage.img in
+ * the working folder. With "listen" as second argument, it takes commands on standard input. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "energy.h"
@@ -41,7 +41,7 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
     while (bytes > 0u) {
         const ssize_t written = write(STDOUT_FILENO, text, bytes);
         if (written <= 0) {
-            _exit(1); /* nobody listens any more */
+            _exit(1); /* the reader is gone */
         }
         text += written;
         bytes -= (uint32_t)written;
@@ -61,7 +61,7 @@ uint32_t poet_hal_console_read(char *text, uint32_t bytes)
     }
     const ssize_t taken = read(STDIN_FILENO, text, bytes);
     if (taken <= 0) {
-        poet_hal_exit(0); /* nobody will say anything any more */
+        poet_hal_exit(0); /* end of input */
     }
     return (uint32_t)taken;
 }
@@ -86,7 +86,7 @@ const char *poet_hal_reset_cause(void)
     return "power-on";
 }
 
-/* The operating system's stack grows as it pleases: it is not measured. */
+/* The operating system grows the stack: it is not measured. */
 struct poet_stack poet_hal_stack(void)
 {
     const struct poet_stack none = {NULL, NULL};
@@ -99,7 +99,7 @@ _Noreturn void poet_hal_exit(int code)
     exit(code);
 }
 
-/* Ends the program where it would meet an instruction that this computer does not know. */
+/* Ends the program if this computer lacks instructions that it is compiled for. */
 static void require_processor(void)
 {
 #if defined POET_FMA && defined __x86_64__
