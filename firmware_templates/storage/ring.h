@@ -17,6 +17,8 @@
 
 #include "plan.h"
 
+#include "storage.h"
+
 #include <stdint.h>
 
 struct poet_ring_counts {
@@ -58,10 +60,10 @@ struct poet_ring_counts poet_ring_count(void);
 /* Place of the `index`th damaged sample in order of places; it must exist. */
 uint32_t poet_ring_damaged(uint32_t index);
 
-/* Read features or target of the sample of draw number `draw`; there must be samples to draw. The data is dropped if
- * `ram` is NULL. POET_ERROR_DATA: it is damaged. */
-int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *ram);
-int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *ram);
+/* Read the wanted window of features or target of the sample of draw number `draw`; there must be samples to draw. The
+ * data is dropped if `ram` is NULL. POET_ERROR_DATA: it is damaged. */
+int poet_ring_draw_x(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram);
+int poet_ring_draw_y(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram);
 
 /* After an error in reading the sample of draw number `draw`: checks what the next start would find there. */
 int poet_ring_look_again(uint32_t draw, uint32_t seed);

@@ -126,10 +126,21 @@ struct poet_part {
     uint32_t crc_offset;
 };
 
-/* Reads a part of the record that begins at `block`, and the value that its CRC is xored with. Partial blocks go
- * through the page buffer, whole ones directly to `ram`; if that is NULL, everything goes through the page buffer and
- * is dropped. `*held` is the block in the page buffer, 0 for none of the image's. */
-int poet_storage_read(uint32_t block, const struct poet_part *part, void *ram, uint32_t *held, uint32_t *mark);
+/* Window of a part: the bytes of it that are wanted. */
+struct poet_window {
+    uint32_t first;
+    uint32_t bytes;
+};
+
+/* Reads the wanted window of a part of the record that begins at `block`, and the value that the part's CRC is xored
+ * with. If the whole part is wanted, partial blocks go through the page buffer, whole ones directly to `ram`; otherwise,
+ * or if `ram` is NULL, all blocks go through the page buffer. `*held` is the block in the page buffer, 0 for none of the
+ * image's. */
+int poet_storage_read(uint32_t block, const struct poet_part *part, const struct poet_window *wanted, void *ram, uint32_t *held,
+                      uint32_t *mark);
+
+/* Copies the wanted ones of `count` bytes at offset `at` of a part to `ram`; nothing if `ram` is NULL. */
+void poet_storage_keep(void *ram, const struct poet_window *wanted, const uint8_t *bytes, uint32_t at, uint32_t count);
 
 struct poet_traffic poet_storage_traffic(void);
 

@@ -76,10 +76,7 @@ def test_an_answer_in_another_order_is_not_called_optimal(monkeypatch: pytest.Mo
     assert answer.bound_j <= in_stages.energy_j * (1 + ROUNDING)
     assert (answer.gap, answer.overhead_gap) == (None, None)
     assert answer.status is Status.FEASIBLE
-    said = (
-        "feasible: at least as good as the best of plans for this op order; "
-        "other orders may have better ones"
-    )
+    said = "feasible: better than all plans for this op order; not proven among all orders"
     assert ("status", said) in proven_rows(answer)
 
 

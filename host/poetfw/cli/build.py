@@ -35,8 +35,7 @@ from poetfw.settings import (
 from poetfw.settings.values import File
 
 if TYPE_CHECKING:
-    from poetfw.planning import MoreRam
-    from poetfw.report import BuildReport
+    from poetfw.report import BuildReport, MoreRam
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,12 @@ def build(
             tell=output.search_log(progress, end),
             tell_of_devices=log_of_devices("time"),
         )
+        if several is None:
+            more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
+            planned = replace(planned, more_ram=more, timing=end.timing())
         report = write_build(planned, folder)
         if not compiling.generate_only:
             report = compile_build(planned, report, folder, toolchain, progress)
-        more = None
-        if several is None and not printed.as_json:
-            more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
     for warning in planned.model.warnings:
         output.warn(warning)
     if printed.as_json:
@@ -135,7 +134,7 @@ def build(
     else:
         run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
-        _print(report, folder, end, run, more, printed.verbose)
+        _print(report, folder, end, run, printed.verbose)
 
 
 _LAYER_NAMES = {
@@ -160,10 +159,9 @@ def _layers(report: BuildReport) -> str:
     return f"{text}; frozen: {', '.join(report.frozen[:4])}{more}"
 
 
-def _saved(more: MoreRam, energy_j: float) -> str:
-    """Energy saved by more RAM, as `1,024 B more: 11.5 mJ a step instead of 62.8`."""
-    energies = f"{more.energy_j * 1e3:.3g} mJ a step instead of {energy_j * 1e3:.3g}"
-    return f"{output.size(more.size_bytes)} more: {energies}"
+def _saved(more: MoreRam) -> str:
+    """Saving by a larger budget, in words."""
+    return f"{output.size(more.size_bytes)} more would save {more.saved:.1%}"
 
 
 def _trained(report: BuildReport) -> str:
@@ -178,7 +176,6 @@ def _print(
     folder: Path,
     end: Deadline,
     run: Sequence[str],
-    more: MoreRam | None,
     verbose: bool,
 ) -> None:
     """Print a build's result: model, memory of each program, and plan."""
@@ -200,7 +197,7 @@ def _print(
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
         *(output.proven_rows(schedule) if report.devices == 1 else []),
-        *([] if more is None else [("with more RAM", _saved(more, schedule.energy_j))]),
+        *([] if report.more_ram is None else [("more RAM", _saved(report.more_ram))]),
         output.Detail("costs", report.costs),
         *output.details(output.kernels_rows(report.kernels_by)),
         *([(f"energy per step ({basis})", energy)] if report.devices == 1 else []),

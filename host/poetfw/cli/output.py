@@ -267,9 +267,10 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
         within = "" if gap == f"{0:.4%}" else f" to within {gap}"
         status += f"{within} among {covers}"
     elif schedule.bound_j is not None and schedule.bound_j >= schedule.energy_j:
-        status += f": at least as good as the best of {covers}"
         if schedule.gap is None:
-            status += "; other orders may have better ones"
+            status += f": better than all {covers}; not proven among all orders"
+        else:
+            status += f": at least as good as the best of {covers}"
     rows: list[tuple[str, str]] = [("status", status)]
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))

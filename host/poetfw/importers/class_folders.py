@@ -72,9 +72,10 @@ class ClassFolders:
                 except OSError as error:
                     raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
             arrays += [x, np.array([number for _, number in part], np.int32)]
-        x_test, y_test = arrays[2:] or (None, None)
+        train_x, train_y, *held_out = [(array,) for array in arrays]
+        x_test, y_test = held_out or (None, None)
         record = {"classes": list(self.classes), **record}
-        return Samples(arrays[0], arrays[1], x_test, y_test, record=record)
+        return Samples(train_x, train_y, x_test, y_test, record=record)
 
 
 def list_classes(path: Path, suffixes: Sequence[str]) -> ClassFolders:

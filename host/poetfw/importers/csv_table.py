@@ -33,11 +33,11 @@ def read_csv(path: Path, model: Model) -> Samples:
     Raises:
         DataError: The file cannot be read, or a line is malformed; the message names the line.
     """
-    ids = model.ids if model.input.dtype is Dtype.I32 else None
+    ids = model.ids(model.input) if model.input.dtype is Dtype.I32 else None
     features = math.prod(model.input.shape[1:])
     outputs, whole = math.prod(model.target.shape[1:]), model.target.dtype is Dtype.I32
-    classes = model.classes or model.own_classes or (LARGEST_INTEGER if whole else None)
-    ignored = model.loss_options.ignore_index
+    known, ignored = model.label_classes(model.target)
+    classes = known or (LARGEST_INTEGER if whole else None)
     x: array[float] = array("f" if ids is None else "d")
     y: array[float] = array("d" if whole else "f")
     try:
@@ -67,11 +67,11 @@ def read_csv(path: Path, model: Model) -> Samples:
     samples = len(x) // features
     if not samples:
         raise DataError(f"{path}: it holds no samples")
+    features_of = np.array(x, np.float32 if ids is None else np.int32)
+    targets = np.array(y, np.int32 if whole else np.float32)
     return Samples(
-        np.array(x, np.float32 if ids is None else np.int32).reshape(
-            samples, *model.input.shape[1:]
-        ),
-        np.array(y, np.int32 if whole else np.float32).reshape(samples, *model.target.shape[1:]),
+        (features_of.reshape(samples, *model.input.shape[1:]),),
+        (targets.reshape(samples, *model.target.shape[1:]),),
     )
 
 

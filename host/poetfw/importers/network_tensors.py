@@ -22,13 +22,13 @@ class NetworkTensors:
     """Tensors of a network under construction.
 
     Attributes:
-        builder: graph under construction.
-        loss: loss to train with.
-        entries: mapping of the file's state dict to the graph's tensors.
-        frozen: parameters that the file marks as not trained.
-        warnings: possible differences from the network that the author meant.
-        classes: numbers of classes of the operators that read labels as class numbers.
-        ignored: class number that such a loss ignores; None if there is none.
+        builder: the graph being built.
+        loss: what the model is to be trained with.
+        entries: where the tensors of the file's state dict lie in those of the graph.
+        frozen: parameters that the file says are not trained.
+        warnings: what may make it another network than its author means.
+        classes: of each label, its number of classes, and the class number that does not count, if
+            any.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -37,8 +37,7 @@ class NetworkTensors:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
-        self.classes: set[int] = set()
-        self.ignored: int | None = None
+        self.classes: dict[str, tuple[int, int | None]] = {}
         self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0

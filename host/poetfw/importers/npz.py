@@ -32,20 +32,31 @@ _MALFORMED = (
 )
 
 
-_OPTIONAL = ("x_test", "y_test")
+def read_arrays(path: Path, inputs: Sequence[str], labels: Sequence[str]) -> Samples:
+    """The samples of an `.npz` file, or of a folder that holds an `.npy` file for each array.
 
-
-def read_arrays(path: Path) -> Samples:
-    """Read samples from an `.npz` file, or from a folder with an `.npy` file for each array.
+    Args:
+        path: the file or folder.
+        inputs: names of the arrays of features; with `_test` behind them, those held out.
+        labels: names of the arrays of targets.
 
     Raises:
-        DataError: See `read_npz`, or only one of x_test and y_test is present.
+        DataError: as `read_npz`, or some of the arrays held out are there and others are not.
     """
     read = read_npy_folder if path.is_dir() else read_npz
-    arrays = read(path, ("x", "y"), _OPTIONAL)
-    if ("x_test" in arrays) != ("y_test" in arrays):
-        raise DataError(f"{path}: x_test and y_test must come together, or not at all")
-    return Samples(arrays["x"], arrays["y"], arrays.get("x_test"), arrays.get("y_test"))
+    names = (*inputs, *labels)
+    held_out = [f"{name}_test" for name in names]
+    arrays = read(path, names, held_out)
+    there = [name in arrays for name in held_out]
+    if any(there) != all(there):
+        raise DataError(f"{path}: {listed(held_out, ' and ')} must come together, or not at all")
+
+    def part(of: Sequence[str], suffix: str = "") -> tuple[Values, ...]:
+        return tuple(arrays[name + suffix] for name in of)
+
+    if not any(there):
+        return Samples(part(inputs), part(labels))
+    return Samples(part(inputs), part(labels), part(inputs, "_test"), part(labels, "_test"))
 
 
 def read_npy_folder(
@@ -100,7 +111,7 @@ def read_npz(
                 raise DataError(
                     f"{path}: there is no array {' and no array '.join(missing)}; it holds "
                     f"{listed(held) or 'nothing'}",
-                    "write it with numpy.savez(path, x=x, y=y)",
+                    f"write it with numpy.savez(path, {', '.join(f'{n}={n}' for n in required)})",
                 )
             arrays: dict[str, Values] = {}
             room = LARGEST_BYTES

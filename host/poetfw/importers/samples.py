@@ -25,17 +25,17 @@ class Samples:
     """Samples as read from a file or folder.
 
     Attributes:
-        x: features [samples, *features].
-        y: class numbers [samples], or targets [samples, *outputs].
-        x_test, y_test: held-out samples, if the data mark them; None otherwise.
-        classes: class numbers [samples] by which to split; None to use y.
-        record: settings of the features and names of classes, as JSON values stored with a build.
+        x: features [samples, *features], an array for each input of the model.
+        y: class numbers [samples], or targets [samples, *outputs], an array for each label.
+        x_test, y_test: the held-out samples, where the data say which; None otherwise.
+        classes: class numbers [samples] to hold samples out by; None for the first label.
+        record: how features were made and what classes are called: JSON values, kept with a build.
     """
 
-    x: Values
-    y: Values
-    x_test: Values | None = None
-    y_test: Values | None = None
+    x: tuple[Values, ...]
+    y: tuple[Values, ...]
+    x_test: tuple[Values, ...] | None = None
+    y_test: tuple[Values, ...] | None = None
     classes: NDArray[np.int32] | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 

@@ -27,8 +27,8 @@ class GraphBuilder:
     """A graph under construction. Tensors are referred to by name.
 
     Attributes:
-        input: name of the graph's input.
-        weights: values of the persistent tensors that were added with values, by name.
+        input: name of the graph's first input.
+        weights: values of the persistent tensors that were added with their values, by name.
     """
 
     def __init__(
@@ -37,18 +37,24 @@ class GraphBuilder:
         """Start with an input of shape [batch, features...].
 
         Raises:
-            ModelError: The batch is below 1 or above `LARGEST_BATCH`, or another extent is below 1.
+            ModelError: as `add_input`.
         """
-        if not 1 <= input_shape[0] <= LARGEST_BATCH:
-            raise ModelError(
-                f"the batch is {input_shape[0]}: it must be between 1 and {LARGEST_BATCH}"
-            )
         self._name = name
         self._tensors: dict[str, Tensor] = {}
         self._ops: dict[str, Op] = {}
         self._names = FreshNames()
         self.weights: dict[str, NDArray[np.float32]] = {}
-        self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), dtype, Role.INPUT))
+        self.input = self.add_input(input_name, input_shape, dtype)
+
+    def add_input(self, name: str, shape: Sequence[int], dtype: Dtype = Dtype.F32) -> str:
+        """Add a further input of shape [batch, features...]; returns its name.
+
+        Raises:
+            ModelError: an extent is below 1, or the batch is absurdly large.
+        """
+        if not 1 <= shape[0] <= LARGEST_BATCH:
+            raise ModelError(f"the batch is {shape[0]}: it must be between 1 and {LARGEST_BATCH}")
+        return self._add_tensor(Tensor(self._fresh(name), tuple(shape), dtype, Role.INPUT))
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor."""
@@ -57,6 +63,14 @@ class GraphBuilder:
     def dtype(self, tensor: str) -> Dtype:
         """Element type of a tensor."""
         return self._tensors[tensor].dtype
+
+    def role(self, tensor: str) -> Role:
+        """A tensor's role."""
+        return self._tensors[tensor].role
+
+    def producer(self, tensor: str) -> Op | None:
+        """The op that calculates a tensor; None where none does."""
+        return self._ops.get(tensor)
 
     def parameter(self, name: str, values: NDArray[np.float32]) -> str:
         """Add a trained tensor with its initial values; returns its name."""

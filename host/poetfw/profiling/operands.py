@@ -17,7 +17,7 @@ from poetfw.costs import Case, own_case_of
 from poetfw.firmware import sample_order
 from poetfw.firmware.sketch import Operands
 from poetfw.importers import load_data
-from poetfw.ir import Dtype
+from poetfw.ir import Dtype, Tensor
 from poetfw.models import Model
 from poetfw.ops import Array, in_variants, kind_of
 from poetfw.planning import BuildSettings
@@ -173,9 +173,13 @@ def _batches(
 
 def _random(program: Program, seed: int) -> Iterator[tuple[Array, Array]]:
     random = np.random.default_rng(seed)
-    dtype = np.int64 if program.label.dtype is Dtype.I32 else np.float32
+
+    def drawn(tensor: Tensor) -> Array:
+        if tensor.dtype is Dtype.I32:
+            return random.integers(0, _IDS, tensor.shape, np.int32)
+        return random.standard_normal(tensor.shape, np.float32)
+
     for _ in range(STEPS.stop):
-        x: Array = random.standard_normal(program.input.shape, np.float32)
-        if program.input.dtype is Dtype.I32:
-            x = random.integers(0, _IDS, program.input.shape)
-        yield x, np.zeros(program.label.shape, dtype)
+        x = program.x.join([drawn(tensor) for tensor in program.x.members], program.batch)
+        zeros = np.zeros((program.batch, program.y.size_bytes), np.uint8)
+        yield x, program.y.samples(zeros)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from poetfw.firmware.trace import Key, TracedOp, TraceTable
-from poetfw.ir import Graph, Op, Role
+from poetfw.ir import Graph, Op
 from poetfw.ops import Array, kind_of
 from poetfw.report import AlteredTensor, OpChecks, OpError
 from poetfw.training import value_of
@@ -56,15 +56,15 @@ class OpChecker:
         training_step: int,
         ops: Sequence[TracedOp],
         values: Mapping[Key, Array],
-        batch: Mapping[Role, Array],
+        batch: Mapping[str, Array],
     ) -> None:
         """Check ops of a training step.
 
         Args:
-            training_step: number of the step, from 1.
-            ops: the ops in execution order.
-            values: values recorded before each op's statement and after the last.
-            batch: the batch that the step loads, by tensor role.
+            training_step: its number, from 1.
+            ops: the ops, in the order in which they ran.
+            values: what was recorded before the statements of these ops, and behind the last.
+            batch: what the step was to load, by tensor.
         """
         graph = self._table.graph
         for traced in ops:
@@ -108,14 +108,12 @@ class OpChecker:
 
 
 def _expected(
-    graph: Graph, op: Op, before: Mapping[str, Array], batch: Mapping[Role, Array]
+    graph: Graph, op: Op, before: Mapping[str, Array], batch: Mapping[str, Array]
 ) -> list[tuple[str, Array, Array]]:
-    """Expected outputs of an op, each with its tensor's name and the error bound per element."""
-    if op.output is not None:
-        tensor = graph.by_name[op.output]
-        if tensor.role in batch:
-            loaded = batch[tensor.role].reshape(tensor.shape)
-            return [(op.output, loaded, np.zeros(tensor.shape))]
+    """The tensors that an op should have written, and how far each element may be from them."""
+    if op.output is not None and op.output in batch:
+        shape = graph.by_name[op.output].shape
+        return [(op.output, batch[op.output].reshape(shape), np.zeros(shape))]
     inputs = [_exact(value_of(graph.by_name[name], before)) for name in op.inputs]
     updates = [_exact(before[name]) for name in op.updates]
     names = (*([op.output] if op.output is not None else []), *op.updates)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ from poetfw.common.errors import ConfigError, DataError, OutputError
 from poetfw.common.output_file import replace_file
 from poetfw.firmware import (
     BLOCK_BYTES,
-    NUMPY_TYPES,
     Commit,
     Places,
     ReadBlock,
@@ -26,7 +25,7 @@ from poetfw.firmware import (
 )
 from poetfw.importers.npz import read_npz
 from poetfw.importers.weight_files import npz_bytes
-from poetfw.ir import Tensor
+from poetfw.ir import NUMPY_TYPES, Tensor, array_names
 from poetfw.ops import Array
 from poetfw.runs.execution import BuiltProject
 
@@ -50,19 +49,26 @@ def region_of(project: BuiltProject) -> RingRegion:
 def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
     """Write the samples of a ring to an NPZ file; returns their number.
 
-    Arrays, with n samples: `x` and `y` as in a data set, `labelled` (n booleans: whether `y` is
-    valid) and `id` (n sample numbers).
+    Its arrays are those of a data set, `labelled`, whether a sample has its target, and `id`.
 
     Raises:
         OutputError: The file cannot be written.
     """
-    program, n = project.stages.program, len(held.ids)
-    arrays = {
-        name: raw.view(NUMPY_TYPES[tensor.dtype]).reshape(n, *tensor.shape[1:])
-        for name, raw, tensor in (("x", held.x, program.input), ("y", held.y, program.label))
-    }
-    replace_file(out, npz_bytes({**arrays, "labelled": held.labelled, "id": held.ids}))
-    return n
+    program = project.stages.program
+    x, y = program.x.samples(held.x), program.y.samples(held.y)
+    columns = (*program.x.split(x), *program.y.split(y))
+    names = array_names(program.x, program.y)
+    arrays = dict(zip(names, columns, strict=True))
+    arrays |= {_free("labelled", names): held.labelled, _free("id", names): held.ids}
+    replace_file(out, npz_bytes(arrays))
+    return len(held.ids)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that no member of a sample has."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, Array]:
@@ -72,20 +78,27 @@ def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, 
         DataError: The file is malformed, or its samples do not fit the network.
     """
     program = project.stages.program
-    arrays = read_npz(path, ("x", "y"), ("labelled",))
-    n = len(arrays["x"]) if arrays["x"].ndim else 0
-    labelled = np.asarray(arrays.get("labelled", np.ones(n, bool)))
+    names = array_names(program.x, program.y)
+    key = _free("labelled", names)
+    arrays = read_npz(path, names, (key,))
+    n = len(arrays[names[0]]) if arrays[names[0]].ndim else 0
+    labelled = np.asarray(arrays.get(key, np.ones(n, bool)))
     if labelled.dtype != bool or labelled.shape != (n,):
-        raise DataError(f"{path}: `labelled` must be {n} booleans")
-    x = _column(path, "x", arrays["x"], program.input, n)
-    y = _column(path, "y", arrays["y"], program.label, n)
+        raise DataError(f"{path}: `{key}` must be {n} booleans")
+    tensors = (*program.x.members, *program.y.members)
+    columns = [
+        _column(path, name, arrays[name], tensor, n)
+        for name, tensor in zip(names, tensors, strict=True)
+    ]
+    inputs = len(program.x.members)
+    x, y = program.x.join(columns[:inputs], n), program.y.join(columns[inputs:], n)
     metric = program.evaluation.ops[-1]
     if metric.kind == "correct_count":
         classes = program.evaluation.by_name[metric.inputs[0]].shape[1]
         known = y[labelled]
         if ((known < 0) | (known >= classes)).any():
             raise DataError(f"{path}: a label is not one of the classes 0 to {classes - 1}")
-    return x.view(np.uint8).reshape(n, -1), y.view(np.uint8).reshape(n, -1), labelled
+    return program.x.rows(x), program.y.rows(y), labelled
 
 
 def _column(path: Path, name: str, values: Array, tensor: Tensor, samples: int) -> Array:
@@ -98,7 +111,7 @@ def _column(path: Path, name: str, values: Array, tensor: Tensor, samples: int) 
         )
     if not np.isfinite(values).all():
         raise DataError(f"{path}: {name} holds what is not finite")
-    return np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
+    return np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype]).reshape(wanted)
 
 
 def new_blocks(

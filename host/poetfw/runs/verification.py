@@ -53,7 +53,6 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.trace import Key
-from poetfw.ir import Role
 from poetfw.ops import Array
 from poetfw.planning import Progress, lower_plan, plan_unscheduled
 from poetfw.report import OpChecks, Verification
@@ -354,13 +353,13 @@ def check_step(
     after: Mapping[str, Array],
     progress: Progress,
 ) -> None:
-    """Check every op of a training step between persistent tensors `before` and `after`."""
-    x, y = run.batch(step)
+    """Check every op of a training step, which left the state `after`; `before` it if known."""
+    batch = run.project.stages.program.members(*run.batch(step))
     checker.begin_step(before)
     progress(f"recording the ops of step {step}")
     for part, values in trace.parts(step):
         progress(f"checking ops {part[0].statement} to {part[-1].statement} of step {step}")
-        checker.check(step, part, values, {Role.INPUT: x, Role.LABEL: y})
+        checker.check(step, part, values, batch)
     checker.end_step(step, after)
 
 

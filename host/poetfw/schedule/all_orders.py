@@ -2,9 +2,12 @@
 """The best plan of a small problem in any order, by the A* algorithm.
 
 A state is what has been computed, what is in RAM and what is in storage. From there a node is
-computed, a tensor paged in, or one freed. Paging out early loses nothing, so a tensor is paged out
-right after it is computed first, or never. Every node that was not computed yet takes its energy at
-least.
+computed, a tensor paged in or out, or one freed. Every node that was not computed yet takes its
+energy at least.
+
+Without a deadline, paging out early loses nothing, so a tensor is paged out right after it is
+computed first, or never. With one, a state may be reached in several ways, of which none takes less
+energy than another and is no later: not the core, nor the channel, nor what moves at that moment.
 """
 
 from __future__ import annotations
@@ -12,12 +15,16 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from poetfw.common.limits import Work
 from poetfw.schedule.compact import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
+from poetfw.schedule.simulator import TIME_TOLERANCE
+from poetfw.schedule.timeline import Clock
 
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
@@ -26,84 +33,148 @@ NODES = 10
 """Problems with more nodes are not searched in all orders."""
 
 _STATE_WORK = 2e-5  # units for each state
+_ROUNDING = 1e-12
 
 
 class _State(NamedTuple):
-    """Sets of nodes as bits: computed, in RAM, in storage."""
+    """Sets of nodes as bits: computed, in RAM, in storage.
+
+    Attributes:
+        done, ram, aux: these sets.
+        kept: the tensor that the last step could have taken over and did not: if it were freed
+            next, it would be taken over (`simulator`). Nothing where time does not matter.
+    """
 
     done: int
     ram: int
     aux: int
+    kept: int = 0
 
 
-_Move = tuple[float, _State, tuple[Step, ...]]
-"""Joules, where they lead, and the steps."""
+class _Move(NamedTuple):
+    """Joules of some steps, and where they lead."""
+
+    joules: float
+    state: _State
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to a state.
+
+    Attributes:
+        state: the state.
+        joules: what its steps take.
+        clock: the time then; None where it does not matter.
+        before: the way without its last steps; None for the way to the start.
+        steps: its last steps.
+    """
+
+    state: _State
+    joules: float
+    clock: Clock | None
+    before: _Way | None = None
+    steps: tuple[Step, ...] = ()
+
+    def plan(self) -> ExecutionPlan:
+        """All steps."""
+        parts, way = [], self
+        while way.before is not None:
+            parts.append(way.steps)
+            way = way.before
+        return tuple(step for part in reversed(parts) for step in part)
 
 
 def search_all_orders(best: Incumbent, work: Work) -> None:
-    """Offer the best plan, and prove what every plan takes; without regard to a deadline.
+    """Offer the best plan, and prove what every plan takes.
+
+    The deadline is left out first, which suffices if the best plan then meets it.
 
     Args:
         best: what is known.
         work: what may be done; if it is too little, nothing comes of it.
     """
-    found = _best_plan(_Moves(Indexed.of(best.problem)), best.found.energy_j, work)
-    if found is None:
-        return
-    energy_j, plan = found
-    best.offer(plan)
-    best.prove_of_every_plan(min(energy_j, best.found.energy_j))
+    graph = Indexed.of(best.problem)
+    for in_time in (False, True) if best.problem.deadline_s is not None else (False,):
+        found = _best_plan(_Moves(graph, in_time), best.found.energy_j, work)
+        if found is None:
+            return
+        energy_j, plan = found
+        best.offer(plan)
+        best.prove_of_every_plan(min(energy_j, best.found.energy_j))
+        if best.found.energy_j <= best.found.every_j:
+            return
 
 
 def _best_plan(
     moves: _Moves, known_j: float, work: Work
 ) -> tuple[float, ExecutionPlan | None] | None:
-    """The least joules and a plan that takes them; no plan if none is better than a known one."""
-    start = _State(0, 0, 0)
-    spent_j = {start: 0.0}
-    came_from: dict[_State, tuple[_State, tuple[Step, ...]]] = {}
-    queue = [(moves.least_j(start), start)]
-    ended: set[_State] = set()
+    """The least joules and a plan that takes them; no plan if none is better than a known one.
+
+    None if there is not enough work.
+    """
+    start = _Way(_State(0, 0, 0), 0.0, moves.clock)
+    labels = {start.state: [moves.label(start)]}
+    number = count()
+    queue = [(moves.least_j(start.state), next(number), moves.label(start), start)]
     while queue:
-        least_j, state = heapq.heappop(queue)
+        least_j, _, label, way = heapq.heappop(queue)
         if least_j >= known_j:
             return known_j, None
-        if state in ended:
-            continue
-        ended.add(state)
+        if label not in labels[way.state]:
+            continue  # another way is better
         if not work.is_left():
             return None
         work.spend(_STATE_WORK)
-        if state.done == moves.everything:
-            steps: list[Step] = list(moves.frees(state.ram))
-            while state != start:
-                state, last = came_from[state]
-                steps[:0] = last
-            return least_j, tuple(steps)
-        for joules, other, last in moves.of(state):
-            total_j = spent_j[state] + joules
-            if total_j < spent_j.get(other, math.inf):
-                spent_j[other] = total_j
-                came_from[other] = state, last
-                heapq.heappush(queue, (total_j + moves.least_j(other), other))
+        if way.state == moves.end:
+            return least_j, way.plan()
+        for move in moves.of(way.state):
+            other = moves.after(way, move)
+            if other is None:
+                continue
+            label, known = moves.label(other), labels.setdefault(other.state, [])
+            if any(_is_no_less(label, of_known) for of_known in known):
+                continue
+            known[:] = [of_known for of_known in known if not _is_no_less(of_known, label)]
+            known.append(label)
+            least_j = other.joules + moves.least_j(other.state)
+            heapq.heappush(queue, (least_j, next(number), label, other))
     return math.inf, None
 
 
-class _Moves:
-    """Moves from state to state, with what they cost."""
+def _is_no_less(label: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """True if nothing is less in a label than in another one."""
+    return all(x >= y - _ROUNDING for x, y in zip(label, other, strict=True))
 
-    def __init__(self, graph: Indexed) -> None:
-        nodes, costs = graph.problem.nodes, Costs.energy(graph)
+
+class _Moves:
+    """Moves from state to state, with what they cost.
+
+    Args:
+        graph: the problem.
+        in_time: whether its deadline counts.
+    """
+
+    def __init__(self, graph: Indexed, in_time: bool) -> None:
+        problem = graph.problem
+        nodes, costs, storage = problem.nodes, Costs.energy(graph), problem.storage
         position = {node.name: i for i, node in enumerate(nodes)}
-        self.graph, self.nodes, self.costs = graph, nodes, costs
+        self.graph, self.nodes, self.costs, self.storage = graph, nodes, costs, storage
         self.everything = (1 << graph.n) - 1
+        self.end = _State(self.everything, 0, 0)
         self.reads = [sum(1 << u for u in inputs) for inputs in graph.inputs]
-        self.after = [sum({1 << position[u] for u in node.inputs}) for node in nodes]
+        self.after_nodes = [sum({1 << position[u] for u in node.inputs}) for node in nodes]
         self.closes = [
             0 if node.recompute_before is None else 1 << position[node.recompute_before]
             for node in nodes
         ]
-        self.ram_bytes = graph.problem.ram_bytes
+        self.ram_bytes = problem.ram_bytes
+        self.names = [node.name for node in nodes if node.output_bytes]
+        overlap = storage is not None and storage.overlap
+        self.clock = Clock(overlap) if in_time else None
+        self.outs_at_once = not (in_time and overlap)
+        self.latest_s = (problem.deadline_s or math.inf) * (1 + TIME_TOLERANCE)
 
     def least_j(self, state: _State) -> float:
         """Joules of what is still to be computed."""
@@ -111,48 +182,84 @@ class _Moves:
             joules for i, joules in enumerate(self.costs.compute) if not state.done >> i & 1
         )
 
+    def label(self, way: _Way) -> tuple[float, ...]:
+        """Figures of a way that matter later: a way that is lower in all of them is better."""
+        return (way.joules, *(way.clock.state_s(self.names) if way.clock is not None else ()))
+
+    def after(self, way: _Way, move: _Move) -> _Way | None:
+        """A way and a move; None if that is too late."""
+        clock, state = way.clock, move.state
+        if clock is not None:
+            clock = clock.copy()
+            self.run(clock, move.steps)
+            left_s = (node.time_s for i, node in enumerate(self.nodes) if not state.done >> i & 1)
+            if max(clock.makespan_s, clock.core_s + math.fsum(left_s)) > self.latest_s:
+                return None
+        if state.done == self.everything and not state.ram:
+            state = self.end
+        return _Way(state, way.joules + move.joules, clock, way, move.steps)
+
+    def run(self, clock: Clock, steps: tuple[Step, ...]) -> None:
+        """Let some steps take their time."""
+        for index, (kind, name, *_) in enumerate(steps):
+            node = next(node for node in self.nodes if node.name == name)
+            if kind is StepKind.COMPUTE:
+                if index + 1 < len(steps) and steps[index + 1].kind is StepKind.FREE:
+                    clock.take_over(steps[index + 1].node)
+                clock.compute(node.inputs, node.time_s)
+            elif kind is StepKind.FREE:
+                clock.free(name)
+            else:
+                assert self.storage is not None
+                if kind is StepKind.PAGE_IN:
+                    clock.page_in(name, self.storage.moving_in(node.output_bytes))
+                else:
+                    clock.page_out(name, self.storage.moving_out(node.output_bytes))
+
     def live(self, ram: int) -> int:
         return sum(size for i, size in enumerate(self.graph.size) if ram >> i & 1)
 
-    def frees(self, ram: int) -> Iterator[Step]:
-        """Steps that free what is in RAM."""
-        return (Step(StepKind.FREE, node.name) for i, node in enumerate(self.nodes) if ram >> i & 1)
-
     def of(self, state: _State) -> Iterator[_Move]:
         """All moves from a state."""
-        done, ram, aux = state
+        done, ram, aux, kept = state
         live, size = self.live(ram), self.graph.size
         for i, node in enumerate(self.nodes):
             bit = 1 << i
             if ram & bit:
-                yield 0.0, _State(done, ram & ~bit, aux), (Step(StepKind.FREE, node.name),)
+                free = Step(StepKind.FREE, node.name)
+                if bit != kept:
+                    yield _Move(0.0, _State(done, ram & ~bit, aux), (free,))
+                if not self.outs_at_once and self.graph.pageable[i] and not aux & bit:
+                    out = Step(StepKind.PAGE_OUT, node.name)
+                    yield _Move(self.costs.page_out[i], _State(done, ram, aux | bit), (out,))
                 continue
             if aux & bit and live + size[i] <= self.ram_bytes:
                 step = Step(StepKind.PAGE_IN, node.name)
-                yield self.costs.page_in[i], _State(done, ram | bit, aux), (step,)
+                yield _Move(self.costs.page_in[i], _State(done, ram | bit, aux), (step,))
             first = not done & bit
             if (first or (node.recompute and size[i])) and not (
-                self.reads[i] & ~ram or self.after[i] & ~done or self.closes[i] & done
+                self.reads[i] & ~ram or self.after_nodes[i] & ~done or self.closes[i] & done
             ):
                 yield from self.computing(state, i, live, first)
 
     def computing(self, state: _State, i: int, live: int, first: bool) -> Iterator[_Move]:
         """Moves that compute a node: over an input or not, paged out at once or not."""
-        done, ram, aux = state
+        done, ram, aux, _ = state
         bit, size, node = 1 << i, self.graph.size, self.nodes[i]
         output = bit if size[i] else 0
         taken = self.graph.in_place[i]
         alone: tuple[Step, ...] = (Step(StepKind.COMPUTE, node.name),)
-        outcomes = [(ram | output, live + size[i], alone)]
+        kept = 0 if taken is None or self.outs_at_once else 1 << taken
+        outcomes = [(ram | output, live + size[i], alone, kept)]
         if taken is not None:
             steps = (*alone, Step(StepKind.FREE, self.nodes[taken].name))
-            outcomes.append(((ram | output) & ~(1 << taken), live, steps))
-        for after, during, steps in outcomes:
+            outcomes.append(((ram | output) & ~(1 << taken), live, steps, 0))
+        for after, during, steps, kept in outcomes:
             if during + self.graph.workspace[i] > self.ram_bytes:
                 continue
             joules = self.costs.compute[i]
-            yield joules, _State(done | bit, after, aux), steps
-            if first and self.graph.pageable[i]:
+            yield _Move(joules, _State(done | bit, after, aux, kept), steps)
+            if first and self.graph.pageable[i] and self.outs_at_once:
                 joules += self.costs.page_out[i]
                 out = Step(StepKind.PAGE_OUT, node.name)
-                yield joules, _State(done | bit, after, aux | bit), (*steps, out)
+                yield _Move(joules, _State(done | bit, after, aux | bit), (*steps, out))

@@ -13,6 +13,7 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.compact import Objective, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.every_plan import bound_of_every_plan
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.orders import in_better_order
@@ -32,7 +33,8 @@ class MinimumBudget(NamedTuple):
     Attributes:
         bytes: a budget for which a plan is known.
         node: the node whose computation needs it.
-        exact: whether no smaller budget is feasible, in any order: it is what one node needs.
+        exact: whether no smaller budget is feasible, in any order: it is what one node needs, or
+            what no order can avoid.
     """
 
     bytes: int
@@ -78,6 +80,8 @@ def minimum_budget(
     if plan is not None and accepts(floor, plan):
         return MinimumBudget(floor.ram_bytes, problem.nodes[largest].name, exact=True)
     options, work = options or SolverOptions(), work or Work()
+    if graph.is_rigid:
+        return _least_of_orders(floor, work)
     plans = [small_plan(problem, options, work.part(work.left / 4))]
     ordered = in_better_order(floor, work.part(work.left * _ORDER_SHARE))
     if ordered != floor:
@@ -94,6 +98,23 @@ def minimum_budget(
     return MinimumBudget(
         peak, best[simulation.during_bytes.index(peak)].node, exact=peak == floor.ram_bytes
     )
+
+
+def _least_of_orders(problem: ScheduleProblem, work: Work) -> MinimumBudget:
+    """The smallest budget known where plans differ in their order alone."""
+    given = checkpoint_all(Indexed.of(problem))
+    peak = unlimited(problem, given).peak_bytes
+    less = Indexed.of(replace(problem, ram_bytes=peak - 1))
+    exact = math.isinf(bound_of_every_plan(less, work))
+    plans = [given]
+    if not exact:
+        ordered = in_better_order(problem, work.part(work.left * _ORDER_SHARE))
+        plans.append(checkpoint_all(Indexed.of(ordered)))
+    best = min(plans, key=lambda plan: unlimited(problem, plan).peak_bytes)
+    simulation = unlimited(problem, best)
+    peak = simulation.peak_bytes
+    exact |= peak == problem.ram_bytes
+    return MinimumBudget(peak, best[simulation.during_bytes.index(peak)].node, exact)
 
 
 def small_plan(problem: ScheduleProblem, options: SolverOptions, work: Work) -> ExecutionPlan:

@@ -201,6 +201,7 @@ class Highs:
 
         Raises:
             ToolError: HiGHS failed.
+            MemoryError: HiGHS ran out of memory.
             KeyboardInterrupt: at once; HiGHS itself ends a moment later.
         """
         if not work.is_left() or (self._is_mixed and exceeds(self._nonzeros, work)):
@@ -284,6 +285,8 @@ class Highs:
         status, info = self._highs.getModelStatus().name, self._highs.getInfo()
         if status == "kInfeasible":
             return HighsAnswer(SolveOutcome.INFEASIBLE, None, math.inf)
+        if status == "kMemoryLimit":
+            raise MemoryError
         if status == "kTimeLimit":
             work.deadline.decided = True
         elif status not in ("kOptimal", "kSolutionLimit", "kIterationLimit", "kInterrupt"):

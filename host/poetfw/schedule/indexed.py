@@ -85,6 +85,12 @@ class Indexed:
             ),
         )
 
+    @property
+    def is_rigid(self) -> bool:
+        """True if nothing can be computed again or paged: plans differ in their order alone."""
+        again = any(last > i for i, last in enumerate(self.last_recompute))
+        return not again and not any(self.pageable)
+
     def working_set(self, i: int) -> int:
         """Bytes that must be live while node i runs: its inputs, output and workspace."""
         inputs = sum(self.size[u] for u in self.inputs[i])

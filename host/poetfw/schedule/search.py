@@ -123,20 +123,30 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         best.prove(math.inf)
         return
     large = _is_large(graph)
-    if large:
+    if graph.is_rigid:
+        _search_rigid(best, options, work)
+    elif large:
         _search_turn(best, work)
-    if best.found.gap > options.gap:
+    if best.found.gap > options.gap and not graph.is_rigid:
         with best.at_leisure():
             _search_in_phases(best, options, work)
             is_in_time = best.keep_in_time()
         if not is_in_time:
             _search_in_phases(best, options, work)
-    if best.found.gap > 0 and not large:
+    if best.found.gap > 0 and not large and not graph.is_rigid:
         _bound_every_plan(best, work, _EVERY_WORK)
     is_proven = best.found.energy_j <= best.found.every_j
     if graph.n <= NODES and options.other_orders and not is_proven:
-        with best.phase("all orders", work.beside(_EVERY_WORK)) as part:
-            search_all_orders(best, part)
+        with best.phase("all orders", work):
+            search_all_orders(best, work)
+
+
+def _search_rigid(best: Incumbent, options: SolveOptions, work: Work) -> None:
+    """An order that fits: where nothing else can change, every plan takes the same energy."""
+    _bound_every_plan(best, work, work.left * _EVERY_SHARE)
+    if math.isfinite(best.found.every_j) and options.other_orders:
+        with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
+            best.offer(checkpoint_all(Indexed.of(in_better_order(best.problem, part))))
 
 
 def _search_turn(best: Incumbent, work: Work) -> None:

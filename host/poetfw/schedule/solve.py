@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
-from poetfw.common.errors import ConfigError, InfeasibleError
+from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
 from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
@@ -137,7 +137,8 @@ def solve(
         InfeasibleError: this scheduler has no schedule that meets the budget and the deadline, or
             found none within its limits; the message names the smallest budget, or the shortest
             time.
-        ToolError: the solver is missing or failed.
+        ToolError: the solver is missing or failed, or memory ran out before a schedule was found;
+            with one known, that is the answer.
         Interrupted: the user interrupted the search when it knew a schedule already.
     """
     if scheduler not in SCHEDULERS:
@@ -149,19 +150,30 @@ def solve(
     restricted = method.restrict(problem)
     found = best_known(restricted, known, work.deadline)
     best = Incumbent(restricted, found, tell, work.deadline)
-    interrupted = False
+    interrupted = exhausted = False
     try:
         method.search(best, options, work)
     except OutOfTime:
         pass  # what is known is the answer
+    except MemoryError:
+        exhausted = True
+        best.tell("memory ran out: what is known is the answer")
     except KeyboardInterrupt:
         if best.found.plan is None:
             raise
         interrupted = True
     best.found.require_truth(best.problem)
     if best.found.plan is None:
-        with best.phase("explanation", work):
-            raise _infeasible(restricted, scheduler, options, work)
+        try:
+            with best.phase("explanation", work):
+                raise (
+                    MemoryError if exhausted else _infeasible(restricted, scheduler, options, work)
+                )
+        except MemoryError:
+            raise ToolError(
+                f"memory ran out while {scheduler} looked for a schedule of {problem.name!r}",
+                "free some of this computer's memory, or lower the work limit",
+            ) from None
     schedule = _schedule(problem, scheduler, restricted, best, options)
     if interrupted:
         raise Interrupted(replace(schedule, status=Status.INTERRUPTED))
@@ -192,7 +204,8 @@ def _schedule(
     if found.bound_j <= once_j * (1 + _GAP_TOLERANCE) or math.isinf(found.bound_j):
         # No plan computes a node less than once. And where none in stages fits, one that does is
         # none of those.
-        found, covers = replace(found, bound_j=once_j), BoundCovers.ALL
+        bound_j = found.every_j if restricted == problem else once_j
+        found, covers = replace(found, bound_j=bound_j), BoundCovers.ALL
     elif restricted == problem and _is_bound_by_every_plan(found, options):
         found, covers = replace(found, bound_j=found.every_j), BoundCovers.ALL
     elif SCHEDULERS[scheduler].complete and restricted == problem:

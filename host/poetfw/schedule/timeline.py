@@ -43,6 +43,26 @@ class Clock:
         self.spans: list[Span] = []
         self.stall_s = 0.0
 
+    def copy(self) -> Clock:
+        """A clock that goes on from here, without the spans until here."""
+        clock = Clock(self._overlap)
+        clock._core_s, clock._channel_s = self._core_s, self._channel_s
+        clock._arrives_s, clock._written_s = dict(self._arrives_s), dict(self._written_s)
+        clock.stall_s = self.stall_s
+        return clock
+
+    def state_s(self, names: Iterable[str]) -> tuple[float, ...]:
+        """Seconds on which everything that follows depends; where all are less, nothing is later.
+
+        Args:
+            names: all tensors.
+        """
+        core_s, state = self._core_s, [self._core_s, self._channel_s]
+        for name in names:
+            arrives_s, apart_s = self._arrives_s.get(name, _LONG_THERE)
+            state += max(core_s, arrives_s), apart_s, max(core_s, self.written_s(name))
+        return tuple(state)
+
     @property
     def makespan_s(self) -> float:
         """Seconds until core and channel are done."""

@@ -333,6 +333,26 @@ def test_dtr_evicts_the_cheap_large_stale_tensor() -> None:
     assert computations(plan)["conv2"] == 2
 
 
+def test_dtr_keeps_what_a_replaced_input_cannot_give_again() -> None:
+    """`d` may take over `a`, which cannot be computed again, and evict `c`, which needs `a`."""
+
+    def node(name: str, *inputs: str, size: int, workspace: int = 0, **flags: str) -> Node:
+        return Node(name, inputs, 1.0, 1.0, size, workspace, **flags)
+
+    nodes = (
+        node("a", size=64, recompute_before="c"),
+        node("b", "a", size=128, workspace=256, recompute_before="e"),
+        node("c", "a", "b", size=128, in_place="b"),
+        node("d", "a", "b", size=64, workspace=256, in_place="a"),
+        node("e", "c", "d", size=64, in_place="d"),
+    )
+    problem = ScheduleProblem("taken", 448, None, None, nodes)
+    with pytest.raises(UnsuitableError, match="at node 'd' nothing is left to evict"):
+        BASELINES["dtr"].plan(problem)
+    roomy = replace(problem, ram_bytes=576)
+    assert computations(BASELINES["dtr"].plan(roomy)) == dict.fromkeys("abcde", 1)
+
+
 def test_dtr_has_tensors_back_before_they_are_lost() -> None:
     """An update closes conv1 while its tensor is evicted and still wanted."""
     nodes = list(plain_chain([100] * 4, storage=None).nodes)

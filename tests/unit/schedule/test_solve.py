@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from schedule_problems import chain, plan
 
-from poetfw.common.errors import ConfigError, InfeasibleError
+from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
 from poetfw.common.limits import Work
 from poetfw.schedule import (
     BoundCovers,
     Interrupted,
+    Node,
+    ScheduleProblem,
     SearchProgress,
     SolveOptions,
     Status,
@@ -221,3 +223,87 @@ def test_a_small_plan_comes_near_the_smallest_budget() -> None:
     peak_bytes = simulate(problem, plan).peak_bytes
     assert peak_bytes < 0.8 * roomy.peak_bytes
     assert peak_bytes < 1.2 * minimum_budget(problem, work=Work(6.0)).bytes
+
+
+def rigid(links: int, ram_bytes: int) -> ScheduleProblem:
+    """A chain whose tensors all wait for the backward pass and can neither go nor come again."""
+
+    def node(name: str, *inputs: str, backward: bool = False) -> Node:
+        return Node(name, inputs, 1.0, 1.0, 8, recompute=False, page=False, backward=backward)
+
+    nodes = [node("f0")]
+    nodes += [node(f"f{i}", f"f{i - 1}") for i in range(1, links)]
+    gradient = nodes[-1].name
+    for i in reversed(range(links)):
+        nodes.append(node(f"b{i}", f"f{i}", gradient, backward=True))
+        gradient = f"b{i}"
+    return ScheduleProblem("rigid", ram_bytes, None, None, tuple(nodes))
+
+
+def test_a_graph_in_which_only_the_order_can_change_needs_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_program(*_: Any, **__: Any) -> None:
+        raise AssertionError("there is nothing to choose")
+
+    for module in (search, bounds):
+        monkeypatch.setattr(module, "formulate", no_program)
+    work = Work()
+    with pytest.raises(InfeasibleError, match=r"the smallest feasible budget is 20,008 bytes") as e:
+        solve(rigid(2_500, 1_000), work=work)
+    assert e.value.minimum_budget_bytes == 20_008
+    assert work.left > 59.0
+    assert solve(rigid(2_500, 20_008)).status is Status.OPTIMAL
+
+
+def test_another_order_is_found_where_only_the_order_can_change() -> None:
+    """Each large tensor is read by one small op alone: one after the other, three fit."""
+
+    def node(name: str, *inputs: str, size: int) -> Node:
+        return Node(name, inputs, 1.0, 1.0, size, recompute=False, page=False)
+
+    nodes = tuple(node(f"large{i}", size=100) for i in range(12))
+    nodes += tuple(node(f"small{i}", f"large{i}", size=1) for i in range(12))
+    problem = ScheduleProblem("wide", 300, None, None, nodes)
+    schedule = solve(problem)
+    assert (schedule.status, schedule.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
+    assert simulate(problem, schedule.plan).peak_bytes <= 300
+    with pytest.raises(InfeasibleError):
+        solve(problem, options=SolveOptions(other_orders=False))
+
+
+def test_when_memory_runs_out_the_best_plan_known_is_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_large(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    problem = with_ram_fraction(training_chain(4, 16, 8, 8), 0.6)
+    monkeypatch.setattr(search, "solve_program", too_large)
+    told: list[SearchProgress] = []
+    schedule = solve(problem, tell=told.append)
+    assert schedule.status is Status.FEASIBLE
+    assert simulate(problem, schedule.plan).energy_j == schedule.energy_j
+    assert "memory ran out: what is known is the answer" in {x.phase for x in told}
+
+
+def test_when_memory_runs_out_without_a_plan_the_error_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_large(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    for module in (search, bounds):
+        monkeypatch.setattr(module, "solve_program", too_large)
+    problem = replace(with_ram_fraction(training_chain(4, 16, 8, 8), 0.2), storage=None)
+    with pytest.raises(
+        ToolError, match="memory ran out while poet looked for a schedule of 'cnn4'"
+    ):
+        solve(problem)
+
+
+def test_one_node() -> None:
+    alone = ScheduleProblem("one", 8, None, None, (Node("a", (), 1.0, 1.0, 8),))
+    assert solve(alone).status is Status.OPTIMAL
+    with pytest.raises(InfeasibleError, match=r"in 0 bytes: the smallest feasible budget is 8"):
+        solve(replace(alone, ram_bytes=0))

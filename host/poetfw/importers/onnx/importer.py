@@ -17,6 +17,7 @@ from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
+from poetfw.importers.results import Result, finished
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model
 
@@ -50,24 +51,21 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     graph = proto.graph
     nodes = _needed([OnnxNode.of(node) for node in graph.node], [out.name for out in graph.output])
     check_model(proto, path)
-    source = _input(graph)
-    _, *features = _extents(source)
-    floats = source.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
-    dtype = Dtype.F32 if floats else Dtype.I32
-    builder = GraphBuilder(path.stem, source.name, (batch, *features), dtype)
-    values = Values(graph, nodes, builder, _extents(source)[0] or None, loss, opset(proto))
-    values.bind(source.name, builder.input)
+    sources = _inputs(graph)
+    first, *others = ((each.name, (batch, *_extents(each)[1:]), _dtype(each)) for each in sources)
+    builder = GraphBuilder(path.stem, *first)
+    tensors = [builder.input, *(builder.add_input(*each) for each in others)]
+    values = Values(graph, nodes, builder, _extents(sources[0])[0] or None, loss, opset(proto))
+    for source, tensor in zip(sources, tensors, strict=True):
+        values.bind_input(source.name, tensor)
     refused = _translate(nodes, values, {name: n for n in graph.node for name in n.output})
     refuse([Refusal(node.name, node.kind, reason) for node, reason in refused], sorted(RULES))
-    if values.is_constant(values.output) or not values.is_bound(values.output):
-        raise ModelError(f"the model's output {values.output!r} is not calculated from its input")
-    return Model(
-        *builder.build(values.tensor(values.output)),
-        loss=values.net.loss,
-        description=f"imported from {path.name}",
-        warnings=(*folding_warnings(proto), *values.warnings),
-        state_dict=tuple(values.net.entries),
-    )
+    for name in values.outputs:
+        if values.is_constant(name) or not values.is_bound(name):
+            raise ModelError(f"the model's output {name!r} is not calculated from its input")
+    results = [Result(name, values.tensor(name)) for name in values.outputs]
+    warnings = (*folding_warnings(proto), *values.warnings)
+    return finished(values.net, results, f"imported from {path.name}", warnings=warnings)
 
 
 def _translate(
@@ -134,30 +132,44 @@ def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]
     return needed[::-1]
 
 
-def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
-    """The only input, which must be a batch of float32 features or int64 ids."""
+_DTYPES = {
+    onnx.TensorProto.FLOAT: Dtype.F32,
+    onnx.TensorProto.BOOL: Dtype.F32,
+    onnx.TensorProto.INT64: Dtype.I32,
+    onnx.TensorProto.INT32: Dtype.I32,
+}
+
+
+def _dtype(source: onnx.ValueInfoProto) -> Dtype:
+    return _DTYPES[source.type.tensor_type.elem_type]
+
+
+def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs, which must be batches of float32 features, or of ids, with the same batch."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
-    if len(inputs) != 1 or len(graph.output) != 1:
-        raise ModelError(
-            f"the model has {len(inputs)} inputs and {len(graph.output)} outputs; "
-            "poetfw trains models with 1 of each"
-        )
+    if not inputs or not graph.output:
+        raise ModelError(f"the model has {len(inputs)} inputs and {len(graph.output)} outputs")
     if graph.sparse_initializer:
         raise ModelError("the model has sparse weights, which poetfw does not read")
-    (source,) = inputs
-    if source.type.tensor_type.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.INT64):
-        raise ModelError(
-            f"the model's input {source.name!r} is neither float32 nor int64",
-            "export the model in float32",
-        )
-    extents = _extents(source)
-    if len(extents) < 2 or any(extent < 1 for extent in extents[1:]):
-        raise ModelError(
-            f"the model's input {source.name!r} has the shape {extents}, 0 where it is left open; "
-            "poetfw needs [batch, features...] with only the batch left open"
-        )
-    return source
+    for source in inputs:
+        if source.type.tensor_type.elem_type not in _DTYPES:
+            raise ModelError(
+                f"the model's input {source.name!r} is neither float32 nor int64",
+                "export the model in float32",
+            )
+        extents = _extents(source)
+        if not extents or any(extent < 1 for extent in extents[1:]):
+            raise ModelError(
+                f"the model's input {source.name!r} has the shape {extents}, 0 where it is left "
+                "open; poetfw needs [batch, features...] with only the batch left open"
+            )
+        if extents[0] != _extents(inputs[0])[0]:
+            raise ModelError(
+                f"the model's inputs have unlike counts of samples: {source.name!r} has "
+                f"{extents[0]}, but {inputs[0].name!r} has {_extents(inputs[0])[0]}; 0 is left open"
+            )
+    return inputs
 
 
 def _extents(value: onnx.ValueInfoProto) -> list[int]:

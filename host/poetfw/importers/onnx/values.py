@@ -144,14 +144,14 @@ class Values:
     ) -> None:
         self.net = Network(builder, loss)
         self.file_batch = file_batch
-        self.output = graph.output[0].name
+        self.outputs = tuple(value.name for value in graph.output)
         self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._weights = set(self._constants)
         self._used: set[str] = set()
         self._turned: dict[str, str] = {}
         self._operands: list[str] = []
-        self._batched: set[str | None] = {builder.input}
+        self._batched: set[str | None] = set()
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[OnnxNode]] = {}
         for node in nodes:
@@ -161,6 +161,11 @@ class Values:
     def bind(self, name: str, tensor: str) -> None:
         """Bind a name to a tensor of the graph under construction."""
         self._tensors[name] = tensor
+
+    def bind_input(self, name: str, tensor: str) -> None:
+        """Let a name stand for an input of the graph being built."""
+        self._tensors[name] = tensor
+        self._batched.add(tensor)
 
     def bind_constant(self, name: str, constant: onnx.TensorProto) -> None:
         """Bind a name to a constant."""
@@ -343,10 +348,9 @@ class Values:
             return self.dims(self._turned[name])[::-1]
         return self.builder.shape(self._tensors[name])
 
-    @property
-    def reads_ids(self) -> bool:
-        """True if the input holds ids instead of numbers."""
-        return self.builder.dtype(self.builder.input) is Dtype.I32
+    def is_ids(self, tensor: str) -> bool:
+        """True if a tensor holds ids, not numbers."""
+        return self.builder.dtype(tensor) is Dtype.I32
 
     def type_proto(self, name: str) -> onnx.TypeProto:
         """Type and shape of a bound name, in ONNX's structure."""
@@ -449,7 +453,7 @@ class Values:
     def reader(self, name: str) -> OnnxNode | None:
         """The only node that reads a name; None if there are several or it is the output."""
         readers = self._readers.get(name, [])
-        return readers[0] if len(readers) == 1 and name != self.output else None
+        return readers[0] if len(readers) == 1 and name not in self.outputs else None
 
     def expect_unread(self, names: Sequence[str]) -> None:
         """Check that no node reads some outputs.
@@ -458,7 +462,7 @@ class Values:
             UnsupportedError: One of them is read.
         """
         for name in filter(None, names):
-            if name in self._readers or name == self.output:
+            if name in self._readers or name in self.outputs:
                 raise UnsupportedError(f"its output {name!r} is used; only the first may be")
 
     def _array(self, name: str, *types: int) -> NDArray[Any]:

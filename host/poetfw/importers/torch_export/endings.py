@@ -38,7 +38,9 @@ _PARTS = _SAME_ORDER | {
         *("chunk.default", "split.Tensor", "unbind.int", "split_with_sizes.default"),
     )
 }
-"""Operators that move elements or select some of them."""
+"""Operators that move elements, or take some of them."""
+_STRETCHED = "torch.ops.aten.broadcast_tensors.default"
+"""The operator that losses stretch prediction and target to each other with."""
 _SYMMETRIC = ("mse", "l1", "huber")
 """Losses that are symmetric in prediction and target."""
 _KNOWN = frozenset(schema.DTYPES.values()) - {"bfloat16"}
@@ -50,17 +52,17 @@ class Ending:
     """Loss at the end of a program.
 
     Attributes:
-        input: name of the input from which the prediction is computed.
-        target: name of the input that holds the labels.
-        prediction: name of the tensor that is compared with the labels.
+        inputs: what the predictions are calculated from.
+        targets: the inputs of the program that hold labels.
+        predictions: the tensors that the loss is of, or that the program returns behind it.
         loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`.
         options: class weights, label smoothing and ignored label.
         value: name of the scalar loss if it is the program's own expression, else None.
     """
 
-    input: str
-    target: str
-    prediction: str
+    inputs: tuple[str, ...]
+    targets: tuple[str, ...]
+    predictions: tuple[str, ...]
     loss: str
     options: ClassOptions = ALIKE
     value: str | None = None
@@ -86,60 +88,72 @@ def read_ending(exported: Exported) -> Ending | None:
         ModelError: The first output is a loss, but the labels are not a second input of the
             program, or its prediction cannot be determined.
     """
-    signature = exported.program.graph_module.signature
     named = _named_ending(exported)
     if named is not None:
         return named
-    outputs = [
-        schema.tensors_in(s.user_output.arg) for s in signature.output_specs if s.user_output
-    ]
+    outputs = user_outputs(exported.program)
     values = exported.program.graph_module.graph.tensor_values
-    if not outputs or not outputs[0] or outputs[0][0] not in values:
+    if not outputs or outputs[0] not in values:
         return None
-    value = values[outputs[0][0]]
+    value = values[outputs[0]]
     if value.sizes or value.dtype != schema.FLOAT:
         return None
-    return _own_ending(exported, outputs[0][0], outputs[1][0] if outputs[1:] and outputs[1] else "")
+    return _own_ending(exported, *outputs)
 
 
-def _own_ending(exported: Exported, value: str, prediction: str) -> Ending:
-    """Loss that is the program's own expression.
+def user_inputs(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the tensors that `forward` takes, in order."""
+    specs = program.graph_module.signature.input_specs
+    return tuple(
+        name for spec in specs if spec.user_input for name in schema.tensors_in(spec.user_input.arg)
+    )
 
-    The prediction is the second output if there is one. Otherwise it is the tensor compared with
-    labels: computed without labels, with a batch axis, and read by ops that depend on labels; of
-    several, the one from which the others are computed.
+
+def user_outputs(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the tensors that `forward` returns, in order."""
+    specs = program.graph_module.signature.output_specs
+    return tuple(
+        name
+        for spec in specs
+        if spec.user_output
+        for name in schema.tensors_in(spec.user_output.arg)
+    )
+
+
+def _own_ending(exported: Exported, value: str, *predictions: str) -> Ending:
+    """A loss that is the program's own expression.
+
+    What it returns behind the loss are predictions, and the inputs that none of them depends on are
+    labels. Where it returns none, the last of several inputs is the label, and the prediction is
+    what is compared with it: the one tensor of a batch that is calculated without it and read by
+    what is calculated with it, or of several the one that the others are calculated from.
 
     Raises:
-        ModelError: There are not exactly two inputs, or several such tensors.
+        ModelError: an input is neither, or there are several such tensors.
     """
-    graph, signature = exported.program.graph_module.graph, exported.program.graph_module.signature
-    inputs = [
-        name
-        for spec in signature.input_specs
-        if spec.user_input
-        for name in schema.tensors_in(spec.user_input.arg)
-    ]
-    if len(inputs) != 2:
-        raise ModelError(
-            f"forward() returns a loss, and has {len(inputs)} inputs that are tensors: poetfw "
-            "trains with samples and labels",
-            "write forward(self, x, y): join further inputs to x, and take them apart in forward()",
-        )
+    graph, inputs = exported.program.graph_module.graph, user_inputs(exported.program)
+    producers = {name: node for node in graph.nodes for name in node.gives}
+    predictions = tuple(_unstretched(name, producers) for name in predictions)
     of = {name: _dependent(graph, name) for name in inputs}
-    source, target = inputs if prediction not in of[inputs[1]] else inputs[::-1]
-    if value not in of[target] or prediction in of[target]:
+    if predictions:
+        sources = tuple(n for n in inputs if not of[n].isdisjoint(predictions))
+    else:
+        sources = inputs[:-1] or inputs
+    targets = tuple(name for name in inputs if name not in sources)
+    for name in inputs:
+        if value not in of[name]:
+            raise ModelError(f"the loss does not depend on the input {name!r:.60} of forward()")
+    if predictions and sources:
+        return Ending(sources, targets, predictions, OWN_LOSS, value=value)
+    if not sources or not targets:
         raise ModelError(
-            f"the loss does not depend on the labels {target!r:.60}, or the prediction does",
-            "write forward(self, x, y): for a loss of x alone, give the samples as labels, too, "
-            "and compare with y",
+            "it cannot be told what the network predicts",
+            "return the prediction behind the loss: return loss, prediction",
         )
-    return Ending(
-        source,
-        target,
-        prediction or _compared(graph, source, of[source] - of[target] - {source}, of[target]),
-        OWN_LOSS,
-        value=value,
-    )
+    labelled = of[targets[0]]
+    calculated = {name for source in sources for name in of[source] - {source}} - labelled
+    prediction = _compared(graph, sources[0], calculated, labelled)
+    return Ending(sources, targets, (prediction,), OWN_LOSS, value=value)
 
 
 def _compared(
@@ -148,10 +162,10 @@ def _compared(
     """Tensor that a loss compares with labels.
 
     Args:
-        graph: graph of the program.
-        source: name of its input.
-        calculated: names of tensors that depend on the input but not on the labels.
-        labelled: names of tensors that depend on the labels.
+        graph: the program.
+        source: its first input.
+        calculated: what is calculated from inputs without labels.
+        labelled: what is calculated with labels.
 
     Raises:
         ModelError: There are several candidates.
@@ -189,20 +203,20 @@ def _dependent(graph: schema.ExportedGraph, name: str) -> set[str]:
     """A tensor, and all tensors computed from it."""
     dependent = {name}
     for node in graph.nodes:
-        if not dependent.isdisjoint(node.reads):
+        if node.target == _STRETCHED:  # whose results are of one input each
+            pairs = zip(node.reads, node.gives, strict=True)
+            dependent.update(gives for reads, gives in pairs if reads in dependent)
+        elif not dependent.isdisjoint(node.reads):
             dependent.update(node.gives)
     return dependent
 
 
 def _named_ending(exported: Exported) -> Ending | None:
-    """Loss of poetfw's at the end of a program; None if it ends otherwise."""
-    graph, signature = exported.program.graph_module.graph, exported.program.graph_module.signature
-    outputs = [
-        schema.tensors_in(s.user_output.arg) for s in signature.output_specs if s.user_output
-    ]
+    """The loss of poetfw's that a program ends in; None where it ends in something else."""
+    graph, outputs = exported.program.graph_module.graph, user_outputs(exported.program)
     producers = {name: node for node in graph.nodes for name in node.gives}
-    last = producers.get(outputs[0][0]) if outputs and outputs[0] else None
-    if last is None or last.target not in _LOSSES:
+    last = producers.get(outputs[0]) if outputs else None
+    if last is None or last.target not in _LOSSES or len(outputs) > 2:
         return None
     try:
         values = {name: exported.weights.get(name, name) for name in last.reads}
@@ -210,12 +224,7 @@ def _named_ending(exported: Exported) -> Ending | None:
         prediction, target = (
             _unstretched(name, producers) for name in (loss.prediction, loss.target)
         )
-        inputs = [
-            name
-            for spec in signature.input_specs
-            if spec.user_input
-            for name in schema.tensors_in(spec.user_input.arg)
-        ]
+        inputs = user_inputs(exported.program)
         first, second = (_origin(name, producers)[-1] for name in (prediction, target))
         if loss.name in _SYMMETRIC and first in inputs and second not in inputs:
             prediction, target = target, prediction
@@ -225,19 +234,20 @@ def _named_ending(exported: Exported) -> Ending | None:
         if loss.name not in CLASSIFYING and of.sizes != to.sizes:
             raise UnsupportedError("its prediction and its target have different shapes")
         path = _origin(target, producers)
-        if len(inputs) != 2 or path[-1] not in inputs:
+        sources = tuple(name for name in inputs if name != path[-1])
+        read = {name for name in sources if prediction in _dependent(graph, name)}
+        if not sources or path[-1] not in inputs or read != set(sources):
             raise UnsupportedError(
-                f"of its {len(inputs)} inputs, one must be the target, as it is, and the other "
+                f"of its {len(inputs)} inputs, one must be the target, as it is, and the others "
                 "must be what the prediction is calculated from"
             )
         types = [graph.tensor_values[name].dtype for name in reversed(path)]
         for before, after in pairwise(types):
             _expect_kept(before, after)
-        (source,) = (name for name in inputs if name != path[-1])
-        sizes = graph.tensor_values[source].sizes
+        sizes = graph.tensor_values[sources[0]].sizes
         if loss.name in CLASSIFYING and (of.sizes[:1] != sizes[:1] or len(of.sizes) != 2):
             raise UnsupportedError("its prediction does not have one row per sample")
-        return Ending(source, path[-1], prediction, loss.name, loss.options)
+        return Ending(sources, (path[-1],), (prediction,), loss.name, loss.options)
     except (UnsupportedError, LookupError, ValidationError):
         return None
 
@@ -245,7 +255,7 @@ def _named_ending(exported: Exported) -> Ending | None:
 def _unstretched(name: str, producers: Mapping[str, schema.OperatorCall]) -> str:
     """Tensor before broadcasting."""
     node = producers.get(name)
-    if node is None or node.target != "torch.ops.aten.broadcast_tensors.default":
+    if node is None or node.target != _STRETCHED:
         return name
     return node.reads[node.gives.index(name)]
 

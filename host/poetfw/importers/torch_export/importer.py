@@ -9,18 +9,18 @@ from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from poetfw.common.errors import ModelError, cut
 from poetfw.common.reading import expected
 from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
+from poetfw.importers.results import Result, finished, mark_loss
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.batches import Batches, Place
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
 from poetfw.importers.torch_export.constants import FILLED, FOLDED, fold
-from poetfw.importers.torch_export.endings import Ending, read_ending
+from poetfw.importers.torch_export.endings import read_ending, user_inputs, user_outputs
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
 from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS
 from poetfw.ir import Dtype, Role
@@ -97,59 +97,64 @@ class _Importer:
         self._graph = exported.program.graph_module.graph
         self._ending = read_ending(exported)
         if self._ending is None:
-            self._output = _only_output(exported.program)
-            source = _only_input(exported.program)
+            self._outputs = _predictions(exported.program)
+            self._targets: tuple[str, ...] = ()
+            sources = _inputs(exported.program)
         else:
-            self._output, source = self._ending.prediction, self._ending.input
+            self._outputs, self._targets = self._ending.predictions, self._ending.targets
+            sources = self._ending.inputs
             if loss not in (None, self._ending.loss):
                 raise ModelError(
                     f"the program ends in a loss of its own, {self._ending.loss}, not {loss}",
                     "leave --loss out, or return the prediction from forward()",
                 )
             loss = self._ending.loss
-        meta = self._graph.tensor_values.get(source)
-        shape = _shape(meta, f"the model's input {source!r:.120}")
-        if len(shape) < 2 or meta is None or meta.dtype not in (schema.FLOAT, schema.LONG):
-            raise ModelError(
-                f"the model's input {source!r:.120} has shape {list(shape)}, and is "
-                f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
-                "needs float32 or int64 [batch, features...]"
-            )
-        self._batches = Batches(shape[0], batch)
-        dtype = Dtype.F32 if meta.dtype == schema.FLOAT else Dtype.I32
-        builder = GraphBuilder(path.stem, source, (batch, *shape[1:]), dtype)
+        entries = {name: self._entry(name, "input") for name in sources}
+        self._batches = Batches(entries[sources[0]][0][0], batch)
+        own = self._ending is not None and self._ending.value is not None
+        labels = {name: self._entry(name, "labels") for name in self._targets if own}
+        for name, (shape, _) in (entries | labels).items():
+            if shape[0] != self._batches.filed:
+                raise ModelError(
+                    f"the model's inputs have unlike counts of samples: {name!r:.60} has "
+                    f"{shape[0]}, but {sources[0]!r:.60} has {self._batches.filed}",
+                    "export it with an example in which axis 0 of each is the batch",
+                )
+        first, *others = ((n, (batch, *shape[1:]), dtype) for n, (shape, dtype) in entries.items())
+        builder = GraphBuilder(path.stem, *first)
+        tensors = {first[0]: builder.input, **{o[0]: builder.add_input(*o) for o in others}}
+        for label, (shape, dtype) in labels.items():
+            tensors[label] = builder.label(label, (batch, *shape[1:]), dtype)
         self._net = Network(builder, loss or DEFAULT_LOSS)
-        self._values: dict[str, Value] = {**exported.weights, source: Live(builder.input)}
-        self._places = {builder.input: self._batches.first}
-        if self._ending is not None and self._ending.value is not None:
-            label = self._label(builder, self._ending.target, shape[0])
-            self._values[self._ending.target] = Live(label)
-            self._places[label] = self._batches.first
+        self._values: dict[str, Value] = {
+            **exported.weights,
+            **{name: Live(tensor) for name, tensor in tensors.items()},
+        }
+        self._places = dict.fromkeys(tensors.values(), self._batches.first)
         places = {id(value): i for i, value in enumerate(self._values.values())}
         self._storage = {name: places[id(value)] for name, value in self._values.items()}
-        if self._ending is not None and self._ending.value is None:
-            self._storage[self._ending.target] = len(self._storage)
+        for name in self._targets:
+            self._storage.setdefault(name, len(self._storage))
         self._weights = set(exported.weights)
         self._changed: dict[str, str] = {}
 
-    def _label(self, builder: GraphBuilder, name: str, samples: int) -> str:
-        """Add the tensor of labels.
+    def _entry(self, name: str, what: str) -> tuple[Shape, Dtype]:
+        """Shape in the file, and type, of an input of the program that samples give.
 
         Raises:
-            ModelError: The labels have another type, or not one entry per sample.
+            ModelError: it is of another type, or has no batch.
         """
         meta = self._graph.tensor_values.get(name)
-        shape = _shape(meta, f"the model's labels {name!r:.120}")
-        integer = meta is not None and meta.dtype in (schema.LONG, schema.INT)
-        if shape[:1] != (samples,) or meta is None or not (integer or meta.dtype == schema.FLOAT):
+        shape = _shape(meta, f"the model's {what} {name!r:.120}")
+        types = {schema.FLOAT: Dtype.F32, schema.BOOL: Dtype.F32}
+        types |= {schema.LONG: Dtype.I32, schema.INT: Dtype.I32}
+        if not shape or meta is None or meta.dtype not in types:
             raise ModelError(
-                f"the model's labels {name!r:.120} have shape {list(shape)}, and are "
+                f"the model's {what} {name!r:.120} has shape {list(shape)}, and is "
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
-                f"needs float32, int32 or int64 [{samples}, ...]: one entry for each sample"
+                "needs float32, int64, int32 or bool [batch, ...]"
             )
-        return builder.label(
-            name, (self._batches.asked, *shape[1:]), Dtype.I32 if integer else Dtype.F32
-        )
+        return shape, types[meta.dtype]
 
     def model(self) -> Model:
         """Translate the whole program.
@@ -179,48 +184,33 @@ class _Importer:
             self._note_change(node, outputs)
         refuse(refusals, sorted({target.partition(".")[0] for target in RULES}))
         self._check_changes(needed)
-        output = self._values.get(self._output)
-        if not isinstance(output, Live) or output.tensor not in self._places:
-            raise ModelError(
-                f"the model's output {self._output!r:.120} is not calculated from its input"
-            )
+        heads = []
+        for name in self._outputs:
+            value = self._values.get(name)
+            if not isinstance(value, Live) or value.tensor not in self._places:
+                raise ModelError(
+                    f"the model's output {name!r:.120} is not calculated from its input"
+                )
+            heads.append(Result(self._head_name(name), value.tensor))
         net = self._net
         options = ALIKE if self._ending is None else self._ending.options
-        own_classes = None
         if self._ending is not None and self._ending.value is not None:
-            own_classes = next(iter(net.classes)) if len(net.classes) == 1 else None
-            options = ClassOptions(ignore_index=net.ignored)
-            self._mark_loss(self._ending, output.tensor, own_classes)
-        return Model(
-            *net.builder.build(output.tensor),
-            loss=net.loss,
-            loss_options=options,
-            own_classes=own_classes,
-            description=f"imported from {self._path.name}",
-            warnings=tuple(dict.fromkeys(net.warnings)),
-            frozen=tuple(net.frozen),
-            state_dict=tuple(net.entries),
-        )
+            ignored = [skipped for _, skipped in net.classes.values()]
+            options = ClassOptions(ignore_index=ignored[0] if len(ignored) == 1 else None)
+            value = self._values.get(self._ending.value)
+            if not isinstance(value, Live) or net.shape(value.tensor) != (1,):
+                raise ModelError("the loss is not calculated from the model's input")
+            mark_loss(net, value.tensor, heads)
+        return finished(net, heads, f"imported from {self._path.name}", options)
 
-    def _mark_loss(self, ending: Ending, prediction: str, own_classes: int | None) -> None:
-        """Append the op that marks the network's own loss.
-
-        Raises:
-            ModelError: The loss is not computed from the model's input.
-        """
-        net, value = self._net, self._values.get(ending.value or "")
-        if not isinstance(value, Live) or net.shape(value.tensor) != (1,):
-            raise ModelError("the loss is not calculated from the model's input")
-        label = self._values[ending.target]
-        assert isinstance(label, Live)
-        rank, outputs = len(net.shape(label.tensor)), net.shape(prediction)[1:]
-        counts = own_classes if rank == 1 and outputs == (own_classes,) else None
-        one = net.constant("one", np.ones(1))
-        net.builder.op("objective", "objective", (value.tensor, one), {"classes": counts or 0})
+    def _head_name(self, output: str) -> str:
+        """The author's name of what calculates one of several results."""
+        producer = next((node for node in self._graph.nodes if output in node.gives), None)
+        return output if producer is None else _name(producer)
 
     def _needed(self) -> set[str]:
-        """Names that the output depends on, and the loss if it is the program's own."""
-        needed = {self._output}
+        """Names that the output, and the loss if it is the program's own, depend on."""
+        needed = set(self._outputs)
         if self._ending is not None and self._ending.value is not None:
             needed.add(self._ending.value)
         for node in reversed(self._graph.nodes):
@@ -269,8 +259,8 @@ class _Importer:
         results = [
             size if place is None else self._batches.viewed(size, place)[0] for size in sizes
         ]
-        # after a softmax, the author's own cross-entropy applies another one
-        is_output = outputs == [self._output] and (
+        # behind a softmax, the author's own cross-entropy takes another
+        is_output = outputs[0] in self._outputs and (
             self._ending is None or self._net.loss != DEFAULT_LOSS
         )
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
@@ -384,15 +374,15 @@ class _Importer:
         Raises:
             ModelError: One did.
         """
-        if self._output in self._changed:
-            raise ModelError(
-                f"{self._changed[self._output]} has changed the model's output "
-                f"{self._output!r:.60} in place: write that without the underscore, or "
-                "inplace=False"
-            )
-        if self._ending is not None and self._ending.target in self._changed:
-            target = self._ending.target
-            raise ModelError(f"{self._changed[target]} changes the target {target!r:.60} in place")
+        for name in self._outputs:
+            if name in self._changed:
+                raise ModelError(
+                    f"{self._changed[name]} has changed the model's output {name!r:.60} in place: "
+                    "write that without the underscore, or inplace=False"
+                )
+        for name in self._targets:
+            if name in self._changed:
+                raise ModelError(f"{self._changed[name]} changes the target {name!r:.60} in place")
         for name in sorted(self._weights & needed & set(self._changed)):
             raise ModelError(
                 f"{self._changed[name]} changes a parameter or a buffer in place, in every step: "
@@ -492,32 +482,32 @@ def _described(node: schema.OperatorCall) -> str:
     return f"{cut(kind, 80)}, {cut(place, 60)}: {cut(text.strip(), 80)!r}"
 
 
-def _only_input(program: schema.ExportedProgram) -> str:
-    specs = program.graph_module.signature.input_specs
-    users = [
-        name for spec in specs if spec.user_input for name in schema.tensors_in(spec.user_input.arg)
-    ]
+def _inputs(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the model's inputs.
+
+    Raises:
+        ModelError: there are none, or some are no tensors.
+    """
+    specs, users = program.graph_module.signature.input_specs, user_inputs(program)
     known = [spec for spec in specs if spec.user_input or spec.named]
-    if len(users) != 1 or len(known) != len(specs):
+    if not users or len(known) != len(specs):
         raise ModelError(
             f"the model has {len(users)} inputs that are tensors, and {len(specs) - len(known)} of "
-            "other kinds; poetfw trains models with 1 tensor, or 2 where forward() returns a loss",
+            "other kinds; poetfw trains models with tensors"
         )
-    return users[0]
+    return users
 
 
-def _only_output(program: schema.ExportedProgram) -> str:
-    specs = program.graph_module.signature.output_specs
-    users = [
-        name
-        for spec in specs
-        if spec.user_output
-        for name in schema.tensors_in(spec.user_output.arg)
-    ]
-    if len(users) != 1 or len(specs) != 1:
+def _predictions(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the model's outputs.
+
+    Raises:
+        ModelError: there are none, or some are no tensors.
+    """
+    specs, users = program.graph_module.signature.output_specs, user_outputs(program)
+    if not users or len(specs) != len(users):
         raise ModelError(
             f"the model has {len(specs)} outputs, of which {len(users)} are tensors; poetfw trains "
-            "models with 1",
-            "return the prediction alone from forward(), or first a loss that poetfw has",
+            "models that return tensors",
         )
-    return users[0]
+    return users

@@ -82,14 +82,18 @@ class _Runtime:
             if evicted and self.graph.size[i] and not again[i]:
                 self.materialise(i)
 
-    def recoverable(self) -> list[bool]:
-        """Per node, whether its tensor could be computed again if it were evicted now."""
+    def recoverable(self, gone: int | None = None) -> list[bool]:
+        """Per node, whether its tensor could be computed again if it were evicted now.
+
+        Args:
+            gone: a tensor in RAM that is about to go.
+        """
         again: list[bool] = []
         for i, node in enumerate(self.nodes):
             again.append(
                 node.recompute
                 and node.recompute_before not in self.closed
-                and all(u in self.held or again[u] for u in self.graph.inputs[i])
+                and all((u in self.held and u != gone) or again[u] for u in self.graph.inputs[i])
             )
         return again
 
@@ -125,7 +129,7 @@ class _Runtime:
         if len(self.computations) >= _THRASHING * self.graph.n:
             raise UnsuitableError("dtr", f"it thrashes: {len(self.computations):,} computations")
         replaced = self.replaced(i, first=first)
-        self.make_room(i, self.graph.size[i] if replaced is None else 0)
+        self.make_room(i, replaced)
         node = self.nodes[i]
         self.computations.append((i, first))
         self.clock_s += node.time_s
@@ -147,11 +151,11 @@ class _Runtime:
             return None
         return u if self.recoverable()[u] or u not in self.wanted() else None
 
-    def make_room(self, i: int, output_bytes: int) -> None:
-        """Evict until node i's output and workspace fit."""
-        needed = output_bytes + self.graph.workspace[i]
+    def make_room(self, i: int, replaced: int | None) -> None:
+        """Evict until node i's output and workspace fit, without what needs a replaced input."""
+        needed = (self.graph.size[i] if replaced is None else 0) + self.graph.workspace[i]
         while self.live_bytes + needed > self.graph.problem.ram_bytes:
-            again = self.recoverable()
+            again = self.recoverable(replaced)
             candidates = [j for j in self.held if not self.locks[j] and again[j]]
             if not candidates:
                 raise UnsuitableError(

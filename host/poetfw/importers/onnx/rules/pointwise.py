@@ -23,7 +23,7 @@ def _softmax(node: OnnxNode, values: Values) -> str:
     rank = len(values.builder.shape(x))
     axis = range(rank)[int(node.attributes.get("axis", -1))]
     within = "nll" if node.kind == "LogSoftmax" else "softmax_cross_entropy"
-    if node.output == values.output and values.net.loss in (within, "softmax_cross_entropy"):
+    if node.output in values.outputs and values.net.loss in (within, "softmax_cross_entropy"):
         node.expect("axis", -1, -1, rank - 1)
         values.net.loss = "softmax_cross_entropy"
         return x

@@ -141,7 +141,7 @@ def _gather(node: OnnxNode, values: Values) -> str:
     axis = range(len(shape))[axis]
     if not values.is_constant(indices):
         ids = values.tensor(indices)
-        if axis != 0 or len(shape) != 2 or ids != values.builder.input:
+        if axis != 0 or len(shape) != 2 or not values.is_ids(ids):
             raise UnsupportedError("it looks up what is calculated")
         if values.is_constant(data) and not values.array(data).any(axis=1).all():
             values.net.warnings.append(
@@ -233,7 +233,7 @@ def _cast(node: OnnxNode, values: Values) -> str | None:
         array = values.array(source).astype(np.float32)
         values.copy(node.output, source, onnx.numpy_helper.from_array(array))
         return None
-    if values.tensor(source) == values.builder.input and values.reads_ids:
+    if values.is_ids(values.tensor(source)):
         raise UnsupportedError("it makes numbers of ids")
     return values.tensor(source)
 

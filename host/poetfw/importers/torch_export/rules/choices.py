@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from poetfw.importers.network import HIDDEN
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.results import note_classes
 from poetfw.importers.torch_export.calls import Call, Live, Value, axis_of
 from poetfw.importers.torch_export.expression import (
     Expression,
@@ -150,7 +151,7 @@ def _soft_shrink(call: Call, self: Value, lambd: Number = 0.5) -> str:
 def _one_hot(call: Call, self: Value, num_classes: int = -1) -> str:
     if num_classes < 1:
         raise UnsupportedError("it has no num_classes: the largest id is not known before")
-    call.net.classes.add(num_classes)
+    note_classes(call.net, call.tensor(self), num_classes)
     return expression(call, self).one_hot(num_classes).tensor
 
 
@@ -180,7 +181,7 @@ def _gather(
             part = call.net.part(call.name, x.tensor, at, 0, length)
             x = Expression(call, part)
     if ids.shape[axis] == 1:
-        call.net.classes.add(extent)
+        note_classes(call.net, ids.tensor, extent)
     taken = ids.one_hot(extent)  # [..., positions, ..., extent]
     turned = x.last(axis)
     around = list(turned.shape[:-1])
@@ -239,8 +240,8 @@ def _index(call: Call, self: Value, indices: tuple[Value | None, ...]) -> str:
         first, second = (each for _, each in given)
         rows = np.arange(x.shape[0])
         if isinstance(first, Weight) and np.array_equal(first.values.reshape(-1), rows):
-            call.net.classes.add(x.shape[1])
             ids = expression(call, second)
+            note_classes(call.net, ids.tensor, x.shape[1])
             return ids.reshape(rows.shape).one_hot(x.shape[1]).keep(x).sum([-1]).tensor
     if any(isinstance(each, Live) for _, each in given):
         raise UnsupportedError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.results import note_classes
 from poetfw.importers.torch_export.calls import Call, Value
 from poetfw.importers.torch_export.expression import (
     Expression,
@@ -211,7 +212,7 @@ def _multi_margin(
     hot = expression(call, target).one_hot(x.shape[-1])
     own = hot.keep(x).sum([-1], keep=True)
     losses = hot.keep((x - own + float(margin)).relu(), out=True).power(float(p))
-    _note_classes(call, x.shape[-1])
+    note_classes(call.net, call.tensor(target), x.shape[-1])
     return losses.mean([-1]).reduced(reduction).tensor
 
 
@@ -266,9 +267,9 @@ def _classified(
     classes = x.shape[1]
     options = ClassOptions(_numbers(weight), smoothing, ignored)
     options.expect_fitting(classes)
-    _note_classes(call, classes, ignored)
     net, rows = call.net, rows_of(x)
     labels = class_numbers(call, target)
+    note_classes(net, labels, classes, ignored)
     if net.shape(labels) != rows.shape[:1]:
         flat = net.reshape(call.name, net.floats(call.name, labels), rows.shape[:1])
         labels = net.integers(call.name, flat)
@@ -286,8 +287,8 @@ def _each(
 ) -> str:
     """Loss of each label, or their sum, from log-probabilities."""
     classes = logs.shape[1]
-    _note_classes(call, classes, ignored)
     labels = expression(call, target)
+    note_classes(call.net, labels.tensor, classes, ignored)
     hot = labels.one_hot(classes)
     weights = _numbers(weight) or (1.0,) * classes
     row = logs.constant(np.array(weights).reshape((1,) * len(labels.shape) + (classes,)))
@@ -321,10 +322,3 @@ def _numbers(weight: Value | None) -> tuple[float, ...]:
     if not isinstance(weight, Weight):
         raise UnsupportedError("its class weights are calculated: make them a buffer")
     return tuple(weight.values.reshape(-1).astype(float))
-
-
-def _note_classes(call: Call, classes: int, ignored: int | None = None) -> None:
-    """Record the classes that labels may name, to check data."""
-    call.net.classes.add(classes)
-    if ignored is not None:
-        call.net.ignored = ignored
