@@ -284,14 +284,13 @@ def unfitted_networks(board: str) -> dict[str, Model]:
     return found | {name: build_model(name, batch) for name, batch in MORE_UNFITTED.items()}
 
 
-def losses(board: str) -> Iterator[Case]:
-    """Squared errors, which the networks drawn at random have not."""
+def losses() -> Iterator[Model]:
+    """Networks of one layer with squared errors, which those drawn at random have not."""
     for seed in range(12):
         draw = random.Random(seed)
         layers = Layers(f"mse{seed}", (draw.randint(1, 8), draw.randint(2, 9)), seed)
         x = layers.linear("out", layers.input, draw.randint(1, 200))
-        model = Model(*layers.build(x), loss="mse", description="")
-        yield from (case for case in cases_of(model, board) if case.kind.startswith("mse"))
+        yield Model(*layers.build(x), loss="mse", description="")
 
 
 def cases_of(model: Model, board: str) -> Iterator[Case]:
@@ -321,13 +320,12 @@ def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]
 
 
 def counted_cases(board: str) -> list[Case]:
-    """All cases that are counted: also those that only prices in instructions are for."""
-    cases = [case for part in all_cases(board) for found in part.values() for case in found]
+    """All cases that are counted, in the order of the networks; some of them are the same."""
+    found = [case for part in all_cases(board) for cases in part.values() for case in cases]
     if PRICED[board] in MOVED:
-        cases += losses(board)
-        for model in unfitted_networks(board).values():
-            cases += cases_of(model, board)
-    return cases
+        for model in (*unfitted_networks(board).values(), *losses()):
+            found += cases_of(model, board)
+    return found
 
 
 def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
@@ -393,7 +391,7 @@ def record(compiler: str, counts: Mapping[str, Mapping[str, Measured]]) -> str:
 
 
 def _keys_by_kind(board: str) -> dict[str, list[str]]:
-    """Keys of all cases of a board, by kind of op, in the order of the networks."""
+    """Keys of all counted cases of a board, by kind of op, in the order of the networks."""
     kinds: dict[str, dict[str, None]] = {}
     for case in counted_cases(board):
         kinds.setdefault(case.kind, {})[case.key] = None
@@ -449,7 +447,9 @@ def _instructions(board: str) -> Iterator[str]:
     """Lines of the file: instructions of each feature, by C function and C file."""
     counts = recorded()[1][board]
     unfitted = {c.key for m in unfitted_networks(board).values() for c in cases_of(m, board)}
-    cases = seen_cases(board) | {c.key: c for c in losses(board) if c.key not in unfitted}
+    cases = seen_cases(board)
+    for model in losses():
+        cases |= {c.key: c for c in cases_of(model, board) if c.key not in unfitted}
     known = [(case.key, featured(case)) for case in cases.values()]
     rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]
     for level in ("function", "family"):

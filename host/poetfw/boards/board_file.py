@@ -142,7 +142,7 @@ class _Price(Table):
 
 
 class CoreFile(Table):
-    """Cycles and instructions of a core's operators: `boards/cores/<core>.toml`."""
+    """Cycles of operators on a core: `boards/cores/<core>.toml`."""
 
     source: _Line
     exact: bool

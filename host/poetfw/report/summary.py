@@ -60,6 +60,24 @@ class ProgramReport:
     parts: tuple[Part, ...]
 
 
+@dataclass(frozen=True)
+class FrozenAs:
+    """Effect of a smaller format of frozen weights, before anything is trained.
+
+    Attributes:
+        format: name of the format.
+        before: measure of the held-out samples with weights in float32: share classified correctly,
+            or mean loss.
+        after: the same with weights in the format.
+        samples: number of held-out samples.
+    """
+
+    format: str
+    before: float
+    after: float
+    samples: int
+
+
 @checked_dataclass(frozen=True, config=_CHECKED)
 class MoreRam:
     """A larger budget, and a step's energy in it.
@@ -95,6 +113,7 @@ class BuildReport(ProgramReport):
         checkpoint_all_peak_bytes: most bytes live at any step, if everything were kept.
         frozen_bytes: bytes of flash that weights and statistics take which training leaves as they
             are.
+        frozen_as: effect of the smaller format of frozen weights; None for float32.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
@@ -123,6 +142,7 @@ class BuildReport(ProgramReport):
     warnings: tuple[str, ...]
     checkpoint_all_peak_bytes: int
     frozen_bytes: int
+    frozen_as: FrozenAs | None = None
     train_samples: PositiveInt
     held_out_samples: PositiveInt
     classifies: bool
