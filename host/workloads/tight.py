@@ -47,7 +47,7 @@ TIGHT = (
         for fraction in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
     ),
 )
-METHOD_WORK = 5.0
+METHOD_WORK = 2.0
 """Units of work for each published method."""
 
 
