@@ -140,6 +140,7 @@ def compile_for_twin(out: Path, sources: list[Path], includes: list[Path], *flag
             *sources,
             TEMPLATES / "runtime/poet_memory.c",
             *sorted((TEMPLATES / "hal/mps2").glob("*.c")),
+            TEMPLATES / "hal/cortex_m/stack.c",
             TEMPLATES / "hal/cortex_m/startup.c",
         ],
         [*includes, TEMPLATES / "hal/mps2", TEMPLATES / "hal/cortex_m"],
@@ -168,7 +169,7 @@ def compile_sample(
         left_out |= {"sd.c", "sd_storage.c"}
     families = [hal]
     if hal == "nrf52840_qspi":
-        left_out |= {"sd.c", "sd_storage.c", "spi.c"}
+        left_out |= {"sd.c", "sd_storage.c", "spi.c", "spi_interrupt.c"}
         families.append("nrf52840")
     folders = [
         SAMPLE / "src/generated",

@@ -234,6 +234,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Ops], folder: Path
         ),
         *(TEMPLATES / "runtime").glob("soft_float*.[cS]"),
         TEMPLATES / "storage/crc32.c",
+        TEMPLATES / "hal/cortex_m/stack.c",
         TEMPLATES / "hal/cortex_m/startup.c",
         *(TEMPLATES / f"hal/{hal}/{name}" for name in ("board.c", "guard.c")),
     ]

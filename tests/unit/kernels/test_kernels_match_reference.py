@@ -353,6 +353,14 @@ def test_dropout(run_kernel: Run, size: int, run: int, share: float, step: int, 
     np.testing.assert_array_equal(ran.output == 0, ran.expected_output == 0)
 
 
+@few
+@given(st.integers(1, 50), st.integers(0, 2**24 - 1), st.integers(0, 1000))
+def test_uniform(run_kernel: Run, size: int, step: int, seed: int) -> None:
+    ran = run_kernel("uniform", [np.float32([step])], {"shape": (size,), "seed": seed})
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    assert ((ran.output >= 0) & (ran.output < 1)).all()
+
+
 @pytest.mark.parametrize(("step", "following"), [(0, 1), (2**24 - 2, 2**24 - 1), (2**24 - 1, 0)])
 def test_count_step(run_kernel: Run, step: int, following: int) -> None:
     (counted,) = run_kernel("count_step", [], {}, [np.float32([step])]).updates
