@@ -20,7 +20,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from poetfw.common.limits import Work
-from poetfw.schedule.compact import Costs
+from poetfw.schedule.coefficients import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
 from poetfw.schedule.simulator import TIME_TOLERANCE
