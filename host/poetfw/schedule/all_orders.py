@@ -183,11 +183,11 @@ class _Moves:
         )
 
     def label(self, way: _Way) -> tuple[float, ...]:
-        """What of a way matters for what follows: where all of it is less, the way is better."""
+        """Joules and seconds that decide what can follow: where all are less, a way is better."""
         return (way.joules, *(way.clock.state_s(self.names) if way.clock is not None else ()))
 
     def after(self, way: _Way, move: _Move) -> _Way | None:
-        """A way and a move; None if that is too late."""
+        """A way with one more move; None if that is too late."""
         clock, state = way.clock, move.state
         if clock is not None:
             clock = clock.copy()

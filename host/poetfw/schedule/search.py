@@ -126,6 +126,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     if graph.is_rigid:
         _search_rigid(best, options, work)
     elif large:
+        best.offer(furthest_use(graph))
         _search_turn(best, work)
     if best.found.gap > options.gap and not graph.is_rigid:
         with best.at_leisure():
