@@ -178,14 +178,14 @@ static uint32_t record_of(uint32_t place)
 /* Reads a part of a record; and the other one, where it is not sure that it is right, for the batch has both or none.
  * CRCs are combined with the image's identity, of targets with its complement: a record with two marks of one other identity is
  * another image's. */
-static int read_record(uint32_t block, enum part part, void *ram)
+static int read_record(uint32_t block, enum part part, const struct poet_window *wanted, void *ram)
 {
     const uint32_t identity = poet_storage_identity();
     uint32_t marks[] = {[X] = identity, [Y] = ~identity};
     uint32_t held = 0u; /* where the partition table is, and no sample */
     for (int i = X; i <= Y; i++) {
         if (i == (int)part || !current.is_settled) {
-            POET_TRY(poet_storage_read(block, &PARTS[i], i == (int)part ? ram : NULL, &held, &marks[i]));
+            POET_TRY(poet_storage_read(block, &PARTS[i], wanted, i == (int)part ? ram : NULL, &held, &marks[i]));
         }
     }
     if (marks[X] == identity && marks[Y] == ~identity) {
@@ -207,15 +207,15 @@ static int skip(uint32_t block, int status)
 }
 
 /* Reads a part of a sample of the batch; what fails, once more. */
-static int load_stored(uint32_t place, enum part part, void *ram)
+static int load_stored(uint32_t place, enum part part, const struct poet_window *wanted, void *ram)
 {
     for (;;) {
         const uint32_t block = record_of(place);
-        int status = read_record(block, part, ram);
+        int status = read_record(block, part, wanted, ram);
         if (status == POET_OK || (status != POET_ERROR_DATA && poet_storage_answers() < POET_OK)) {
             return status;
         }
-        status = read_record(block, part, ram);
+        status = read_record(block, part, wanted, ram);
         if (status == POET_OK || status == POET_ERROR_MIXED || current.is_settled) {
             return status;
         }
@@ -224,25 +224,25 @@ static int load_stored(uint32_t place, enum part part, void *ram)
 }
 
 #if POET_RING > 0
-static int draw(uint32_t number, enum part part, void *ram)
+static int draw(uint32_t number, enum part part, const struct poet_window *wanted, void *ram)
 {
     const uint32_t seed = current.at.stored.seed;
     if (part == X || !current.is_settled) {
-        POET_TRY(poet_ring_draw_x(number, seed, part == X ? ram : NULL));
+        POET_TRY(poet_ring_draw_x(number, seed, wanted, part == X ? ram : NULL));
     }
     if (part == Y || !current.is_settled) {
-        POET_TRY(poet_ring_draw_y(number, seed, part == Y ? ram : NULL));
+        POET_TRY(poet_ring_draw_y(number, seed, wanted, part == Y ? ram : NULL));
     }
     return POET_OK;
 }
 
 /* Draws from one sample less where one has become damaged. */
-static int load_drawn(uint8_t *batch, enum part part)
+static int load_drawn(uint8_t *batch, enum part part, const struct poet_window *wanted)
 {
     uint32_t left = drawn_from_ring();
     while (left > 0u) {
         const uint32_t number = current.at.stored.draws + share_of_ring() - left;
-        const int status = draw(number, part, batch + (POET_BATCH - left) * PARTS[part].bytes);
+        const int status = draw(number, part, wanted, batch + (POET_BATCH - left) * wanted->bytes);
         if (status == POET_OK) {
             left--;
             continue;
@@ -255,53 +255,69 @@ static int load_drawn(uint8_t *batch, enum part part)
         if (poet_ring_count().drawn < drawn) {
             left = drawn_from_ring(); /* of others: from the first on */
         } else {
-            POET_TRY(draw(number, part, batch + (POET_BATCH - left) * PARTS[part].bytes));
+            POET_TRY(draw(number, part, wanted, batch + (POET_BATCH - left) * wanted->bytes));
             left--;
         }
     }
     return POET_OK;
 }
 #else
-static int load_drawn(const uint8_t *batch, enum part part)
+static int load_drawn(const uint8_t *batch, enum part part, const struct poet_window *wanted)
 {
     (void)batch;
     (void)part;
+    (void)wanted;
     return POET_OK;
 }
 #endif
 
-/* Gathers a part of every sample of the batch. */
-static int load(uint8_t *batch, enum part part)
+/* Gathers what is wanted of a part of every sample of the batch. */
+static int load(uint8_t *batch, enum part part, const struct poet_window *wanted)
 {
 #ifdef POET_TRANSFERS
     POET_TRY(poet_storage_wait()); /* what fails from now on is a sample */
 #endif
-    POET_TRY(load_drawn(batch, part));
+    POET_TRY(load_drawn(batch, part, wanted));
     const uint32_t stored = POET_BATCH - drawn_from_ring();
     if (stored > 0u && current.samples->count == 0u) {
         return POET_ERROR_DATA; /* those of the ring became damaged */
     }
     for (uint32_t i = 0u; i < stored; i++) {
-        POET_TRY(load_stored(i, part, batch + i * PARTS[part].bytes));
+        POET_TRY(load_stored(i, part, wanted, batch + i * wanted->bytes));
     }
     current.is_settled = 1;
     return POET_OK;
 }
 
+static int load_members(void *ram, enum part part, uint32_t first, uint32_t bytes)
+{
+    const struct poet_window wanted = {first, bytes};
+    if (current.samples != NULL) {
+        return load(ram, part, &wanted);
+    }
+    const uint8_t *const given = part == X ? current.at.given.x : current.at.given.y;
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+        memcpy((uint8_t *)ram + i * bytes, given + i * PARTS[part].bytes + first, bytes);
+    }
+    return POET_OK;
+}
+
 int poet_data_load_x(void *x)
 {
-    if (current.samples == NULL) {
-        memcpy(x, current.at.given.x, POET_BATCH * POET_X_BYTES);
-        return POET_OK;
-    }
-    return load(x, X);
+    return load_members(x, X, 0u, POET_X_BYTES);
 }
 
 int poet_data_load_y(void *y)
 {
-    if (current.samples == NULL) {
-        memcpy(y, current.at.given.y, POET_BATCH * POET_Y_BYTES);
-        return POET_OK;
-    }
-    return load(y, Y);
+    return load_members(y, Y, 0u, POET_Y_BYTES);
+}
+
+int poet_data_load_x_member(void *x, uint32_t first, uint32_t bytes)
+{
+    return load_members(x, X, first, bytes);
+}
+
+int poet_data_load_y_member(void *y, uint32_t first, uint32_t bytes)
+{
+    return load_members(y, Y, first, bytes);
 }

@@ -46,4 +46,8 @@ uint32_t poet_data_damaged(const struct poet_samples *samples, uint32_t index, u
 int poet_data_load_x(void *x);
 int poet_data_load_y(void *y);
 
+/* The same for one member of each sample, which begins at byte `first` of it: [POET_BATCH][bytes]. */
+int poet_data_load_x_member(void *x, uint32_t first, uint32_t bytes);
+int poet_data_load_y_member(void *y, uint32_t first, uint32_t bytes);
+
 #endif

@@ -255,9 +255,32 @@ int poetfw_train_some(struct poetfw *context, uint32_t ops)
 }
 #endif
 
-static int check_features(const float *x, uint32_t bytes)
+/* A member of a sample: where it begins, how long it is, and whether it holds floats. */
+struct member {
+    uint32_t first;
+    uint32_t bytes;
+    int are_floats;
+};
+
+static const struct member INPUTS[] = {POET_X_MEMBERS};
+
+/* Whether all floats of samples are finite. */
+static int check_floats(const void *samples, uint32_t bytes, uint32_t sample_bytes, const struct member *members, uint32_t count)
 {
-    return poet_all_finite(x, bytes / sizeof *x) ? POET_OK : POET_ERROR_NOT_FINITE;
+    for (uint32_t at = 0u; at < bytes; at += sample_bytes) {
+        for (uint32_t i = 0u; i < count; i++) {
+            const float *const values = (const float *)(const void *)((const uint8_t *)samples + at + members[i].first);
+            if (members[i].are_floats && !poet_all_finite(values, members[i].bytes / sizeof *values)) {
+                return POET_ERROR_NOT_FINITE;
+            }
+        }
+    }
+    return POET_OK;
+}
+
+static int check_inputs(const poetfw_input *x, uint32_t bytes)
+{
+    return check_floats(x, bytes, POET_X_BYTES, INPUTS, sizeof INPUTS / sizeof INPUTS[0]);
 }
 
 #if POET_CLASSES > 0
@@ -271,14 +294,15 @@ static int check_targets(const poetfw_target *y, uint32_t bytes)
     return POET_OK;
 }
 #else
+static const struct member TARGETS[] = {POET_Y_MEMBERS};
+
 static int check_targets(const poetfw_target *y, uint32_t bytes)
 {
-    const int are_floats = _Generic(*y, float: 1, default: 0);
-    return are_floats ? check_features((const float *)(const void *)y, bytes) : POET_OK;
+    return check_floats(y, bytes, POET_Y_BYTES, TARGETS, sizeof TARGETS / sizeof TARGETS[0]);
 }
 #endif
 
-int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
+int poetfw_train_on(struct poetfw *context, const poetfw_input *x, uint32_t x_bytes, const poetfw_target *y,
                     uint32_t y_bytes)
 {
     TAKE();
@@ -287,14 +311,14 @@ int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, co
         return POET_ERROR_SAMPLE;
     }
     POET_TRY(check_targets(y, y_bytes));
-    POET_TRY(check_features(x, x_bytes));
+    POET_TRY(check_inputs(x, x_bytes));
     poet_slots_begin_step(context->step + 1u, 0);
     poet_data_select_given(x, y);
     return end_step(context, whole(poet_continue_step()));
 }
 
 #if POET_RING > 0
-int poetfw_append(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
+int poetfw_append(struct poetfw *context, const poetfw_input *x, uint32_t x_bytes, const poetfw_target *y,
                   uint32_t y_bytes, uint32_t *id)
 {
     TAKE();
@@ -305,7 +329,7 @@ int poetfw_append(struct poetfw *context, const float *x, uint32_t x_bytes, cons
     if (y != NULL) {
         POET_TRY(check_targets(y, y_bytes));
     }
-    POET_TRY(check_features(x, x_bytes));
+    POET_TRY(check_inputs(x, x_bytes));
     return poet_ring_append(x, y, context->step != opened(context)->commit.step, id);
 }
 
@@ -376,7 +400,7 @@ int poetfw_evaluate(struct poetfw *context, uint32_t batch)
     return poet_evaluate(image_of(context), batch);
 }
 
-int poetfw_predict(struct poetfw *context, const float *x, uint32_t x_bytes, float *output,
+int poetfw_predict(struct poetfw *context, const poetfw_input *x, uint32_t x_bytes, poetfw_output *output,
                    uint32_t output_bytes)
 {
     TAKE();
@@ -384,7 +408,7 @@ int poetfw_predict(struct poetfw *context, const float *x, uint32_t x_bytes, flo
     if (x_bytes != POET_X_BYTES || output_bytes != POET_OUTPUT_BYTES) {
         return POET_ERROR_SAMPLE;
     }
-    POET_TRY(check_features(x, x_bytes));
+    POET_TRY(check_inputs(x, x_bytes));
     return poet_predict_step(x, output);
 }
 

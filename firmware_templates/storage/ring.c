@@ -78,22 +78,21 @@ static uint32_t seal(uint32_t crc, uint32_t identity, const struct stamp *stamp,
     return crc;
 }
 
-/* Reads a part; its payload goes nowhere if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole, and POET_ERROR_MIXED if it is
- * another image's. */
-static int read_part(uint32_t block, void *ram, uint32_t bytes, struct stamp *stamp)
+/* Reads a part and keeps what is wanted of its payload, nothing if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole, and
+ * POET_ERROR_MIXED if it is another image's. */
+static int read_part(uint32_t block, const struct poet_window *wanted, void *ram, uint32_t bytes, struct stamp *stamp)
 {
     uint8_t sealed[POET_SLOT_TRAILER_BYTES];
-    uint8_t *target = ram;
     uint32_t crc = 0u;
+    uint32_t at = 0u;
     for (uint32_t left = poet_slot_blocks(bytes); left > 0u; left--) {
-        const uint32_t part = bytes < POET_BLOCK_BYTES ? bytes : POET_BLOCK_BYTES;
+        const uint32_t part = bytes - at < POET_BLOCK_BYTES ? bytes - at : POET_BLOCK_BYTES;
         POET_TRY(poet_storage_read_blocks(block++, page(), 1u));
         crc = poet_crc32(crc, page(), part);
-        if (target != NULL) {
-            memcpy(target, page(), part);
-            target += part;
+        if (ram != NULL) {
+            poet_storage_keep(ram, wanted, page(), at, part);
         }
-        bytes -= part;
+        at += part;
     }
     const uint8_t *const trailer = page() + TRAILER_OFFSET;
     stamp->id = poet_get_u32(trailer + 8);
@@ -130,7 +129,7 @@ static int write_part(uint32_t block, const void *data, uint32_t bytes, const st
     }
     POET_TRY(poet_storage_flush());
     struct stamp kept;
-    const int status = read_part(block, NULL, bytes, &kept);
+    const int status = read_part(block, NULL, NULL, bytes, &kept);
     if (status == POET_ERROR_DATA || (status == POET_OK && kept.event != stamp->event)) {
         return POET_ERROR_LOST;
     }
@@ -147,7 +146,7 @@ uint32_t poet_ring_blocks(void)
 static int find_part(uint32_t block, uint32_t bytes, struct stamp *stamp)
 {
     for (int again = 0;; again++) {
-        int status = read_part(block, NULL, bytes, stamp);
+        int status = read_part(block, NULL, NULL, bytes, stamp);
         if (status < POET_OK && status != POET_ERROR_DATA && status != POET_ERROR_MIXED &&
             poet_storage_answers() == POET_OK) {
             status = POET_ERROR_DATA;
@@ -344,23 +343,23 @@ static uint32_t place_drawn(uint32_t draw, uint32_t seed)
     return place;
 }
 
-static int take(uint32_t block, void *ram, uint32_t bytes, uint32_t id)
+static int take(uint32_t block, const struct poet_window *wanted, void *ram, uint32_t bytes, uint32_t id)
 {
     struct stamp stamp;
-    POET_TRY(read_part(block, ram, bytes, &stamp));
+    POET_TRY(read_part(block, wanted, ram, bytes, &stamp));
     return stamp.id == id ? POET_OK : POET_ERROR_DATA;
 }
 
-int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *ram)
+int poet_ring_draw_x(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram)
 {
     const uint32_t place = place_drawn(draw, seed);
-    return take(x_block(place), ram, POET_X_BYTES, ring.places[place].id);
+    return take(x_block(place), wanted, ram, POET_X_BYTES, ring.places[place].id);
 }
 
-int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *ram)
+int poet_ring_draw_y(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram)
 {
     const uint32_t place = place_drawn(draw, seed);
-    return take(y_block(place), ram, POET_Y_BYTES, ring.places[place].id);
+    return take(y_block(place), wanted, ram, POET_Y_BYTES, ring.places[place].id);
 }
 
 int poet_ring_look_again(uint32_t draw, uint32_t seed)

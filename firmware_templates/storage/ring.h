@@ -18,6 +18,8 @@
 
 #include "plan.h"
 
+#include "storage.h"
+
 #include <stdint.h>
 
 struct poet_ring_counts {
@@ -58,10 +60,10 @@ struct poet_ring_counts poet_ring_count(void);
 /* The place of the `index`th damaged sample, in the order of places; there are more. */
 uint32_t poet_ring_damaged(uint32_t index);
 
-/* Read the features, or the target, of the sample that is drawn as the `draw`th; some are drawn from. If `ram` is NULL they go
- * nowhere. POET_ERROR_DATA: they are not what was put there. */
-int poet_ring_draw_x(uint32_t draw, uint32_t seed, void *ram);
-int poet_ring_draw_y(uint32_t draw, uint32_t seed, void *ram);
+/* Read the features, or the target, of the sample that is drawn as the `draw`th, and keep what is wanted of them; some are drawn
+ * from. If `ram` is NULL they go nowhere. POET_ERROR_DATA: they are not what was put there. */
+int poet_ring_draw_x(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram);
+int poet_ring_draw_y(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram);
 
 /* Looks what the next start would find where the sample is that is drawn as the `draw`th, after reading it has failed. */
 int poet_ring_look_again(uint32_t draw, uint32_t seed);

@@ -341,33 +341,46 @@ static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes,
     return POET_OK;
 }
 
-/* The CRC of what lies from a byte on, which goes nowhere. */
-static int crc_of_part(uint32_t block, uint32_t offset, uint32_t bytes, uint32_t *held, uint32_t *crc)
+void poet_storage_keep(void *ram, const struct poet_window *wanted, const uint8_t *bytes, uint32_t at, uint32_t count)
+{
+    const uint32_t wanted_end = wanted->first + wanted->bytes;
+    const uint32_t begin = at > wanted->first ? at : wanted->first;
+    const uint32_t end = at + count < wanted_end ? at + count : wanted_end;
+    if (ram != NULL && begin < end) {
+        memcpy((uint8_t *)ram + (begin - wanted->first), bytes + (begin - at), end - begin);
+    }
+}
+
+/* The CRC of a part, of which only what is wanted is kept. */
+static int crc_of_part(uint32_t block, const struct poet_part *of, const struct poet_window *wanted, void *ram, uint32_t *held,
+                       uint32_t *crc)
 {
     uint8_t *const page = page_buffer();
-    block += offset / POET_BLOCK_BYTES;
-    offset %= POET_BLOCK_BYTES;
+    uint32_t offset = of->offset % POET_BLOCK_BYTES;
+    block += of->offset / POET_BLOCK_BYTES;
     *crc = 0u;
-    for (; bytes > 0u; block++) {
+    for (uint32_t at = 0u; at < of->bytes; block++) {
         const uint32_t rest = POET_BLOCK_BYTES - offset;
-        const uint32_t part = rest < bytes ? rest : bytes;
+        const uint32_t part = rest < of->bytes - at ? rest : of->bytes - at;
         if (*held != block) {
             POET_TRY(poet_storage_read_blocks(block, page, 1u));
             *held = block;
         }
         *crc = poet_crc32(*crc, page + offset, part);
-        bytes -= part;
+        poet_storage_keep(ram, wanted, page + offset, at, part);
+        at += part;
         offset = 0u;
     }
     return POET_OK;
 }
 
-int poet_storage_read(uint32_t block, const struct poet_part *part, void *ram, uint32_t *held, uint32_t *mark)
+int poet_storage_read(uint32_t block, const struct poet_part *part, const struct poet_window *wanted, void *ram, uint32_t *held,
+                      uint32_t *mark)
 {
     uint8_t stored[CRC_BYTES];
     uint32_t crc;
-    if (ram == NULL) {
-        POET_TRY(crc_of_part(block, part->offset, part->bytes, held, &crc));
+    if (ram == NULL || wanted->bytes != part->bytes) {
+        POET_TRY(crc_of_part(block, part, wanted, ram, held, &crc));
     } else {
         POET_TRY(read_part(block, part->offset, ram, part->bytes, held));
         crc = poet_crc32(0u, ram, part->bytes);

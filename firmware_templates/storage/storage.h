@@ -124,10 +124,20 @@ struct poet_part {
     uint32_t crc_offset;
 };
 
-/* Reads a part of the record that begins at `block`, and what its CRC is combined with (by exclusive or). Parts of blocks go through
- * the page buffer, whole ones straight to `ram`; all goes through the page buffer, and nowhere else, if that is NULL. `*held` is the
- * block that the page buffer holds, 0 for none of the image's. */
-int poet_storage_read(uint32_t block, const struct poet_part *part, void *ram, uint32_t *held, uint32_t *mark);
+/* Bytes of a part that are wanted: so many from one on. */
+struct poet_window {
+    uint32_t first;
+    uint32_t bytes;
+};
+
+/* Reads what is wanted of a part of the record that begins at `block`, and what the CRC of the part is combined with (by exclusive
+ * or). Where all is wanted, parts of blocks go through the page buffer, whole ones straight to `ram`; else, and where that is NULL,
+ * all goes through the page buffer. `*held` is the block that the page buffer holds, 0 for none of the image's. */
+int poet_storage_read(uint32_t block, const struct poet_part *part, const struct poet_window *wanted, void *ram, uint32_t *held,
+                      uint32_t *mark);
+
+/* Copies what is wanted of `count` bytes, which are those from `at` on of a part; nothing where `ram` is NULL. */
+void poet_storage_keep(void *ram, const struct poet_window *wanted, const uint8_t *bytes, uint32_t at, uint32_t count);
 
 struct poet_traffic poet_storage_traffic(void);
 

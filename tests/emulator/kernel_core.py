@@ -17,8 +17,7 @@ import unicorn as uc
 from unicorn import arm_const as arm
 
 from emulator.firmware_tools import C_FLAGS, CORTEX_M0PLUS, CORTEX_M4F, TEMPLATES
-from poetfw.firmware.storage_image import NUMPY_TYPES
-from poetfw.ir import Attribute
+from poetfw.ir import NUMPY_TYPES, Attribute
 from poetfw.ops import KINDS, Array, Constants
 from poetfw.ops.base import DIVISORS, Field
 from unit.kernels.conftest import INCLUDES, KERNELS, graph_of_one

@@ -17,7 +17,7 @@ from emulator.firmware_tools import SAMPLE
 from poetfw.firmware import GENERATED
 from poetfw.firmware.library import HEADER, statuses
 from poetfw.firmware.project import template_environment
-from poetfw.firmware.views import Define
+from poetfw.firmware.views import Define, TypeView
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, DevicesSettings
 from poetfw.schedule.several import DevicesAnswer
@@ -128,8 +128,11 @@ def test_the_sample_projects_library_has_the_interface_of_all(
         "slices": False,
         "ring": False,
         "image_words": 18,
-        "target_type": "float",
-        "target_comment": "the output wanted",
+        "types": [
+            TypeView("poetfw_input", "Of a sample: what the network reads.", "float", ()),
+            TypeView("poetfw_target", "A target: the outputs wanted.", "float", ()),
+            TypeView("poetfw_output", "What the network says of a sample.", "float", ()),
+        ],
         "metric_comment": "mean squared error",
     }
     written = (

@@ -65,7 +65,7 @@ class Project:
     def image(self, steps: int, every: int, sets: int = 2) -> bytes:
         """A storage image whose training has so many steps and commits every so many."""
         rng = np.random.default_rng(2)
-        shape = self.program.input.shape[1:]
+        shape = self.program.x.members[0].shape[1:]
         training, held_out = (
             (rng.normal(size=(n, *shape)).astype("f4"), rng.integers(0, CLASSES, n).astype("i4"))
             for n in (TRAINING, HELD_OUT)

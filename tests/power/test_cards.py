@@ -50,7 +50,7 @@ SUPERBLOCK = PARTITION_BLOCK * BLOCK
 def image(made: Project, seed: int, order: int = 5, weights: float = 1.0) -> bytes:
     """An image of samples and weights of one's own."""
     rng = np.random.default_rng(seed)
-    shape = made.program.input.shape[1:]
+    shape = made.program.x.members[0].shape[1:]
     training, held_out = (
         (rng.normal(size=(n, *shape)).astype("f4"), rng.integers(0, CLASSES, n).astype("i4"))
         for n in (TRAINING, HELD_OUT)

@@ -133,7 +133,7 @@ def test_a_run_of_several_is_written_as_that_of_one(two: Path) -> None:
     assert run["memories"][evaluates].items() <= run.items()
     assert all(one["blocks_written"] for one in run["memories"].values())
     shown = poetfw("run", "--out", two, "--steps", "2", cwd=two).stdout
-    assert re.search(r"messages of a step +│ \d+, ", shown)
+    assert re.search(r"messages per step +│ \d+, ", shown)
     assert len(re.findall("… of linux-(?:big|small) +│ [0-9,]+ B of [0-9,]+ B planned", shown)) == 2
 
 
@@ -507,7 +507,7 @@ def test_one_of_them_does_not_train_alone(two: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("--resume",), 2, "--resume is for a build of one program"),
-        (("--resume",), 2, "these begin their training anew in each run"),
+        (("--resume",), 2, "these start from the initial weights in each run"),
         (("--trace",), 2, "--trace is for a build of one program"),
         (("--threads", "2"), 2, "--threads is for a build of one program"),
         (("--checkpoint-every", "2"), 2, "--checkpoint-every is for a build of one program"),

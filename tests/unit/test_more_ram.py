@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+
+import pytest
 
 from poetfw.common.limits import Deadline
 from poetfw.pipeline import plan_build
@@ -21,6 +24,7 @@ def test_more_ram_saves_at_least_half_of_the_overhead() -> None:
     more = saved_by_more_ram(build, MLP, Deadline())
     assert more is not None
     assert more.energy_j <= (build.plan.training.energy_j + least_j) / 2
+    assert more.saved == pytest.approx(1 - more.energy_j / build.plan.training.energy_j)
     larger = BuildSettings(
         "nrf52840", "mlp", batch=8, ram_bytes=MLP.ram_bytes + more.size_bytes, work_limit=0.3
     )
@@ -35,8 +39,12 @@ def test_a_build_that_fits_says_nothing_of_more_ram() -> None:
     assert saved_by_more_ram(plan_build(settings, lambda _: None), settings, Deadline()) is None
 
 
-def test_the_table_of_a_build_says_what_more_ram_would_save(tmp_path: Path) -> None:
+def test_table_and_report_of_a_build_say_what_more_ram_would_save(tmp_path: Path) -> None:
     options = ("--board", "nrf52840", "--model", "mlp", "--batch", "8", "--ram", "58000")
-    shown = poetfw("build", *options, "--work-limit", "0.3", "--generate-only", cwd=tmp_path).stdout
-    (row,) = re.findall(r"│ with more RAM +│ (.+?) +│", shown)
-    assert re.fullmatch(r"[\d,]+ B more: [\d.]+ mJ a step instead of [\d.]+", row)
+    command = ("build", *options, "--work-limit", "0.3", "--generate-only")
+    shown = poetfw(*command, cwd=tmp_path).stdout
+    written = json.loads((tmp_path / "build/nrf52840/build.json").read_text())["more_ram"]
+    (row,) = re.findall(r"│ more RAM +│ (.+?) +│", shown)
+    assert row == f"{written['size_bytes']:,} B more would save {written['saved']:.1%}"
+    assert written["saved"] > 0.01
+    assert poetfw(*command, "--json", cwd=tmp_path).json["more_ram"] == written

@@ -12,16 +12,16 @@
 #include "file_card.h"
 #include "poetfw.h"
 
-#define FEATURES (POETFW_X_BYTES / sizeof(float))
+#define FEATURES (POETFW_X_BYTES / sizeof(poetfw_input))
 #define REPLAY (4u * POETFW_BATCH) /* samples kept */
 
-static float kept_x[REPLAY][FEATURES];
+static poetfw_input kept_x[REPLAY][FEATURES];
 static poetfw_target kept_y[REPLAY];
-static float batch_x[POETFW_BATCH][FEATURES];
+static poetfw_input batch_x[POETFW_BATCH][FEATURES];
 static poetfw_target batch_y[POETFW_BATCH];
 
 /* A sample from the sensor, and its class from whoever knows it; 0 at the end. */
-static int next_sample(float *x, poetfw_target *y)
+static int next_sample(poetfw_input *x, poetfw_target *y)
 {
     return fread(x, POETFW_X_BYTES, 1, stdin) == 1 && fread(y, POETFW_Y_BYTES, 1, stdin) == 1;
 }
@@ -37,7 +37,7 @@ static uint32_t draw(uint32_t bound)
 }
 
 /* Reservoir sampling (Vitter's algorithm R): each sample that ever came is kept with the same probability. */
-static void keep(const float *x, poetfw_target y, uint32_t came)
+static void keep(const poetfw_input *x, poetfw_target y, uint32_t came)
 {
     const uint32_t place = came < REPLAY ? came : draw(came + 1u);
     if (place < REPLAY) {
@@ -46,7 +46,7 @@ static void keep(const float *x, poetfw_target y, uint32_t came)
     }
 }
 
-static int learn(struct poetfw *net, const float *x, poetfw_target y, uint32_t kept)
+static int learn(struct poetfw *net, const poetfw_input *x, poetfw_target y, uint32_t kept)
 {
     memcpy(batch_x[0], x, POETFW_X_BYTES);
     batch_y[0] = y;
@@ -92,7 +92,7 @@ static int begin(struct poetfw *net, int *keeps)
 int main(void)
 {
     struct poetfw net = {0};
-    float x[FEATURES];
+    poetfw_input x[FEATURES];
     float output[POETFW_CLASSES];
     poetfw_target y;
     uint32_t right = 0;

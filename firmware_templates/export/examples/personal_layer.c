@@ -9,19 +9,19 @@
 
 #include "poetfw.h"
 
-#define FEATURES (POETFW_X_BYTES / sizeof(float))
+#define FEATURES (POETFW_X_BYTES / sizeof(poetfw_input))
 #define MOST_OTHERS 1000u
 
 #if POETFW_PAGES > 0
 #error "this example has no storage to page to: build with more RAM"
 #endif
 
-static float own_x[POETFW_BATCH][FEATURES];
+static poetfw_input own_x[POETFW_BATCH][FEATURES];
 static poetfw_target own_y[POETFW_BATCH];
-static float other_x[MOST_OTHERS][FEATURES];
+static poetfw_input other_x[MOST_OTHERS][FEATURES];
 static poetfw_target other_y[MOST_OTHERS];
 
-static int next_sample(float *x, poetfw_target *y)
+static int next_sample(poetfw_input *x, poetfw_target *y)
 {
     return fread(x, POETFW_X_BYTES, 1, stdin) == 1 && fread(y, POETFW_Y_BYTES, 1, stdin) == 1;
 }

@@ -10,11 +10,11 @@
 int main(void)
 {
     struct poetfw net = {0};
-    float x[POETFW_X_BYTES / sizeof(float)];
+    poetfw_input x[POETFW_X_BYTES / sizeof(poetfw_input)];
     float output[OUTPUTS];
     int status = poetfw_reset(&net);
     while (status >= POETFW_OK && fread(x, sizeof x, 1, stdin) == 1) {
-        status = poetfw_predict(&net, x, sizeof x, output, sizeof output);
+        status = poetfw_predict(&net, x, sizeof x, (poetfw_output *)output, sizeof output);
         for (unsigned i = 0; i < OUTPUTS; i++) {
             printf("%.9g%c", (double)output[i], i + 1 < OUTPUTS ? ' ' : '\n');
         }

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: thin commands, no logic."""
+"""Command line: thin commands without logic of their own."""

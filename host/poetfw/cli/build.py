@@ -35,23 +35,22 @@ from poetfw.settings import (
 from poetfw.settings.values import File
 
 if TYPE_CHECKING:
-    from poetfw.planning import MoreRam
-    from poetfw.report import BuildReport
+    from poetfw.report import BuildReport, MoreRam
 
 
 @dataclass(frozen=True)
 class Programmed(Settings, group="Board", one_of=(("--board",), ("--devices",))):
-    """The board; None where there are several devices."""
+    """Board to build for; None if there are several devices."""
 
     board: str | None = like(Target, "board", required=False)
 
 
 @dataclass(frozen=True)
 class Devices(DevicesSettings):
-    """Several devices, and an answer that they follow."""
+    """Several devices, and an answer whose plan they follow."""
 
     replay: Path | None = setting(
-        "With --devices: follow the plan in an answer of `poetfw schedule --devices --json`.",
+        "With --devices: use the plan of this answer of `poetfw schedule --devices --json`.",
         type=File(),
         metavar="ANSWER.json",
         needs=("--devices",),
@@ -61,14 +60,14 @@ class Devices(DevicesSettings):
 
 @dataclass(frozen=True)
 class Compiling(Settings, group="Output"):
-    """Compiler of the project, if any."""
+    """Compiler choice."""
 
     toolchain: str = setting(
-        "Compile with this computer's compiler, or with the board's stock PlatformIO platform.",
+        "Compiler: this computer's, or that of the board's stock PlatformIO platform.",
         "auto",
         type=click.Choice(("auto", "system", "stock")),
     )
-    generate_only: bool = setting("Write the project, but do not compile it.", False, first=True)
+    generate_only: bool = setting("Write the project without compiling it.", False, first=True)
 
 
 @command("Example:  poetfw build --board nrf52840 --model net.pt2 --data samples.npz --batch 16")
@@ -86,7 +85,7 @@ def build(
     project: ProjectSettings,
     printed: Detailed,
 ) -> None:
-    """Schedule the training of a model on a board, write its firmware, and compile it."""
+    """Plan the training of a model on a board, write the firmware and compile it."""
     from poetfw.firmware import check_output_folder
     from poetfw.pipeline import compile_build, plan_build, write_build
     from poetfw.planning import (
@@ -112,7 +111,7 @@ def build(
     for written in (folder, *folders_of(boards, folder).values()):
         check_output_folder(written)
     for known in [] if compiling.generate_only else boards.values():
-        choose_environment(known, toolchain)  # a missing compiler shall not cost a solve first
+        choose_environment(known, toolchain)  # fail on a missing compiler before solving
     with output.spinner() as progress, followed(replay):
         planned = plan_build(
             settings,
@@ -122,12 +121,12 @@ def build(
             tell=output.search_log(progress, end),
             tell_of_devices=log_of_devices("time"),
         )
+        if several is None:
+            more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
+            planned = replace(planned, more_ram=more, timing=end.timing())
         report = write_build(planned, folder)
         if not compiling.generate_only:
             report = compile_build(planned, report, folder, toolchain, progress)
-        more = None
-        if several is None and not printed.as_json:
-            more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
     for warning in planned.model.warnings:
         output.warn(warning)
     if printed.as_json:
@@ -135,7 +134,7 @@ def build(
     else:
         run = ["--board", settings.board] if settings.board else []
         run += [] if folder == default and run else ["--out", str(folder)]
-        _print(report, folder, end, run, more, printed.verbose)
+        _print(report, folder, end, run, printed.verbose)
 
 
 _LAYER_NAMES = {
@@ -144,7 +143,7 @@ _LAYER_NAMES = {
     "linear": ("linear", "linear"),
     "dropout": ("dropout", "dropouts"),
 }
-"""Usual names of layers, in the singular and the plural; other kinds keep their own names."""
+"""Names of layer kinds in reports, singular and plural; other kinds keep their own names."""
 
 
 def _layers(report: BuildReport) -> str:
@@ -160,10 +159,9 @@ def _layers(report: BuildReport) -> str:
     return f"{text}; frozen: {', '.join(report.frozen[:4])}{more}"
 
 
-def _saved(more: MoreRam, energy_j: float) -> str:
-    """The advice of a build that fits badly: `1,024 B more: 11.5 mJ a step instead of 62.8`."""
-    energies = f"{more.energy_j * 1e3:.3g} mJ a step instead of {energy_j * 1e3:.3g}"
-    return f"{output.size(more.size_bytes)} more: {energies}"
+def _saved(more: MoreRam) -> str:
+    """What a larger budget would save, in words."""
+    return f"{output.size(more.size_bytes)} more would save {more.saved:.1%}"
 
 
 def _trained(report: BuildReport) -> str:
@@ -178,10 +176,9 @@ def _print(
     folder: Path,
     end: Deadline,
     run: Sequence[str],
-    more: MoreRam | None,
     verbose: bool,
 ) -> None:
-    """Print what a build came to: the model, each program with its devices, and the plan."""
+    """Print a build's result: model, memory of each program, and plan."""
     schedule = report.schedule
     apart = len(report.memories) > 1
     energy = f"{schedule.energy_j * 1e3:.3f} mJ"
@@ -200,7 +197,7 @@ def _print(
             f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
         ),
         *(output.proven_rows(schedule) if report.devices == 1 else []),
-        *([] if more is None else [("with more RAM", _saved(more, schedule.energy_j))]),
+        *([] if report.more_ram is None else [("more RAM", _saved(report.more_ram))]),
         output.Detail("costs", report.costs),
         *output.details(output.kernels_rows(report.kernels_by)),
         *([(f"energy per step ({basis})", energy)] if report.devices == 1 else []),
@@ -215,7 +212,7 @@ def _print(
 
 
 def _program_rows(name: str, report: BuildReport) -> list[tuple[str, str]]:
-    """Rows of a program's RAM and flash; one of several programs has a name."""
+    """Rows on a program's RAM and flash, headed by its name if there are several."""
     rows = [(name, f"a program for {report.board}")] if name else []
     if report.devices == 1:
         rows.append(output.Detail("smallest possible", output.size(report.minimum_budget_bytes)))

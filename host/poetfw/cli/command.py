@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands and their options: what goes with what, and a help that fits on a screen."""
+"""Click commands from settings: dependencies between options, and help that fits a screen."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from poetfw.settings.values import Listed
 _ALL = "poetfw.cli.command: show all options"
 _OTHERS = Settings.group
 _COLUMN = 26
-_MOST_LINES = 24  # of options in a help that has all of them
+_MOST_LINES = 24  # of options, for a help that shows all of them at once
 
 
 class Option(click.Option):
-    """The option of a setting.
+    """Click option of a setting.
 
     Attributes:
-        setting: its declaration.
+        setting: declaration of the setting.
     """
 
     def __init__(self, name: str, setting: Setting, command: str) -> None:
-        """The option of a command that gives the parameter of this name."""
+        """Create the option of a command for the parameter `name`."""
         self.setting = setting
         switch = isinstance(setting.default, bool) or setting.type is click.BOOL
         more: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class Option(click.Option):
             more |= {"is_flag": False, "flag_value": setting.alone}
         if switch:
             more["is_flag"] = True
-        if switch or setting.default is not None:  # to click, a None that is given is a value
+        if switch or setting.default is not None:  # click would take an explicit None as a value
             more["default"] = setting.default
         super().__init__(
             [name, setting.flag, *([setting.short] if setting.short else [])],
@@ -54,7 +54,7 @@ class Option(click.Option):
         )
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """The value of its type; lists that were given one by one become one list."""
+        """Convert a value; lists of a repeated option are concatenated."""
         found = super().type_cast_value(ctx, value)
         if self.multiple and isinstance(self.type, Listed):
             return tuple(chain.from_iterable(found))
@@ -62,40 +62,40 @@ class Option(click.Option):
 
 
 def _metavar(kind: click.ParamType[Any] | None) -> str | None:
-    """A word for a value of a number's type; None for any other type's own."""
+    """Placeholder of a numeric type; None to use the type's own."""
     if isinstance(kind, click.types.IntParamType):
         return "N"
     return "NUMBER" if isinstance(kind, click.types.FloatParamType) else None
 
 
 def variable(setting: Setting, command: str) -> str:
-    """The environment variable of a setting, of all commands or of one."""
+    """Environment variable of a setting: POETFW_NAME, or POETFW_COMMAND_NAME if specific."""
     words = [*([command] if setting.own else []), setting.flag.lstrip("-")]
     return "_".join(("poetfw", *words)).replace("-", "_").upper()
 
 
 class Command(click.Command):
-    """A command whose help shows what is wanted first, and whose options may need each other."""
+    """Command with a short help and checks of dependent options."""
 
     one_of: Sequence[Sequence[Sequence[str]]] = ()
 
     @property
     def options(self) -> dict[str, Option]:
-        """The options of its settings by their flags."""
+        """Options that come from settings, by flag."""
         found = [option for option in self.params if isinstance(option, Option)]
         return {option.setting.flag: option for option in found}
 
     @property
     def keys(self) -> dict[str, bool]:
-        """Its keys in `poetfw.toml`, and whether each means the same in all commands."""
+        """Keys in `poetfw.toml`; False for those specific to this command."""
         return {flag.lstrip("-"): not one.setting.own for flag, one in self.options.items()}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Its parameters, and `--help-all`."""
+        """Parameters of the command, and `--help-all`."""
         return [*super().get_params(ctx), _help_all()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by their groups: all where they fit or are asked for, or the first."""
+        """Write options by group: all if they fit or `--help-all` is given, else those first."""
         params = super().get_params(ctx)
         everything = ctx.meta.get(_ALL, False) or _lines(ctx, params) <= _MOST_LINES
         shown = [p for p in params if everything or not isinstance(p, Option) or p.setting.first]
@@ -117,11 +117,11 @@ class Command(click.Command):
             )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, if its options go together.
+        """Run the command after checking that its options are compatible.
 
         Raises:
-            UsageError: two on the command line do not, one lacks another, or all of some are
-                missing.
+            UsageError: Typed options exclude each other, one lacks an option it needs, or all
+                alternatives of required options are missing.
         """
         options = self.options
         for flag, option in options.items():
@@ -143,11 +143,11 @@ class Command(click.Command):
 
 
 def command(example: str, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
-    """Make a command of a function: the settings of models that it takes become options.
+    """Decorator that makes a command of a function; its settings parameters become options.
 
     Args:
-        example: the end of its help.
-        name: the command's name; None for the function's.
+        example: last paragraph of the help.
+        name: name of the command; None for the function's.
     """
 
     def decorate(function: Callable[..., Any]) -> Command:
@@ -173,12 +173,12 @@ def command(example: str, name: str | None = None) -> Callable[[Callable[..., An
 
 
 def command_deadline(time_limit_s: float) -> Deadline:
-    """The time limit of the command that runs: from when its process began, if it has its own."""
+    """Deadline of the running command, counted from process start if the process is its own."""
     return Deadline(time_limit_s, began_s=click.get_current_context().obj)
 
 
 def _lines(ctx: click.Context, params: Sequence[click.Parameter]) -> int:
-    """Lines that options take in a help."""
+    """Number of lines that options take in a help."""
     formatter = ctx.make_formatter()
     records = [parameter.get_help_record(ctx) for parameter in params]
     formatter.write_dl([record for record in records if record], col_max=_COLUMN)
@@ -211,7 +211,7 @@ def _is_typed(ctx: click.Context, option: Option) -> bool:
 
 
 def _is_given(ctx: click.Context, option: Option) -> bool:
-    """True if somebody set an option, and did not switch it off."""
+    """True if an option was set by any source and not switched off."""
     if _source(ctx, option) in (ParameterSource.DEFAULT, ParameterSource.PROMPT):
         return False
     value = ctx.params.get(option.name or "")
@@ -219,12 +219,10 @@ def _is_given(ctx: click.Context, option: Option) -> bool:
 
 
 def refuse(ctx: click.Context, flag: str, why: str) -> None:
-    """Refuse an option that was typed; warn where the environment or the folder sets it.
-
-    It is then as if nobody had given it.
+    """Refuse an option if it was typed; if a file or variable sets it, warn and ignore it.
 
     Raises:
-        UsageError: it was typed.
+        UsageError: The option was typed.
     """
     assert isinstance(ctx.command, Command)
     option = ctx.command.options[flag]

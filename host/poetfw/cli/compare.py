@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw compare`: all schedulers side by side, one board, one model."""
+"""`poetfw compare`: energy of all schedulers for one model on one board."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def refuse_more_than_all(fractions: tuple[float, ...] | None, flag: str = "'--fractions'") -> None:
-    """Refuse budgets above what keeping everything takes: all have the same plan, with no overhead.
+    """Refuse budgets above 1: keeping everything then fits, and all schedulers give the same plan.
 
     Args:
-        fractions: the budgets; None for those of the command.
-        flag: which option sets them.
+        fractions: budgets; None for the defaults.
+        flag: option that sets them, for the message.
 
     Raises:
-        BadParameter: one is.
+        BadParameter: A fraction is above 1.
     """
     for fraction in fractions or ():
         if fraction > 1:
@@ -48,11 +48,10 @@ def compare(
     solver: Solver,
     figures: Figures,
 ) -> int:
-    """Compare schedulers: what training within less RAM costs with each, in energy.
+    """Compare the energy that schedulers need to train within less RAM.
 
-    Figures are overheads over the energy of keeping everything, by measured or analytic
-    costs. Ctrl-C
-    keeps the cells that are done.
+    Figures are overheads over the energy of keeping everything, by measured or analytic costs.
+    Ctrl-C keeps the finished cells.
     """
     from poetfw.common.output_file import replace_file
     from poetfw.comparisons.comparison import (
@@ -147,7 +146,7 @@ def _print(comparison: Comparison, cells: Sequence[Trial]) -> None:
 
 
 def print_overheads(title: str, cells: Sequence[Trial]) -> None:
-    """Print the energy overhead of each scheduler at each budget; below, why some have none."""
+    """Print each scheduler's energy overhead at each budget, and why some have no plan."""
     fractions = list(dict.fromkeys(cell.ram_fraction for cell in cells))
     by_scheduler: dict[str, dict[float, Trial]] = {}
     for cell in cells:
@@ -176,7 +175,7 @@ def _task(cell: Trial) -> tuple[object, ...]:
 
 
 def _budget(cells: Sequence[Trial], fraction: float) -> str:
-    """A column's budget: its share, and its bytes where they are those of all cells."""
+    """Column heading of a budget: its fraction, and its bytes if the same in all cells."""
     sizes = {cell.ram_bytes for cell in cells if cell.ram_fraction == fraction}
     share = f"{100 * fraction:.4g}%"
     return f"{share}, {output.size(*sizes)}" if len(sizes) == 1 else share
@@ -196,6 +195,6 @@ def _overhead(cell: Trial | None) -> str:
 
 
 def _reasons(cells: Iterable[Trial]) -> list[str]:
-    """Reasons why schedulers have no plan, each for the largest budget tried."""
+    """Reason why a scheduler has no plan, for the largest such budget."""
     reasons = {cell.scheduler: cell for cell in cells if cell.reason}
     return [f"-  {name} at {cell.ram_fraction:g}: {cell.reason}" for name, cell in reasons.items()]

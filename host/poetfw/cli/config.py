@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of `poetfw.toml`, for options not given as a flag or in the environment."""
+"""Settings in `poetfw.toml`, for options given neither as flag nor in the environment."""
 
 from __future__ import annotations
 
@@ -17,27 +17,25 @@ _LARGEST_FILE_BYTES = 256 * 1024
 
 
 def has_config(folder: Path) -> bool:
-    """True where a folder has a `poetfw.toml`, readable or not."""
+    """True if a folder has a `poetfw.toml`, readable or not."""
     return os.path.lexists(folder / FILE)
 
 
 def read_config(
     folder: Path, options: Mapping[str, Mapping[str, bool]]
 ) -> dict[str, dict[str, str]]:
-    """The settings in a folder's `poetfw.toml`, by command; nothing where there is no such file.
+    """Settings of a folder's `poetfw.toml` by command; empty if there is no such file.
 
-    A key at the top holds for every command in which this option means the same; a key in a table
-    named after a command holds for that command only. Keys are spelled like the flags, without
-    dashes in front, and values become texts as they would stand behind a flag, so that both are
-    read the same way.
+    A top-level key applies to all commands in which the option has the same meaning; a key in a
+    table named after a command applies to this command. Keys are flags without leading dashes.
+    Values are returned as text, as if typed behind the flag.
 
     Args:
-        folder: where to look.
-        options: the options that each command has, spelled like their flags, and whether each
-            means the same in all commands.
+        folder: folder of the file.
+        options: option names of each command; False for options specific to the command.
 
     Raises:
-        ConfigError: the file is malformed, or has a key that no command has as an option.
+        ConfigError: The file is malformed, or a key is not an option of any command.
     """
     path = folder / FILE
     try:
@@ -74,7 +72,7 @@ def _text(path: Path, key: str, value: object) -> str:
             f"{path}: {key} must be a text, a number or true or false, not {value!r:.80}"
         )
     text = str(value)
-    if "\0" in text:  # which no flag can hold either
+    if "\0" in text:  # a flag cannot hold it either
         raise ConfigError(f"{path}: {key} holds a NUL character: {text!r:.80}")
     return text
 

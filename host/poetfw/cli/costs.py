@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw costs`: what was measured, how well the fitted model does, and moving it elsewhere."""
+"""`poetfw costs`: measured costs, accuracy of the fitted model, import and export."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown(Settings):
-    """Database to show, to read from files and to write."""
+class CostListing(Settings):
+    """Database rows to show, import and export."""
 
     board: str | None = like(
-        Target, "board", what="Only this board, and its fits.", required=False, group=""
+        Target, "board", what="Show only this board, and its fits.", required=False, group=""
     )
     model: str | None = like(
         NetworkSettings,
         "model",
-        what="Every op of this model's training, too.",
+        what="Also show every op of this model's training.",
         default=None,
         metavar="NAME|FILE.pt2|FILE.onnx",
         needs=("--board",),
@@ -46,7 +46,7 @@ class Shown(Settings):
     )
     batch: int | None = like(TrainingSettings, "batch", group="")
     imported: tuple[Path, ...] = setting(
-        "First add the rows of this file. May be given repeatedly.",
+        "Add the rows of this file first. May be given repeatedly.",
         (),
         flag="--import",
         type=File(),
@@ -54,13 +54,13 @@ class Shown(Settings):
         multiple=True,
     )
     export: Path | None = setting(
-        "Write the rows to this file.",
+        "Export the rows to this file.",
         type=OutputFile(".csv", ".json"),
         metavar="FILE.csv|FILE.json",
         own=True,
     )
     plot: Path | None = setting(
-        "Draw the model's ops here.",
+        "Plot the costs of the model's ops to this file.",
         type=OutputFile(".svg", ".png"),
         metavar="FILE.svg|FILE.png",
         needs=("--model",),
@@ -68,12 +68,11 @@ class Shown(Settings):
 
 
 @command("Example:  poetfw costs --board nrf52840 --model resnet8 --plot costs.svg")
-def costs(shown: Shown, where: DatabaseSettings, printed: Printed) -> None:
-    """Show what was measured; take measurements from elsewhere, or give them away.
+def costs(listing: CostListing, where: DatabaseSettings, printed: Printed) -> None:
+    """Show measured costs; import and export measurements.
 
-    With --board, it says how well the model does that is fitted to the rows: each fit predicts a
-    fifth of its rows from the others, five times over. With --model, every op is shown as
-    measured, fitted and analytic.
+    With --board, the accuracy of the fitted cost model is shown, by 5-fold cross-validation. With
+    --model, every op is shown with its measured, fitted and analytic cost.
     """
     from poetfw.boards import load_board
     from poetfw.common.output_file import replace_file
@@ -91,11 +90,11 @@ def costs(shown: Shown, where: DatabaseSettings, printed: Printed) -> None:
     from poetfw.report import draw_costs
     from poetfw.settings import BuildSettings
 
-    model, export, plot = shown.model, shown.export, shown.plot
+    model, export, plot = listing.model, listing.export, listing.plot
     database = Database(where.db or Database.default_path())
-    if where.db is not None and not shown.imported:
+    if where.db is not None and not listing.imported:
         database.require()
-    found = {path: read_measurements(path) for path in shown.imported}
+    found = {path: read_measurements(path) for path in listing.imported}
     for path, some in found.items():
         if not some:
             output.warn(f"{path} holds no rows")
@@ -104,7 +103,7 @@ def costs(shown: Shown, where: DatabaseSettings, printed: Printed) -> None:
         database.add(read)
     for path, some in found.items():
         output.messages.print(f"rows imported from {output.escaped(str(path))}: {len(some):,}")
-    known = None if shown.board is None else load_board(shown.board)
+    known = None if listing.board is None else load_board(listing.board)
     rows = database.all() if known is None else database.of_board(known.label)
     if export is not None:
         replace_file(export, to_csv(rows) if export.suffix == ".csv" else to_json(rows))
@@ -112,7 +111,7 @@ def costs(shown: Shown, where: DatabaseSettings, printed: Printed) -> None:
     fits = () if measured is None else fits_of(measured)
     compared: tuple[ComparedOp, ...] = ()
     if known is not None and model is not None and measured is not None:
-        settings = BuildSettings(board=known.label, model=model, batch=shown.batch).on(known)
+        settings = BuildSettings(board=known.label, model=model, batch=listing.batch).on(known)
         program = derive_program(settings, load_model(settings))
         compared = compare_costs(program.training, known, measured)
         if plot is not None:

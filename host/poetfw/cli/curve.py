@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw schedule --pareto`: the energy of a step over its RAM."""
+"""`poetfw schedule --pareto`: energy of a training step over its RAM budget."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class CurveSearch:
 
     Attributes:
         ways: the problem, with its deadline.
-        room: the training step of a model; None for a problem in a file.
-        scheduler: the name of the scheduler.
-        solver: the name of the solver.
+        room: training step of a model; None for a problem from a file.
+        scheduler: name of the scheduler.
+        solver: name of the solver.
         count: number of budgets.
-        work: for all of them.
+        work: work limit and deadline for all budgets together.
     """
 
     ways: Ways
@@ -39,18 +39,18 @@ class CurveSearch:
     work: Work
 
     def show(self, fractions: tuple[float, ...] | None, plot: Path | None, as_json: bool) -> int:
-        """Search, print the points that are known then, and draw them; the exit code.
+        """Search, print the points found and plot them; returns the exit code.
 
         Args:
-            fractions: the smallest and the largest budget; None for from the smallest that is
-                known to be feasible to what keeping everything takes.
-            plot: where to draw; None for nowhere.
-            as_json: True to print the document.
+            fractions: smallest and largest budget; None for the smallest budget known to be
+                feasible, and that of keeping everything.
+            plot: file of the plot; None for no plot.
+            as_json: True to print JSON.
 
         Raises:
-            UsageError: the fractions are no range.
-            InfeasibleError: there is no schedule at any budget.
-            KeyboardInterrupt: the user interrupted the search before a schedule was known.
+            UsageError: The fractions are not a range.
+            InfeasibleError: No budget has a schedule.
+            KeyboardInterrupt: The user interrupted the search before the first schedule.
         """
         from poetfw.common.output_file import replace_file
         from poetfw.planning import Curve, budgets_between, smallest_budget
@@ -156,8 +156,8 @@ def _require_range(fractions: tuple[float, ...]) -> None:
     """Check the ends of a range of budgets.
 
     Raises:
-        UsageError: there are not two, or the first is not smaller.
-        BadParameter: one is above 1.
+        UsageError: There are not two fractions, or the first is not smaller.
+        BadParameter: A fraction is above 1.
     """
     if len(fractions) != 2:
         raise click.UsageError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw flash`, `monitor`, `pull` and `push`: a board on the desk, or elsewhere under Linux."""
+"""`poetfw flash`, `monitor`, `pull` and `push`: boards on a serial line, or reached by ssh."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flashing(Settings):
-    """Choice between firmware and storage image."""
+    """Firmware or storage image to flash."""
 
     storage: bool = setting(
-        "Send the storage image over the line, not the firmware.", False, excludes=("--host",)
+        "Write the storage image over the serial line instead of the firmware.",
+        False,
+        excludes=("--host",),
     )
     force: bool = setting(
-        "Overwrite a card that holds what is not poetfw's.", False, needs=("--storage",)
+        "Overwrite a card whose content is not poetfw's.", False, needs=("--storage",)
     )
 
 
 @dataclass(frozen=True)
 class Pushed(Settings):
-    """The ring that samples are appended to: a board's, or that of a storage image."""
+    """Target of samples: a board's ring, or that of a storage image."""
 
     image: Path | None = setting(
-        "With the ring of a storage image, such as run/storage.img, in place of a board's.",
+        "Use the ring of this storage image, such as run/storage.img, instead of a board's.",
         type=File(exists=True),
         metavar="FILE",
         excludes=("--port",),
@@ -50,7 +52,7 @@ class Pushed(Settings):
 
 @dataclass(frozen=True)
 class Pulled(Settings):
-    """File to write, and its content."""
+    """Output file of `poetfw pull`, and its content."""
 
     file: Path = setting(
         "The file to write.",
@@ -61,13 +63,15 @@ class Pulled(Settings):
         own=True,
         required=True,
     )
-    ring: bool = setting("Fetch the samples that the board took, as an NPZ file.", False, own=True)
+    ring: bool = setting(
+        "Fetch the samples recorded by the board, as an NPZ file.", False, own=True
+    )
     image: Path | None = like(Pushed, "image", needs=("--ring",), excludes=())
 
 
 @contextlib.contextmanager
 def connected(project: BuiltProject, port: str | None) -> Iterator[tuple[Desk, str]]:
-    """The board at a port, and the port's name; see `chosen_port`."""
+    """Connect to the board at a port; yields the connection and the port's name."""
     from poetfw.tools.link import Desk, DeviceLink, open_port
 
     name = chosen_port(port)
@@ -76,7 +80,7 @@ def connected(project: BuiltProject, port: str | None) -> Iterator[tuple[Desk, s
 
 
 def chosen_port(port: str | None) -> str:
-    """A port, or the only one on USB, which is said."""
+    """The given port, or the only one on USB, whose name is printed."""
     from poetfw.tools.link import choose_port
 
     name = choose_port(port)
@@ -89,10 +93,10 @@ def chosen_port(port: str | None) -> str:
 def flash(
     built: Built, line: PortSettings, computer: HostSettings, flashing: Flashing, printed: Printed
 ) -> int:
-    """Put what was built on the board: its firmware, or with --storage its storage image.
+    """Write a build to the board: its firmware, or with --storage its storage image.
 
-    Firmware goes the way that PlatformIO has for the board. With --host, program and image go to a
-    computer under Linux, by ssh.
+    Firmware is uploaded as PlatformIO does it for the board. With --host, program and storage image
+    are copied to a Linux computer by ssh.
     """
     from poetfw.runs import on_board, remote
     from poetfw.runs.execution import open_project
@@ -114,7 +118,7 @@ def flash(
             said = f"{upload.blocks:,} blocks, of which {upload.sent:,} were sent"
         else:
             port = line.port
-            if port is None and usb_ports():  # a debugger need not have one
+            if port is None and usb_ports():  # with a debugger, there need not be a port
                 port = choose_port(None)
             update(0, 1, "uploading the firmware")
             upload_firmware(project.folder, project.environment, port)
@@ -129,7 +133,7 @@ def flash(
 
 @command("Example:  poetfw monitor --port /dev/ttyACM0")
 def monitor(built: Built, line: PortSettings) -> int:
-    """Show what the board prints, until Ctrl-C; the board is sent nothing."""
+    """Show what the board prints, until Ctrl-C; nothing is sent to the board."""
     from poetfw.boards import load_board
     from poetfw.runs.execution import open_project
     from poetfw.tools.link import choose_port, console_lines, open_port
@@ -149,9 +153,9 @@ def monitor(built: Built, line: PortSettings) -> int:
 
 @command("Example:  poetfw pull --port /dev/ttyACM0 -o trained.img")
 def pull(built: Built, line: PortSettings, pulled: Pulled, printed: Printed) -> int:
-    """Fetch the storage image, with what was trained, from the board.
+    """Fetch the storage image with the trained weights from the board.
 
-    With --ring, fetch the samples that the board took itself: arrays x, y, labelled and id.
+    With --ring, fetch the samples recorded by the board: arrays x, y, labelled and id.
     """
     from poetfw.runs import on_board, ring_files
     from poetfw.runs.execution import open_project
@@ -178,10 +182,10 @@ def pull(built: Built, line: PortSettings, pulled: Pulled, printed: Printed) -> 
 @command("Example:  poetfw push --port /dev/ttyACM0 samples.npz")
 @click.argument("file", type=File(exists=True))
 def push(file: Path, built: Built, line: PortSettings, pushed: Pushed, printed: Printed) -> int:
-    """Append the samples in an NPZ file, arrays x and y, to those that the board took itself.
+    """Append samples of an NPZ file, arrays x and y, to those recorded by the board.
 
-    An array of booleans, labelled, may say which of them have a target. The oldest samples make
-    room where there is none.
+    An optional boolean array, labelled, marks the samples that have a target. If the ring is full,
+    the oldest samples are replaced.
     """
     from poetfw.runs import on_board, ring_files
     from poetfw.runs.execution import open_project
@@ -201,7 +205,7 @@ def _move_samples(
     file: Path,
     as_json: bool,
 ) -> int:
-    """Move samples between a file and the ring of an image or a board."""
+    """Copy samples between a file and the ring of an image or a board."""
     name, (with_image, with_board) = None, moves
     if image is not None:
         samples = with_image(image=image)

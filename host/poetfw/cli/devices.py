@@ -38,7 +38,7 @@ def schedule_devices(
     work: Work,
     answer: Answer,
 ) -> int:
-    """Do what `poetfw schedule` does, for several devices; the exit code."""
+    """Run `poetfw schedule` for several devices; returns the exit code."""
     from poetfw.common.output_file import replace_file
     from poetfw.report import draw_timeline, json_bytes
     from poetfw.schedule import SolveOptions
@@ -109,10 +109,10 @@ def schedule_devices(
 
 
 def read_answer(path: Path) -> DevicesAnswer:
-    """The plan of an answer, and of which graph it is.
+    """Read the plan of an answer, and the tensor sizes of its graph.
 
     Raises:
-        ProblemError: the file cannot be read, or holds no plan.
+        ProblemError: The file cannot be read, or holds no plan.
     """
     from poetfw.schedule.several import devices_answer_from_json
 
@@ -121,10 +121,10 @@ def read_answer(path: Path) -> DevicesAnswer:
 
 @contextlib.contextmanager
 def followed(answer: Path | None) -> Iterator[None]:
-    """Has an error of the plan in an answer's file say where it is, and what it should be.
+    """Add an answer's file name and hints to errors of its plan.
 
     Raises:
-        PlanError: the plan is illegal here.
+        PlanError: The plan is illegal here.
     """
     try:
         yield
@@ -141,10 +141,10 @@ def followed(answer: Path | None) -> Iterator[None]:
 def _load(
     task: TaskSettings | Compared, ram_fractions: Sequence[float] | None, work: Work
 ) -> DevicesProblem:
-    """The problem of a file, or of a model on the devices of some files.
+    """Read a problem file, or build the problem of a model on the devices of some files.
 
     Raises:
-        UsageError: there are fractions with a problem, or device files without a model.
+        UsageError: Fractions are given with a problem file, or device files without a model.
     """
     from poetfw.planning import load_devices_problem
     from poetfw.schedule.several import devices_from_json
@@ -163,10 +163,10 @@ def _load(
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file with a problem or an answer.
+    """Read a file that holds a problem or an answer.
 
     Raises:
-        ProblemError: it cannot be read.
+        ProblemError: The file cannot be read.
     """
     try:
         return read_bytes(path)
@@ -175,13 +175,13 @@ def read_file(path: Path) -> bytes:
 
 
 def log_of_devices(minimise: str) -> Tell:
-    """Prints what a search for a plan of several devices tells, as it goes on."""
+    """Callback that prints the progress of a search for a plan of several devices."""
     unit = {"time": "s", "energy": "J"}[minimise]
 
-    def tell(phase: str, cost: float, bound: float) -> None:
+    def report(phase: str, cost: float, bound: float) -> None:
         output.messages.print(f"{phase}: {cost:.6g} {unit}, bound {bound:.6g} {unit}")
 
-    return tell
+    return report
 
 
 def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
@@ -200,10 +200,10 @@ def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
             else [
                 ("critical path", f"{once.path_s:.6g} s"),
                 ("balanced work", f"{once.balanced_s:.6g} s"),
-                ("one step after the other", f"{in_turn}"),
+                ("sequential execution", f"{in_turn}"),
             ]
         ),
-        ("found by", answer.scheduler),
+        ("scheduler", answer.scheduler),
     ]
 
 
@@ -219,8 +219,8 @@ def _rows(problem: DevicesProblem, figures: DevicesFigures) -> list[tuple[str, s
     ]
     return [
         *rows,
-        ("a step's energy", f"{figures.energy_j:.6g} J"),
-        ("a step's time", f"{figures.time_s:.6g} s"),
+        ("energy per step", f"{figures.energy_j:.6g} J"),
+        ("time per step", f"{figures.time_s:.6g} s"),
         ("copies", f"{figures.copies}"),
         ("recomputes", f"{figures.recomputes}"),
         ("page-outs, page-ins", f"{figures.page_outs}, {figures.page_ins}"),
@@ -228,13 +228,13 @@ def _rows(problem: DevicesProblem, figures: DevicesFigures) -> list[tuple[str, s
 
 
 def _over(cost: float, alone: float) -> str:
-    return f"{round(cost / alone - 1, 3) + 0.0:+.1%}"  # never -0.0%
+    return f"{round(cost / alone - 1, 3) + 0.0:+.1%}"  # + 0.0 turns -0.0 into 0.0
 
 
 def compare_on_devices(
     task: Compared, fractions: Sequence[float] | None, limits: CellLimits, as_json: bool
 ) -> int:
-    """Do what `poetfw compare` does, for several devices; the exit code."""
+    """Run `poetfw compare` for several devices; returns the exit code."""
     from poetfw.schedule.several import Minimise, best_alone, compare_devices, validate_devices
 
     deadline = command_deadline(limits.time_limit_s)

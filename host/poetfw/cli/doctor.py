@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw doctor`: what this machine has and lacks."""
+"""`poetfw doctor`: checks the programs and packages of this machine."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from poetfw.settings import Printed
 
 @command("Example:  poetfw doctor")
 def doctor(printed: Printed) -> int:
-    """Say what this machine has and lacks, and the command that mends each lack.
+    """Check which programs and packages are installed, and print how to install those missing.
 
-    Ends with exit code 3 where something is missing that is not optional.
+    Exit code 3 if a required one is missing.
     """
     from poetfw.tools.inventory import take_inventory
 
     with output.spinner() as progress:
-        progress("looking around")
+        progress("checking programs and packages")
         findings = take_inventory()
     missing = [finding for finding in findings if finding.found is None]
     required = [finding for finding in missing if finding.required]

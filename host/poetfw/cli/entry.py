@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of the `poetfw` command: an interrupt while it is still loading ends it cleanly."""
+"""Entry point of the `poetfw` command; an interrupt during imports ends it cleanly."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from poetfw.common.interrupts import leave
 
 
 def main() -> None:
-    """Load the command line, and run it."""
+    """Import the command line and run it."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as where a shell runs it beside itself
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in a shell's background jobs
             signal.signal(number, leave)
     from poetfw.cli import main as command
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw export`: a project's library for another build system."""
+"""`poetfw export`: a project as a library for another build system."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from poetfw.settings.values import Folder
 
 @dataclass(frozen=True)
 class Destination(Printed):
-    """The library's folder, and the form of what is printed."""
+    """Folder of the library, and format of the printed result."""
 
     target: Path = setting(
-        "The folder that is written.",
+        "Folder to write the library to.",
         flag="--out",
         short="-o",
         type=Folder(),
@@ -35,7 +35,7 @@ class Destination(Printed):
 def export(project: Path, settings: ExportSettings, destination: Destination) -> None:
     """Write the library of PROJECT, a folder of `poetfw build`, for another build system.
 
-    Each has examples, and a README that says how it is used.
+    The library comes with examples and a README on its use.
     """
     from poetfw.exports.library import export_project
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of projects, where nobody names them."""
+"""Default folders of projects."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def built_folder(built: Built) -> tuple[Path, str | None]:
-    """The folder of a project that is built, and the name of its board where that was given.
+    """Folder of a built project, and the board's label if a board was given.
 
     Raises:
-        OutputError: neither folder nor board was given, and there is not one build alone in build/.
+        OutputError: Neither folder nor board is given, and build/ does not hold exactly one build.
     """
     if built.board is not None:
         from poetfw.boards import load_board
@@ -40,5 +40,5 @@ def built_folder(built: Built) -> tuple[Path, str | None]:
 
 
 def out_folder(out: Path | None, board: Board) -> Path:
-    """The project's folder: what was asked for, or the board's default."""
+    """Folder of a project: the given one, or the board's default."""
     return out if out is not None else Path("build") / board.label.replace(":", "-")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw init`: a file of settings to fill in."""
+"""`poetfw init`: writes a template of the settings file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from poetfw.common.errors import OutputError
 from poetfw.settings import Settings, setting
 
 _HEAD = """\
-# Settings of poetfw in this folder. Flags go before environment variables, and these before it.
-# All lines are comments: take the `#` from those you want, and write a value for what is in <>.
-# A key at the top is for all commands that have it; one below [place] is for `poetfw place` alone.
+# Settings of poetfw in this folder. Flags and environment variables take precedence over this file.
+# All lines are comments: remove the `#` of a setting to use it, and replace placeholders in <>.
+# Top-level keys apply to all commands that have them, keys below [place] only to `poetfw place`.
 """
 
 
@@ -26,12 +26,12 @@ _HEAD = """\
 class Writing(Settings):
     """Options of writing the file."""
 
-    force: bool = setting("Write over a file that is there.", False, variable=False)
+    force: bool = setting("Overwrite an existing file.", False, variable=False)
 
 
 @command("Example:  poetfw init && poetfw build --board nrf52840")
 def init(writing: Writing) -> None:
-    """Write a poetfw.toml that has every setting as a comment, and sets none."""
+    """Write a poetfw.toml with every setting as a comment."""
     from poetfw.cli.main import COMMANDS
     from poetfw.common.output_file import replace_file
 
@@ -42,7 +42,7 @@ def init(writing: Writing) -> None:
 
 
 def template(settings: list[Known]) -> str:
-    """The text of a settings file in which nothing is set."""
+    """Text of a settings file in which every setting is a comment."""
     lines = [_HEAD]
     for table, of_table in groupby(settings, key=lambda known: known.table):
         if table:

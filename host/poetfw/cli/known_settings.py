@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every setting of every command, as its model declares it."""
+"""All settings of all commands, for documentation and templates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Known:
     """A setting that a flag, an environment variable or `poetfw.toml` gives.
 
     Attributes:
-        key: as it is spelled in `poetfw.toml`; with dashes in front, the flag.
-        table: the table of `poetfw.toml` that it stands in, empty for the top.
-        group: the heading that the help has it under.
-        what: explanation, with what holds without it.
-        value: an example of its value, as TOML, or a word for it in angle brackets.
-        variable: the environment variable.
-        commands: which have it.
+        key: key in `poetfw.toml`: the flag without leading dashes.
+        table: table in `poetfw.toml`; empty for the top level.
+        group: heading in the help.
+        what: help text, with the default.
+        value: example value as TOML, or a placeholder in angle brackets.
+        variable: environment variable.
+        commands: commands that have the setting.
     """
 
     key: str
@@ -35,7 +35,7 @@ class Known:
 
 
 def known_settings(commands: Mapping[str, Command]) -> list[Known]:
-    """The settings of commands, those of all first, in the order in which helps have them."""
+    """Settings of commands in the order of their helps; those shared by all commands first."""
     found: dict[tuple[str, str], Known] = {}
     for name, command in commands.items():
         for option in command.options.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw boards` and `poetfw models`: what is known."""
+"""`poetfw boards` and `poetfw models`: lists of known boards and models."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @command("Example:  poetfw boards --json")
 def boards(printed: Printed) -> int:
-    """List the boards poetfw knows.
+    """List the known boards.
 
-    Ends with exit code 1 where a file of your own is not a board that it can list.
+    Exit code 1 if a board file of your own is invalid.
     """
     from poetfw.boards import list_boards
 
@@ -94,7 +94,7 @@ def _twin(twin: Twin) -> str:
 
 @dataclass(frozen=True)
 class Listing(Printed):
-    """The form of the list of models."""
+    """Batch size and format of the list of models."""
 
     batch: int = like(
         TrainingSettings,
@@ -109,12 +109,12 @@ class Listing(Printed):
 @command("Example:  poetfw models --batch 8")
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=MODEL)
 def models(names: tuple[str, ...], listing: Listing) -> None:
-    """List the built-in models, or those named, with the RAM that training takes.
+    """List built-in models, all or those named, with the RAM that training takes.
 
-    The peak is that of the arena if everything is kept. The smallest budget is the least `--ram`
-    of a build: what no schedule gets below and, with paging, one gets down to, however slow that
-    is. A board has it if that much is left of its RAM beside the stack and what else is reserved;
-    the program's static data, some kilobytes, come off that, too.
+    Peak is the arena size if everything is kept. The smallest budget is the least `--ram` of a
+    build: no schedule needs less, and with paging one reaches it, however slow. A board has a
+    budget if its RAM without stack and other reserved areas is as large; static data of the program
+    take some kilobytes of that, too.
     """
     from poetfw.boards import list_boards
     from poetfw.models import build_model
@@ -162,7 +162,7 @@ def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dic
 
 
 def _budgets(needs: RamNeeds) -> str:
-    """The smallest budget on most boards; that on others, by whose defaults it is another one."""
+    """Smallest budget on most boards, then other budgets with the boards that have them."""
     boards: dict[int, list[str]] = {}
     for board, size in needs.smallest_bytes.items():
         if size is not None:

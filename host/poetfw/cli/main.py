@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `poetfw` command: its subcommands, and how errors become exit codes."""
+"""The `poetfw` command: subcommands, and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _MODULES = {
     "schedule": "schedule",
     "sweep": "sweep",
 }
-"""Modules of this package with the commands, each a function of its command's name."""
+"""Module of each command; the command is a function of the same name."""
 
 
 class _Commands(Mapping[str, Command]):
-    """The commands by their names; looking one up imports its module, and no other."""
+    """Commands by name; a lookup imports only the module of this command."""
 
     def __getitem__(self, name: str) -> Command:
         module = import_module(f"poetfw.cli.{_MODULES[name]}")
@@ -68,7 +68,7 @@ class _Commands(Mapping[str, Command]):
 
 
 class _Group(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """Group whose commands are imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -91,11 +91,11 @@ COMMANDS = _Commands()
 def cli(context: click.Context) -> None:
     """Train neural networks on microcontrollers that cannot hold the training.
 
-    Settings are taken from a flag, else from an environment variable (POETFW_BOARD for --board),
-    else from poetfw.toml in this folder, else from the board and model.
+    A setting comes from its flag, else from its environment variable (POETFW_BOARD for --board),
+    else from poetfw.toml in this folder, else from board and model.
 
-    Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or
-    verification, 5 infeasible, 70 internal error, 130 interrupted.
+    Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or verification,
+    5 infeasible, 70 internal error, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -117,12 +117,14 @@ def main() -> None:
     """Run the command line and end the process with the documented exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # not every terminal knows every letter
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # the terminal's encoding may lack characters
     code = _run()
     output.flush()
     if code == EXIT_INTERRUPTED:
-        # A solver that was left behind is still running in its thread; to end the interpreter
-        # under it would abort the process.
+        # An interrupted solver may still run in its thread; ending the interpreter normally would
+        # abort the process.
         os._exit(code)
     sys.exit(code)
 
@@ -130,7 +132,7 @@ def main() -> None:
 def _run() -> int:
     as_json = "--json" in sys.argv[1:]
     try:
-        signal.signal(signal.SIGTERM, _interrupt)  # ends as Ctrl-C does
+        signal.signal(signal.SIGTERM, _interrupt)  # handled like Ctrl-C
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, _interrupt)
         result = cli.main(standalone_mode=False, prog_name="poetfw", obj=process_start_s())
@@ -148,7 +150,7 @@ def _run() -> int:
         output.messages.print("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output is gone; there is nobody left to tell.
+        # The reader of our output is gone.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -160,7 +162,7 @@ def _run() -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Interrupt a command; one that is still importing what it needs ends at once."""
+    """Interrupt a command; during its imports, end the process at once."""
     while frame is not None and not output.began:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             leave()
@@ -169,7 +171,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _refuse_usage(error: click.UsageError, as_json: bool) -> int:
-    """Say what is wrong with a command, and where the setting comes from if nobody typed it."""
+    """Print a usage error, and the source of the value if it was not typed."""
     message, source = error.format_message(), None
     if isinstance(error, click.BadParameter) and error.ctx and error.param and error.param.name:
         source = error.ctx.get_parameter_source(error.param.name)

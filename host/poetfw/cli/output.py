@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of commands: results on stdout, everything else on stderr."""
+"""Output of commands: results on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
     from poetfw.schedule import BoundCovers, ScheduleSummary, SearchProgress, Tell
 
-_WIDEST = 10_000  # of tables in files and pipes, which have no edge
-_LEAST_TEXT, _LEAST_NAME = 8, 20  # characters of a column that folds, and of the first
-_BORDER = 3  # of a column, and one more of the table
+_WIDEST = 10_000  # width of tables in files and pipes
+_LEAST_TEXT, _LEAST_NAME = 8, 20  # smallest width of a folding column, and of the first one
+_BORDER = 3  # characters of border per column; a table has one more
 _NUMBER = re.compile(r"-|\d[\d,.e+-]*%?( \S+)?")
 
 results = Console(width=None if sys.stdout.isatty() else _WIDEST, soft_wrap=True, highlight=False)
 messages = Console(stderr=True, soft_wrap=True, highlight=False)
 
 began = False
-"""True once a command is at work that must end cleanly: since it first said what it does."""
+"""True once a command has reported its first activity: it must then end cleanly."""
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Write the one JSON document of a command to stdout."""
+    """Print the JSON document of a command to stdout."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
 def print_json_error(message: str, exit_code: int) -> None:
-    """Write an error without further details as the one JSON document of a command."""
+    """Print an error without details as the JSON document of a command."""
     error = {"message": cut(message), "exit_code": exit_code, "try_next": [], "said": []}
     print_json({"error": error})
 
 
 def print_error(error: PoetfwError, as_json: bool) -> None:
-    """Say what went wrong and what to do."""
+    """Print an error with its hints."""
     if as_json:
         document: dict[str, Any] = {
             "message": error.message,
@@ -69,12 +69,12 @@ def print_error(error: PoetfwError, as_json: bool) -> None:
 
 
 def warn(message: str) -> None:
-    """Say what the user should know, though nothing failed."""
+    """Print a warning."""
     messages.print(f"[bold yellow]warning:[/] {escaped(message)}")
 
 
 def escaped(text: str) -> str:
-    """Text that rich prints as it stands, on one line: control characters are made visible."""
+    """Escape text for rich: markup is disabled and control characters are made visible."""
     visible = "".join(c if c.isprintable() else _visible(c) for c in cut(text))
     return visible.replace("[", r"\[")
 
@@ -90,14 +90,14 @@ def table(
     spare: Sequence[str] = (),
     width: int | None = None,
 ) -> Table:
-    """A table for people, of which nothing is cut; numbers are set right, text folds.
+    """Table that is never truncated: text folds, numbers are right-aligned.
 
     Args:
-        title: what is above it.
-        columns: their names.
-        rows: the cells of each.
-        spare: columns that are left out where there is no room, the first before the others.
-        width: how many characters it may take; None for what the terminal has.
+        title: heading.
+        columns: column names.
+        rows: cells of each row.
+        spare: columns to leave out if space is short, in this order.
+        width: width in characters; None for the terminal's.
     """
     from rich.table import Table
 
@@ -122,30 +122,30 @@ def table(
     for row in rows:
         result.add_row(*(escaped(row[i]) for i in widths))
     if gone := [name for i, name in enumerate(columns) if i not in widths]:
-        result.caption = f"no room for {', '.join(gone)}: a pipe has"
+        result.caption = f"no room for {', '.join(gone)}: write to a pipe or file to see all"
         result.caption_justify = "left"
     return result
 
 
 class Detail(NamedTuple):
-    """A row of `facts` that nobody decides by."""
+    """Row of `facts` that only `--verbose` shows."""
 
     name: str
     value: str
 
 
 def details(rows: Iterable[tuple[str, str]]) -> list[Detail]:
-    """Rows that only `--verbose` shows."""
+    """Mark rows as details, which only `--verbose` shows."""
     return [Detail(*row) for row in rows]
 
 
 def facts(title: str, rows: Sequence[tuple[str, str]], *, verbose: bool = True) -> Table:
-    """Names and values, one pair a line.
+    """Table of name and value pairs.
 
     Args:
-        title: stands above them.
+        title: heading.
         rows: the pairs.
-        verbose: whether details are shown; else it says how many there are.
+        verbose: True to show details; False to show only their number.
     """
     from rich.table import Table
 
@@ -163,7 +163,7 @@ def facts(title: str, rows: Sequence[tuple[str, str]], *, verbose: bool = True) 
 
 @contextmanager
 def spinner() -> Iterator[Any]:
-    """A line that says what is being done; yields the function that changes it."""
+    """Line with the current activity; yields a function that changes its text."""
     global began
     began = True
     if not messages.is_terminal:
@@ -178,16 +178,16 @@ def spinner() -> Iterator[Any]:
 
 
 def search_log(update: Callable[[str], None], end: Deadline) -> Tell:
-    """A line for each better plan that a search finds, and one that says what is being done.
+    """Callback that prints each better plan of a search and updates the current activity.
 
     Args:
-        update: changes the line that says what is being done; `spinner` yields one.
-        end: knows when the command began.
+        update: function that changes the activity's text, as yielded by `spinner`.
+        end: deadline of the command, which knows the elapsed time.
     """
     best_j = math.inf
     phase = ""
 
-    def tell(progress: SearchProgress) -> None:
+    def report(progress: SearchProgress) -> None:
         nonlocal best_j, phase
         known = "no plan yet"
         if progress.energy_j < math.inf:
@@ -201,12 +201,12 @@ def search_log(update: Callable[[str], None], end: Deadline) -> Tell:
             update(text)
         best_j, phase = progress.energy_j, progress.phase
 
-    return tell
+    return report
 
 
 @contextmanager
 def progress_bar() -> Iterator[Any]:
-    """A bar; yields the function `update(done, total, text)`."""
+    """Progress bar; yields the function `update(done, total, text)`."""
     global began
     began = True
     if not messages.is_terminal:
@@ -264,7 +264,7 @@ def gap_or_none(gap: float | None) -> str:
 
 
 def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
-    """Quality of a schedule, and what is proven of it: rows of `facts`."""
+    """Rows of `facts` on a schedule's quality: status, overhead and proven gap."""
     status = str(schedule.status)
     covers = None if schedule.bound_covers is None else plans_of(schedule.bound_covers)
     if status == "optimal" and covers is not None and schedule.gap is not None:
@@ -290,7 +290,7 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
 
 
 def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Number of ops that have several kernels, by what chose theirs: rows of `facts`."""
+    """Row of `facts` with the number of ops that have several kernels, by reason of the choice."""
     if not counts:
         return []
     by = ", ".join(
@@ -300,7 +300,7 @@ def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
-    """Rows of `facts` with the time of a command and of its phases, and whether a limit decided."""
+    """Rows of `facts` with the time of a command and its phases, and a note if a limit ended it."""
     timing = deadline.timing()
     rows: list[tuple[str, str]] = [
         Detail("time", f"{timing.seconds:.2f} s"),
@@ -322,16 +322,16 @@ def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
 
 
 def spent_json(deadline: Deadline) -> dict[str, Any]:
-    """The same as keys of a JSON document; only `timing` differs from run to run."""
+    """JSON keys for the same; only `timing` differs between runs."""
     return {"time_limited": deadline.decided, "timing": asdict(deadline.timing())}
 
 
 def size(size_bytes: int) -> str:
-    """Bytes for people, exact."""
+    """Exact byte count for people."""
     return f"{size_bytes:,} B"
 
 
 def flush() -> None:
-    """Send everything on its way before the process ends."""
+    """Flush both output streams before the process ends."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw place`: the address allocator as a tool of its own."""
+"""`poetfw place`: the memory placement solver as a command."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class BankType(click.ParamType[Any]):
-    """A bank of the arena: NAME=LOWER:UPPER."""
+    """Bank of the arena, as NAME=LOWER:UPPER."""
 
     name = "bank"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bank:
-        """The bank.
+        """Parse a bank.
 
         Raises:
-            BadParameter: the text is not NAME=LOWER:UPPER, or name or range are empty.
+            BadParameter: The text is not NAME=LOWER:UPPER, or name or range is empty.
         """
         from poetfw.memory.banks import Bank
 
@@ -44,16 +44,16 @@ class BankType(click.ParamType[Any]):
 
 @dataclass(frozen=True)
 class PlaceSettings(Settings):
-    """Room for buffers, and the file of their addresses."""
+    """Capacity and banks of the arena, and the output file."""
 
     capacity: int | None = setting(
-        "What the arena may occupy.",
+        "Capacity of the arena.",
         otherwise="as little as possible",
         type=Bytes(0),
         metavar="SIZE",
     )
     banks: tuple[Bank, ...] = setting(
-        "Bytes [LOWER, UPPER) of the arena that buffers may prefer; may be given repeatedly.",
+        "Bank: bytes [LOWER, UPPER) of the arena that buffers may prefer; may be given repeatedly.",
         (),
         flag="--bank",
         type=Listed(BankType()),
@@ -62,7 +62,7 @@ class PlaceSettings(Settings):
         multiple=True,
     )
     out: Path | None = setting(
-        "Write the buffers with a column `offset` to this file.",
+        "Write the buffers with an additional column `offset` to this file.",
         type=OutputFile(),
         metavar="FILE.csv",
         own=True,
@@ -72,12 +72,13 @@ class PlaceSettings(Settings):
 @command("Example:  poetfw place buffers.csv --capacity 1048576 --out placed.csv")
 @click.argument("file", type=File())
 def place(file: Path, arena: PlaceSettings, limits: Limits, printed: Printed) -> int:
-    """Give every buffer of a CSV file an address, such that none overlap while both are live.
+    """Assign an offset to every buffer of a CSV file: buffers live at the same time do not overlap.
 
-    Columns of FILE: id,lower,upper,size[,alignment][,offset][,bank]; a buffer is live during
-    [lower, upper), stays at its offset if it has one, and lies in its bank if that costs no height.
+    Columns of FILE: id,lower,upper,size[,alignment][,offset][,bank]. A buffer is live in the
+    interval [lower, upper), keeps a given offset, and lies in its bank if this does not increase
+    the height.
 
-    Ctrl-C ends the search with the best answer known, and exit code 130.
+    Ctrl-C ends the search with the best placement so far, and exit code 130.
     """
     from poetfw.memory import PlacementInterrupted, PlacementStatus
     from poetfw.memory.banks import bank_uses, check_banks, place_in_banks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw plan-update`: what to train of a model within a budget of bytes or joules."""
+"""`poetfw plan-update`: choice of the parameters to train within a budget of bytes or joules."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UpdateSettings(Settings):
-    """Effort of the choice, and the file of its result."""
+    """Calibration data, and output file of the selection."""
 
     calibration_batches: int = setting(
-        "Batches of the training data that gradients are calculated of.",
+        "Training batches used to estimate gradient energy.",
         8,
         type=click.IntRange(1, 10_000),
     )
     out: Path | None = setting(
-        "Write what is to be trained to this file, for --train.",
+        "Write the selection to this file, for --train.",
         type=OutputFile(".json"),
         metavar="FILE.json",
         own=True,
@@ -64,10 +64,10 @@ def plan_update(
     selecting: UpdateSettings,
     printed: Printed,
 ) -> None:
-    """Choose what to train of a model: the most gradient energy within a budget.
+    """Choose the parameters to train: the most gradient energy within a budget.
 
-    Bytes are those of training with everything kept: a build may then take less with a schedule.
-    What was chosen is derived and placed, and its own bytes and joules keep the budget.
+    Bytes are those of training with everything kept; a schedule may reduce them in a build. The
+    selected training is derived and placed: its exact bytes and energy meet the budget.
     """
     from poetfw.boards import load_board
     from poetfw.common.limits import Work
@@ -145,7 +145,7 @@ def _print(plan: UpdatePlan, model: Model, board: str, end: Deadline) -> None:
         ("plans measured", f"{plan.rounds}"),
         *output.spent_rows(end),
     ]
-    output.results.print(output.facts("what is trained", summary))
+    output.results.print(output.facts("selection", summary))
 
 
 def _percent(part: float, whole: float) -> str:

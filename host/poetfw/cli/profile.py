@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw profile`: what ops and transfers cost on a board."""
+"""`poetfw profile`: measures the costs of ops and transfers on a board."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from poetfw.costs import Database, Measurement
     from poetfw.profiling import Metering, ProfileReport, Refused
 
-_BESIDE = "\0"  # no folder is called so
+_BESIDE = "\0"  # stands for the default folder; no folder has this name
 
 
 @dataclass(frozen=True)
 class Profiled(Target):
-    """A network's training, on a board."""
+    """Board, and network whose ops are measured."""
 
     model: str = like(
         NetworkSettings,
         "model",
-        what="The network whose ops are measured.",
+        what="Network whose ops are measured.",
         metavar="NAME|FILE.pt2|FILE.onnx",
         group="Options",
     )
@@ -52,11 +52,11 @@ class Profiled(Target):
 class Instruments(Settings):
     """Twin, meter and report of a measurement."""
 
-    emulator: str | None = setting("Measure on one of the board's twins.", metavar="NAME")
-    meter: str = setting(f"What measures energy: {METERS}.", "none", metavar="METER")
+    emulator: str | None = setting("Measure on this twin of the board.", metavar="NAME")
+    meter: str = setting(f"Energy meter: {METERS}.", "none", metavar="METER")
     report: str | None = setting(
-        "Write tables and plots of what was measured, fitted and calculated.",
-        otherwise="the folder report in that of the sketch",
+        "Write a report with tables and plots of measured, fitted and analytic costs.",
+        otherwise="report/ in the sketch's folder",
         metavar="[FOLDER]",
         alone=_BESIDE,
     )
@@ -64,10 +64,10 @@ class Instruments(Settings):
 
 @dataclass(frozen=True)
 class SketchFolder(ProjectSettings):
-    """The folder of the program that measures; None for the board's."""
+    """Folder of the profiling program; None for the board's default."""
 
     out: Path | None = like(
-        ProjectSettings, "out", what="The sketch's folder.", otherwise="build/BOARD-profile"
+        ProjectSettings, "out", what="Folder of the sketch.", otherwise="build/BOARD-profile"
     )
 
 
@@ -81,11 +81,11 @@ def profile(
     sketch: SketchFolder,
     printed: Printed,
 ) -> int:
-    """Measure what a network's ops and transfers cost on a board, and keep it in a database.
+    """Measure the costs of a network's ops and transfers on a board, into a database.
 
-    Only what is not known yet is measured; what is measured is kept at once, so a profile that
-    ended early goes on where it stopped. With --emulator, instructions are counted: they are no
-    times of the board.
+    Only unknown costs are measured. Each result is stored at once, so an interrupted profile
+    resumes where it stopped. With --emulator, instructions are counted: they are not times of the
+    board.
     """
     from poetfw import profiling
     from poetfw.boards import load_board
@@ -103,7 +103,7 @@ def profile(
     settings = ProfileSettings(build, emulator, port, folder, meter=meter)
     if meter != "none" and emulator is not None and _emulates(known, emulator):
         output.warn(
-            f"what a meter sees beside the emulator {emulator} is not the board: no plan takes it"
+            f"the meter does not measure a board while {emulator} emulates it: plans ignore it"
         )
     place = None if report is None else folder / "report" if report == _BESIDE else Path(report)
     if place is not None:
@@ -140,7 +140,7 @@ def _named(refused: list[Refused]) -> str:
 
 
 def _port(board: Board) -> str:
-    """The only one there is; whoever has none may mean a twin."""
+    """The only port on USB; the error if there is none suggests a twin."""
     from poetfw.tools.link import choose_port
 
     try:
@@ -152,7 +152,7 @@ def _port(board: Board) -> str:
 
 
 def _this_computer(board: Board) -> str | None:
-    """The twin that is not an emulator, where the board is this computer."""
+    """The twin without emulation if the board is this computer, else None."""
     from poetfw.tools import emulator_of
 
     for twin in board.twins:
@@ -191,7 +191,7 @@ def _print(report: ProfileReport) -> None:
 def _write_report(
     found: ProfileReport, board: Board, store: Database, model: str, folder: Path
 ) -> None:
-    """Write what this set-up has measured, and what its fits say, into a folder."""
+    """Write a report on the costs measured with this set-up, and their fits, into a folder."""
     from poetfw.costs import compare_costs, fits_of, usable
     from poetfw.firmware.case_version import case_version
     from poetfw.report import cost_report

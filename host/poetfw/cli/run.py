@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw run`: train on a twin."""
+"""`poetfw run`: trains on a twin or a board."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def run(
     files: RunOutput,
     printed: Detailed,
 ) -> int:
-    """Run the firmware that `poetfw build` made, on a twin of its board or on the board itself.
+    """Run the firmware of a build, on a twin of its board or on the board itself.
 
-    `poetfw boards` shows which twins there are. With --on-board the firmware and the storage image
-    must be on the board (`poetfw flash`).
+    `poetfw boards` lists the twins. With --on-board, firmware and storage image must be on the
+    board (`poetfw flash`).
 
-    With --verify, the command ends with exit code 4 if the run is not what it should be.
+    With --verify, the exit code is 4 if the run is not correct.
 
-    With --trace, another step is timed op by op, in a copy of the project.
+    With --trace, an additional step is timed op by op, in a copy of the project.
 
-    With --resume, training goes on where the run before was cut, or ended. --steps and --epochs
-    count from the very beginning.
+    With --resume, training continues from the last checkpoint of the previous run. --steps and
+    --epochs count from the beginning.
     """
     from poetfw.memory import ONLY
     from poetfw.pipeline import REPORT
@@ -112,17 +112,17 @@ def run(
     return _finish(report, printed.verbose, printed.as_json)
 
 
-_ANEW = ": these begin their training anew in each run, as no checkpoints of all belong together"
+_ANEW = ": these start from the initial weights in each run, as they have no common checkpoint"
 _NOT_OF_SEVERAL = {
-    "--on-board": "; --port DEVICE=PORT says which device is where",
+    "--on-board": "; --port DEVICE=PORT gives the port of each device on a board",
     "--resume": _ANEW,
     "--checkpoint-every": _ANEW,
 }
-"""Words about options that do not go with several programs."""
+"""Explanations for options that do not apply to several programs."""
 
 
 def _refuse_for_several(folder: Path) -> None:
-    """Refuse options that several programs do not have, and leave out those that nobody typed."""
+    """Refuse typed options that do not apply to several programs; ignore others that are set."""
     one = [*declared(OfOneProgram).values(), *declared(OneMachine).values()]
     for flag in ("--board", "--trace", *(declaration.flag for declaration in one)):
         refuse(
@@ -134,7 +134,7 @@ def _refuse_for_several(folder: Path) -> None:
 
 
 def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
-    """Print a report, and what the run missed; the exit code."""
+    """Print a report and failed verification; returns the exit code."""
     from poetfw.runs.verification import verdict
 
     if as_json:
@@ -150,10 +150,10 @@ def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
 
 
 def ports_of_devices(ports: Sequence[str]) -> dict[str, str]:
-    """The port of each device that is at one, by its name.
+    """Ports of devices by device name, from DEVICE=PORT.
 
     Raises:
-        UsageError: a port names no device, a device has two ports, or two devices share one.
+        UsageError: A port names no device, a device has two ports, or two devices share one.
     """
     found: dict[str, str] = {}
     for text in ports:
@@ -175,7 +175,7 @@ def ports_of_devices(ports: Sequence[str]) -> dict[str, str]:
 
 
 def _place(program: ProgramRun) -> str:
-    """Board of a program, and where it ran."""
+    """Board of a program, and the machine it ran on."""
     where = f"its emulated twin ({program.emulator})" if program.emulated else "this computer"
     if program.port is not None:
         where = f"the board at {program.port}"
@@ -195,25 +195,25 @@ def _learned(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _planned_rows(report: RunReport) -> list[tuple[str, str]]:
-    """Rows with the time that was planned, and how it compares with the time of a step."""
+    """Rows with the planned time of a step, compared with the measured one."""
     from poetfw.memory import ONLY
 
     if not report.step_s:
         return []
-    if ONLY not in report.arenas:  # planned for the devices in the files, which are not what ran
-        return [("a step by the plan, on its devices", f"{report.planned_step_s:.3g} s")]
+    if ONLY not in report.arenas:  # planned for the devices in the files, not for those that ran
+        return [("planned time per step, on its devices", f"{report.planned_step_s:.3g} s")]
     planned = f"{report.planned_step_s:.4f} s"
-    if report.instructions is None:  # else they are seconds of two kinds
+    if report.instructions is None:  # emulated instructions cannot be compared with seconds
         planned += f", {report.planned_step_s / report.step_s - 1:+.1%}"
-    costs = output.Detail("… whose costs are", report.planned_by)
-    return [("a step by the plan", planned), costs]
+    costs = output.Detail("… by costs", report.planned_by)
+    return [("planned time per step", planned), costs]
 
 
 def _print_trace(trace: StepTrace) -> None:
     shares = [one.ticks / max(1, trace.whole_ticks) for one in trace.steps]
     output.results.print(
         output.table(
-            f"a step, {trace.whole_ticks:,} {trace.tick_unit}; its pieces, "
+            f"a step, {trace.whole_ticks:,} {trace.tick_unit}; its parts, "
             f"{sum(one.ticks for one in trace.steps):,.0f}",
             ("step", "op", "operator", trace.tick_unit, "share"),
             [
@@ -230,7 +230,7 @@ def _print_trace(trace: StepTrace) -> None:
     )
 
 
-_SAMPLES = {"training": "samples", "held_out": "held-out samples", "ring": "places of the ring"}
+_SAMPLES = {"training": "samples", "held_out": "held-out samples", "ring": "ring slots"}
 _FILES = {"direct": "past the system's cache", "cached": "in the system's cache"}
 
 
@@ -240,11 +240,11 @@ def _print(report: RunReport, verbose: bool) -> None:
         nothing = " (nothing was trained)" if report.resumed_from == report.steps else ""
         rows.append(("… of them done before", f"{report.resumed_from:,}{nothing}"))
     if len(report.evaluations) > 1:
-        rows.append(("… of so many that were trained", f"{len(report.loss):,}"))
+        rows.append(("… trained in all epochs", f"{len(report.loss):,}"))
     rows += _learned(report)
     if report.messages:
         sent = f"{report.messages:,}, {output.size(report.message_bytes)}"
-        rows.append(("messages of a step", sent))
+        rows.append(("messages per step", sent))
     for name, program in report.memories.items():
         rows += [(name, _place(program))] * bool(name) + _program_rows(program)
     rows += _planned_rows(report)
@@ -256,8 +256,8 @@ def _print(report: RunReport, verbose: bool) -> None:
 
 
 def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
-    """Rows of what one program took; its steps are without waiting for messages."""
-    rows = [("began anew", "no commit was whole")] if program.begun_anew else []
+    """Rows on one program; the time of its steps excludes waiting for messages."""
+    rows = [("restarted", "no commit was intact")] if program.begun_anew else []
     rows += [
         (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
         for kind, found in program.damaged.items()
@@ -277,11 +277,11 @@ def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
     if program.instructions is not None:
         rows.append(output.Detail("instructions (emulated)", f"{program.instructions:,}"))
     if program.step_s:
-        counted = ", an instruction a cycle" if program.instructions is not None else ""
-        rows.append((f"a step took{counted}", f"{program.step_s:.4g} s"))
-    rows.append(output.Detail("ops computed of a step", f"{program.computed:,}"))
+        counted = ", at one cycle per instruction" if program.instructions is not None else ""
+        rows.append((f"time per step{counted}", f"{program.step_s:.4g} s"))
+    rows.append(output.Detail("ops computed per step", f"{program.computed:,}"))
     if program.sent_bytes:
-        rows.append(("sent of a step", output.size(program.sent_bytes)))
+        rows.append(("sent per step", output.size(program.sent_bytes)))
     if program.repeated_commands:
         rows.append(("commands sent again", f"{program.repeated_commands:,}"))
     rows += [
@@ -314,7 +314,7 @@ def _verified(found: Verification | None) -> list[tuple[str, str]]:
     ]
     if found.bit_identical_to_traced is not None:
         rows.append(("same bits while traced", _yes(found.bit_identical_to_traced)))
-    checked = "none: several programs have them" if ops is None else f"{ops.checked:,}"
+    checked = "none: not done for several programs" if ops is None else f"{ops.checked:,}"
     rows.append(("ops checked on their own inputs", checked))
     for name, worst in (
         ("… closest to its bound", None if ops is None else ops.worst),

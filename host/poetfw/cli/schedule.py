@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw schedule`: solve, or replay, a schedule without building anything."""
+"""`poetfw schedule`: solves or replays a schedule without building firmware."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def schedule(
     solver: Solver,
     answer: Answer,
 ) -> int:
-    """Find the schedule of a problem, or of a model on a board.
+    """Find a schedule for a problem, or for a model on a board.
 
-    The answer holds every figure and the execution plan. With --replay the simulator alone judges
-    a plan, wherever it comes from.
+    The answer has all figures and the execution plan. With --replay, a plan from any source is only
+    simulated.
     """
     from poetfw.common.output_file import replace_file
     from poetfw.planning import modelled_as
@@ -69,7 +69,7 @@ def schedule(
 
 
 def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room | None, Ways]:
-    """The problem of a file, or of a model on a board, which has a room."""
+    """Problem of a file, or of a model on a board with its `Room`."""
     from poetfw.planning import BuildSettings, Ways, costs_from, database_for, load_room
     from poetfw.schedule import problem_from_json
 
@@ -87,7 +87,7 @@ def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room 
 
 
 def _replay(path: Path, ways: Ways, room: Room | None, as_json: bool) -> None:
-    """Judge the plan of an answer by the simulator."""
+    """Simulate the plan of an answer and print its figures."""
     from poetfw.schedule import functions_from_json, plan_from_json, simulate
 
     text, problem = read_file(path), ways.lean
@@ -100,7 +100,7 @@ def _replay(path: Path, ways: Ways, room: Room | None, as_json: bool) -> None:
 def _solve(
     ways: Ways, room: Room | None, scheduler: str, solver: str, work: Work, shown: Answer
 ) -> int:
-    """Find a schedule and print it; the exit code."""
+    """Find a schedule and print it; returns the exit code."""
     from poetfw.planning import solve_ways
     from poetfw.schedule import Interrupted, SolveOptions, schedule_to_json
 
@@ -123,10 +123,10 @@ def _solve(
 
 
 def _limited(ways: Ways, budget: TaskBudget) -> Ways:
-    """The problem with the budget and deadline that were asked for.
+    """Problem with the requested budget and deadline.
 
     Raises:
-        UsageError: there are fractions for several devices.
+        UsageError: Several fractions are given without --devices.
     """
     ram_bytes = budget.ram_bytes
     if budget.ram_fraction is not None:

@@ -34,18 +34,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Processes(Settings):
-    """Processes of a sweep; None for one per processor, on this computer."""
+    """Worker processes of a sweep; None for one per processor of this computer."""
 
-    jobs: int | None = setting("Processes.", otherwise="one per processor", type=click.IntRange(1))
+    jobs: int | None = setting(
+        "Worker processes.", otherwise="one per processor", type=click.IntRange(1)
+    )
     dask: str | None = setting("Run on this Dask cluster instead.", metavar="ADDRESS")
 
 
 @dataclass(frozen=True)
 class SweepFiles(Printed):
-    """Files of a sweep's results."""
+    """Result files of a sweep."""
 
     out: Path = setting(
-        "Results, a JSON line per point; what is in it already is not computed again.",
+        "Results, a JSON line per point; points already in the file are not computed again.",
         Path("sweep.jsonl"),
         type=File(),
         metavar="FILE",
@@ -54,13 +56,13 @@ class SweepFiles(Printed):
     )
     csv: Path | None = like(Figures, "csv")
     plots: Path | None = setting(
-        "Draw energy over RAM, over deadlines, and against Capuchin's into this folder.",
+        "Plot energy over RAM, over deadlines, and against Capuchin's into this folder.",
         type=Folder(),
         metavar="DIR",
         first=True,
     )
     plot_format: str = setting(
-        "How plots are written.", "svg", type=click.Choice(["svg", "png"]), group="Options"
+        "Format of plots.", "svg", type=click.Choice(["svg", "png"]), group="Options"
     )
 
 
@@ -79,9 +81,8 @@ def sweep(
 ) -> int:
     """Compare schedulers over a grid of boards, models, deadlines and budgets.
 
-    Points are worked on in parallel. Stopped, by Ctrl-C or by a power cut, the same command goes
-    on where it was. Costs are measured ones where there are any of a
-    board, else analytic.
+    Points are computed in parallel. After an interruption, the same command continues where it
+    stopped. Costs are measured where a board has measurements, else analytic.
     """
     from poetfw.common.errors import OutputError
     from poetfw.common.output_file import check_output_file, replace_file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poetfw export-weights`: what was trained, for the framework that the network came from."""
+"""`poetfw export-weights`: trained weights as a file for the network's framework."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from poetfw.settings.values import File, OutputFile
 
 @dataclass(frozen=True)
 class WeightsSettings(Settings):
-    """Trained weights, and the file that they are written to."""
+    """Trained weights, and the file to write."""
 
     kind: str = setting(
-        "The file's format; torch needs PyTorch to be installed.",
+        "Format of the file; torch needs PyTorch.",
         "npz",
         flag="--as",
         type=click.Choice(WEIGHT_FORMATS),
     )
     image: Path | None = setting(
-        "A storage image, e.g. from `poetfw pull`.",
+        "Storage image, e.g. from `poetfw pull`.",
         otherwise="that of the last run",
         type=File(),
         metavar="FILE",
     )
     model: Path | None = setting(
-        "For --as onnx: the file that was built, which gets the weights.",
+        "For --as onnx: the ONNX file of the build, whose weights are replaced.",
         type=File(),
         metavar="FILE.onnx",
         own=True,
     )
     file: Path = setting(
-        "The file to write.",
+        "File to write.",
         flag="--output",
         short="-o",
         type=OutputFile(),

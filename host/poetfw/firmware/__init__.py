@@ -30,7 +30,6 @@ from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.sound_features import render_features
 from poetfw.firmware.step_code import statement_numbers
 from poetfw.firmware.storage_image import (
-    NUMPY_TYPES,
     PARTITION_BLOCK,
     UNFINISHED,
     Commit,
@@ -69,7 +68,6 @@ __all__ = [
     "GENERATED",
     "IMAGE",
     "LIBRARY",
-    "NUMPY_TYPES",
     "PARTITION_BLOCK",
     "UNFINISHED",
     "Commit",

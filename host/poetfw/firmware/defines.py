@@ -64,8 +64,8 @@ class Facts:
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return Facts(
-            x_bytes=program.input.size_bytes // program.batch,
-            y_bytes=program.label.size_bytes // program.batch,
+            x_bytes=program.x.size_bytes,
+            y_bytes=program.y.size_bytes,
             output_bytes=output.size_bytes // program.batch,
             classes=output.shape[1] if metric.kind == "correct_count" else 0,
             pages=sum(step.kind in ("page_in", "page_out") for step in training),
@@ -126,12 +126,10 @@ def board_settings(
 
 def batch_settings(program: Program) -> tuple[Define, ...]:
     """Definitions of plan.h about a batch and its samples."""
-    x_bytes = program.input.size_bytes // program.batch
-    y_bytes = program.label.size_bytes // program.batch
     return (
         Define("POET_BATCH", _size(program.batch)),
-        Define("POET_X_BYTES", _size(x_bytes), "features of one sample"),
-        Define("POET_Y_BYTES", _size(y_bytes), "target of one sample"),
+        Define("POET_X_BYTES", _size(program.x.size_bytes), "features of one sample"),
+        Define("POET_Y_BYTES", _size(program.y.size_bytes), "target of one sample"),
     )
 
 

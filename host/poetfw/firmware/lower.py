@@ -27,11 +27,12 @@ from poetfw.firmware.defines import (
     watchdog_facts,
     worker_settings,
 )
+from poetfw.firmware.members import member_settings, type_views
 from poetfw.firmware.prediction import Prediction
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import Slot, SlotPurpose
 from poetfw.firmware.step_code import Shared, StepLowering
-from poetfw.firmware.tensor_names import C_TYPES, ConstantTable, Names
+from poetfw.firmware.tensor_names import ConstantTable, Names
 from poetfw.firmware.views import (
     Define,
     PersistentView,
@@ -114,6 +115,7 @@ def lower(
         board=board.name,
         settings=(
             *common_settings(program, board, memory, facts, names, plan_id),
+            *member_settings(program),
             *ring_facts(ring, "POET_"),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
             *worker_settings(training),
@@ -128,8 +130,7 @@ def lower(
         slices=slices,
         ring=ring is not None,
         image_words=IMAGE_WORDS + (ring is not None),
-        target_type=C_TYPES[program.label.dtype],
-        target_comment="a class" if facts.classes else "the outputs wanted",
+        types=type_views(program, classifies=facts.classes > 0),
         metric_comment="how many answers are right" if facts.classes else "mean loss",
         addresses=tuple(
             names.address(names.tensor(tensor), tensor, persistent_offsets[tensor.name])

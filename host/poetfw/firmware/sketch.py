@@ -228,9 +228,7 @@ def render_sketch(
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))
     needed = (arena_bytes_of(case, room_bytes) for case in cases)
     arena_bytes = max([2 * BLOCK_BYTES, lowering.others_end, *needed])
-    record_blocks = _blocks(
-        program.input.size_bytes // program.batch + program.label.size_bytes // program.batch + 8
-    )
+    record_blocks = _blocks(program.x.size_bytes + program.y.size_bytes + 8)
     slots_block = -(-record_blocks // _SECTOR_BLOCKS) * _SECTOR_BLOCKS
     largest = max((case.size_bytes for case in cases if case.kind in MOVES), default=0)
     scratch_blocks = slots_block + _blocks(largest + TRAILER_BYTES)

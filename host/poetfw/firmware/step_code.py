@@ -28,6 +28,7 @@ from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
 from poetfw.memory.step_plan import Message, StepPlan
 from poetfw.ops import Kernel, kind_of, stores_gradient
+from poetfw.ops.load import first_byte
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 
 _INDENT = 4
@@ -422,10 +423,15 @@ def _given(op: Op, graph: Graph, stays: _Stays, index: int, code: str) -> str:
     if op.kind == "load_x":
         assert op.output is not None
         batch = stays.identifier(op.output, index)
-        lines = [f"memcpy({batch}, x, POET_X_BYTES);"]
-        if graph.by_name[op.output].shape[0] > 1:
-            rest = f"sizeof *{batch} * {graph.by_name[op.output].elements}u - POET_X_BYTES"
-            lines.append(f"memset((uint8_t *){batch} + POET_X_BYTES, 0, {rest});")
+        tensor = graph.by_name[op.output]
+        source, size = "x", "POET_X_BYTES"
+        if "first" in op.attributes:
+            source = f"(const uint8_t *)x + {first_byte(op)}u"
+            size = f"{tensor.size_bytes // tensor.shape[0]}u"
+        lines = [f"memcpy({batch}, {source}, {size});"]
+        if tensor.shape[0] > 1:
+            rest = f"sizeof *{batch} * {tensor.elements}u - {size}"
+            lines.append(f"memset((uint8_t *){batch} + {size}, 0, {rest});")
     if op.output == (graph.by_name[graph.output].base or graph.output):
         answer = stays.identifier(graph.output, index)
         lines.append(f"memcpy(output, {answer}, POET_OUTPUT_BYTES);")

@@ -32,7 +32,7 @@ from poetfw.firmware.slots import (
     set_blocks,
     slot_region_blocks,
 )
-from poetfw.ir import Dtype, Tensor
+from poetfw.ir import NUMPY_TYPES, Tensor
 from poetfw.ops import Array
 from poetfw.training import Program
 
@@ -60,9 +60,6 @@ _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
 _WORD = 0xFFFFFFFF
 _CAPTURE = 1
 _EVALUATE = 2
-
-NUMPY_TYPES: Mapping[Dtype, str] = {Dtype.F32: "<f4", Dtype.I32: "<i4"}
-"""NumPy types of elements in storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -597,7 +594,6 @@ def read_samples(image: Path, program: Program) -> ImageSamples:
             another image.
     """
     header, content = _read(image)
-    columns_bytes = _sample_bytes(program)
     record_blocks = _record_blocks(program)
     if any(r.record_blocks != record_blocks for r in (header.training, header.held_out)):
         raise _other_layout(image)
@@ -608,12 +604,11 @@ def read_samples(image: Path, program: Program) -> ImageSamples:
         ].reshape(region.samples, record_blocks * BLOCK_BYTES)
         columns, crcs = [], []
         start = 0
-        for tensor, size in zip((program.input, program.label), columns_bytes, strict=True):
-            part = np.ascontiguousarray(raw[:, start : start + size])
-            typed = part.view(NUMPY_TYPES[tensor.dtype])
-            columns.append(typed.reshape(region.samples, *tensor.shape[1:]))
+        for record in (program.x, program.y):
+            part = raw[:, start : start + record.size_bytes]
+            columns.append(record.samples(part))
             crcs.append(_crcs(part))
-            start += size
+            start += record.size_bytes
         stored = np.ascontiguousarray(raw[:, start : start + 2 * _CRC.size]).view("<u4")
         marks = stored ^ np.stack(crcs, axis=1) ^ np.array([0, _WORD], "<u4")
         others = marks != header.identity
@@ -682,7 +677,7 @@ def _other_layout(image: Path) -> DeviceError:
 
 def _sample_bytes(program: Program) -> tuple[int, int]:
     """Of a sample's features, and of its target."""
-    return program.input.size_bytes // program.batch, program.label.size_bytes // program.batch
+    return program.x.size_bytes, program.y.size_bytes
 
 
 def _record_blocks(program: Program) -> int:
@@ -692,15 +687,7 @@ def _record_blocks(program: Program) -> int:
 
 def _columns(program: Program, samples: tuple[Array, Array]) -> tuple[Array, Array]:
     """Features and targets as bytes, a row for each sample."""
-    tensors, sizes = (program.input, program.label), _sample_bytes(program)
-    x, y = (
-        np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
-        .reshape(-1)
-        .view(np.uint8)
-        .reshape(len(values), size)
-        for values, tensor, size in zip(samples, tensors, sizes, strict=True)
-    )
-    return x, y
+    return program.x.rows(samples[0]), program.y.rows(samples[1])
 
 
 def _write_records(

@@ -33,8 +33,7 @@ from poetfw.firmware.project import (
 )
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.step_code import statement_numbers
-from poetfw.firmware.storage_image import NUMPY_TYPES
-from poetfw.ir import Graph, Op, Tensor
+from poetfw.ir import NUMPY_TYPES, Graph, Op, Tensor
 from poetfw.memory import MemoryPlan, StepPlan
 from poetfw.ops import Array
 from poetfw.schedule import StepKind

@@ -157,6 +157,26 @@ class MessageView:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member of a sample's struct, and its shape as a comment; `extent` is "" for a scalar."""
+
+    c_type: str
+    name: str
+    extent: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeView:
+    """A type of poetfw.h: that of elements, or a struct where a sample has several members."""
+
+    name: str
+    comment: str
+    c_type: str
+    members: tuple[MemberView, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectView:
     """Everything the templates of one project need.
 
@@ -169,8 +189,7 @@ class ProjectView:
         slices: whether a training step can be cut into slices.
         ring: whether there is a ring of the device's own samples.
         image_words: 32-bit words of a context that describe the storage image.
-        target_type: the C type of a target's elements.
-        target_comment: what a target is, for people.
+        types: the types of inputs, targets and outputs in poetfw.h.
         metric_comment: what the metric counts, for people.
         addresses: a macro for every persistent tensor.
         flash: the constants' arrays.
@@ -193,8 +212,7 @@ class ProjectView:
     slices: bool
     ring: bool
     image_words: int
-    target_type: str
-    target_comment: str
+    types: tuple[TypeView, ...]
     metric_comment: str
     addresses: tuple[Define, ...]
     flash: tuple[FlashView, ...]

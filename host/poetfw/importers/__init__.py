@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets and models that users bring."""
+"""Data sets and models from users' files."""
 
 from poetfw.importers.dataset import BUILT_IN, DataSet, load_data
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads members of a zip file that nobody vouches for: none is unpacked further than it may be."""
+"""Reads members of untrusted zip files, with a limit on their unpacked size."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MALFORMED = (
     NotImplementedError,  # zipfile's, for an unknown compression
     OverflowError,
 )
-"""Errors that reading a damaged zip file can raise."""
+"""Exceptions that reading a damaged zip file can raise."""
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most_bytes: int) -> bytes:
-    """A member's content, whose CRC is right.
+    """Read a member, whose CRC is checked.
 
     Raises:
-        ValueError: it declares more than `most_bytes`, or is not as long as it declares.
+        ValueError: The member declares more than `most_bytes`, or has another size than declared.
     """
     if info.file_size > most_bytes:
         raise ValueError(f"{info.filename!r} has {info.file_size:,} bytes, more than are read")

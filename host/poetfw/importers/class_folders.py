@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of files, one folder for each class: what image and sound data have in common."""
+"""Folders of files with one folder per class, for image and sound data."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from poetfw.ir import Dtype
 from poetfw.models import Model
 
 PARTS = ("train", "test")
-"""Folders of these names, and no others, hold the classes of samples to train and to test with."""
+"""Folders of training and test classes, in a folder that holds exactly these two."""
 
 ReadFile = Callable[[Path], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
 class ClassFolders:
-    """The files of a folder.
+    """Files and classes of a folder.
 
     Attributes:
         path: the folder.
-        classes: the classes' names in the order of their numbers: sorted.
-        parts: files and class numbers of all samples, or of those to train and to test with.
+        classes: class names in order of class numbers, that is, sorted.
+        parts: files with class numbers: of all samples, or of training and test samples.
     """
 
     path: Path
@@ -39,15 +39,15 @@ class ClassFolders:
 
     @property
     def first(self) -> Path:
-        """The first file."""
+        """First file."""
         return self.parts[0][0][0]
 
     def read(self, model: Model, read_file: ReadFile, record: Mapping[str, Any]) -> Samples:
-        """All files' features.
+        """Read the features of all files.
 
         Raises:
-            DataError: the model does not tell so many classes apart, or they are too large, or one
-                cannot be read.
+            DataError: The model has fewer classes, the features are too large, or a file cannot be
+                read.
         """
         if model.classes is None or model.input.dtype is not Dtype.F32:
             raise DataError(
@@ -72,17 +72,18 @@ class ClassFolders:
                 except OSError as error:
                     raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
             arrays += [x, np.array([number for _, number in part], np.int32)]
-        x_test, y_test = arrays[2:] or (None, None)
+        train_x, train_y, *held_out = [(array,) for array in arrays]
+        x_test, y_test = held_out or (None, None)
         record = {"classes": list(self.classes), **record}
-        return Samples(arrays[0], arrays[1], x_test, y_test, record=record)
+        return Samples(train_x, train_y, x_test, y_test, record=record)
 
 
 def list_classes(path: Path, suffixes: Sequence[str]) -> ClassFolders:
-    """The classes in a folder, and their files. Names that begin with a dot are left out.
+    """List the classes in a folder, and their files. Names that begin with a dot are ignored.
 
     Raises:
-        DataError: there are none, a file is of another kind, or something is a link: it might lead
-            out of the folder.
+        DataError: There are no classes, a file has another suffix, or an entry is a link, which
+            might lead out of the folder.
     """
     names = _folders(path)
     if sorted(names) == sorted(PARTS):
@@ -115,7 +116,7 @@ def _folders(path: Path) -> list[str]:
 def _files(path: Path, classes: Sequence[str], suffixes: Sequence[str]) -> list[tuple[Path, int]]:
     found = []
     for number, name in enumerate(classes):
-        if not (path / name).is_dir():  # a class without samples to test with
+        if not (path / name).is_dir():  # a class without test samples
             continue
         for entry in _entries(path / name):
             if entry.suffix.lower() not in suffixes or not entry.is_file():
@@ -125,7 +126,7 @@ def _files(path: Path, classes: Sequence[str], suffixes: Sequence[str]) -> list[
 
 
 def _entries(path: Path) -> list[Path]:
-    """The entries of a folder, by name."""
+    """Entries of a folder in order of name."""
     try:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
         for entry in entries:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads samples from a CSV file: a line for each, its features first, then what it is."""
+"""Reads samples from a CSV file: one line per sample, features followed by targets."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from poetfw.models import Model
 from poetfw.ops.base import LARGEST_INTEGER
 
 _MOST_CHARACTERS = 64
-"""A number may have so many, and the line so many for each of its numbers."""
+"""Most characters of a number; a line may have as many for each of its numbers."""
 
 _LARGEST_NUMBER = float(np.finfo(np.float32).max)
 
 
 def read_csv(path: Path, model: Model) -> Samples:
-    """The samples of a CSV file, separated by commas, in UTF-8.
+    """Read samples from a CSV file with commas, in UTF-8.
 
-    A line holds the model's features in C order, then the class number, or for the loss mse all
-    numbers of the target. A first line without a single number is a header.
+    A line holds the model's features in C order, then the class number or, for the loss mse, all
+    numbers of the target. A first line without any number is a header.
 
     Raises:
-        DataError: the file cannot be read, or a line is not as it should be, which is named.
+        DataError: The file cannot be read, or a line is malformed; the message names the line.
     """
-    ids = model.ids if model.input.dtype is Dtype.I32 else None
+    ids = model.ids(model.input) if model.input.dtype is Dtype.I32 else None
     features = math.prod(model.input.shape[1:])
     outputs, whole = math.prod(model.target.shape[1:]), model.target.dtype is Dtype.I32
-    classes = model.classes or model.told_apart or (LARGEST_INTEGER if whole else None)
-    ignored = model.loss_options.ignore_index
+    known, ignored = model.label_classes(model.target)
+    classes = known or (LARGEST_INTEGER if whole else None)
     x: array[float] = array("f" if ids is None else "d")
     y: array[float] = array("d" if whole else "f")
     try:
@@ -67,16 +67,16 @@ def read_csv(path: Path, model: Model) -> Samples:
     samples = len(x) // features
     if not samples:
         raise DataError(f"{path}: it holds no samples")
+    features_of = np.array(x, np.float32 if ids is None else np.int32)
+    targets = np.array(y, np.int32 if whole else np.float32)
     return Samples(
-        np.array(x, np.float32 if ids is None else np.int32).reshape(
-            samples, *model.input.shape[1:]
-        ),
-        np.array(y, np.int32 if whole else np.float32).reshape(samples, *model.target.shape[1:]),
+        (features_of.reshape(samples, *model.input.shape[1:]),),
+        (targets.reshape(samples, *model.target.shape[1:]),),
     )
 
 
 def _bounded(stream: IO[str], path: Path, columns: int) -> Iterator[str]:
-    """The file's lines, none of which is longer than its numbers can make it."""
+    """Lines of the file, with a limit on their length."""
     most = (columns + 1) * (_MOST_CHARACTERS + 1)
     number = 0
     while line := stream.readline(most + 1):
@@ -94,7 +94,7 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _parsed(cell: str) -> float | None:
-    """The number that a cell holds; None if it holds none. NaN and infinity are numbers here."""
+    """Number in a cell; None if there is none. NaN and infinity are numbers here."""
     if len(cell) > _MOST_CHARACTERS or "_" in cell:
         return None
     try:
@@ -104,9 +104,9 @@ def _parsed(cell: str) -> float | None:
 
 
 def _number(at: str, cell: str, below: int | None, ignored: int | None = None) -> float:
-    """A number that a float32 can hold, or with `below` an integer from 0 to below that.
+    """Parse a number in float32's range or, with `below`, an integer in [0, below).
 
-    The integer may be the label that is ignored, too.
+    The integer may also be the label that is ignored.
     """
     value = _parsed(cell)
     if value is None:

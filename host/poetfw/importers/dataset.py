@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets, built in or of several formats, checked against the model they are to train."""
+"""Data sets, built in or read from files, checked against the model to train."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.common.errors import DataError
+from poetfw.common.errors import DataError, listed
 from poetfw.common.option_values import FEATURES
 from poetfw.importers.csv_table import read_csv
 from poetfw.importers.digits import load_digits
 from poetfw.importers.images import read_images
 from poetfw.importers.npz import read_arrays
-from poetfw.importers.samples import Samples
+from poetfw.importers.samples import Samples, Values
 from poetfw.importers.sounds import SUFFIXES as SOUNDS
 from poetfw.importers.sounds import read_sounds
 from poetfw.importers.split import split
 from poetfw.importers.synthetic import make_synthetic
-from poetfw.ir import Dtype
+from poetfw.ir import Dtype, Tensor, array_names
 from poetfw.models import Model
 
-Features = NDArray[np.float32] | NDArray[np.int32]
-Targets = NDArray[np.int32] | NDArray[np.float32]
+Features = NDArray[Any]
+Targets = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class DataSet:
 
     Attributes:
         name: what it was asked for by.
-        x_train, x_test: features, float32 [samples, *features], or int32 ids.
+        x_train, x_test: features, float32 [samples, *features], or int32 ids; of several inputs,
+            records of them (`poetfw.ir.Record`).
         y_train, y_test: int32 class numbers [samples], or float32 targets [samples, *outputs].
         record: how features were made and what classes are called: JSON values.
     """
@@ -50,13 +51,14 @@ class DataSet:
 
 
 def load_data(spec: str | Path, model: Model, features: str | None = None) -> DataSet:
-    """A data set for a model.
+    """Load a data set for a model.
 
-    Unless the data say which samples are held out, every fifth is.
+    If the data do not mark held-out samples, every fifth is held out.
 
     Args:
         spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if it is
-            split already, `x_test`, `y_test`; a folder with an `.npy` file for each of these; a
+            split already, `x_test`, `y_test`, or with the names of the model's inputs and labels
+            where it has several; a folder with an `.npy` file for each of these; a
             `.csv` file; a folder of images or of WAV files, in one folder for each class.
         model: decides the shapes, and whether `y` holds class numbers (integers in
             [0, classes)) or, for the loss mse, targets of the shape of the model's output.
@@ -64,9 +66,9 @@ def load_data(spec: str | Path, model: Model, features: str | None = None) -> Da
             for the first of these.
 
     Raises:
-        DataError: there is no such data set, its file is malformed, or it does not fit the model,
-            or features are asked for of what are no sounds.
-        ToolError: what reads it is not installed.
+        DataError: The data set does not exist, is malformed or does not fit the model, or features
+            are requested of data that are not sounds.
+        ToolError: A package that reads the data is missing.
     """
     text = str(spec)
     samples = BUILT_IN[text](model) if text in BUILT_IN else _read(spec, model, features)
@@ -90,14 +92,16 @@ def _read(spec: str | Path, model: Model, features: str | None) -> Samples:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     if is_folder:
         if holds_arrays:
-            return read_arrays(path)
+            return read_arrays(path, *_names(model))
+        _expect_one_array(path, model)
         if _holds_sounds(path):
             return read_sounds(path, model, features or FEATURES[0])
         return read_images(path, model)
     if path.suffix == ".csv":
+        _expect_one_array(path, model)
         return read_csv(path, model)
     if isinstance(spec, Path) or path.suffix == ".npz":
-        return read_arrays(path)
+        return read_arrays(path, *_names(model))
     raise DataError(
         f"no data set is called {str(spec)!r}",
         "use one of: " + ", ".join(BUILT_IN),
@@ -105,25 +109,71 @@ def _read(spec: str | Path, model: Model, features: str | None) -> Samples:
     )
 
 
+def _names(model: Model) -> tuple[Sequence[str], Sequence[str]]:
+    """Names of the arrays of a model's inputs, and of its labels."""
+    names = array_names(model.x, model.y)
+    inputs = len(model.x.members)
+    return names[:inputs], names[inputs:]
+
+
+def _expect_one_array(source: str | Path, model: Model) -> None:
+    """Check that a model has the one input and one label that a format of data has room for.
+
+    Raises:
+        DataError: it has others.
+    """
+    names = array_names(model.x, model.y)
+    if len(model.x.members) != 1 or len(model.y.members) != 1:
+        raise DataError(
+            f"{source}: it has one array of samples and one of labels, but model {model.name!r} "
+            f"needs {listed(names, ' and ')}",
+            f"write an NPZ file: numpy.savez(path, {', '.join(f'{n}={n}' for n in names)})",
+            "or use `--data synthetic`",
+        )
+
+
 def _holds_sounds(path: Path) -> bool:
-    """True if there is a WAV file in a folder's folders, or in theirs."""
+    """True if a folder contains WAV files at depth 2 or 3."""
     files = (file for depth in ("*/*", "*/*/*") for file in path.glob(depth))
     return any(file.suffix.lower() in SOUNDS for file in files)
 
 
 def _data_set(name: str, samples: Samples, model: Model) -> DataSet:
-    x = _features(name, "x", samples.x, model)
-    y = _targets(name, "y", samples.y, len(x), model)
+    x, y = _part(name, "", samples.x, samples.y, model)
     if samples.x_test is None or samples.y_test is None:
-        train, test = split(y if samples.classes is None else samples.classes, len(x))
+        first = model.y.split(y)[0] if model.y.members else x
+        train, test = split(first if samples.classes is None else samples.classes, len(x))
         return _judged(DataSet(name, x[train], y[train], x[test], y[test], samples.record), model)
-    x_test = _features(name, "x_test", samples.x_test, model)
-    y_test = _targets(name, "y_test", samples.y_test, len(x_test), model)
-    return _judged(DataSet(name, x, y, x_test, y_test, samples.record), model)
+    held_out = _part(name, "_test", samples.x_test, samples.y_test, model)
+    return _judged(DataSet(name, x, y, *held_out, samples.record), model)
+
+
+def _part(
+    path: str, suffix: str, x: Sequence[Values], y: Sequence[Values], model: Model
+) -> tuple[Features, Targets]:
+    """Features and targets of one part of a data set.
+
+    Raises:
+        DataError: an array does not fit the model, or has another number of samples than the first.
+    """
+    inputs, labels = _names(model)
+    first, samples = f"{inputs[0]}{suffix}", len(x[0]) if x[0].ndim else 0
+    features = []
+    for name, array, tensor in zip(inputs, x, model.x.members, strict=True):
+        features.append(_features(path, f"{name}{suffix}", array, tensor, model))
+        if len(array) != samples:
+            raise DataError(
+                f"{path}: {name}{suffix} has {len(array):,} samples, but {first} has {samples:,}"
+            )
+    targets = [
+        _targets(path, f"{name}{suffix}", array, samples, tensor, model)
+        for name, array, tensor in zip(labels, y, model.y.members, strict=True)
+    ]
+    return model.x.join(features, samples), model.y.join(targets, samples)
 
 
 def _judged(data: DataSet, model: Model) -> DataSet:
-    """The data without those held-out samples whose label is ignored: no answer is right there."""
+    """Leave out held-out samples with the ignored label, which has no right answer."""
     ignored = model.loss_options.ignore_index
     if ignored is None or model.classes is None:
         return data
@@ -135,6 +185,7 @@ def _judged(data: DataSet, model: Model) -> DataSet:
 
 def _digits(model: Model) -> Samples:
     """The digits with class numbers; for the loss mse, 1 at the class and 0 elsewhere."""
+    _expect_one_array("data set 'digits'", model)
     x, labels = load_digits(model)
     needed = int(labels.max()) + 1
     outputs = model.output.shape[1:]
@@ -145,40 +196,44 @@ def _digits(model: Model) -> Samples:
             "give your own data, or `--data synthetic`",
         )
     if model.target.dtype is Dtype.I32:
-        return Samples(x, labels, classes=labels)
+        return Samples((x,), (labels,), classes=labels)
     y = np.eye(outputs[0], dtype=np.float32)[labels]
-    return Samples(x, y, classes=labels)
+    return Samples((x,), (y,), classes=labels)
 
 
 def _synthetic(model: Model) -> Samples:
-    return Samples(*make_synthetic(model))
+    return make_synthetic(model)
 
 
 BUILT_IN: Mapping[str, Callable[[Model], Samples]] = MappingProxyType(
     {"digits": _digits, "synthetic": _synthetic}
 )
-"""Every built-in data set, by name."""
+"""Built-in data sets by name."""
 
 
-def _features(path: str, key: str, array: NDArray[np.generic], model: Model) -> Features:
-    wanted = model.input.shape[1:]
+def _features(
+    path: str, key: str, array: NDArray[np.generic], tensor: Tensor, model: Model
+) -> Features:
+    wanted = tensor.shape[1:]
     if array.shape[1:] != wanted or array.ndim == 0:
         raise DataError(
             f"{path}: {key} has shape {list(array.shape)}, but model {model.name!r} needs "
-            f"[samples, {', '.join(map(str, wanted))}]"
+            f"[{', '.join(map(str, ('samples', *wanted)))}]"
         )
-    if model.input.dtype is Dtype.F32:
+    if tensor.dtype is Dtype.F32:
         return _floats(path, key, array)
-    return _ids(path, key, array, model)
+    return _ids(path, key, array, model.ids(tensor), model)
 
 
-def _ids(path: str, key: str, array: NDArray[np.generic], model: Model) -> NDArray[np.int32]:
+def _ids(
+    path: str, key: str, array: NDArray[np.generic], count: int, model: Model
+) -> NDArray[np.int32]:
     """Ids that each table that they are looked up in has."""
     if array.dtype.kind not in "iu":
         raise DataError(f"{path}: {key} holds {array.dtype}, but the model reads integer ids")
     if not len(array):
         raise DataError(f"{path}: {key} holds no samples")
-    last = model.ids - 1
+    last = count - 1
     if int(array.min()) < 0 or int(array.max()) > last:
         raise DataError(
             f"{path}: {key} holds ids from {array.min()} to {array.max()}, but model "
@@ -188,23 +243,28 @@ def _ids(path: str, key: str, array: NDArray[np.generic], model: Model) -> NDArr
 
 
 def _targets(
-    path: str, key: str, array: NDArray[np.generic], samples: int, model: Model
+    path: str,
+    key: str,
+    array: NDArray[np.generic],
+    samples: int,
+    tensor: Tensor,
+    model: Model,
 ) -> Targets:
-    wanted = (samples, *model.target.shape[1:])
+    wanted = (samples, *tensor.shape[1:])
     if array.shape != wanted:
         raise DataError(
             f"{path}: {key} has shape {list(array.shape)}, but {samples} samples and the loss "
             f"{model.loss} need {list(wanted)}"
         )
-    if model.target.dtype is Dtype.F32:
+    if tensor.dtype is Dtype.F32:
         return _floats(path, key, array)
     if array.dtype.kind not in "iu":
         raise DataError(
             f"{path}: {key} holds {array.dtype}, but class numbers must be integers",
             "or train with the loss mse",
         )
-    classes = model.classes or model.told_apart
-    counted = array[array != model.loss_options.ignore_index]
+    classes, ignored = model.label_classes(tensor)
+    counted = array[array != ignored]
     if counted.size and classes and not (0 <= int(counted.min()) and int(counted.max()) < classes):
         raise DataError(
             f"{path}: {key} holds labels from {counted.min()} to {counted.max()}, but model "
@@ -214,11 +274,11 @@ def _targets(
 
 
 def _floats(path: str, key: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiub":
         raise DataError(f"{path}: {key} holds {array.dtype}, not numbers")
     if not len(array):
         raise DataError(f"{path}: {key} holds no samples")
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused below
+    with np.errstate(over="ignore"):  # an overflow gives infinity, which is refused below
         values = array.astype(np.float32, copy=False)
     finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if not finite.all():

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in data set: 1,797 real images of handwritten digits, 8 x 8 pixels each.
+"""The built-in data set `digits`: 1,797 images of handwritten digits, 8 x 8 pixels each.
 
-They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set (Alpaydin
-and Kaynak, 1998; CC BY 4.0; doi:10.24432/C50P49), as it comes with scikit-learn. Pixels from 0 to
-16 become 0 to 2, which gives them a variance near 1 and leaves the background 0, as convolution's
-padding is. A model with a larger input gets the same images enlarged: every pixel becomes k x k
-pixels, with k as large as fits, the rest is a border of background, and each channel is the same
-image. That stands in for data of that size; it holds no more detail.
+They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set (Alpaydin and
+Kaynak, 1998; CC BY 4.0; doi:10.24432/C50P49), as distributed with scikit-learn. Pixels are scaled
+from [0, 16] to [0, 2]: variance is near 1, and background is 0, like convolution's padding. For a
+model with a larger input, every pixel is repeated k x k times, with the largest k that fits, inside
+a border of background; all channels are equal. This replaces data of that size, without more
+detail.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def load_digits(model: Model) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Images [1797, *features] in the shape of the model's input, and their digits [1797].
 
     Raises:
-        DataError: the model's input is neither 64 features, nor 8 rows of 8, nor square images of
-            8 x 8 or more.
+        DataError: The model's input is neither 64 features, nor 8 rows of 8, nor square images of 8
+            x 8 or more.
     """
     with files(__package__).joinpath("digits.npz").open("rb") as file, np.load(file) as digits:
         images, labels = digits["images"], digits["labels"]
@@ -50,7 +50,7 @@ def load_digits(model: Model) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
 
 
 def _enlarge(images: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Images [n, 8, 8] as [n, channels, side, side], background (0) around them."""
+    """Enlarge images [n, 8, 8] to [n, channels, side, side] with a border of background (0)."""
     channels, side, _ = shape
     scale = side // _SIDE
     border = side - scale * _SIDE

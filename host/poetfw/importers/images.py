@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads folders of images, resized to the model's input. Needs Pillow."""
+"""Reads folders of images, resized to the model's input. Requires Pillow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
 _EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _MOST_PIXELS = 1 << 25
 _LARGEST_FILE_BYTES = 1 << 26
-_MALFORMED = (  # what Pillow's decoders raise, beside OSError
+_MALFORMED = (  # raised by Pillow's decoders, besides OSError
     ValueError,
     SyntaxError,
     EOFError,
@@ -37,12 +37,13 @@ _MALFORMED = (  # what Pillow's decoders raise, beside OSError
 
 
 def read_images(path: Path, model: Model) -> Samples:
-    """The images of a folder: grey ones for one channel, coloured ones for three, from -1 to 1.
+    """Read the images of a folder: grey for one channel, RGB for three, in [-1, 1].
 
-    They are stretched to the input's height and width, by triangles that cover what is averaged.
+    Images are resized to the input's height and width with an antialiasing triangle filter; the
+    aspect ratio may change.
 
     Raises:
-        DataError: the model does not read images, a file is no image or too large, or as
+        DataError: The model does not take images, a file is not an image or too large, or see
             `list_classes`.
         ToolError: Pillow is missing.
     """
@@ -79,11 +80,11 @@ def _pillow() -> ModuleType:
 def _read_image(
     pillow: ModuleType, path: Path, mode: str, size: tuple[int, int]
 ) -> NDArray[np.float32]:
-    """[channels, height, width], from 0 to 255."""
+    """Pixels [channels, height, width] in [0, 255]."""
     if path.stat().st_size > _LARGEST_FILE_BYTES:
         raise DataError(f"{path}: it has more than {_LARGEST_FILE_BYTES:,} bytes")
     try:
-        # What Pillow only warns of is larger than what is refused here, before it is unpacked.
+        # Pillow warns of images that are larger than those refused here before decoding.
         with (
             warnings.catch_warnings(action="ignore"),
             pillow.open(path, formats=_FORMATS) as image,

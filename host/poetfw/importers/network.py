@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network while a file is translated to poetfw's operators: what every importer builds with.
+"""A network under construction, to whose operators importers translate files.
 
-A method appends ops and returns the name of the tensor that they come to. It knows what files may
-say in another way than poetfw's operators do: images of one axis, channels elsewhere, matrices of
-more than two axes, tensors that are stretched to each other, weights that are shared.
+Each method appends ops and returns the name of their result. It expresses what files describe
+differently from poetfw's operators: one-dimensional images, other channel orders, batched matrix
+products, broadcasting, shared weights.
 """
 
 from __future__ import annotations
@@ -20,46 +20,47 @@ from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Attribute
 
 Edges = tuple[int, int, int, int]
-"""At the top, left, bottom and right."""
+"""Padding at top, left, bottom and right."""
 
 HIDDEN = -1e30
-"""Value that a mask adds to hide a position from attention, for minus infinity: its exp is 0."""
+"""Mask value that hides a position from attention, in place of minus infinity: its exp is 0."""
 
 
 LARGEST_POWER = 64
-"""Whole powers up to this are products."""
+"""Largest integer exponent that is expanded into products."""
 SMALLEST_BASE = 1e-37
-"""Of other powers: below it, x counts as this, and takes no gradient."""
+"""Lower bound of the base for other exponents: a smaller x is replaced by it and has no
+gradient."""
 
 
 class Network(NetworkTensors):
-    """A network that is being built: its arithmetic, layers and images."""
+    """A network under construction: arithmetic, layers and images."""
 
     # Arithmetic -------------------------------------------------------------------------------
 
     def add(self, name: str, a: str, b: str) -> str:
-        """A + b, stretched to each other."""
+        """Append a + b with broadcasting."""
         if self.shape(a) == self.shape(b):
             return self.builder.op("add", name, (a, b))
         return self.builder.op("add_broadcast", name, self._stretched(name, a, b))
 
     def multiply(self, name: str, a: str, b: str) -> str:
-        """A · b, stretched to each other."""
+        """Append a · b with broadcasting."""
         return self.builder.op("multiply", name, self._stretched(name, a, b))
 
     def scale(self, name: str, x: str, factor: float) -> str:
-        """X times a number."""
+        """Append x times a number."""
         return x if factor == 1 else self.builder.op("scale", name, (x,), {"factor": factor})
 
     def shift(self, name: str, x: str, number: float) -> str:
-        """X plus a number."""
+        """Append x plus a number."""
         if number == 0:
             return x
         ones = (1,) * len(self.shape(x))
         return self.add(name, x, self.constant(f"{name}.number", np.full(ones, number, np.float32)))
 
     def clip(self, name: str, x: str, low: float | None, high: float | None) -> str:
-        """X between two numbers, of which None is none."""
+        """Append a clip of x to [low, high]; None for no bound."""
         if low == 0 and high in (None, 6, math.inf):
             return self.builder.op("relu6" if high == 6 else "relu", name, (x,))
         if low is not None and high is not None and low > high:
@@ -71,20 +72,21 @@ class Network(NetworkTensors):
         return x
 
     def prelu(self, name: str, x: str, slope: str) -> str:
-        """X above 0, and below it x times a slope, which is stretched to x (He et al., 2015)."""
+        """Append PReLU: x above 0, slope · x below, with broadcasting (He et al., 2015)."""
         above = self.builder.op("relu", name, (x,))
         below = self.add(name, x, self.scale(name, above, -1.0))
         return self.add(name, above, self.multiply(name, below, slope))
 
     def mish(self, name: str, x: str) -> str:
-        """X · tanh(softplus(x)) (Misra, 2019)."""
+        """Append x · tanh(softplus(x)) (Misra, 2019)."""
         inner = self.builder.op("softplus", name, (x,))
         return self.multiply(name, x, self.builder.op("tanh", name, (inner,)))
 
     def power(self, name: str, x: str, exponent: float) -> str:
-        """X to the power of a number.
+        """Append x to the power of a number.
 
-        Whole powers of any x; others of x from 0 on, by a logarithm that is bounded below.
+        Integer exponents accept any x; others require x ≥ 0 and use a logarithm that is bounded
+        below.
         """
         steps = {
             0.5: ("sqrt",),
@@ -111,7 +113,7 @@ class Network(NetworkTensors):
         return self.builder.op("exp", name, (self.scale(name, log, exponent),))
 
     def _stretched(self, name: str, a: str, b: str) -> tuple[str, str]:
-        """A and b in an order in which the second is stretched to the first."""
+        """Order a and b such that the second is broadcast to the first."""
         shape = np.broadcast_shapes(self.shape(a), self.shape(b))
         if self.shape(a) == shape:
             return a, b
@@ -122,7 +124,7 @@ class Network(NetworkTensors):
     def mean(
         self, name: str, x: str, axes: Sequence[int], *, keep: bool, total: bool = False
     ) -> str:
-        """The mean, or with `total` the sum, over axes, which stay with extent 1 if `keep`."""
+        """Append the mean, or with `total` the sum, over axes; `keep` keeps them with extent 1."""
         shape = self.shape(x)
         kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
         if len(shape) == 4 and sorted(axes) == [2, 3] and not total:
@@ -137,9 +139,9 @@ class Network(NetworkTensors):
         return self.reshape(name, y, left or [1])
 
     def largest(self, name: str, x: str, axes: Sequence[int], *, keep: bool) -> str:
-        """The largest element along axes, which stay with extent 1 if `keep`.
+        """Append the maximum over axes; `keep` keeps them with extent 1.
 
-        Of several that are equal, the first one takes the gradient.
+        The gradient goes to the first of several equal elements.
         """
         shape = self.shape(x)
         others = [axis for axis in range(len(shape)) if axis not in axes]
@@ -155,7 +157,7 @@ class Network(NetworkTensors):
     # Layers -----------------------------------------------------------------------------------
 
     def linear(self, name: str, x: str, weight: str, bias: str | None) -> str:
-        """X [..., F] times the transpose of weight [O, F], and bias [O]."""
+        """Append x [..., F] times the transpose of weight [O, F], plus bias [O]."""
         shape = self.shape(x)
         rows = self.reshape(name, x, (math.prod(shape[:-1]), shape[-1]))
         inputs = (rows, weight) if bias is None else (rows, weight, bias)
@@ -163,9 +165,9 @@ class Network(NetworkTensors):
         return self.reshape(name, y, (*shape[:-1], self.shape(weight)[0]))
 
     def matmul(self, name: str, a: str, b: str) -> str:
-        """The product of matrices, or of batches of them, stretched to each other.
+        """Append a product of matrices or of batches of matrices, with broadcasting.
 
-        A vector counts as a matrix of one row or column, as in NumPy.
+        As in NumPy, a vector counts as a matrix of one row or column.
         """
         first, second = self.shape(a), self.shape(b)
         if not first or not second:
@@ -186,10 +188,10 @@ class Network(NetworkTensors):
         return self.reshape(name, y, shape)
 
     def einsum(self, name: str, equation: str, factors: Sequence[str]) -> str:
-        """Einstein's sum of one tensor or two, as a product of matrices.
+        """Append an einsum of one or two tensors, as a matrix product.
 
         Raises:
-            UnsupportedError: there are more than two, or one has a letter twice.
+            UnsupportedError: There are more than two tensors, or a tensor has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")
@@ -248,9 +250,9 @@ class Network(NetworkTensors):
         dilation: Pair = (1, 1),
         groups: int = 1,
     ) -> str:
-        """Convolution of x [N, C, H, W] with weight [O, C/groups, kh, kw].
+        """Append a convolution of x [N, C, H, W] with weight [O, C/groups, kh, kw].
 
-        Dilation puts zeros between the weight's elements.
+        Dilation inserts zeros between the weight's elements.
         """
         if dilation != (1, 1):
             weight = self._dilated(f"{name}.dilated", weight, dilation)
@@ -271,10 +273,10 @@ class Network(NetworkTensors):
         dilation: Pair,
         groups: int,
     ) -> str:
-        """Transposed convolution of x [N, C, H, W] with weight [C, O/groups, kh, kw].
+        """Append a transposed convolution of x [N, C, H, W] with weight [C, O/groups, kh, kw].
 
-        It is the gradient, with respect to its input, of the convolution with that weight; `more`
-        says how many rows and columns the result has beyond those that this asks for.
+        It is the input gradient of the convolution with this weight; `more` (ONNX's output_padding)
+        adds rows and columns to the result.
         """
         if dilation != (1, 1):
             weight = self._dilated(f"{name}.dilated", weight, dilation)
@@ -317,18 +319,18 @@ class Network(NetworkTensors):
         ceil: bool = False,
         include: bool = True,
     ) -> str:
-        """Pooling of x [N, C, H, W]: `max_pool2d`, or `avg_pool2d`.
+        """Append pooling of x [N, C, H, W]: `max_pool2d` or `avg_pool2d`.
 
         Args:
-            kind: the operator.
-            name: of the op.
-            x: what is pooled.
-            kernel: the window's height and width.
+            kind: name of the operator.
+            name: name of the op.
+            x: name of the input.
+            kernel: height and width of the window.
             stride: rows and columns between windows.
-            padding: around x.
-            ceil: whether a last window may reach beyond the padded edge. As in PyTorch, it begins
+            padding: padding around x.
+            ceil: True if the last window may exceed the padded input. As in PyTorch, it must begin
                 within x or the padding before it, and elements beyond the padding never count.
-            include: whether an average counts padding.
+            include: True if averages count padding.
         """
         if min(stride) < 1:
             raise UnsupportedError(f"its stride is {list(stride)}, but must be 1 or more")
@@ -355,10 +357,10 @@ class Network(NetworkTensors):
         return self.builder.op(kind, name, (x,), attributes)
 
     def adaptive_pool(self, kind: str, name: str, x: str, sizes: Pair) -> str:
-        """Pooling of x [N, C, H, W] to some height and width: `max_pool2d`, or `avg_pool2d`.
+        """Append pooling of x [N, C, H, W] to given sizes: `max_pool2d` or `avg_pool2d`.
 
-        Where they do not divide x's, windows are of several sizes, and overlap: from the floor of
-        i · extent / size to the ceiling of (i + 1) · extent / size.
+        If the sizes do not divide x's, windows differ in size and overlap: window i ranges from
+        floor(i · extent / size) to ceil((i + 1) · extent / size).
         """
         extents = self.shape(x)[2:]
         if min(sizes) < 1:
@@ -385,9 +387,9 @@ class Network(NetworkTensors):
     def take_nearest(
         self, name: str, x: str, sizes: Pair, ratios: tuple[float, float], centre: float = 0.0
     ) -> str:
-        """Images x [N, C, H, W] brought to another height and width, each pixel of the nearest.
+        """Append nearest-neighbour resizing of images x [N, C, H, W].
 
-        Pixel i is that at the floor of (i + centre) · ratio.
+        Pixel i is copied from floor((i + centre) · ratio).
         """
         for axis, size, ratio in zip((2, 3), sizes, ratios, strict=True):
             extent = self.shape(x)[axis]
@@ -397,7 +399,7 @@ class Network(NetworkTensors):
         return x
 
     def interpolate_cubic(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:
-        """Images x [N, C, H, W] brought to another height and width, by cubics (Keys, 1981)."""
+        """Append bicubic resizing of images x [N, C, H, W] (Keys, 1981)."""
         sharp = -0.75  # PyTorch's
 
         def weight(distance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -422,14 +424,13 @@ class Network(NetworkTensors):
         return x
 
     def interpolate(self, name: str, x: str, sizes: Pair, *, corners: bool) -> str:
-        """Images x [N, C, H, W] brought to another height and width, linearly between pixels.
+        """Append bilinear resizing of images x [N, C, H, W].
 
         Args:
-            name: of the ops.
-            x: the images.
-            sizes: height and width.
-            corners: whether the centres of the pixels at the corners stay where they are, rather
-                than the edges of these pixels.
+            name: name of the ops.
+            x: name of the images.
+            sizes: new height and width.
+            corners: True to align the centres of corner pixels, False to align their outer edges.
         """
         for axis, size in zip((2, 3), sizes, strict=True):
             extent = self.shape(x)[axis]
@@ -448,7 +449,7 @@ class Network(NetworkTensors):
         return x
 
     def map_axis(self, name: str, x: str, axis: int, weights: NDArray[Any]) -> str:
-        """X with an axis multiplied by a constant matrix [new extent, extent]."""
+        """Append the product of an axis of x with a constant matrix [new extent, extent]."""
         rank = len(self.shape(x))
         axes = [i for i in range(rank) if i != axis] + [axis]
         last = self.permute(name, x, axes)
@@ -456,7 +457,7 @@ class Network(NetworkTensors):
         return self.permute(name, y, [axes.index(i) for i in range(rank)])
 
     def softmax(self, name: str, x: str, axis: int) -> str:
-        """Softmax along an axis."""
+        """Append softmax along an axis."""
         last = len(self.shape(x)) - 1
         axes = [i for i in range(last + 1) if i != axis] + [axis]
         y = self.builder.op("softmax", name, (self.permute(name, x, axes),))
@@ -465,15 +466,15 @@ class Network(NetworkTensors):
     def normalize(
         self, name: str, x: str, affine: str, *, eps: float, groups: int, inner: int
     ) -> str:
-        """Normalisation of each group of channels of each sample: of a layer, group or instance.
+        """Append normalisation of each channel group of each sample: layer, group or instance norm.
 
         Args:
-            name: of the op.
-            x: channels, each of `inner` elements, are its last axes.
-            affine: [2, channels]: scale and shift of each channel.
-            eps: added to the variance.
-            groups: into which the channels are divided.
-            inner: elements of a channel.
+            name: name of the op.
+            x: name of the input, whose last axes are channels of `inner` elements.
+            affine: scale and shift of each channel, [2, channels].
+            eps: constant added to the variance.
+            groups: number of channel groups.
+            inner: number of elements per channel.
         """
         channels = self.shape(affine)[1]
         attributes: dict[str, Attribute] = {"groups": groups, "channels": channels, "inner": inner}
@@ -482,7 +483,7 @@ class Network(NetworkTensors):
 
 
 def _beyond(extent: int, kernel: int, stride: int, before: int, after: int) -> int:
-    """By how many elements the last window reaches beyond the padding, with `ceil_mode`."""
+    """Number of elements by which the last window exceeds the padding, with `ceil_mode`."""
     last = -(-(extent + before + after - kernel) // stride)
     if last * stride >= extent + before:
         last -= 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights and other tensors of a network that is being built, and their shapes, parts and order."""
+"""Weights and tensors of a network under construction: shapes, slices, permutations, padding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 
 class NetworkTensors:
-    """Tensors of a network that is being built.
+    """Tensors of a network under construction.
 
     Attributes:
         builder: the graph being built.
@@ -27,8 +27,8 @@ class NetworkTensors:
         entries: where the tensors of the file's state dict lie in those of the graph.
         frozen: parameters that the file says are not trained.
         warnings: what may make it another network than its author means.
-        classes: how many classes labels name, of each operator that reads them as class numbers.
-        ignored: the class number that does not count in such a loss; None for none.
+        classes: of each label, its number of classes, and the class number that does not count, if
+            any.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -37,8 +37,7 @@ class NetworkTensors:
         self.entries: list[StateEntry] = []
         self.frozen: list[str] = []
         self.warnings: list[str] = []
-        self.classes: set[int] = set()
-        self.ignored: int | None = None
+        self.classes: dict[str, tuple[int, int | None]] = {}
         self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0
@@ -46,7 +45,7 @@ class NetworkTensors:
         self._tensors: dict[tuple[object, ...], str] = {}
 
     def shape(self, x: str) -> Shape:
-        """The shape of a tensor."""
+        """Shape of a tensor."""
         return self.builder.shape(x)
 
     # Weights ----------------------------------------------------------------------------------
@@ -61,21 +60,21 @@ class NetworkTensors:
         trained: bool = True,
         state: bool = False,
     ) -> str:
-        """The persistent tensor that is made from tensors of the file, made at the first call.
+        """Persistent tensor made of tensors of the file; created at the first call.
 
-        What shares a tensor of the file shares this one. No tensor may be trained twice, in two
-        forms.
+        Layers that share the file's tensors share this one. A tensor of the file can be used in one
+        form only.
 
         Args:
-            names: for each of the file's tensors, its names in the state dict.
-            values: what they come to: their elements one after the other, or as `form` says.
-            shapes: of the file's tensors.
-            form: "", or "transposed" for a matrix, or how else elements lie.
-            trained: whether the file lets it take a gradient.
-            state: whether it is not a parameter, but follows training, as running statistics do.
+            names: names in the state dict of each of the file's tensors.
+            values: values of the persistent tensor: elements concatenated, or arranged by `form`.
+            shapes: shapes of the file's tensors.
+            form: "", "transposed" for a matrix, or a name for another arrangement of the elements.
+            trained: True if the file requires a gradient.
+            state: True for tensors that are updated but not trained, such as running statistics.
 
         Raises:
-            UnsupportedError: it is used already, in another form.
+            UnsupportedError: The file's tensors are already used in another form.
         """
         key = (*(tuple(each) for each in names), values.shape, form)
         for each in names:
@@ -100,11 +99,11 @@ class NetworkTensors:
         return self._tensors[key]
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
-        """A tensor that never changes."""
+        """Add a tensor that never changes."""
         return self.builder.state(name, np.ascontiguousarray(values, np.float32))
 
     def dropout(self, name: str, x: str, share: float, run: int = 1) -> str:
-        """X without a share of its runs of `run` elements in training, the rest scaled up."""
+        """Append dropout of a share of x's runs of `run` elements; the rest is scaled up."""
         if share == 0:
             return x
         if self._step is None:
@@ -114,7 +113,7 @@ class NetworkTensors:
         return self.builder.op("dropout", name, (x, self._step), attributes)
 
     def floats(self, name: str, x: str) -> str:
-        """X as f32, converted once."""
+        """Convert x to f32; repeated conversions share one op."""
         if self.builder.dtype(x) is Dtype.F32:
             return x
         if x not in self._floats:
@@ -122,7 +121,7 @@ class NetworkTensors:
         return self._floats[x]
 
     def integers(self, name: str, x: str) -> str:
-        """X as i32."""
+        """Convert x to i32."""
         if self.builder.dtype(x) is Dtype.I32:
             return x
         return next(
@@ -132,17 +131,17 @@ class NetworkTensors:
     # Shapes -----------------------------------------------------------------------------------
 
     def reshape(self, name: str, x: str, shape: Sequence[int]) -> str:
-        """The same elements under another shape."""
+        """Append a reshape, unless the shape is unchanged."""
         if self.shape(x) == tuple(shape):
             return x
         return self.builder.op("reshape", name, (x,), {"shape": tuple(shape)})
 
     def detach(self, name: str, x: str) -> str:
-        """The same elements, through which no gradient passes."""
+        """Append a copy through which no gradient passes."""
         return self.builder.op("detach", name, (x,), {"shape": self.shape(x)})
 
     def permute(self, name: str, x: str, axes: Sequence[int]) -> str:
-        """Axis i of the result is axis `axes[i]` of x: a view where only axes of extent 1 move."""
+        """Permute: axis i of the result is axis `axes[i]` of x; a view if only 1-extents move."""
         shape = self.shape(x)
         result = tuple(shape[axis] for axis in axes)
         long = [axis for axis in axes if shape[axis] != 1]
@@ -152,9 +151,9 @@ class NetworkTensors:
         return self.builder.op("transpose", name, (x,), attributes)
 
     def part(self, name: str, x: str, axis: int, start: int, length: int, step: int = 1) -> str:
-        """Every `step`-th of the positions from `start` on along an axis, so many of them.
+        """Append a strided slice: `length` positions from `start` on, `step` apart, along an axis.
 
-        A step below 0 runs back.
+        A negative step goes backwards.
         """
         shape = self.shape(x)
         if length == shape[axis] and step == 1:
@@ -168,7 +167,7 @@ class NetworkTensors:
         return self._take(name, x, (*shape[:axis], length, *shape[axis + 1 :]), steps, offset)
 
     def stretch(self, name: str, x: str, shape: Shape) -> str:
-        """X stretched to a shape by NumPy's rules."""
+        """Append broadcasting of x to a shape by NumPy's rules."""
         seen = (1,) * (len(shape) - len(self.shape(x))) + self.shape(x)
         if seen == shape:
             return self.reshape(name, x, shape)
@@ -182,7 +181,7 @@ class NetworkTensors:
         return self._take(name, x, shape, steps, 0)
 
     def windows(self, name: str, x: str, axis: int, size: int, step: int) -> str:
-        """Windows of `size` positions along an axis, `step` apart: a window is the last axis."""
+        """Append windows of `size` positions along an axis, `step` apart, as a new last axis."""
         shape = self.shape(x)
         if size < 1 or size > shape[axis] or step < 1:
             raise UnsupportedError(f"it takes windows of {size}, {step} apart, of {shape[axis]}")
@@ -192,7 +191,7 @@ class NetworkTensors:
         return self._take(name, x, (*shape[:axis], count, *shape[axis + 1 :], size), steps, 0)
 
     def repeat_positions(self, name: str, x: str, factors: Pair) -> str:
-        """Each pixel of x [N, C, H, W] as often as the factors say: upsampling to the nearest."""
+        """Append nearest-neighbour upsampling of x [N, C, H, W] by integer factors."""
         batch, channels, height, width = self.shape(x)
         rows, columns = factors
         extents = (batch * channels * height, rows, width, columns)
@@ -204,7 +203,7 @@ class NetworkTensors:
         return self.builder.op("take_strided", name, (x,), attributes)
 
     def concat(self, name: str, parts: Sequence[str], axis: int) -> str:
-        """The parts one after the other along an axis, joined in pairs."""
+        """Append the concatenation of parts along an axis, joined in pairs."""
         if len(parts) == 1:
             return parts[0]
         half = len(parts) // 2
@@ -212,12 +211,12 @@ class NetworkTensors:
         return self.builder.op("concat", name, pair, {"axis": axis})
 
     def pad(self, name: str, x: str, widths: Mapping[int, Pair], mode: str = "constant") -> str:
-        """X with elements before and after it along each axis that `widths` names.
+        """Append padding before and after x along each axis in `widths`.
 
         Args:
-            name: of the ops.
-            x: the tensor.
-            widths: by axis; below 0, as many elements are left out.
+            name: name of the ops.
+            x: name of the tensor.
+            widths: padding before and after, by axis; a negative width crops.
             mode: "constant" (zeros), "reflect", "replicate" or "circular", as in PyTorch.
         """
         for axis, (before, after) in widths.items():
@@ -261,5 +260,5 @@ class NetworkTensors:
 
 
 def strides_of(shape: Shape) -> list[int]:
-    """Distance in elements between neighbours along each axis."""
+    """Distance in elements between neighbours along each axis, in C order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]

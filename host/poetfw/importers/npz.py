@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads arrays from NPZ and NPY files that nobody vouches for.
+"""Reads arrays from untrusted NPZ and NPY files.
 
-`numpy.load` believes what a file declares: a few bytes can claim an array of terabytes, or a
-pickle. Here every member's declared size is checked, against the limit and against its header,
-before its data are unpacked. What counts is not the file's size, but that of what it unpacks to,
-and of the 32-bit numbers that are made of it.
+`numpy.load` trusts a file's header: a few bytes can claim an array of terabytes, or a pickle. Here,
+a member's declared size is checked against the limit and against its header before its data are
+unpacked. The limit applies to the unpacked size and to the size as 32-bit numbers, not to the
+file's.
 """
 
 from __future__ import annotations
@@ -25,36 +25,47 @@ from poetfw.importers.samples import LARGEST_BYTES, NUMBER_BYTES, Samples, Value
 
 _MALFORMED = (
     *MALFORMED,
-    # NumPy's, beside ValueError, for a malformed header, which it reads as a Python literal
+    # raised by NumPy, besides ValueError, for a malformed header (parsed as a Python literal)
     TypeError,
     SyntaxError,
     tokenize.TokenError,
 )
 
 
-_OPTIONAL = ("x_test", "y_test")
-
-
-def read_arrays(path: Path) -> Samples:
+def read_arrays(path: Path, inputs: Sequence[str], labels: Sequence[str]) -> Samples:
     """The samples of an `.npz` file, or of a folder that holds an `.npy` file for each array.
 
+    Args:
+        path: the file or folder.
+        inputs: names of the arrays of features; with `_test` behind them, those held out.
+        labels: names of the arrays of targets.
+
     Raises:
-        DataError: as `read_npz`, or only one of x_test and y_test is there.
+        DataError: as `read_npz`, or some of the arrays held out are there and others are not.
     """
     read = read_npy_folder if path.is_dir() else read_npz
-    arrays = read(path, ("x", "y"), _OPTIONAL)
-    if ("x_test" in arrays) != ("y_test" in arrays):
-        raise DataError(f"{path}: x_test and y_test must come together, or not at all")
-    return Samples(arrays["x"], arrays["y"], arrays.get("x_test"), arrays.get("y_test"))
+    names = (*inputs, *labels)
+    held_out = [f"{name}_test" for name in names]
+    arrays = read(path, names, held_out)
+    there = [name in arrays for name in held_out]
+    if any(there) != all(there):
+        raise DataError(f"{path}: {listed(held_out, ' and ')} must come together, or not at all")
+
+    def part(of: Sequence[str], suffix: str = "") -> tuple[Values, ...]:
+        return tuple(arrays[name + suffix] for name in of)
+
+    if not any(there):
+        return Samples(part(inputs), part(labels))
+    return Samples(part(inputs), part(labels), part(inputs, "_test"), part(labels, "_test"))
 
 
 def read_npy_folder(
     folder: Path, required: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, Values]:
-    """The arrays of the given names, each of the file NAME.npy.
+    """Read arrays by name, each from the file NAME.npy.
 
     Raises:
-        DataError: as for an NPZ file, or a file is a link.
+        DataError: See `read_npz`, or a file is a link.
     """
     arrays: dict[str, Values] = {}
     room = LARGEST_BYTES
@@ -83,11 +94,11 @@ def read_npy_folder(
 def read_npz(
     path: Path, required: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, Values]:
-    """The arrays of the given names.
+    """Read arrays of an NPZ file by name.
 
     Raises:
-        DataError: the file cannot be read, is not an NPZ file, lacks a required array, or declares
-            one that holds objects or is damaged, or all together are larger than `LARGEST_BYTES`.
+        DataError: The file cannot be read, is not an NPZ file, lacks a required array, an array
+            holds objects or is damaged, or the total exceeds `LARGEST_BYTES`.
     """
     try:
         if not path.is_file():
@@ -100,7 +111,7 @@ def read_npz(
                 raise DataError(
                     f"{path}: there is no array {' and no array '.join(missing)}; it holds "
                     f"{listed(held) or 'nothing'}",
-                    "write it with numpy.savez(path, x=x, y=y)",
+                    f"write it with numpy.savez(path, {', '.join(f'{n}={n}' for n in required)})",
                 )
             arrays: dict[str, Values] = {}
             room = LARGEST_BYTES
@@ -139,7 +150,7 @@ def _read_array(stream: IO[bytes], size_bytes: int, path: Path, name: str, room:
             f"{size_bytes} bytes do not hold"
         )
     expect_room(f"{path}: array {name}", _counted_bytes(size_bytes, math.prod(shape)), room)
-    # Raises BadZipFile where a member is shorter than declared or its CRC is wrong.
+    # Raises BadZipFile if a member is shorter than declared or has a wrong CRC.
     values = np.frombuffer(stream.read(), dtype)
     return values.reshape(shape, order="F" if fortran_order else "C")
 

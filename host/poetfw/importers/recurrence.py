@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers, unrolled: each step is ops of its own, and all share the layer's weights."""
+"""Recurrent layers, unrolled: each step has ops of its own, which share the layer's weights."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from poetfw.importers.network import Network
 from poetfw.importers.refusal import UnsupportedError
 
 Step = Callable[[Network, str, str, str, str, str], tuple[str, str]]
-"""From a name, the input times its weights, h times its weights, h and c to the next h and c."""
+"""Step function: from (net, name, x·W, h·U, h, c) to the next (h, c)."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The calculation of a layer at each step.
+    """Recurrence of a layer.
 
     Attributes:
-        gates: by how much wider than h the weights' products are.
-        step: one step.
+        gates: ratio of the weights' products' width to h's.
+        step: step function.
     """
 
     gates: int
@@ -30,13 +30,13 @@ class Cell:
 
 
 class Direction(NamedTuple):
-    """The weights of one direction of a layer, and its first states.
+    """Weights and initial states of one direction of a layer.
 
     Attributes:
-        weights: of the input [G·H, F], and of h [G·H, H].
-        biases: of the same, [G·H] each; none.
-        h: the state before the first step, [N, H]; None for zeros.
-        c: the same of an LSTM's cells.
+        weights: weights of the input, [G·H, F], and of h, [G·H, H].
+        biases: biases of both, [G·H] each; None if there are none.
+        h: initial hidden state, [N, H]; None for zeros.
+        c: initial cell state of an LSTM, [N, H]; None for zeros.
     """
 
     weights: tuple[str, str]
@@ -46,7 +46,7 @@ class Direction(NamedTuple):
 
 
 class States(NamedTuple):
-    """The results of a layer: h at all steps, [N, T, H] or [T, N, H]; the last h and c, [N, H]."""
+    """Results of a layer: h of all steps, [N, T, H] or [T, N, H], and the last h and c, [N, H]."""
 
     sequence: str
     h: str
@@ -63,7 +63,7 @@ def run_direction(
     batch_first: bool,
     backwards: bool,
 ) -> States:
-    """One direction of a layer, over sequences [N, T, F], or [T, N, F]."""
+    """Append one direction of a layer over sequences [N, T, F], or [T, N, F]."""
     time, batch = (1, 0) if batch_first else (0, 1)
     shape = net.shape(x)
     if len(shape) != 3:
@@ -99,20 +99,20 @@ def run_layers(
     batch_first: bool,
     share: float = 0.0,
 ) -> States:
-    """Layers of one direction or both, each over what the one before says.
+    """Append stacked layers of one or two directions.
 
     Returns:
         the last layer's sequence, both directions one after the other, and the last h and c of all
         layers and directions, [layers · directions, N, H].
 
     Args:
-        net: what is built.
-        name: of the ops.
-        cell: what each layer does.
-        x: sequences.
-        directions: of each layer; the second, if there is one, runs backwards.
-        batch_first: whether sequences are [N, T, F], not [T, N, F].
-        share: what is dropped between layers.
+        net: network under construction.
+        name: name of the ops.
+        cell: recurrence of each layer.
+        x: name of the sequences.
+        directions: directions of each layer; the second one, if present, runs backwards.
+        batch_first: True if sequences are [N, T, F]; False for [T, N, F].
+        share: dropout probability between layers.
     """
     last: list[States] = []
     for index, layer in enumerate(directions):
@@ -141,7 +141,7 @@ def run_layers(
 
 
 def lstm(order: str = "ifgo") -> Cell:
-    """Hochreiter and Schmidhuber, 1997, with a forget gate; its gates are in that order."""
+    """LSTM cell with forget gate (Hochreiter and Schmidhuber, 1997); gates in the given order."""
 
     def step(net: Network, name: str, x: str, product: str, h: str, c: str) -> tuple[str, str]:
         hidden = net.shape(h)[1]
@@ -159,7 +159,7 @@ def lstm(order: str = "ifgo") -> Cell:
 
 
 def gru(order: str = "rzn") -> Cell:
-    """Cho et al., 2014, as cuDNN has it; its gates are in that order."""
+    """GRU cell as in cuDNN (Cho et al., 2014); gates in the given order."""
 
     def step(net: Network, name: str, x: str, product: str, h: str, c: str) -> tuple[str, str]:
         hidden = net.shape(h)[1]
@@ -185,7 +185,7 @@ def gru(order: str = "rzn") -> Cell:
 
 
 def plain(kind: str) -> Cell:
-    """Elman, 1990: h = f(x W + h U), with tanh or ReLU for f."""
+    """Plain recurrent cell (Elman, 1990): h = f(x W + h U), where f is tanh or ReLU."""
 
     def step(net: Network, name: str, x: str, product: str, h: str, c: str) -> tuple[str, str]:
         return net.builder.op(kind, name, (net.add(f"{name}.sum", x, product),)), c

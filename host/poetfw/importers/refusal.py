@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of a file's parts that poetfw cannot train, each with its reason, all at once."""
+"""Refusals of nodes that poetfw cannot train, collected and reported together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from poetfw.models import TooManyOpsError
 
 
 class UnsupportedError(Exception):
-    """Raised with the reason why poetfw cannot train a node."""
+    """poetfw cannot train a node; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Refusal:
     """A node that cannot be trained.
 
     Attributes:
-        name: what the file calls it.
-        kind: its operator, and where its author wrote it, if the file says so.
-        reason: why.
+        name: name in the file.
+        kind: its operator, and its source location if the file has it.
+        reason: reason for the message.
     """
 
     name: str
@@ -31,16 +31,16 @@ class Refusal:
 
 
 NAMED = 20
-"""Number of refused nodes that a message names."""
+"""Most refused nodes that a message names."""
 
 _Result = TypeVar("_Result")
 
 
 def attempt(rule: Callable[[], _Result]) -> _Result | str:
-    """The result of a rule, or as text why its node cannot be trained.
+    """Call a rule; returns its result, or as text the reason why the node cannot be trained.
 
     Raises:
-        TooManyOpsError: the model has more ops than any that is trained.
+        TooManyOpsError: The model has more ops than poetfw trains.
     """
     try:
         return rule()
@@ -48,19 +48,19 @@ def attempt(rule: Callable[[], _Result]) -> _Result | str:
         raise
     except ModelError as error:
         return error.message
-    # NumPy's, for axes that do not exist, and numbers that no array has
+    # raised by NumPy for axes that do not exist and for values out of range
     except (UnsupportedError, LookupError, ValueError, ArithmeticError, TypeError) as error:
         return str(error)
 
 
 def refuse(refusals: Sequence[Refusal], known: Sequence[str]) -> None:
-    """Raise ModelError that counts all of the nodes and names the first, unless there are none.
+    """Raise ModelError that counts refused nodes and names the first, if there are any.
 
-    A reason is said once, behind all nodes that it holds for.
+    Nodes with the same reason are listed together.
 
     Args:
-        refusals: the nodes.
-        known: the operators that poetfw reads, for advice.
+        refusals: the refused nodes.
+        known: supported operators, for the hint.
     """
     if refusals:
         places: dict[str, list[str]] = {}

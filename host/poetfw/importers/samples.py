@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as every format of data is read; `dataset.py` checks them against the model."""
+"""Samples as read from files; `dataset.py` checks them against the model."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from poetfw.common.errors import DataError
 Values = NDArray[np.generic]
 
 LARGEST_BYTES = 1 << 28
-"""The arrays of a data set may have so many bytes together, unpacked and as 32-bit numbers."""
+"""Most bytes of a data set's arrays together, both unpacked and as 32-bit numbers."""
 
 NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples as a file or folder has them.
+    """Samples as read from a file or folder.
 
     Attributes:
-        x: features [samples, *features].
-        y: class numbers [samples], or targets [samples, *outputs].
+        x: features [samples, *features], an array for each input of the model.
+        y: class numbers [samples], or targets [samples, *outputs], an array for each label.
         x_test, y_test: the held-out samples, where the data say which; None otherwise.
-        classes: class numbers [samples] to hold samples out by; None for y.
+        classes: class numbers [samples] to hold samples out by; None for the first label.
         record: how features were made and what classes are called: JSON values, kept with a build.
     """
 
-    x: Values
-    y: Values
-    x_test: Values | None = None
-    y_test: Values | None = None
+    x: tuple[Values, ...]
+    y: tuple[Values, ...]
+    x_test: tuple[Values, ...] | None = None
+    y_test: tuple[Values, ...] | None = None
     classes: NDArray[np.int32] | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
 def expect_room(where: str, needed: int, room: int = LARGEST_BYTES) -> None:
-    """Check that so many bytes may still be read.
+    """Check that the size limit allows to read some more bytes.
 
     Raises:
-        DataError: they may not.
+        DataError: The limit is exceeded.
     """
     if needed > room:
         raise DataError(

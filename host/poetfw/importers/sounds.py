@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads folders of WAV files into features of their sounds."""
+"""Reads folders of WAV files and computes features of their sounds."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MOST_CHANNELS = 8
 _MOST_FRAMES = 10_000
 _PCM, _EXTENSIBLE = 1, 0xFFFE
 _OF_ENCODING = bytes.fromhex("000000001000800000aa00389b71")
-"""Bytes that follow an encoding's number in the GUID of an extensible header."""
+"""Bytes that follow the encoding's number in the GUID of an extensible header."""
 
 
 def read_sounds(path: Path, model: Model, kind: str) -> Samples:
-    """The sounds of a folder, as features that fill the model's input.
+    """Read the sounds of a folder as features of the model's input shape.
 
-    A clip is as long as the input's frames; a longer file is cut, a shorter one is followed by
-    silence. Channels are averaged. All files have the sample rate of the first one.
+    A clip has the duration of the input's frames; longer files are cut, shorter ones padded with
+    silence. Channels are averaged. All files must have the sample rate of the first one.
 
     Raises:
-        DataError: the model does not read frames of coefficients, a file is not WAV with PCM or has
-            another sample rate, or as `list_classes`.
+        DataError: The model does not take frames of coefficients, a file is not PCM WAV or has
+            another sample rate, or see `list_classes`.
     """
     shape = model.input.shape[1:]
     if kind not in FEATURES:
@@ -67,7 +67,7 @@ def read_sounds(path: Path, model: Model, kind: str) -> Samples:
 
 
 def _read_wave(path: Path, most: int) -> tuple[int, NDArray[np.float64]]:
-    """Samples a second, and the first samples, at most so many, from -1 to 1."""
+    """Sample rate in Hz, and up to `most` first samples, in [-1, 1]."""
     try:
         with path.open("rb") as stream:
             rate, channels, width, size_bytes = _find_samples(stream)
@@ -92,12 +92,12 @@ def _read_wave(path: Path, most: int) -> tuple[int, NDArray[np.float64]]:
 
 
 def _find_samples(stream: BinaryIO) -> tuple[int, int, int, int]:
-    """Samples a second, channels, bytes of a sample and of all; the stream is where these begin.
+    """Sample rate, channels, bytes per sample and in total; the stream then is at the samples.
 
-    Not by the module `wave`, which reads extensible headers from Python 3.12 on only.
+    The module `wave` reads extensible headers only since Python 3.12.
 
     Raises:
-        ValueError, struct.error: there is no PCM.
+        ValueError, struct.error: The file is not PCM WAV.
     """
     riff, _, kind = struct.unpack("<4sI4s", stream.read(12))
     if (riff, kind) != (b"RIFF", b"WAVE"):
@@ -121,10 +121,10 @@ def _find_samples(stream: BinaryIO) -> tuple[int, int, int, int]:
 
 
 def _decoded(content: bytes, width: int) -> NDArray[np.float64]:
-    """PCM of little-endian integers, of 8 bits unsigned, as numbers from -1 to 1."""
+    """Decode little-endian PCM (8 bits: unsigned) to numbers in [-1, 1]."""
     raw = np.frombuffer(content, np.uint8).reshape(-1, width)
     wide = np.zeros((len(raw), 4), np.uint8)
-    wide[:, 4 - width :] = raw  # in the upper bytes, so that the sign is in its place
+    wide[:, 4 - width :] = raw  # in the upper bytes, which hold the sign
     if width == 1:
         wide[:, 3] ^= 0x80
     return wide.view("<i4")[:, 0] / 2**31

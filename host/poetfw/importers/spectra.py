@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Log-mel energies and mel-frequency cepstral coefficients of sounds.
 
-As MLPerf Tiny's reference implementation calculates its MFCCs: frames under a periodic Hann window;
-magnitudes of their Fourier transform, padded with zeros to a power of two; sums of these under
-triangles that are evenly spaced on HTK's mel scale, 1127 · ln(1 + f / 700); logarithms; and for
-MFCCs a discrete cosine transform of type II. Nothing is normalised. The tables are calculated in
-float64 and rounded once.
+MFCCs follow MLPerf Tiny's reference implementation: frames under a periodic Hann window,
+zero-padded to a power of two; magnitudes of their Fourier transform; sums under triangles evenly
+spaced on HTK's mel scale, 1127 · ln(1 + f / 700); logarithms; and for MFCCs a type II discrete
+cosine transform. Nothing is normalised. Tables are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ _FLOOR = 1e-6
 
 @dataclass(frozen=True)
 class Spectra:
-    """Settings of the features of sounds.
+    """Settings of sound features.
 
     Attributes:
         kind: one of `poetfw.common.option_values.FEATURES`.
-        sample_rate_hz: of the sounds.
-        frames: in a clip.
-        coefficients: of each frame.
-        bands: triangles on the mel scale.
-        window, stride: samples in a frame, and from one to the next.
-        fft: samples that are transformed.
-        low_hz, high_hz: where the first triangle begins and the last one ends.
-        floor: what is added before the logarithm.
+        sample_rate_hz: sample rate of the sounds.
+        frames: number of frames in a clip.
+        coefficients: number of coefficients per frame.
+        bands: number of mel bands.
+        window, stride: samples in a frame, and between the begins of two frames.
+        fft: length of the Fourier transform in samples.
+        low_hz, high_hz: lower end of the first band and upper end of the last.
+        floor: constant added before the logarithm.
     """
 
     kind: str
@@ -54,7 +53,7 @@ class Spectra:
 
     @classmethod
     def of(cls, kind: str, sample_rate_hz: int, frames: int, coefficients: int) -> Spectra:
-        """Frames of 30 ms every 20 ms; 40 bands for MFCCs, else one for each coefficient."""
+        """Settings for 30 ms frames every 20 ms; 40 bands for MFCCs, else one per coefficient."""
         window = int(sample_rate_hz * _WINDOW_S)
         return cls(
             kind,
@@ -70,18 +69,18 @@ class Spectra:
 
     @property
     def samples(self) -> int:
-        """Samples in a clip."""
+        """Number of samples in a clip."""
         return self.window + (self.frames - 1) * self.stride
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON values."""
+        """Settings as plain JSON values."""
         return asdict(self)
 
     def features(self, clip: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        """Of a clip of `samples` numbers between -1 and 1, [frames, coefficients].
+        """Features [frames, coefficients] of a clip of `samples` numbers in [-1, 1].
 
-        All is calculated in float32, each operation rounded on its own and in the order of
-        `features/spectra.c`, so that a device comes to the same bits.
+        All operations are in float32, rounded one by one and ordered as in `features/spectra.c`, so
+        that a device computes the same bits.
         """
         starts = np.arange(self.frames)[:, None] * self.stride
         frames = np.zeros((self.frames, self.fft), np.float32)
@@ -103,10 +102,10 @@ class Spectra:
         return coefficients
 
     def _magnitudes(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Of the Fourier transform of real rows [N, fft], [N, fft / 2]: the last counts nowhere.
+        """Magnitudes [N, fft / 2] of the Fourier transform of real rows [N, fft], without Nyquist.
 
-        Its pairs are transformed as complex numbers, by decimation in time (Cooley and Tukey,
-        1965), and then taken apart.
+        Pairs are transformed as complex numbers by decimation in time (Cooley and Tukey, 1965),
+        then separated.
         """
         count = self.fft // 2
         turns = self.turns
@@ -133,19 +132,19 @@ class Spectra:
 
     @cached_property
     def hann(self) -> NDArray[np.float32]:
-        """[window]: the periodic Hann window."""
+        """Periodic Hann window, [window]."""
         angles = 2 * np.pi * np.arange(self.window) / self.window
         return (0.5 - 0.5 * np.cos(angles)).astype(np.float32)
 
     @cached_property
     def turns(self) -> NDArray[np.float32]:
-        """[fft / 2, 2]: e^(-2πik/fft), real and imaginary parts."""
+        """Twiddle factors e^(-2πik/fft), real and imaginary parts, [fft / 2, 2]."""
         angles = 2 * np.pi * np.arange(self.fft // 2) / self.fft
         return np.stack([np.cos(angles), -np.sin(angles)], 1).astype(np.float32)
 
     @cached_property
     def bins(self) -> list[tuple[int, NDArray[np.float32]]]:
-        """Of each triangle, its first frequency, and how much that and the following ones count."""
+        """First frequency bin of each band, and the weights of the bins from there on."""
         found = []
         for weights in self.triangles().astype(np.float32).T:
             (inside,) = weights.nonzero()
@@ -154,7 +153,7 @@ class Spectra:
         return found
 
     def triangles(self) -> NDArray[np.float64]:
-        """[fft / 2 + 1, bands]: what each frequency counts in each band; the ends nowhere."""
+        """Weight of each frequency bin in each band, [fft / 2 + 1, bands]; 0 at both ends."""
         hertz = np.arange(self.fft // 2 + 1) * self.sample_rate_hz / self.fft
         edges = np.linspace(_mel(self.low_hz), _mel(self.high_hz), self.bands + 2)
         mels = 1127 * np.log1p(hertz / 700)[:, None]
@@ -166,7 +165,7 @@ class Spectra:
 
     @cached_property
     def cosines(self) -> NDArray[np.float32]:
-        """[bands, coefficients]: √(2 / bands) · cos(π / bands · (band + 1/2) · coefficient)."""
+        """DCT matrix [bands, coefficients]: √(2 / bands) · cos(π / bands · (b + 1/2) · c)."""
         bands = np.arange(self.bands)[:, None] + 0.5
         angles = np.pi / self.bands * bands * np.arange(self.coefficients)
         cosines: NDArray[np.float64] = math.sqrt(2 / self.bands) * np.cos(angles)
@@ -178,7 +177,7 @@ def _mel(hertz: float) -> float:
 
 
 def _bits_reversed(count: int) -> NDArray[np.intp]:
-    """Each index below a power of two with its bits in reverse order."""
+    """Bit-reversed indices below a power of two."""
     order = np.zeros(1, np.intp)
     while len(order) < count:
         order = np.concatenate([2 * order, 2 * order + 1])
@@ -186,7 +185,7 @@ def _bits_reversed(count: int) -> NDArray[np.intp]:
 
 
 def _log(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Logarithms of normal numbers above 0, with the bits of `poet_logf`."""
+    """Logarithms of positive normal numbers, with the bits of `poet_logf`."""
     f32 = np.float32
     root_half = np.uint32(0x3F3504F3)
     bits = x.view(np.uint32) + (np.uint32(0x3F800000) - root_half)

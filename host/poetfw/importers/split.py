@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of the samples that are held out for testing."""
+"""Split into training and held-out samples."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 HELD_OUT = 5
-"""One sample out of so many is held out."""
+"""One of this number of samples is held out."""
 
 
 def split(y: NDArray[np.generic], samples: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of the samples to train and to test with, each ascending.
+    """Indices of training and held-out samples, each ascending.
 
-    Every fifth sample is held out, counting class by class where `y` holds class numbers, so
-    that both parts have the classes in the same proportions. Nothing is random.
+    Every fifth sample is held out, within each class if `y` holds class numbers: both parts have
+    equal class proportions. The split is deterministic.
     """
     by_class = y.ndim == 1 and y.dtype.kind in "iu"
     order = np.argsort(y, kind="stable") if by_class else np.arange(samples)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of named float32 arrays, NPZ and safetensors: trained weights out, initial weights in."""
+"""Files of named float32 arrays (NPZ and safetensors), for trained and initial weights."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from poetfw.common.reading import parse_json, read_bytes
 from poetfw.importers.npz import read_npz
 
 LARGEST_BYTES = 1 << 30
-"""A file of weights may have so many bytes."""
+"""Most bytes of a file of weights."""
 _LARGEST_HEADER_BYTES = 1 << 25
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # so that equal weights are equal bytes
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # fixed time stamp: equal weights give equal bytes
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
 
 def npz_bytes(arrays: Arrays) -> bytes:
-    """An NPZ file; the same arrays give the same bytes."""
+    """Write arrays as an NPZ file; the same arrays give the same bytes."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, values in arrays.items():
@@ -39,7 +39,7 @@ def npz_bytes(arrays: Arrays) -> bytes:
 
 
 def safetensors_bytes(arrays: Arrays) -> bytes:
-    """A safetensors file: the header's length, the header in JSON, and all elements."""
+    """Write arrays as a safetensors file: length of the header, header in JSON, elements."""
     header: dict[str, Any] = {}
     end = 0
     for name, values in arrays.items():
@@ -52,11 +52,11 @@ def safetensors_bytes(arrays: Arrays) -> bytes:
 
 
 def read_weights(path: Path, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-    """The arrays of these names; what else the file holds is left alone.
+    """Read arrays by name; other content of the file is ignored.
 
     Raises:
-        DataError: it is neither an NPZ nor a safetensors file, is damaged, or an array is missing,
-            or not float32 or finite.
+        DataError: The file is neither NPZ nor safetensors, is damaged, lacks an array, or holds one
+            that is not finite float32.
     """
     read = {".npz": _read_npz, ".safetensors": _read_safetensors}.get(path.suffix)
     if read is None:
@@ -79,10 +79,10 @@ def read_weights(path: Path, names: Sequence[str]) -> dict[str, NDArray[np.float
 
 
 def read_every(path: Path) -> dict[str, NDArray[Any]]:
-    """Every array of a safetensors file, by name.
+    """Read all arrays of a safetensors file, by name.
 
     Raises:
-        DataError: it is none, or damaged.
+        DataError: The file is not a safetensors file, or is damaged.
     """
     return _read_safetensors(path, None)
 
@@ -92,7 +92,7 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def _read_safetensors(path: Path, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
-    """Every range is as long as its shape, and together they are the file, each byte once."""
+    """Read tensors; their ranges must match their shapes and cover the file exactly once."""
     try:
         content = memoryview(read_bytes(path, LARGEST_BYTES))
         (length,) = struct.unpack_from("<Q", content)

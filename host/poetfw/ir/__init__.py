@@ -3,5 +3,18 @@
 
 from poetfw.ir.graph import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ir.names import FreshNames
+from poetfw.ir.record import NUMPY_TYPES, Record, array_names
 
-__all__ = ["VARIANT", "Attribute", "Dtype", "FreshNames", "Graph", "Op", "Role", "Tensor"]
+__all__ = [
+    "NUMPY_TYPES",
+    "VARIANT",
+    "Attribute",
+    "Dtype",
+    "FreshNames",
+    "Graph",
+    "Op",
+    "Record",
+    "Role",
+    "Tensor",
+    "array_names",
+]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power meters: what a board draws while it runs, as volts and amperes over time."""
+"""Power meters: voltage and current of a board's supply over time."""
 
 from poetfw.meters.energy import MeasuredEnergy, idle_power, measured_energy
 from poetfw.meters.joulescope import JoulescopeMeter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a trace to joules: what each marked interval took above idling."""
+"""Energy of marked intervals in a power trace, above idle power."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from poetfw.common.errors import DataError
 from poetfw.meters.trace import Floats, PowerTrace
 
 _FAR = 5.0
-"""Median absolute deviations, scaled to be standard deviations of a normal distribution, at which
-an interval is rejected (Leys et al., Journal of Experimental Social Psychology 49, 2013)."""
+"""Distance from the median at which an interval is rejected, in median absolute deviations scaled
+to standard deviations (Leys et al., Journal of Experimental Social Psychology 49, 2013)."""
 _SCALE = 1.4826
 _ALIKE = 0.01
-"""Share of the median within which no energy is rejected as an outlier."""
+"""Energies within this share of the median are never rejected as outliers."""
 
 
 @dataclass(frozen=True)
 class MeasuredEnergy:
-    """Joules of one run of a case.
+    """Energy of one run of a case.
 
     Attributes:
-        energy_j: the median of the intervals.
-        spread_j: their median absolute deviation.
-        time_s: the median of their durations.
-        intervals: how many counted.
-        rejected: how many did not, being too far from the others: spikes of something else.
-        idle_w: the power that was subtracted.
+        energy_j: median energy over the intervals.
+        spread_j: median absolute deviation of the energies.
+        time_s: median duration.
+        intervals: number of intervals used.
+        rejected: number of outliers left out, such as spikes of other activity.
+        idle_w: idle power that was subtracted.
     """
 
     energy_j: float
@@ -40,10 +40,10 @@ class MeasuredEnergy:
 
 
 def idle_power(trace: PowerTrace) -> float:
-    """The median power while no marker was set, in watts.
+    """Median power in watts while the marker is not set.
 
     Raises:
-        DataError: the marker was always set.
+        DataError: The marker is always set.
     """
     unmarked = trace.watts[~trace.marked]
     if not unmarked.size:
@@ -52,17 +52,17 @@ def idle_power(trace: PowerTrace) -> float:
 
 
 def measured_energy(trace: PowerTrace, idle_w: float | None = None) -> MeasuredEnergy:
-    """The energy of a case's marked intervals in a trace above idling, for one run.
+    """Energy of one run above idle power, from a case's marked intervals in a trace.
 
-    The energy of an interval is the integral of volts times amperes by the trapezoidal rule. A
-    marker is known to have changed between two samples: the interval begins and ends midway.
+    Energy is the integral of volts times amperes by the trapezoidal rule. The marker changes
+    between two samples: intervals begin and end midway.
 
     Args:
-        trace: of one case that was run several times.
-        idle_w: power of the board while it does nothing; None for what the trace has between.
+        trace: trace of one case that ran several times.
+        idle_w: idle power of the board; None to take it from the unmarked samples.
 
     Raises:
-        DataError: nothing is marked from its beginning to its end.
+        DataError: The trace contains no complete marked interval.
     """
     baseline_w = idle_power(trace) if idle_w is None else idle_w
     intervals = _intervals(trace)
@@ -85,7 +85,7 @@ def measured_energy(trace: PowerTrace, idle_w: float | None = None) -> MeasuredE
 
 
 def _intervals(trace: PowerTrace) -> list[tuple[float, float]]:
-    """Begin and end in seconds of each interval whose begin and end the trace has."""
+    """Begin and end in seconds of each marked interval that lies completely in the trace."""
     changes = np.flatnonzero(trace.marked[1:] != trace.marked[:-1])
     midway = (trace.times_s[changes] + trace.times_s[changes + 1]) / 2
     if trace.marked.size and trace.marked[0]:
@@ -94,7 +94,7 @@ def _intervals(trace: PowerTrace) -> list[tuple[float, float]]:
 
 
 class _integral:
-    """The integral of a function that is linear between samples, from the first one on."""
+    """Integral, from the first sample on, of a function that is linear between samples."""
 
     def __init__(self, times_s: Floats, values: Floats) -> None:
         areas = np.diff(times_s) * (values[1:] + values[:-1]) / 2

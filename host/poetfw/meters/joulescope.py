@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joulescopes (JS110, JS220), by the package pyjoulescope_driver.
+"""Joulescopes (JS110, JS220), through the package pyjoulescope_driver.
 
-They sample current, voltage and general-purpose inputs on one clock: input 0 is the marker, and
-goes to the pin that the measuring firmware sets while a case runs.
+Current, voltage and general-purpose inputs are sampled on one clock. Input 0 is the marker: connect
+it to the pin that the profiling firmware sets while a case runs.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _SAMPLES_PER_S = 100_000
 _CURRENT, _VOLTAGE, _MARKER = _SIGNALS = ("s/i", "s/v", "s/gpi/0")
 _BITS = 8
 _QUIET_S = 0.2
-"""Seconds for which samples still arrive after it is told to stop."""
+"""Time in seconds for which samples still arrive after the stop command."""
 
 
 class JoulescopeMeter:
-    """A Joulescope in the board's supply."""
+    """A Joulescope in the board's supply line."""
 
     sees_marker = True
     least_s = 0.01  # a thousand samples
 
     def __init__(self, serial: str = "") -> None:
-        """Open it.
+        """Open the Joulescope.
 
         Args:
-            serial: the serial number of the one to use; "" where there is only one.
+            serial: serial number; "" if only one Joulescope is connected.
 
         Raises:
-            DeviceError: the package is missing, or not exactly one such Joulescope is there.
+            DeviceError: The package is missing, or there is not exactly one such Joulescope.
         """
         try:
             from pyjoulescope_driver import Driver  # an extra
@@ -69,14 +69,14 @@ class JoulescopeMeter:
             raise
         self.name = "joulescope"
         self._received: dict[str, list[dict[str, Any]]] = {}
-        self._taken_by = self._take  # what unsubscribes must be the very object that subscribed
-        self._never = threading.Event()  # to wait by
+        self._taken_by = self._take  # unsubscribing needs the same object as subscribing
+        self._never = threading.Event()  # never set: used to sleep
 
     def start(self, label: str) -> None:
-        """Begin to record.
+        """Start recording.
 
         Raises:
-            DeviceError: it is gone.
+            DeviceError: The connection is lost.
         """
         self._received = {signal: [] for signal in _SIGNALS}
         for signal in _SIGNALS:
@@ -85,13 +85,13 @@ class JoulescopeMeter:
             self._tell("publish", f"{self._path}/{signal}/ctrl", 1)
 
     def mark(self, on: bool) -> None:
-        """Nothing: the board itself sets the marker."""
+        """Do nothing: the board sets the marker."""
 
     def stop(self) -> PowerTrace:
-        """End recording.
+        """Stop recording; returns the trace.
 
         Raises:
-            DeviceError: it is gone, or samples are missing.
+            DeviceError: The connection is lost, or samples are missing.
         """
         self._never.wait(_QUIET_S)
         for signal in _SIGNALS:
@@ -110,7 +110,7 @@ class JoulescopeMeter:
         )
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the Joulescope."""
         self._driver.close(self._path)
         self._driver.finalize()
 
@@ -124,13 +124,13 @@ class JoulescopeMeter:
             raise DeviceError(f"the Joulescope stopped answering: {error}") from error
 
     def _samples(self, signal: str) -> tuple[int, Floats, float]:
-        """The number of a signal's first sample, its samples, and how many there are in a second.
+        """Number of a signal's first sample, the samples, and their rate per second.
 
-        Samples are numbered at the Joulescope's full rate, of which each that is sent is every
-        `decimate_factor`th. Inputs come eight samples in a byte, the first one lowest.
+        Samples are numbered at the full rate, of which every `decimate_factor`-th one is sent.
+        Inputs are packed, eight samples to a byte, the first in the lowest bit.
 
         Raises:
-            DeviceError: some are missing.
+            DeviceError: Samples are missing.
         """
         first, following, parts, per_s = 0, None, [], float(_SAMPLES_PER_S)
         for message in self._received[signal]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of meters, and the meter that a user names."""
+"""Interface of meters, and opening a meter by its name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from poetfw.meters.trace import PowerTrace
 
 
 class Meter(Protocol):
-    """Records from `start` to `stop`, as often as wanted.
+    """A meter that records from `start` to `stop`, repeatedly.
 
     Attributes:
-        name: what measurements say they were measured by.
-        sees_marker: whether it has the board's own marker at an input, sample by sample; else
-            whoever runs the cases marks them by this computer's clock.
-        least_s: how long a case must be marked at least, for its energy to be told from its
-            surroundings.
+        name: name of the meter in measurements.
+        sees_marker: True if an input records the board's marker with each sample; False if the
+            caller marks cases by this computer's clock.
+        least_s: shortest marked duration in seconds that gives a usable energy.
     """
 
     name: str
@@ -33,42 +32,42 @@ class Meter(Protocol):
     least_s: float
 
     def start(self, label: str) -> None:
-        """Begin to record.
+        """Start recording.
 
         Args:
-            label: names what is recorded.
+            label: name of the recording.
 
         Raises:
-            DeviceError: the meter does not answer.
+            DeviceError: The meter does not answer.
         """
 
     def mark(self, on: bool) -> None:
-        """Say that a case begins or has ended, for a meter without an input for a marker."""
+        """Mark the begin or end of a case, for meters without a marker input."""
 
     def stop(self) -> PowerTrace:
-        """End recording; returns what was recorded.
+        """Stop recording; returns the trace.
 
         Raises:
-            DeviceError: the meter stopped answering.
+            DeviceError: The meter stopped answering.
         """
 
     def close(self) -> None:
-        """Give it back to whoever wants it."""
+        """Release the meter."""
 
 
 class ReplayedMeter:
-    """Traces that were recorded before: the folder that a profile kept them in.
+    """Recorded traces in a folder that an earlier profile wrote.
 
-    Whether they have the board's own marker, the last one that was replayed says.
+    `sees_marker` is that of the trace replayed last.
     """
 
     least_s = 0.0
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is read yet.
+        """Open a folder of traces; they are read when replayed.
 
         Raises:
-            DataError: there is no such folder, or it holds no traces.
+            DataError: The folder does not exist or holds no traces.
         """
         if not any(folder.glob("*.npz")):
             raise DataError(
@@ -81,17 +80,17 @@ class ReplayedMeter:
         self._label = ""
 
     def start(self, label: str) -> None:
-        """Choose the trace."""
+        """Select the trace with this label."""
         self._label = label
 
     def mark(self, on: bool) -> None:
-        """Nothing: markers are recorded already."""
+        """Do nothing: markers are part of the recording."""
 
     def stop(self) -> PowerTrace:
-        """The trace.
+        """Load the selected trace.
 
         Raises:
-            DataError: there is none of that name, or the file holds no trace.
+            DataError: There is no trace with this label, or the file is not a trace.
         """
         trace = PowerTrace.load(self._folder / f"{self._label}.npz")
         self.sees_marker = trace.by_marker
@@ -103,12 +102,12 @@ class ReplayedMeter:
 
 @contextmanager
 def opened_meter(text: str) -> Iterator[Meter | None]:
-    """The meter that a user names, for as long as the `with` block; None for `none`.
+    """Open a meter by its name and close it at the end of the block; None for `none`.
 
     Raises:
-        ConfigError: no meter is called so.
-        DeviceError: it is not there, or does not answer.
-        DataError: a folder to replay is not there.
+        ConfigError: No meter has this name.
+        DeviceError: The meter is missing or does not answer.
+        DataError: The folder to replay does not exist.
     """
     meter = open_meter(text)
     try:
@@ -119,14 +118,14 @@ def opened_meter(text: str) -> Iterator[Meter | None]:
 
 
 def open_meter(text: str) -> Meter | None:
-    """The meter that a user names; None for `none`: power is then the board file's.
+    """Open a meter by its name; None for `none`: power then comes from the board file.
 
-    POETFW_SYSFS names another folder than /sys.
+    POETFW_SYSFS replaces /sys.
 
     Raises:
-        ConfigError: no meter is called so.
-        DeviceError: it is not there, or does not answer.
-        DataError: a folder to replay is not there.
+        ConfigError: No meter has this name.
+        DeviceError: The meter is missing or does not answer.
+        DataError: The folder to replay does not exist.
     """
     kind, _, rest = text.partition(":")
     sysfs = Path(os.environ.get("POETFW_SYSFS", "/sys"))

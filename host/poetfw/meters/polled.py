@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meters that Linux reads: files of sysfs, again and again, beside what runs.
+"""Meters that Linux reads: files in sysfs, polled while cases run.
 
-They have no input for a marker: whoever runs the cases says when one begins and ends.
+They have no marker input: the caller reports the begin and end of each case.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _POWERCAP = Path("/sys/class/powercap")
 _MILLI = 1e-3
 _MICRO = 1e-6
 PACKAGE = "intel-rapl:0"
-"""The zone of a computer's first, and mostly only, processor."""
+"""Powercap zone of the computer's first processor package."""
 _INA = ("ina219", "ina220", "ina226", "ina230", "ina231", "ina3221")
 
 
 class PolledMeter(ABC):
-    """Reads a sample every so often, from `start` to `stop`."""
+    """Meter that takes a sample at regular intervals from `start` to `stop`."""
 
     name: str
     sees_marker = False
-    least_s = 0.5  # what passes between this computer and the board is little beside it
+    least_s = 0.5  # long compared with the delay between this computer and the board
 
     def __init__(self, poll_s: float = _POLL_S) -> None:
         self._poll_s = poll_s
@@ -44,21 +44,21 @@ class PolledMeter(ABC):
 
     @abstractmethod
     def read(self) -> tuple[float, float]:
-        """Volts and amperes now.
+        """Current voltage and current, in volts and amperes.
 
         Raises:
-            DeviceError: the meter does not answer.
+            DeviceError: The meter does not answer.
         """
 
     def amperes(self, times_s: Floats, read: Floats) -> Floats:
-        """The amperes of samples, from the second of what was read at these times."""
+        """Convert the second value of each reading to amperes; by default, it is the current."""
         return read
 
     def start(self, label: str) -> None:
-        """Begin to record.
+        """Start recording.
 
         Raises:
-            DeviceError: the meter does not answer.
+            DeviceError: The meter does not answer.
         """
         self.read()
         self._samples, self._failed, self._marked = [], None, False
@@ -67,15 +67,15 @@ class PolledMeter(ABC):
         self._thread.start()
 
     def mark(self, on: bool) -> None:
-        """Set or clear the marker: samples from now on have it, and there is one right before."""
+        """Set or clear the marker for samples from now on; one sample is taken right before."""
         self._sample()
         self._marked = on
 
     def stop(self) -> PowerTrace:
-        """End recording.
+        """Stop recording; returns the trace.
 
         Raises:
-            DeviceError: the meter stopped answering.
+            DeviceError: The meter stopped answering.
         """
         if self._thread is None:
             raise DeviceError(f"the meter {self.name} is stopped, but was never started")
@@ -89,7 +89,7 @@ class PolledMeter(ABC):
         return PowerTrace(columns[0], columns[1], amperes, columns[3] != 0)
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._end.set()
 
     def _poll(self) -> None:
@@ -109,13 +109,13 @@ class PolledMeter(ABC):
 
 
 class HwmonMeter(PolledMeter):
-    """A shunt monitor by Texas Instruments that a driver of Linux has in hwmon.
+    """Texas Instruments shunt monitor that a Linux driver offers in hwmon.
 
-    INA219 and INA226 (driver `ina2xx`) have one channel, with the bus's voltage in `in1_input` and
-    the shunt's in `in0_input`; the INA3221, as on the Jetson TX2, has three, `in1_input` to
-    `in3_input`, and the shunts' behind them. Volts are in mV there, and `curr<n>_input` in mA
-    (Linux, Documentation/hwmon/ina2xx.rst and ina3221.rst). Where a driver gives power only, in uW
-    in `power<n>_input`, a sample is 1 V and as many amperes as watts.
+    INA219 and INA226 (driver `ina2xx`) have one channel: bus voltage in `in1_input`, shunt voltage
+    in `in0_input`. The INA3221, as on the Jetson TX2, has three: `in1_input` to `in3_input`,
+    followed by the shunt voltages. Voltage is in mV, `curr<n>_input` in mA (Linux,
+    Documentation/hwmon/ina2xx.rst and ina3221.rst). If a driver offers only power, `power<n>_input`
+    in uW, a sample is stored as 1 V and amperes equal to the watts.
     """
 
     def __init__(
@@ -124,13 +124,14 @@ class HwmonMeter(PolledMeter):
         """Find the chip.
 
         Args:
-            chip: its name, such as `ina3221`; where there are several, its folder's, `hwmon3`.
-            channel: which, from 1.
-            root: the folder of hwmon's devices.
-            poll_s: seconds from sample to sample, or a little more.
+            chip: name of the chip, such as `ina3221`, or of its hwmon folder, such as `hwmon3`, if
+                there are several.
+            channel: number of the channel, from 1.
+            root: folder of hwmon devices.
+            poll_s: seconds between samples, at least.
 
         Raises:
-            DeviceError: there is no such chip, more than one, or no such channel.
+            DeviceError: There is not exactly one such chip, or it lacks the channel.
         """
         super().__init__(poll_s)
         folders = {path.name: path for path in (root.glob("hwmon*") if root.is_dir() else ())}
@@ -159,29 +160,29 @@ class HwmonMeter(PolledMeter):
                 raise DeviceError(f"the {named} has no channel {channel}: {path} is missing")
 
     def read(self) -> tuple[float, float]:
-        """Volts and amperes now."""
+        """Current voltage and current, in volts and amperes."""
         if self._only_power:
             return 1.0, _integer(self._microwatts) * _MICRO
         return _integer(self._volts) * _MILLI, _integer(self._amperes) * _MILLI
 
 
 class RaplMeter(PolledMeter):
-    """The processor's own account of its energy (Intel RAPL; AMD has it, too), in powercap.
+    """Energy counter of the processor (Intel RAPL, also on AMD), read from powercap.
 
-    `energy_uj` counts microjoules up to `max_energy_range_uj` and begins again. A sample is 1 V,
-    and as many amperes as watts were drawn on average from the sample before it to the one after.
+    `energy_uj` counts microjoules up to `max_energy_range_uj` and wraps. A sample is stored as 1 V
+    and amperes equal to the mean watts between the samples before and after it.
     """
 
     def __init__(self, zone: str = PACKAGE, root: Path = _POWERCAP, poll_s: float = 10e-3) -> None:
         """Find the counter.
 
         Args:
-            zone: which part of the computer, as powercap calls it.
-            root: the folder of powercap's zones.
-            poll_s: seconds from sample to sample; the counter moves about every millisecond.
+            zone: name of the powercap zone.
+            root: folder of powercap zones.
+            poll_s: seconds between samples; the counter is updated about every millisecond.
 
         Raises:
-            DeviceError: there is no such counter, or it may not be read.
+            DeviceError: The counter does not exist or cannot be read.
         """
         super().__init__(poll_s)
         self.name = f"rapl:{zone}"
@@ -192,17 +193,17 @@ class RaplMeter(PolledMeter):
         self._before_uj, self._spent_uj = _integer(self._counter), 0
 
     def read(self) -> tuple[float, float]:
-        """1 V, and the joules since the meter was found."""
+        """1 V, and the energy in joules since the meter was opened."""
         now_uj = _integer(self._counter)
         self._spent_uj += (now_uj - self._before_uj) % (self._range_uj + 1)
         self._before_uj = now_uj
         return 1.0, self._spent_uj * _MICRO
 
     def amperes(self, times_s: Floats, read: Floats) -> Floats:
-        """The mean power around each sample: of an interval that is short, the counter knows none.
+        """Mean power around each sample; shorter intervals are below the counter's resolution.
 
         Raises:
-            DeviceError: there are too few samples.
+            DeviceError: There are fewer than two samples.
         """
         if len(times_s) < 2:
             raise DeviceError(f"the meter {self.name} was read too seldom: {len(times_s)} times")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nordic's Power Profiler Kit II, by the package ppk2-api.
+"""Nordic Power Profiler Kit II, through the package ppk2-api.
 
-It samples 100,000 times a second and has logic inputs beside each sample: the first one, D0, is the
-marker, and goes to the pin that the measuring firmware sets while a case runs.
+It takes 100,000 samples per second, each with the state of its logic inputs. Input D0 is the
+marker: connect it to the pin that the profiling firmware sets while a case runs.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ SAMPLES_PER_S = 100_000
 LEAST_MILLIVOLTS, MOST_MILLIVOLTS = 800, 5000
 _WORD = np.dtype("<u4")
 _COUNTER_SHIFT, _COUNTER = 18, 63
-"""Bits of a sample that count samples (Nordic's pc-nrfconnect-ppk, src/device/serialDevice.ts)."""
+"""Field of a sample with a sample counter (Nordic's pc-nrfconnect-ppk,
+src/device/serialDevice.ts)."""
 _MARKER = 1
 _READ_S = 2e-3
 _QUIET_READS = 25
-"""After so many reads without a sample, all have come."""
+"""Number of empty reads in a row after which all samples have arrived."""
 
 
 class Ppk2Meter:
-    """A PPK2 that measures what flows through it, or that supplies the board."""
+    """A PPK2 that measures the board's supply current, or that supplies the board."""
 
     name = "ppk2"
     sees_marker = True
     least_s = 0.01  # a thousand samples
 
     def __init__(self, port: str, millivolts: int, supply: bool = False) -> None:
-        """Open it and read its calibration.
+        """Open the PPK2 and read its calibration.
 
         Args:
-            port: its serial port.
-            millivolts: the board's supply: what the PPK2 gives, or what it is told of.
-            supply: whether the PPK2 supplies the board, instead of only measuring.
+            port: serial port of the PPK2.
+            millivolts: supply voltage of the board, which the PPK2 provides or is told.
+            supply: True if the PPK2 supplies the board; False if it only measures.
 
         Raises:
-            ConfigError: the supply is beyond what a PPK2 takes or gives.
-            DeviceError: the package is missing, or nothing at the port is a PPK2.
+            ConfigError: The supply voltage is outside a PPK2's range.
+            DeviceError: The package is missing, or the device at the port is not a PPK2.
         """
         if not LEAST_MILLIVOLTS <= millivolts <= MOST_MILLIVOLTS:
             raise ConfigError(
@@ -70,11 +71,11 @@ class Ppk2Meter:
         self._chunks: list[bytes] = []
         self._failed: Exception | None = None
         self._end = threading.Event()
-        self._never = threading.Event()  # to wait by
+        self._never = threading.Event()  # never set: used to sleep
         self._thread: threading.Thread | None = None
 
     def start(self, label: str) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._chunks, self._failed = [], None
         self._end.clear()
         self._ppk2.ser.reset_input_buffer()
@@ -83,13 +84,13 @@ class Ppk2Meter:
         self._thread.start()
 
     def mark(self, on: bool) -> None:
-        """Nothing: the board itself sets the marker."""
+        """Do nothing: the board sets the marker."""
 
     def stop(self) -> PowerTrace:
-        """End recording.
+        """Stop recording; returns the trace.
 
         Raises:
-            DeviceError: the PPK2 is gone.
+            DeviceError: The connection is lost, or samples are missing.
         """
         if self._thread is None:
             raise DeviceError("the PPK2 is stopped, but was never started")
@@ -119,7 +120,7 @@ class Ppk2Meter:
         )
 
     def close(self) -> None:
-        """Give the port back. The board keeps its supply."""
+        """Release the port. The board's supply stays on."""
         self._ppk2.ser.close()
 
     def _read(self) -> None:
@@ -133,5 +134,5 @@ class Ppk2Meter:
                 self._failed = error
                 return
             self._chunks.append(chunk)
-            # When it is told to stop, samples are still under way.
+            # Samples still arrive for a while after the stop command.
             quiet = quiet + 1 if ended and not chunk else 0

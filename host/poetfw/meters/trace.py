@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of power meters, and the file that one is kept in."""
+"""Power traces and their file format."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PowerTrace:
-    """Samples of voltage and current, in the order of time.
+    """Samples of voltage and current in order of time.
 
     Attributes:
-        times_s: of each sample, on a clock that begins anywhere; each later than the one before.
-        volts: at each sample.
-        amperes: at each sample; below 0 where current flows back, or by noise.
-        marked: whether the marker was set: while a case runs.
-        runs: of the case, each time that the marker is set; 0 where nobody said.
-        counted_s: what the board says that a run took; 0 where its counter is not of real time.
-        by_marker: whether the marker is the board's own, at an input of the meter; else it is
-            of the clock of the computer that gave the command.
+        times_s: [n] time of each sample in seconds, strictly increasing, from an arbitrary origin.
+        volts: [n] voltage of each sample.
+        amperes: [n] current of each sample; negative for reverse current or noise.
+        marked: [n] True if the marker is set, that is, while a case runs.
+        runs: runs of the case per marked interval; 0 if unknown.
+        counted_s: duration of a run by the board's counter; 0 if that does not count real time.
+        by_marker: True if a meter input recorded the board's marker; False if the clock of the
+            commanding computer marked the samples.
 
     Raises:
-        DataError: the arrays differ in length, or hold what is no sample.
+        DataError: The arrays differ in length, or contain invalid values.
     """
 
     times_s: Floats
@@ -58,14 +58,14 @@ class PowerTrace:
 
     @property
     def watts(self) -> Floats:
-        """The power at each sample."""
+        """Power of each sample in watts."""
         return self.volts * self.amperes
 
     def save(self, path: Path) -> None:
-        """Keep it, in an NPZ file.
+        """Write the trace to an NPZ file.
 
         Raises:
-            OutputError: the file cannot be written.
+            OutputError: The file cannot be written.
         """
         import io
 
@@ -84,10 +84,10 @@ class PowerTrace:
 
     @staticmethod
     def load(path: Path) -> PowerTrace:
-        """The trace that `save` kept.
+        """Read a trace from an NPZ file.
 
         Raises:
-            DataError: the file cannot be read, or holds no trace.
+            DataError: The file cannot be read or is not a trace.
         """
         try:
             with np.load(path, allow_pickle=False) as file:

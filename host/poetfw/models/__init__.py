@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in models, and what a model is."""
+"""Models: their definition, and the built-in ones."""
 
 from poetfw.models.builder import GraphBuilder, TooManyOpsError
 from poetfw.models.model import Model

@@ -9,19 +9,19 @@ from poetfw.models.layers import Layers
 
 
 def self_attention(layers: Layers, name: str, x: str, batch: int, heads: int) -> str:
-    """Per head, softmax(Q·Kᵀ / √depth)·V, of sequences that lie one after the other in x.
+    """Multi-head attention softmax(Q·Kᵀ / √depth)·V over the sequences of a batch.
 
-    Queries are scaled rather than scores: these are larger.
+    Queries are scaled rather than scores, which are larger.
 
     Args:
-        layers: the network.
-        name: what its layers' names begin with.
-        x: a row for each token of the batch, [batch · sequence, hidden].
-        batch: sequences.
-        heads: they share out `hidden`.
+        layers: network under construction.
+        name: prefix of the layers' names.
+        x: name of the input, [batch · sequence, hidden]: one row per token.
+        batch: number of sequences.
+        heads: number of heads; divides `hidden`.
 
     Returns:
-        The heads' results side by side, of x's shape: what the output layer takes.
+        Concatenated results of the heads, of x's shape: what the output layer takes.
     """
     tokens, hidden = layers.shape(x)
     sequence, depth = tokens // batch, hidden // heads

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BERT for classifying sequences: Devlin, Chang, Lee, Toutanova, NAACL 2019, section 3.
+"""BERT for sequence classification: Devlin, Chang, Lee, Toutanova, NAACL 2019, section 3.
 
-The network of the authors' release and of Hugging Face's `BertForSequenceClassification`, with its
-parameters (query, key and value are a linear layer each). Left out are dropout, which is off by
-probability 0; the attention mask, since every sequence is full; and the segment input, so that
-every token belongs to the first segment. GELU is the exact one.
+The network of the authors' release and of Hugging Face's `BertForSequenceClassification` with the
+same parameters (query, key and value are separate linear layers). Left out are dropout, as if with
+probability 0; the attention mask, since all sequences are full; and the segment input: all tokens
+belong to the first segment. GELU is the exact one.
 
-Between attention blocks the hidden states are a matrix with a row for each token of the batch,
-which is what linear layers take.
+Between attention blocks, hidden states are a matrix with one row per token of the batch, as linear
+layers take it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _INITIAL_STD = 0.02
 
 @dataclass(frozen=True, slots=True)
 class BertSize:
-    """The extents of a BERT.
+    """Dimensions of a BERT.
 
     Attributes:
-        layers: attention blocks.
-        hidden: numbers in each token's state.
-        heads: attention heads; they share out `hidden`.
-        sequence: tokens in a sequence, at most `positions`.
-        vocabulary: different tokens.
-        positions: rows of the table of position embeddings.
-        segments: rows of the table of segment embeddings, of which the first is used.
-        classes: answers to choose from.
+        layers: number of attention blocks.
+        hidden: size of each token's state.
+        heads: number of attention heads; divides `hidden`.
+        sequence: tokens per sequence, at most `positions`.
+        vocabulary: number of different tokens.
+        positions: rows of the position embedding table.
+        segments: rows of the segment embedding table, of which the first is used.
+        classes: number of classes.
 
     Raises:
-        ModelError: the heads do not divide `hidden`, or the sequence is longer than `positions`.
+        ModelError: The heads do not divide `hidden`, or the sequence is longer than `positions`.
     """
 
     layers: int
@@ -70,7 +70,7 @@ BERT_MINI = BertSize(layers=4, hidden=256, heads=4)
 
 
 def bert(name: str, size: BertSize, batch: int, seed: int) -> Model:
-    """A BERT of a size; its input is token ids i32 [batch, sequence]."""
+    """Build a BERT; its input is token ids i32 [batch, sequence]."""
     builder = _Bert(name, size, batch, seed)
     return Model(
         *builder.layers.build(builder.logits()),
@@ -81,7 +81,7 @@ def bert(name: str, size: BertSize, batch: int, seed: int) -> Model:
 
 
 class _Bert:
-    """The network being built."""
+    """A BERT under construction."""
 
     def __init__(self, name: str, size: BertSize, batch: int, seed: int) -> None:
         self.layers = Layers(
@@ -96,7 +96,7 @@ class _Bert:
         self._tokens = batch * size.sequence
 
     def logits(self) -> str:
-        """All of it; returns its output, [batch, classes]."""
+        """Append the whole network; returns its output, [batch, classes]."""
         x = self._embeddings()
         for index in range(1, self._size.layers + 1):
             x = self._feed_forward(f"layer{index}.output", self._attention(f"layer{index}", x))
@@ -133,7 +133,7 @@ class _Bert:
         )
 
     def _pooler(self, x: str) -> str:
-        """The state of each sequence's first token, [CLS], through a linear layer and tanh."""
+        """State of each sequence's first token, [CLS], after a linear layer and tanh."""
         layers, size = self.layers, self._size
         x = layers.op(
             "reshape", "pooler.tokens", (x,), {"shape": (self._batch, size.sequence * size.hidden)}

@@ -16,7 +16,7 @@ from poetfw.ops import infer_output
 LARGEST_BATCH = 65_536
 
 MOST_OPS = 1_000
-"""A model may have so many ops. What orders them takes time and memory by the square of that."""
+"""Most ops of a model: ordering them takes time and memory quadratic in their number."""
 
 
 class TooManyOpsError(ModelError):
@@ -24,10 +24,10 @@ class TooManyOpsError(ModelError):
 
 
 class GraphBuilder:
-    """A graph being built. Tensors are known by their names.
+    """A graph under construction. Tensors are referred to by name.
 
     Attributes:
-        input: name of the graph's input.
+        input: name of the graph's first input.
         weights: values of the persistent tensors that were added with their values, by name.
     """
 
@@ -37,29 +37,43 @@ class GraphBuilder:
         """Start with an input of shape [batch, features...].
 
         Raises:
-            ModelError: an extent is below 1, or the batch is absurdly large.
+            ModelError: as `add_input`.
         """
-        if not 1 <= input_shape[0] <= LARGEST_BATCH:
-            raise ModelError(
-                f"the batch is {input_shape[0]}: it must be between 1 and {LARGEST_BATCH}"
-            )
         self._name = name
         self._tensors: dict[str, Tensor] = {}
         self._ops: dict[str, Op] = {}
         self._names = FreshNames()
         self.weights: dict[str, NDArray[np.float32]] = {}
-        self.input = self._add_tensor(Tensor(input_name, tuple(input_shape), dtype, Role.INPUT))
+        self.input = self.add_input(input_name, input_shape, dtype)
+
+    def add_input(self, name: str, shape: Sequence[int], dtype: Dtype = Dtype.F32) -> str:
+        """Add a further input of shape [batch, features...]; returns its name.
+
+        Raises:
+            ModelError: an extent is below 1, or the batch is absurdly large.
+        """
+        if not 1 <= shape[0] <= LARGEST_BATCH:
+            raise ModelError(f"the batch is {shape[0]}: it must be between 1 and {LARGEST_BATCH}")
+        return self._add_tensor(Tensor(self._fresh(name), tuple(shape), dtype, Role.INPUT))
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """A tensor's shape."""
+        """Shape of a tensor."""
         return self._tensors[tensor].shape
 
     def dtype(self, tensor: str) -> Dtype:
-        """A tensor's element type."""
+        """Element type of a tensor."""
         return self._tensors[tensor].dtype
 
+    def role(self, tensor: str) -> Role:
+        """A tensor's role."""
+        return self._tensors[tensor].role
+
+    def producer(self, tensor: str) -> Op | None:
+        """The op that calculates a tensor; None where none does."""
+        return self._ops.get(tensor)
+
     def parameter(self, name: str, values: NDArray[np.float32]) -> str:
-        """Add a tensor that is trained, with its initial values; returns its name."""
+        """Add a trained tensor with its initial values; returns its name."""
         return self._persistent(name, values, Role.PARAMETER)
 
     def state(self, name: str, values: NDArray[np.float32]) -> str:
@@ -67,11 +81,11 @@ class GraphBuilder:
         return self._persistent(name, values, Role.STATE)
 
     def label(self, name: str, shape: Sequence[int], dtype: Dtype) -> str:
-        """Add the tensor of the targets, for a network's own loss; returns its name."""
+        """Add the tensor of targets for a network with its own loss; returns its name."""
         return self._add_tensor(Tensor(self._fresh(name), tuple(shape), dtype, Role.LABEL))
 
     def declare(self, name: str, shape: Sequence[int], role: Role) -> str:
-        """Add a persistent tensor whose values are kept elsewhere; returns its name."""
+        """Add a persistent tensor whose values are stored elsewhere; returns its name."""
         return self._add_tensor(Tensor(self._fresh(name), tuple(shape), role=role))
 
     def op(
@@ -81,12 +95,12 @@ class GraphBuilder:
         inputs: Sequence[str],
         attributes: Mapping[str, Attribute] | None = None,
     ) -> str:
-        """Append an op, and the tensor it produces under the same name; returns that name.
+        """Append an op, and its output tensor under the same name; returns that name.
 
-        Where the name is taken already, a number is put behind it.
+        If the name is taken, a number is appended.
 
         Raises:
-            ModelError: the inputs or attributes do not fit the operator, or there are too many ops.
+            ModelError: The inputs or attributes do not fit the operator, or there are too many ops.
         """
         if len(self._ops) == MOST_OPS:
             raise TooManyOpsError(
@@ -100,10 +114,10 @@ class GraphBuilder:
         return self._add_tensor(output)
 
     def build(self, output: str) -> tuple[Graph, Weights]:
-        """The finished graph and the initial values of persistent tensors that came with them.
+        """Finish the graph; returns it and the values of persistent tensors added with values.
 
         Raises:
-            ModelError: the graph is malformed.
+            ModelError: The graph is malformed.
         """
         graph = Graph(self._name, tuple(self._tensors.values()), tuple(self._ops.values()), output)
         return graph, self.weights

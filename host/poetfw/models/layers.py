@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with weights that are drawn when they are read, for the built-in models.
+"""Layers for built-in models, whose weights are drawn when first read.
 
-Convolution and linear weights are drawn by one rule for the whole network, He's unless another is
-given, in the order of the layers. Biases and the shift of normalisations start at 0, their scale
-and running variance at 1.
+Weights of convolutions and linear layers are drawn in layer order from one distribution, by default
+He's. Biases and shifts of normalisations start at 0, scales and running variances at 1.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Pair = tuple[int, int]
 
 
 def same_padding(extents: Sequence[int], kernel: Pair, stride: int) -> tuple[int, int, int, int]:
-    """Keras's padding "same", as top, left, bottom, right: an odd row or column comes last."""
+    """Keras's "same" padding as (top, left, bottom, right); an odd row or column comes last."""
     totals = [
         max((-(-extent // stride) - 1) * stride + size - extent, 0)
         for extent, size in zip(extents, kernel, strict=True)
@@ -30,7 +29,7 @@ def same_padding(extents: Sequence[int], kernel: Pair, stride: int) -> tuple[int
 
 
 class Layers:
-    """A network being built layer by layer: each method appends to `x` and returns the result."""
+    """A network under construction: a method appends a layer to `x` and returns its output."""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class Layers:
         dtype: Dtype = Dtype.F32,
         weight: Callable[[tuple[int, ...]], Initializer] = he_normal,
     ) -> None:
-        """Start with an input; `weight` says how a weight of a shape is drawn."""
+        """Start with an input; `weight` maps a weight's shape to its initial distribution."""
         self._builder = GraphBuilder(name, "x", input_shape, dtype)
         self._seed = seed
         self._weight = weight
@@ -49,7 +48,7 @@ class Layers:
         self.input = self._builder.input
 
     def shape(self, x: str) -> tuple[int, ...]:
-        """The shape of a tensor."""
+        """Shape of a tensor."""
         return self._builder.shape(x)
 
     def op(
@@ -59,19 +58,19 @@ class Layers:
         inputs: Sequence[str],
         attributes: Mapping[str, Attribute] | None = None,
     ) -> str:
-        """An op without weights of its own."""
+        """Append an op without weights of its own."""
         return self._builder.op(kind, name, inputs, attributes)
 
     def weight(self, name: str, shape: tuple[int, ...]) -> str:
-        """A trained tensor, drawn by the network's rule."""
+        """Add a trained tensor with initial values from the network's distribution."""
         return self._persistent(name, self._weight(shape))
 
     def bias(self, name: str, length: int) -> str:
-        """A trained vector that starts at 0."""
+        """Add a trained vector that starts at 0."""
         return self._persistent(name, zeros(length))
 
     def constant_zeros(self, name: str, *shape: int) -> str:
-        """Zeros that stay zeros."""
+        """Add a tensor of zeros that is not trained."""
         return self._persistent(name, zeros(*shape), Role.STATE)
 
     def conv(
@@ -86,7 +85,7 @@ class Layers:
         groups: int = 1,
         bias: bool = False,
     ) -> str:
-        """Convolution to `channels`; padding is top, left, bottom, right."""
+        """Append a convolution to `channels`; padding is (top, left, bottom, right)."""
         shape = (channels, self.shape(x)[1] // groups, *_pair(kernel))
         inputs = [x, self.weight(f"{name}.weight", shape)]
         if bias:
@@ -99,7 +98,7 @@ class Layers:
         return self._builder.op("conv2d", name, inputs, attributes)
 
     def batch_norm(self, name: str, x: str, *, eps: float = 1e-5, momentum: float = 0.1) -> str:
-        """Batch normalisation; `momentum` is the new batch's share of the running statistics."""
+        """Append batch normalisation; `momentum` weights the new batch in running statistics."""
         channels = self.shape(x)[1]
         inputs = (
             x,
@@ -109,22 +108,22 @@ class Layers:
         return self._builder.op("batch_norm", name, inputs, {"eps": eps, "momentum": momentum})
 
     def layer_norm(self, name: str, x: str, *, eps: float) -> str:
-        """Layer normalisation over the last axis."""
+        """Append layer normalisation over the last axis."""
         channels = self.shape(x)[-1]
         affine = self._persistent(f"{name}.affine", rows(channels, 1, 0))
         attributes: dict[str, Attribute] = {"groups": 1, "channels": channels, "inner": 1}
         return self._builder.op("layer_norm", name, (x, affine), {"eps": eps, **attributes})
 
     def relu(self, name: str, x: str) -> str:
-        """Rectified linear unit."""
+        """Append a rectified linear unit."""
         return self._builder.op("relu", name, (x,))
 
     def add(self, name: str, a: str, b: str) -> str:
-        """Sum of two tensors of one shape."""
+        """Append the sum of two tensors of the same shape."""
         return self._builder.op("add", name, (a, b))
 
     def pool(self, kind: str, name: str, x: str, kernel: int | Pair) -> str:
-        """Pooling (`max_pool2d` or `avg_pool2d`) over windows that do not overlap."""
+        """Append pooling (`max_pool2d` or `avg_pool2d`) with non-overlapping windows."""
         attributes: dict[str, Attribute] = {
             "kernel": _pair(kernel),
             "stride": _pair(kernel),
@@ -135,21 +134,21 @@ class Layers:
         return self._builder.op(kind, name, (x,), attributes)
 
     def flatten(self, name: str, x: str) -> str:
-        """[N, ...] to [N, features]."""
+        """Append a reshape from [N, ...] to [N, features]."""
         batch, *features = self.shape(x)
         return self._builder.op("reshape", name, (x,), {"shape": (batch, math.prod(features))})
 
     def reshape(self, name: str, x: str, *shape: int) -> str:
-        """The same elements under another shape."""
+        """Append a reshape."""
         return self._builder.op("reshape", name, (x,), {"shape": shape})
 
     def part(self, name: str, x: str, axis: int, start: int, length: int = 1) -> str:
-        """So many positions along an axis, from `start` on."""
+        """Append a slice: `length` positions along an axis, from `start` on."""
         attributes: dict[str, Attribute] = {"axis": axis, "start": start, "length": length}
         return self._builder.op("slice", name, (x,), attributes)
 
     def linear(self, name: str, x: str, features: int) -> str:
-        """Fully connected layer with bias: [N, in] to [N, features]."""
+        """Append a fully connected layer with bias: [N, in] to [N, features]."""
         inputs = (
             x,
             self.weight(f"{name}.weight", (features, self.shape(x)[1])),
@@ -158,7 +157,7 @@ class Layers:
         return self._builder.op("linear", name, inputs)
 
     def build(self, output: str) -> tuple[Graph, DrawnWeights]:
-        """The finished graph and its initial weights, not drawn yet."""
+        """Finish the graph; returns it with its initial weights, which are not drawn yet."""
         graph, _ = self._builder.build(output)
         return graph, DrawnWeights(self._initializers, self._seed)
 

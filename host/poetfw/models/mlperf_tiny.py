@@ -2,11 +2,10 @@
 """The four networks of MLPerf Tiny: Banbury et al., NeurIPS Datasets and Benchmarks 2021.
 
 They follow the Keras sources of the reference implementation (github.com/mlcommons/tiny,
-benchmark/training), with all their weights: also with the biases of convolutions in front of a
-batch norm. Keras's padding "same" at stride 2 puts an odd row or column at the bottom and right.
-Left out are the penalties on single layers' weights, and dropout, which is off by probability 0.
-The running statistics follow faster than with Keras's momentum of 0.99, which needs thousands of
-steps to settle.
+benchmark/training) with all weights, including biases of convolutions before a batch norm. With
+stride 2, Keras's "same" padding puts an odd row or column at the bottom and right. Left out are
+penalties on single layers' weights, and dropout, as if with probability 0. Running statistics adapt
+faster than with Keras's momentum of 0.99, which needs thousands of steps to settle.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from poetfw.models.model import Model
 from poetfw.training import Sgd
 
 _EPS = 1e-3
-"""Keras's, of batch norm."""
+"""Epsilon of Keras's batch normalisation."""
 
 
 def resnet8(batch: int, seed: int) -> Model:
@@ -40,7 +39,7 @@ def ds_cnn(batch: int, seed: int) -> Model:
     x = net.conv_relu("stem", net.input, 64, (10, 4), stride=2)
     for index in range(1, 5):
         x = net.separable(f"block{index}", x, 64)
-    # The original's window is half of the input's extents, and leaves the last of 25 rows out.
+    # The original's window is half of the input's extents, so that the last of 25 rows is unused.
     x = net.pool("avg_pool2d", "pool", x, (24, 5))
     return _classifier(net, x, 12, "MLPerf Tiny's DS-CNN, 49 x 10 MFCCs, 12 words", 3)
 
@@ -59,7 +58,7 @@ def mobilenet(batch: int, seed: int) -> Model:
 
 
 def autoencoder(batch: int, seed: int) -> Model:
-    """Anomaly detection: five frames of 128 log-mel energies, to be given back."""
+    """Anomaly detection: reconstruction of five frames of 128 log-mel energies."""
     net = _Keras("autoencoder", (batch, 640), seed)
     x = net.input
     for index, features in enumerate((*(128,) * 4, 8, *(128,) * 4), start=1):
@@ -75,7 +74,7 @@ def autoencoder(batch: int, seed: int) -> Model:
 
 
 class _Keras(Layers):
-    """Layers as Keras sets them up."""
+    """Layers with Keras's defaults."""
 
     def conv_bn(
         self,
@@ -114,7 +113,7 @@ class _Keras(Layers):
         return self.relu(f"{name}.relu", y)
 
     def separable(self, name: str, x: str, channels: int, *, stride: int = 1) -> str:
-        """A 3 x 3 convolution of each channel by itself, then one of 1 x 1 over all."""
+        """Append a depthwise 3 x 3 and a pointwise 1 x 1 convolution."""
         own = self.shape(x)[1]
         x = self.conv_relu(f"{name}.depthwise", x, own, stride=stride, groups=own)
         return self.conv_relu(f"{name}.pointwise", x, channels, (1, 1))

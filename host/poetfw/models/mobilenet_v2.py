@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """MobileNetV2 of width 1: Sandler, Howard, Zhu, Zhmoginov, Chen, CVPR 2018, tables 1 and 2.
 
-As PyTorch's torchvision has it: a block that would expand by 1 has no convolution to expand with,
-and the classifier is a linear layer with bias. The dropout in front of that is left out. The weight
-decay is the paper's, which trains with RMSProp.
+As in PyTorch's torchvision, a block with expansion 1 has no expanding convolution, and the
+classifier is a linear layer with bias. The dropout before it is left out. The weight decay is the
+paper's, which trains with RMSProp.
 """
 
 from __future__ import annotations

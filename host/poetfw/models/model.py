@@ -1,41 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model ready to be trained: its inference graph, initial weights, loss and settings."""
+"""A model ready to be trained: inference graph, initial weights, loss and training settings."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Dtype, Graph, Role, Tensor
+from poetfw.ir import Dtype, Graph, Record, Role, Tensor
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.base import LARGEST_INTEGER
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
-from poetfw.training import CLASSIFYING, LOSSES, Sgd
+from poetfw.training import CLASSIFYING, LOSSES, Head, Sgd, label_name
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network and what training it starts from.
+    """A network, and the initial weights and settings of its training.
 
-    Construction checks shapes, that there is one input and one output, that the loss fits the
+    Construction checks shapes, that all inputs have the same batch, that the loss fits the
     output, and that every persistent tensor has finite float32 weights of its shape.
 
     Attributes:
-        graph: inference form: one tensor of role `INPUT`, weights of role `PARAMETER`, running
-            statistics of role `STATE`. Axis 0 of input and output is the batch.
+        graph: inference form: tensors of role `INPUT`, weights of role `PARAMETER`, running
+            statistics of role `STATE`. Axis 0 of inputs and output is the batch.
         weights: initial values of every persistent tensor; drawn when they are first read, where
             they are `DrawnWeights`.
         loss: a key of `poetfw.training.LOSSES`; or `OWN_LOSS`: then the graph has a tensor of role
             `LABEL`, and an op of the kind `objective` that marks its loss.
-        told_apart: how many classes the labels of a loss of its own name; None where they are no
-            class numbers, or of several kinds.
+        heads: names and shapes [batch, ...] of several results, whose elements the output has one
+            after the other, sample by sample; empty for one result, which is the output itself.
+        told_apart: of each label of a loss of its own that numbers classes, how many there are, and
+            the number that does not count, if any.
         loss_options: how much classes and samples count, for a loss of a classifier.
         description: one line for people.
         optimizer: settings that train it well.
@@ -45,7 +49,7 @@ class Model:
         state_dict: where the tensors of its author's network lie in those of the graph.
 
     Raises:
-        ModelError: a check failed.
+        ModelError: A check failed.
     """
 
     graph: Graph
@@ -58,18 +62,20 @@ class Model:
     frozen: tuple[str, ...] = ()
     state_dict: tuple[StateEntry, ...] = ()
     loss_options: ClassOptions = ALIKE
-    told_apart: int | None = None
+    told_apart: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    heads: tuple[Head, ...] = ()
 
     def __post_init__(self) -> None:
         check_shapes(self.graph)
-        inputs = self.graph.with_role(Role.INPUT)
-        if len(inputs) != 1:
-            raise ModelError(f"model {self.name!r} has {len(inputs)} inputs; poetfw trains with 1")
-        if self.output.shape[:1] != self.input.shape[:1]:
-            raise ModelError(
-                f"model {self.name!r} gives an output of shape {list(self.output.shape)} for an "
-                f"input of shape {list(self.input.shape)}: axis 0 of both must be the batch"
-            )
+        if not self.x.members:
+            raise ModelError(f"model {self.name!r} has no input")
+        for tensor in (*self.x.members, *self.y.members, self.output):
+            if tensor.shape[:1] != (self.batch,):
+                raise ModelError(
+                    f"model {self.name!r} has a tensor {tensor.name!r} of shape "
+                    f"{list(tensor.shape)} and an input of shape {list(self.input.shape)}: axis 0 "
+                    "of both must be the batch"
+                )
         if self.loss not in (*LOSSES, OWN_LOSS):
             raise ModelError(
                 f"{self.loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES)
@@ -102,7 +108,7 @@ class Model:
         self.loss_options.expect_fitting(self.classes)
 
     def _check_weights(self) -> None:
-        """Check what can be without drawing; what an initializer draws is finite and float32."""
+        """Check shapes and finiteness without drawing; drawn values are finite float32."""
         weights = self.weights
         if isinstance(weights, DrawnWeights):
             shapes = weights.shapes
@@ -121,45 +127,74 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.graph.name
+
+    @cached_property
+    def x(self) -> Record:
+        """The features of a sample: the network's inputs."""
+        return Record(self.graph.with_role(Role.INPUT))
+
+    @cached_property
+    def y(self) -> Record:
+        """The targets of a sample: class numbers, or what else the loss compares."""
+        if self.loss == OWN_LOSS:
+            return Record(self.graph.with_role(Role.LABEL))
+        if self.classes is not None:
+            target = Tensor("y", (self.batch,), Dtype.I32, Role.LABEL)
+        else:
+            target = Tensor("y", self.output.shape, Dtype.F32, Role.LABEL)
+        return Record((replace(target, name=label_name(self.graph)),))
 
     @property
     def input(self) -> Tensor:
-        """The batch of features."""
-        return self.graph.with_role(Role.INPUT)[0]
+        """The batch of features: the first input's."""
+        return self.x.members[0]
 
     @property
     def output(self) -> Tensor:
-        """The batch of answers: logits, or predictions."""
+        """Output tensor: a batch of logits or predictions."""
         return self.graph.by_name[self.graph.output]
 
     @property
     def batch(self) -> int:
-        """Samples in a batch."""
+        """Number of samples in a batch."""
         return self.input.shape[0]
 
     @property
     def classes(self) -> int | None:
-        """Number of classes that it tells apart; None where it does not classify."""
+        """Number of classes; None if the model is not a classifier."""
         if self.loss == OWN_LOSS:
-            alike = len(self.target.shape) == 1 and self.output.shape[1:] == (self.told_apart,)
-            return self.told_apart if alike else None
+            if self.heads or len(self.y.members) != 1 or len(self.target.shape) != 1:
+                return None
+            classes, _ = self.label_classes(self.target)
+            return classes if self.output.shape[1:] == (classes,) else None
         return self.output.shape[1] if self.loss in CLASSIFYING else None
 
     @property
     def target(self) -> Tensor:
-        """The batch of targets: class numbers, one a sample, or what the loss compares."""
-        if self.loss == OWN_LOSS:
-            return self.graph.with_role(Role.LABEL)[0]
-        if self.classes is not None:
-            return Tensor("y", (self.batch,), Dtype.I32, Role.LABEL)
-        return Tensor("y", self.output.shape, Dtype.F32, Role.LABEL)
+        """The batch of targets, of a network whose samples have one.
 
-    @property
-    def ids(self) -> int:
-        """Number of ids, from 0 on, that every table has in which the input is looked up."""
-        readers = self.graph.consumers[self.input.name]
+        Raises:
+            ModelError: they have none, or several.
+        """
+        if len(self.y.members) != 1:
+            raise ModelError(f"model {self.name!r} has {len(self.y.members)} targets, not 1")
+        return self.y.members[0]
+
+    def label_classes(self, tensor: Tensor) -> tuple[int | None, int | None]:
+        """The number of classes that a label has, and that which does not count; None for neither.
+
+        Args:
+            tensor: one of `y`.
+        """
+        if self.loss == OWN_LOSS:
+            return self.told_apart.get(tensor.name, (None, None))
+        return self.classes, self.loss_options.ignore_index
+
+    def ids(self, tensor: Tensor) -> int:
+        """Number of ids, from 0 on, that every table has in which an input is looked up."""
+        readers = self.graph.consumers.get(tensor.name, ())
         tables = (op.inputs[1] for op in readers if op.kind == "embedding")
         return min(
             (self.graph.by_name[table].shape[0] for table in tables), default=LARGEST_INTEGER
@@ -167,9 +202,9 @@ class Model:
 
     @property
     def layers(self) -> dict[str, int]:
-        """Number of ops that have parameters, and of dropouts, by kind.
+        """Number of ops with parameters, and of dropouts, by kind.
 
-        Beside convolutions, batch norms are counted even where there are none: they may be missing.
+        With convolutions, batch norms are listed even if their number is 0.
         """
         trained = {tensor.name for tensor in self.graph.with_role(Role.PARAMETER)}
         kinds = [
@@ -187,7 +222,7 @@ class Model:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one sample's inference, in convolutions and matrix products."""
+        """Multiply-accumulates per sample of inference, in convolutions and matrix products."""
         total = 0
         for op in self.graph.ops:
             if op.kind in ("conv2d", "linear", "matmul") and op.output is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks that read the rows of the 8 x 8 digits one after the other.
+"""Recurrent networks that read the rows of the 8 x 8 digits one after another.
 
-Every step is ops of its own, and all share the layer's weights. Cells, and the order of gates in
-the weights, are those of PyTorch's `nn.LSTM` and `nn.GRU`, with both of their biases.
+The loop is unrolled: each time step has ops of its own, which share the layer's weights. Cells,
+gate order and both biases are those of PyTorch's `nn.LSTM` and `nn.GRU`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from poetfw.training import Sgd
 _STEPS, _FEATURES, _HIDDEN = 8, 8, 32
 
 _Cell = Callable[[Layers, str, str, str, str, str], tuple[str, str]]
-"""From a name, W·x + b, U·h + b, h and c to the next h and c."""
+"""Cell function: from (layers, name, W·x + b, U·h + b, h, c) to the next (h, c)."""
 
 
 def lstm(batch: int, seed: int) -> Model:
@@ -53,7 +53,7 @@ def _recurrent(name: str, label: str, gates: int, cell: _Cell, batch: int, seed:
 
 
 def _weight(shape: tuple[int, ...]) -> Initializer:
-    """Normal with variance 1 / fan_in: sigmoid and tanh pass that on."""
+    """Normal with variance 1 / fan_in, which keeps the variance before sigmoid and tanh."""
     return normal(shape, 1 / math.sqrt(shape[1]))
 
 
@@ -62,7 +62,7 @@ def _gate(layers: Layers, name: str, x: str, index: int) -> str:
 
 
 def _lstm_cell(layers: Layers, name: str, wx: str, uh: str, h: str, c: str) -> tuple[str, str]:
-    """Gates are in the order i, f, g, o: c' = f·c + i·g and h' = o·tanh(c')."""
+    """LSTM cell; gate order i, f, g, o: c' = f·c + i·g and h' = o·tanh(c')."""
     total = layers.add(f"{name}.gates", wx, uh)
     i, f, g, o = (
         layers.op(kind, f"{name}.{gate}", (_gate(layers, f"{name}.{gate}.sum", total, index),))
@@ -76,7 +76,7 @@ def _lstm_cell(layers: Layers, name: str, wx: str, uh: str, h: str, c: str) -> t
 
 
 def _gru_cell(layers: Layers, name: str, wx: str, uh: str, h: str, c: str) -> tuple[str, str]:
-    """Gates are in the order r, z, n: n = tanh(Wx + r·Uh) and h' = n + z·(h - n)."""
+    """GRU cell; gate order r, z, n: n = tanh(Wx + r·Uh) and h' = n + z·(h - n)."""
 
     def both(gate: str, index: int) -> tuple[str, str]:
         x = _gate(layers, f"{name}.{gate}.input", wx, index)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNets for CIFAR-10: He, Zhang, Ren, Sun, CVPR 2016, table 1.
 
-As is usual for 32 x 32 images, a 3 x 3 convolution of stride 1 replaces the stem of 7 x 7 and its
-pooling. Where a block changes the shape, its shortcut is a 1 x 1 convolution with batch
-normalisation (option B in section 3.3). In a bottleneck, the 3 x 3 convolution has the stride.
+As is usual for 32 x 32 images, a 3 x 3 convolution of stride 1 replaces the 7 x 7 stem and its
+pooling. If a block changes the shape, its shortcut is a 1 x 1 convolution with batch normalisation
+(option B in section 3.3). In a bottleneck, the 3 x 3 convolution has the stride.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STAGES = (64, 128, 256, 512)
 """Channels of each stage; every stage but the first halves height and width."""
 
 _BOTTLENECK = 4
-"""A bottleneck's output channels, in those of its stage."""
+"""Ratio of a bottleneck's output channels to its stage's channels."""
 
 
 def resnet18(batch: int, seed: int) -> Model:

@@ -8,11 +8,11 @@ from poetfw.models.model import Model
 from poetfw.training import Sgd
 
 _REDUCTION = 4
-"""A block's bottleneck, in shares of its channels. The paper's 16 would leave one channel."""
+"""Channel reduction in a block's bottleneck. The paper's 16 would leave one channel."""
 
 
 def squeeze_excite(batch: int, seed: int) -> Model:
-    """Two convolutions, each followed by a block, for the 8 x 8 digits."""
+    """Two convolutions with a squeeze-and-excitation block each, for the 8 x 8 digits."""
     layers = Layers("squeeze-excite", (batch, 1, 8, 8), seed)
     x = layers.input
     for index, channels in ((1, 16), (2, 32)):
@@ -29,7 +29,7 @@ def squeeze_excite(batch: int, seed: int) -> Model:
 
 
 def _excite(layers: Layers, name: str, x: str) -> str:
-    """X with each channel scaled by a number in (0, 1), which depends on all channels' means."""
+    """Scale each channel of x by a number in (0, 1) computed from the means of all channels."""
     batch, channels, *_ = layers.shape(x)
     y = layers.flatten(f"{name}.means", layers.op("global_avg_pool", f"{name}.squeeze", (x,)))
     y = layers.relu(f"{name}.relu", layers.linear(f"{name}.reduce", y, channels // _REDUCTION))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small transformer encoder whose tokens are the rows of the 8 x 8 digits.
 
-Rows are embedded and get trained position embeddings, as image patches do in Dosovitskiy et al.,
-ICLR 2021, section 3.1; the tokens' mean is classified. Each layer normalises its input (Xiong et
-al., ICML 2020): `nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", norm_first=True)` of PyTorch.
-Between attention blocks the states are a matrix with a row for each token of the batch.
+Rows are embedded and get trained position embeddings, like image patches in Dosovitskiy et al.,
+ICLR 2021, section 3.1; the mean of the tokens is classified. Layers are pre-norm (Xiong et al.,
+ICML 2020), equal to PyTorch's `nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu",
+norm_first=True)`. Between attention blocks, states are a matrix with one row per token of the
+batch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _EPS = 1e-5
 
 
 def transformer_tiny(batch: int, seed: int) -> Model:
-    """Two layers of 32 with 4 heads."""
+    """Two layers of hidden size 32 with 4 heads."""
     layers = Layers("transformer-tiny", (batch, _TOKENS, _FEATURES), seed, weight=_weight)
     rows = batch * _TOKENS
     x = layers.reshape("tokens", layers.input, rows, _FEATURES)

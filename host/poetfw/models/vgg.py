@@ -2,7 +2,7 @@
 """VGG-16 for CIFAR-10: Simonyan and Zisserman, ICLR 2015, table 1, column D.
 
 As is usual for 32 x 32 images, each convolution is followed by batch normalisation, and one linear
-layer from the 512 features that the fifth pooling leaves replaces the three of the original.
+layer on the 512 features after the fifth pooling replaces the original's three.
 """
 
 from __future__ import annotations

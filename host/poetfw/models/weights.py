@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial weights: arrays that are there already, or draws that wait until somebody reads one.
+"""Initial weights: given arrays, or random weights that are drawn when first read.
 
-A network that is only scheduled never needs its weights, and those of a large one take seconds
-and hundreds of megabytes to draw.
+A network that is only scheduled never needs its weights; drawing those of a large one takes seconds
+and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """A tensor of the author's own network (of a state dict), and its place in one of the graph.
+    """A tensor of the author's state dict, and its location in a tensor of the graph.
 
     Attributes:
-        name: what the author's network calls it.
-        tensor: the persistent tensor that holds it.
-        shape: as the author's network has it.
-        first: the first of the tensor's elements that are its own.
-        transposed: whether it is a matrix that the tensor holds the other way round.
+        name: name in the author's network.
+        tensor: name of the graph's persistent tensor that holds it.
+        shape: shape in the author's network.
+        first: flat index of its first element in the graph's tensor.
+        transposed: True if the graph's tensor holds the transposed matrix.
     """
 
     name: str
@@ -38,13 +38,13 @@ class StateEntry:
     transposed: bool = False
 
     def of(self, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Its own part of the graph's tensor, in its own shape."""
+        """Extract the author's tensor, in its own shape, from the graph's tensor."""
         if self.transposed:
             tensor = tensor.T
         return tensor.reshape(-1)[self.first :][: math.prod(self.shape)].reshape(self.shape)
 
     def put(self, tensor: NDArray[np.float32], values: NDArray[np.float32]) -> None:
-        """Write values of its own shape to its part of the graph's tensor, which is contiguous."""
+        """Write values of the author's shape into the graph's tensor, which must be contiguous."""
         if self.transposed:
             tensor.T[...] = values
         else:
@@ -56,8 +56,8 @@ class Initializer:
     """Distribution of a tensor's initial values.
 
     Attributes:
-        shape: the tensor's shape.
-        draw: makes the values, float32 and finite, from a source of random numbers.
+        shape: shape of the tensor.
+        draw: function that draws finite float32 values from a random generator.
     """
 
     shape: tuple[int, ...]
@@ -65,31 +65,31 @@ class Initializer:
 
 
 def normal(shape: tuple[int, ...], std: float) -> Initializer:
-    """Normal with mean 0 and the given standard deviation, rounded to float32."""
+    """Normal distribution with mean 0, rounded to float32."""
     return Initializer(shape, lambda random: random.normal(0.0, std, shape).astype(np.float32))
 
 
 def he_normal(shape: tuple[int, ...]) -> Initializer:
-    """Normal with variance 2 / fan_in (He, Zhang, Ren, Sun, ICCV 2015, eq. 10)."""
+    """Normal distribution with variance 2 / fan_in (He, Zhang, Ren, Sun, ICCV 2015, eq. 10)."""
     return normal(shape, math.sqrt(2 / math.prod(shape[1:])))
 
 
 def rows(length: int, *values: float) -> Initializer:
-    """[len(values), length]: each row holds one value throughout."""
+    """Constant rows, [len(values), length]: row i is filled with values[i]."""
     column = np.array(values, np.float32)[:, np.newaxis]
     return Initializer((len(values), length), lambda random: np.repeat(column, length, axis=1))
 
 
 def zeros(*shape: int) -> Initializer:
-    """All 0."""
+    """Zeros."""
     return Initializer(shape, lambda random: np.zeros(shape, np.float32))
 
 
 class DrawnWeights(Weights):
-    """Weights that are all drawn when the first of them is read.
+    """Random weights, all drawn when the first of them is read.
 
-    They come from NumPy's PCG64 in the order of the initializers: the same seed gives the same
-    bits, whichever is read first.
+    They come from NumPy's PCG64 in the initializers' order: the same seed gives the same bits,
+    whichever tensor is read first.
     """
 
     def __init__(self, initializers: Mapping[str, Initializer], seed: int) -> None:
@@ -98,7 +98,7 @@ class DrawnWeights(Weights):
 
     @cached_property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The tensors' shapes, by name; nothing is drawn."""
+        """Shapes of the tensors by name, without drawing."""
         return {name: initializer.shape for name, initializer in self._initializers.items()}
 
     @cached_property

@@ -29,8 +29,8 @@ class Entry:
     """A built-in model.
 
     Attributes:
-        batch: the batch it is trained with unless another one is asked for.
-        build: makes it from batch and seed.
+        batch: default batch size.
+        build: function that builds the model from batch size and seed.
     """
 
     batch: int
@@ -38,15 +38,15 @@ class Entry:
 
 
 def build_model(name: str, batch: int | None = None, seed: int = 0) -> Model:
-    """A built-in model with freshly drawn weights.
+    """Build a built-in model with newly drawn weights.
 
     Args:
         name: a key of `MODELS`.
-        batch: samples in a batch; None for the model's own choice.
-        seed: of the initial weights, 0 or more. The same seed gives the same bits.
+        batch: batch size; None for the model's default.
+        seed: seed of the initial weights, 0 or more. The same seed gives the same bits.
 
     Raises:
-        ModelError: there is no such model, or the batch or seed is out of range.
+        ModelError: There is no such model, or batch or seed is out of range.
     """
     entry = MODELS.get(name)
     if entry is None:
@@ -80,10 +80,10 @@ def _digits_cnn(batch: int, seed: int) -> Model:
 
 
 def _lenet5(batch: int, seed: int) -> Model:
-    """LeCun, Bottou, Bengio, Haffner, Proc. IEEE 1998, section II.B.
+    """LeNet-5: LeCun, Bottou, Bengio, Haffner, Proc. IEEE 1998, section II.B.
 
-    With today's usual simplifications: ReLU in place of tanh, the second convolution connected to
-    all maps, plain averages as subsampling, and a linear layer in place of the RBF units.
+    With the usual simplifications: ReLU instead of tanh, the second convolution connected to all
+    feature maps, average pooling as subsampling, and a linear layer instead of RBF units.
     """
     layers = Layers("lenet5", (batch, 1, 28, 28), seed)
     x = layers.conv("c1", layers.input, 6, 5, padding=(2, 2, 2, 2), bias=True)
@@ -136,4 +136,4 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
         "bert-mini": Entry(1, partial(bert, "bert-mini", BERT_MINI)),
     }
 )
-"""The built-in models by name, the default first."""
+"""Built-in models by name, the default first."""

@@ -24,8 +24,16 @@ from poetfw.ops.base import (
 )
 
 
+def first_byte(op: Op) -> int:
+    """Offset in bytes, within one sample, of what a load reads."""
+    return op.integer("first") if "first" in op.attributes else 0
+
+
 class _Load(OpKind):
-    """No inputs; attribute `shape`. Reads the current batch; repeated reads give the same bytes."""
+    """No inputs; attribute `shape`. Reads the current batch; repeated reads give the same bytes.
+
+    Where samples have several members, the attribute `first` is the offset of this one in bytes.
+    """
 
     function: ClassVar[str]
 
@@ -48,7 +56,16 @@ class _Load(OpKind):
         return Work(macs=0, bytes_moved=size, storage_bytes=size)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        return Kernel(source="", function=self.function, arguments=(op.output,), fallible=True)
+        if "first" not in op.attributes:
+            return Kernel(source="", function=self.function, arguments=(op.output,), fallible=True)
+        assert op.output is not None
+        tensor = graph.by_name[op.output]
+        return Kernel(
+            source="",
+            function=f"{self.function}_member",
+            arguments=(op.output, first_byte(op), tensor.size_bytes // tensor.shape[0]),
+            fallible=True,
+        )
 
 
 @register

@@ -28,6 +28,7 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.mean_losses import MEAN_LOSSES
 
 OWN_LOSS = "own"
 """The name of a loss that the network calculates itself."""
@@ -145,5 +146,5 @@ class _Term(OpKind):
             tape.add_gradient(x, tape.emit("multiply", f"{name}.part", (dx, output_gradient)))
 
 
-for _name in ("weighted_cross_entropy", "nll"):
+for _name in ("weighted_cross_entropy", "nll", "mse", *MEAN_LOSSES):
     register(type(f"{_name}_term", (_Term,), {"name": f"{_name}_term", "of": _name}))

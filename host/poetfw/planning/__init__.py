@@ -16,7 +16,7 @@ from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
-from poetfw.planning.more_ram import MoreRam, saved_by_more_ram
+from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (
     Plan,
     RamNeeds,
@@ -43,7 +43,6 @@ __all__ = [
     "Decision",
     "DevicesSettings",
     "Image",
-    "MoreRam",
     "Plan",
     "Point",
     "Progress",

@@ -19,7 +19,7 @@ from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport, ProgramReport
+from poetfw.report import BuildReport, MoreRam, ProgramReport
 from poetfw.schedule import ScheduleSummary
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
@@ -63,6 +63,7 @@ class Build:
         time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
         kernels_by: what decided by which kernel each op with several runs in the training step.
+        more_ram: what a larger budget would save; None where nobody asked, or little.
     """
 
     model: Model
@@ -77,6 +78,7 @@ class Build:
     time_limited: bool
     timing: Timing
     kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
+    more_ram: MoreRam | None = None
 
     @property
     def image(self) -> Image:
@@ -136,6 +138,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         messages=step.messages(build.program),
         time_limited=build.time_limited,
         timing=build.timing,
+        more_ram=build.more_ram,
     )
 
 

@@ -20,6 +20,7 @@ from poetfw.memory.ordering import from_graph, order_ops, reorder
 from poetfw.models import MODELS, Model, StateEntry, build_model
 from poetfw.ops import kind_of
 from poetfw.ops.class_losses import ClassOptions
+from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import OPTIMIZERS, Optimizer, RateSchedule
 from poetfw.settings import BuildSettings
 from poetfw.training import (
@@ -52,6 +53,12 @@ def load_model(settings: BuildSettings) -> Model:
                 f"{settings.model}: its loss has class weights, label smoothing or a label to "
                 "ignore of its own",
                 "leave these options out, or return the prediction from forward()",
+            )
+        if model.loss == OWN_LOSS:
+            raise ModelError(
+                f"{settings.model}: its loss is an expression, which has no options: no class "
+                "weights, label smoothing or label to ignore",
+                "write them in forward(), in the loss that it returns",
             )
         model = replace(model, loss_options=options)
     options = model.loss_options
@@ -226,6 +233,7 @@ def derive_program(
         channels=channels,
         options=model.loss_options,
         undecayed=matching_parameters(model.graph, settings.no_decay),
+        heads=model.heads,
     )
     program = replace(order_program(program, deadline), made=made)
     return program.with_values(model.weights)

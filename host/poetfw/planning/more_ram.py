@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The energy that more RAM would save, where a schedule has a large overhead."""
+"""The energy that more RAM would save."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
@@ -12,34 +12,31 @@ from poetfw.memory import resident_bytes
 from poetfw.planning.build import Build
 from poetfw.planning.plans import place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.schedule import solve
+from poetfw.report import MoreRam
+from poetfw.schedule import (
+    SCHEDULERS,
+    PlanFigures,
+    Schedule,
+    ScheduleProblem,
+    handed,
+    simulate,
+    solve,
+)
 from poetfw.settings import BuildSettings
 
-BAD_OVERHEAD = 0.1
-"""Overhead, relative to keeping everything, above which larger budgets are tried."""
-_PARTS = (1 / 8, 1 / 4, 1 / 2)
-"""Larger budgets to try: fractions of the way from the budget to keeping everything."""
-_WORK = 0.3
-"""Work units for each of these searches, whose result is a hint."""
-
-
-@dataclass(frozen=True, slots=True)
-class MoreRam:
-    """A larger budget, and a step's energy in it.
-
-    Attributes:
-        size_bytes: bytes beyond the budget.
-        energy_j: joules of a training step.
-    """
-
-    size_bytes: int
-    energy_j: float
+WORTH_SAYING = 0.01
+"""Overhead, of the energy of keeping everything, above which it is said what more RAM saves."""
+_PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
+"""Larger budgets that are tried, as parts of the way to keeping everything."""
+_WORK = 0.1
+"""Work units for each of them: a plan that more RAM allows, not the best one."""
 
 
 def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline) -> MoreRam | None:
-    """The first larger budget that halves a plan's overhead; None if no such budget is known.
+    """The first larger budget that saves half of a plan's overhead; None where none is known.
 
-    Larger budgets are searched with little work, and only if the overhead exceeds `BAD_OVERHEAD`.
+    Tried are budgets for plans with an overhead above `WORTH_SAYING`, with little work each: the
+    plan of the smaller budget is handed to the next larger one.
 
     Args:
         build: a build for one device.
@@ -47,9 +44,9 @@ def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline)
         deadline: when to end the search.
     """
     plan, everything, program = build.plan, build.checkpoint_all, build.program
-    image = build.image
-    excess_j = plan.training.energy_j - everything.training.energy_j
-    if excess_j <= BAD_OVERHEAD * everything.training.energy_j:
+    image, known = build.image, build.plan.training
+    excess_j = known.energy_j - everything.training.energy_j
+    if excess_j <= WORTH_SAYING * everything.training.energy_j:
         return None
     problem = replace(
         schedule_problem(program.training, image.board, build.costs, None, settings.deadline_s),
@@ -58,13 +55,30 @@ def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline)
     missing = everything.memory.arena_bytes - image.budget_bytes
     for part in _PARTS:
         available = image.budget_bytes + int(part * missing) - problem.resident_bytes
-        limited = replace(problem, ram_bytes=available)
         with Work(_WORK, deadline).phase("more RAM") as work:
-            try:
-                found = solve(limited, settings.scheduler, known=[plan.training.plan], work=work)
-            except InfeasibleError:
-                continue
+            limited = replace(problem, ram_bytes=available)
+            found = _in_more_ram(limited, known, settings.scheduler, work) or known
         if plan.training.energy_j - found.energy_j >= excess_j / 2:
             memory = place_plan(program, found, plan.evaluation, deadline).memory
-            return MoreRam(memory.arena_bytes - image.budget_bytes, found.energy_j)
+            return MoreRam(
+                memory.arena_bytes - image.budget_bytes,
+                found.energy_j,
+                1 - found.energy_j / plan.training.energy_j,
+            )
+        known = found
     return None
+
+
+def _in_more_ram(
+    problem: ScheduleProblem, known: Schedule, scheduler: str, work: Work
+) -> Schedule | None:
+    """A schedule with what a larger budget lets a smaller one's keep; None without."""
+    if not SCHEDULERS[scheduler].starts:
+        try:
+            return solve(problem, scheduler, known=[known.plan], work=work)
+        except InfeasibleError:
+            return None
+    plan = handed(problem, known.plan, work)
+    if plan is None:
+        return None
+    return replace(known, **asdict(PlanFigures.of(simulate(problem, plan))), plan=plan)

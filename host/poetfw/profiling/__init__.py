@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring on a board what ops and transfers cost: docs/profiling.md."""
+"""Measurement of the costs of ops and transfers on a board: docs/profiling.md."""
 
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.measuring import ProfileReport, ProfileSettings, profile, shape_of

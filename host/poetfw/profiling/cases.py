@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distinct cases of a program, which can be measured."""
+"""Distinct cases of a program to measure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Dtype, Graph, Op
 from poetfw.ops import in_variants, kind_of
 
-_ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that its trailer fits behind
+_ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that shares a block with its trailer
 _SEVERAL = 8
 
 
 def cases_of(graph: Graph, board: Board) -> tuple[Case, ...]:
-    """The cases of a training step: its ops in their order, then transfers, the smallest first.
+    """Cases of a training step: ops in order, then transfers in order of size.
 
-    An op that several kernels run has a case by each. One whose time depends on its numbers has
-    cases of its own. A view's case is the copy that it
-    is where it cannot be in place. Transfers are of every size
-    that a plan may page, of one block, and of several; where they overlap with computing, also
-    beside a kernel.
+    An op with several kernels has a case for each. An op whose time depends on its operand values
+    has a case of its own. The case of a view is the copy it becomes when it cannot be in place.
+    Transfers cover all sizes that a plan may page, one block, and several blocks; if the board
+    overlaps transfers with computation, also those beside a kernel.
     """
     ops = (case_in(way, graph, board) for op in graph.ops for way in in_variants(op, graph))
     return tuple(dict.fromkeys([*ops, *_transfers(graph, board)]))
 
 
 def case_in(op: Op, graph: Graph, board: Board) -> Case:
-    """The case that an op of a graph is measured as on a board."""
+    """Case by which an op of a graph is measured on a board."""
     return own_case_of(op, graph) if _by_numbers(op, graph, board) else case_of(op, graph)
 
 
 def _by_numbers(op: Op, graph: Graph, board: Board) -> bool:
-    """True if what an op takes depends on its numbers: without an FPU, all but a copy's does."""
+    """True if an op's time depends on its values: without an FPU, all ops but copies."""
     kind = kind_of(op)
     if kind.branches or not board.toolchain.soft_float:
         return kind.branches

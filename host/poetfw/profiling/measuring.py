@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring what a network's ops and transfers cost on a board: what is missing, and only that."""
+"""Measurement of a network's ops and transfers on a board, limited to unknown costs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from poetfw.training import Program
 
 _SOCKET = "socket://"
 _TRACES = "traces"
-_OVERFLOWED = "overflowed by"  # what the linker says of memory that is too small
+_OVERFLOWED = "overflowed by"  # linker message if a memory is too small
 _FIRST_SCRATCH_BLOCK = 8
 
 
@@ -51,12 +51,12 @@ class ProfileSettings:
     """Settings of a profile.
 
     Attributes:
-        build: board, model, and what else decides which ops there are.
-        emulator: the twin to measure on; None for the board itself.
-        port: where the board, or a twin that somebody started, is.
-        out: the folder of the sketch.
-        toolchain: as `choose_environment` takes it.
-        meter: what measures energy, as `poetfw.meters.open_meter` takes it.
+        build: board, model and other settings that determine the ops.
+        emulator: name of the twin to measure on; None for the board.
+        port: port of the board, or of a twin that is already running.
+        out: folder of the sketch.
+        toolchain: toolchain, as for `choose_environment`.
+        meter: energy meter, as for `poetfw.meters.open_meter`.
     """
 
     build: BuildSettings
@@ -69,15 +69,15 @@ class ProfileSettings:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """The result of a profile.
+    """Result of a profile.
 
     Attributes:
-        setup: under which conditions.
-        measured: every case that there is a measurement of, in the network's order.
-        fresh: how many of them were measured just now.
-        left_out: the cases that could not be, and why.
-        metering: what a meter measured now; None without one.
-        graph: the training step that the cases are of.
+        setup: measurement conditions.
+        measured: measurements of all cases that have one, in the network's order.
+        fresh: number of cases measured in this profile.
+        left_out: cases that could not be measured, with reasons.
+        metering: energy measurements of this profile; None without a meter.
+        graph: training step that the cases come from.
     """
 
     setup: Setup
@@ -88,7 +88,7 @@ class ProfileReport:
     graph: Graph
 
     def op_of(self, case: Case) -> str | None:
-        """The op whose numbers a case has; None of one that stands for every op like it."""
+        """Name of the only op that a case stands for; None if it stands for all equal ops."""
         return self._ops.get(case)
 
     @cached_property
@@ -97,7 +97,7 @@ class ProfileReport:
         return {own_case_of(op, self.graph): op.name for op in ways}
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain JSON values."""
+        """Report as plain JSON values."""
         return {
             "schema_version": 1,
             "board": self.setup.board,
@@ -157,24 +157,24 @@ def _source(one: Measurement) -> str:
 
 
 def shape_of(case: Case) -> list[list[int]] | int:
-    """The shapes of a case's operands, or the bytes of a transfer."""
+    """Shapes of a case's operands, or the size of a transfer in bytes."""
     if case.size_bytes:
         return case.size_bytes
     return [list(shape) for shape, _ in (*case.inputs, *case.updates)]
 
 
 def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileReport:
-    """Measure the cases of a network that are not known yet, and keep each as it is measured.
+    """Measure the cases of a network that are unknown, and store each result at once.
 
     Args:
-        settings: what the user wants.
-        store: what is known, and where measurements are kept.
-        update: called as it goes on.
+        settings: settings of the profile.
+        store: store of known and new measurements.
+        update: called with the progress.
 
     Raises:
-        DeviceError: the device or the line fails; what was measured before is kept.
-        PoetfwError: the settings, board or model are not usable.
-        ToolError: a compiler or an emulator is missing or fails.
+        DeviceError: The device or the line fails; earlier results stay stored.
+        PoetfwError: The settings, board or model are invalid.
+        ToolError: A compiler or an emulator is missing or fails.
     """
     board = load_board(settings.build.board, check_machine=emulator_of)
     board.require_firmware()
@@ -191,7 +191,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
             metering = Metering(meter, settings.out / _TRACES, real_time=not setup.machine)
         known = _known(store, setup, versions)
         missing = [case for case in cases if case not in known]
-        if missing:  # what is in the way of keeping it is said before the work
+        if missing:  # fail before the work if results cannot be stored
             check_output_folder(settings.out)
             store.check_writable()
         left_out = []
@@ -211,7 +211,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
 
 
 def _known(store: Store, setup: Setup, versions: Mapping[Case, str]) -> dict[Case, Measurement]:
-    """The cases that need not be measured any more."""
+    """Stored measurements of cases."""
     known: dict[Case, Measurement] = {}
     for one in dict.fromkeys(setup_of(case, setup) for case in versions):
         known |= store.known(
@@ -229,7 +229,7 @@ class _Progress:
     done: int = 0
 
     def say(self, text: str) -> None:
-        """Report the case that is measured next."""
+        """Report the next activity."""
         self.update(self.done, self.total, text)
 
 
@@ -302,7 +302,7 @@ def _now() -> str:
 def _fitting(
     cases: Sequence[Case], room_bytes: int, said: str
 ) -> Generator[Refused, None, list[Case]]:
-    """The cases whose operands have room; the others are refused."""
+    """Cases whose operands fit the arena; others are yielded as refused."""
     fitting = []
     for case in cases:
         needed = arena_bytes_of(case, room_bytes)
@@ -315,12 +315,12 @@ def _fitting(
 
 
 def _most_room(board: Board) -> int:
-    """Bytes that no arena exceeds, whatever else is there: known without a compiler."""
+    """Upper bound of the arena's size in bytes, known without a compiler."""
     return board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes
 
 
 def _arena_room(cases: Sequence[Case], program: Program, board: Board) -> int:
-    """Bytes that an arena may have beside a sketch's static data and stack."""
+    """Size in bytes that the arena may have beside a sketch's static data and stack."""
     static = static_ram_bytes(render_sketch(cases[:1], program, board, 0).project, board)
     return _most_room(board) - static
 
@@ -341,7 +341,7 @@ def _built(
     environment: str,
     operands: Operands | None = None,
 ) -> Iterator[tuple[Sketch, Path | None]]:
-    """Sketches of all cases, as few as fit; None with one whose single case does not."""
+    """Build as few sketches as fit the flash; the ELF is None if a single case does not fit."""
     waiting = [tuple(cases)] if cases else []
     while waiting:
         part = waiting.pop(0)
@@ -371,7 +371,7 @@ def _device(
     environment: str,
     say: Callable[[str], None],
 ) -> Iterator[Profiler]:
-    """The device that runs a sketch, for as long as the `with` block."""
+    """Connect to the device that runs a sketch; uploads the sketch if needed."""
     if settings.port is None:
         with _twin(sketch, elf, board, settings) as line:
             yield Profiler(DeviceLink(line))
@@ -405,7 +405,7 @@ def _twin(sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings) ->
     image = folder / IMAGE
     try:
         folder.mkdir(exist_ok=True)
-        image.unlink(missing_ok=True)  # were it a link, what is written would go to where it leads
+        image.unlink(missing_ok=True)  # a link must not redirect the image
         image.write_bytes(bytes((_FIRST_SCRATCH_BLOCK + sketch.scratch_blocks) * BLOCK_BYTES))
         emulator.prepare(machine, image, 0)
     except OSError as error:

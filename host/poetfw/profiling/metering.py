@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A power meter beside a session: joules of each case, above what the board takes doing nothing."""
+"""Energy of each case by a power meter, above the board's idle power."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from poetfw.costs import Case
 from poetfw.meters import MeasuredEnergy, Meter, PowerTrace, idle_power, measured_energy
 
 INTERVALS = 5
-"""Number of marked intervals of a case, of so many runs each as the meter asks for."""
+"""Number of marked intervals per case; each has as many runs as the meter needs."""
 
 IDLE_S = 0.5
-"""Seconds for which the idle board is metered, before the first case of a sketch."""
+"""Seconds for which idle power is measured before the first case of a sketch."""
 
-_AROUND_S = 0.05  # recorded before the first interval, after the last, and between
+_AROUND_S = 0.05  # recorded before, between and after intervals
 _MOST_RUNS = 10**8
 _APART = 0.1
-"""Share by which an interval between markers may differ from what the board counted."""
+"""Relative difference allowed between marked interval and board's counter."""
 _BUSY = 0.5
-"""By how much an interval by this computer's clock may exceed it: it holds the command, too."""
+"""Relative excess allowed if this computer's clock marks intervals, which then include the
+command."""
 
 
 class BusyError(DeviceError):
-    """An error: the case was not alone in what a meter saw."""
+    """Other activity on this computer disturbed the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """The energy of a case by a meter.
+    """Energy of a case as measured by a meter.
 
     Attributes:
-        case: which.
-        energy: of one run.
-        trace: the file that its samples are kept in; None where they were replayed.
+        case: the case.
+        energy: energy of one run.
+        trace: file of the trace; None if it was replayed.
     """
 
     case: Case
@@ -48,49 +49,49 @@ class Metered:
 
 
 class Metering:
-    """Joules of cases, by one meter, with what it recorded kept.
+    """Measures the energy of cases with one meter and keeps the traces.
 
     Attributes:
-        meter: it.
-        folder: where traces are kept.
-        real_time: whether the board's counter counts real time, as no emulator's does.
-        metered: what was measured, in that order.
-        idle_w: what each sketch's board took doing nothing.
+        meter: the meter.
+        folder: folder of the traces.
+        real_time: True if the board's counter counts real time; an emulator's does not.
+        metered: energies, in order of measurement.
+        idle_w: idle power of the board for each sketch, in watts.
     """
 
     def __init__(self, meter: Meter, folder: Path, real_time: bool, idle_s: float = IDLE_S) -> None:
-        """Nothing is measured yet.
+        """Prepare measurements; nothing is measured yet.
 
         Args:
-            meter: open.
-            folder: made when the first trace is kept.
-            real_time: whether the board's counter counts real time.
-            idle_s: how long the board is watched doing nothing.
+            meter: an open meter.
+            folder: folder of the traces, created with the first trace.
+            real_time: True if the board's counter counts real time.
+            idle_s: seconds for which idle power is measured.
         """
         self.meter, self.folder, self.real_time = meter, folder, real_time
         self.metered: list[Metered] = []
         self.idle_w: list[float] = []
         self._idle_s = idle_s
-        self._never = threading.Event()  # to wait by
+        self._never = threading.Event()  # never set: used to sleep
 
     @property
     def aligned_by(self) -> str:
-        """Method by which a case's begin and end are found among the meter's samples."""
+        """Description of how a case's begin and end are found among the samples."""
         if self.meter.sees_marker:
             return "the board's marker at the meter's input"
         return "this computer's clock, around the command"
 
     @property
     def replays(self) -> bool:
-        """True if the meter has its traces from a folder."""
+        """True if the meter replays recorded traces."""
         return self.meter.name.startswith("replay:")
 
     def begin(self, sketch_id: str) -> None:
-        """Measure what the board takes doing nothing.
+        """Measure the board's idle power.
 
         Raises:
-            DeviceError: the meter fails.
-            DataError: there is nothing to replay, or the marker was always set.
+            DeviceError: The meter fails.
+            DataError: The trace to replay is missing, or its marker is always set.
         """
         label = f"idle-{sketch_id}"
         trace, _ = self._recorded(label, 0, 0.0, lambda: self._wait(self._idle_s))
@@ -104,19 +105,19 @@ class Metering:
         run: Callable[[int], object],
         sets: int = 1,
     ) -> MeasuredEnergy:
-        """The energy of one run of a case.
+        """Measure the energy of one run of a case.
 
         Args:
-            case: which.
-            once_s: what the board says that a run takes, calling it, and feeding its operands.
-            share: of it that is the case's.
-            run: runs the case so many times.
-            sets: of numbers that it runs with in turn: each as often as the others.
+            case: the case.
+            once_s: duration of a run by the board's counter, including call and operand feeding.
+            share: share of `once_s` that the case itself takes.
+            run: function that runs the case a number of times.
+            sets: number of operand sets, which runs use in turn; the runs are a multiple of it.
 
         Raises:
-            BusyError: the computer, by whose clock cases are found, was busy otherwise.
-            DeviceError: the meter fails, or what it saw is not what the board did.
-            DataError: there is nothing to replay.
+            BusyError: This computer, whose clock marks the cases, was busy with other work.
+            DeviceError: The meter fails, or its intervals disagree with the board's counter.
+            DataError: The trace to replay is missing.
         """
         longest_s = max(self.meter.least_s, once_s)
         runs = min(_MOST_RUNS, math.ceil(longest_s / once_s)) if once_s else _MOST_RUNS
@@ -148,10 +149,10 @@ class Metering:
         return energy
 
     def _compare(self, case: Case, seen_s: float, trace: PowerTrace) -> None:
-        """Compare what the meter's intervals took with what the board counted in them."""
+        """Compare the duration of the meter's intervals with the board's counter."""
         counted_s = trace.counted_s
         if not counted_s:
-            return  # an emulator's time is its own
+            return  # an emulator does not run in real time
         said = f"the meter saw a {case.kind} for {seen_s:.3g} s, and the board counted "
         said += f"{counted_s:.3g}"
         if not trace.by_marker and seen_s > (1 + _BUSY) * counted_s:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of a network's ops whose time depends on their numbers.
+"""Operand values for ops whose time depends on them.
 
-Without an FPU a zero takes less time, a row of zeros much less, and a sum's time depends on the
-signs and exponents of its terms. With one, some functions go another way by what their argument is.
+Without an FPU, a zero takes less time, a row of zeros much less, and the time of a sum depends on
+signs and exponents. With an FPU, some functions still branch on their argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from poetfw.costs import Case, own_case_of
 from poetfw.firmware import sample_order
 from poetfw.firmware.sketch import Operands
 from poetfw.importers import load_data
-from poetfw.ir import Dtype
+from poetfw.ir import Dtype, Tensor
 from poetfw.models import Model
 from poetfw.ops import Array, in_variants, kind_of
 from poetfw.planning import BuildSettings
@@ -25,18 +25,18 @@ from poetfw.profiling.update import Update
 from poetfw.training import Program, Reference, value_of
 
 STEPS = range(1, 9)
-"""Training steps whose tensors are looked at: those that a trace times piece by piece. In the
-first, an optimizer has no state yet."""
+"""Training steps to take values from, as many as a trace times. Step 0 is skipped, in which an
+optimizer has no state yet."""
 
 VALUES = 256
-"""A larger operand is stood for by so many of its numbers, each in place of those around it. Of
-smaller ones there are several sets, of as many together: up to one for each step."""
+"""Most values of an operand: a larger operand is represented by a sample of its values. Smaller
+operands have several sets of values, up to this total and at most one per step."""
 
 _LOOKED_AT = 1 << 14
-"""Number of elements that are sorted, of a tensor with more."""
+"""Most elements of a tensor that are sorted."""
 
 _IDS = 100
-"""Random inputs of whole numbers are less than that."""
+"""Random integer inputs are below this number."""
 
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -50,20 +50,20 @@ def operands_of(
     cases: Collection[Case],
     update: Update,
 ) -> Operands:
-    """Numbers of each operand of those cases that are one op's: inputs, then updates.
+    """Values for the operands (inputs, then updates) of all cases that stand for a single op.
 
-    They are from the first training steps, part by part of each; where there is room for several
-    sets, the same part is of another step in each. All samples of a batch have an
-    element of the same step, and a channel's mean is that of the channel. Where an op looks at its
-    elements one by one, they are in every range as often as in the tensor. The steps are of
-    the data, in the order of training; where the model takes no such data, of random numbers.
+    They come from the first training steps. Each set combines parts of all steps; with several
+    sets, a part comes from another step in each. All samples of a batch take an element from the
+    same step, so a channel's mean stays that of the channel. For ops that branch on single
+    elements, values keep the tensor's distribution. Steps use training data in training order, or
+    random numbers if the model does not take the data.
 
     Args:
-        program: what is trained.
-        model: with its first weights.
-        settings: which data, and in which order.
-        cases: which are asked for. Where none is one op's, no step is run.
-        update: is told how many steps are done.
+        program: program that is trained.
+        model: the model with its initial weights.
+        settings: data, and seed of the sample order.
+        cases: requested cases; if none stands for a single op, no step is run.
+        update: called with the number of finished steps.
     """
     graph = program.training
     ways = (way for op in graph.ops for way in in_variants(op, graph))
@@ -98,7 +98,7 @@ def _some_of_each(operands: Sequence[Array]) -> list[Array]:
 
 
 def _parted(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Sets of numbers from several steps: as many sets as fit, and at most one per step."""
+    """Sets of values from several steps: as many as fit, at most one per step."""
     largest = max(operand.size for operand in steps[0])
     count = max(1, min(len(steps), VALUES // largest))
     return [
@@ -108,7 +108,7 @@ def _parted(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
 
 
 def _some(tensor: Array) -> Array:
-    """At most `VALUES` of its elements [rows, values in a row], of each stretch one."""
+    """At most `VALUES` elements as [rows, values per row], one from each stretch of the tensor."""
     some = _numbers(tensor)[_places(tensor.size, VALUES)]
     rows = tensor.shape[0] if tensor.ndim > 1 and some.size % tensor.shape[0] == 0 else 1
     return some.reshape(rows, -1)
@@ -120,9 +120,9 @@ def _numbers(tensor: Array) -> Array:
 
 
 def _places(size: int, most: int) -> Array:
-    """At most `most` places of a tensor, one from each of as many equal stretches.
+    """Positions of at most `most` elements, one from each of as many equal stretches.
 
-    Where in a stretch differs, so that they are not all of one column of an image.
+    The position within a stretch varies, so that not all come from one image column.
     """
     count = min(size, most)
     stretches = np.arange(count)
@@ -131,7 +131,7 @@ def _places(size: int, most: int) -> Array:
 
 
 def _parts(alike: Sequence[Array], first: int) -> Array:
-    """The first columns of the first one, and so on, and around; flat."""
+    """Columns of several steps' arrays combined, starting with step `first`; returned flat."""
     columns = np.arange(alike[0].shape[1])
     of = (first + columns * len(alike) // len(columns)) % len(alike)
     parts = [alike[i][:, j] for i, j in zip(of.tolist(), columns.tolist(), strict=True)]
@@ -139,7 +139,7 @@ def _parts(alike: Sequence[Array], first: int) -> Array:
 
 
 def _in_order(operands: Sequence[Array], most: int = VALUES) -> list[Array]:
-    """At most so many elements of each, by the first: of each stretch in its order the middle."""
+    """At most `most` elements of each operand: quantiles of the first one, in ascending order."""
     first, *others = (_numbers(operand)[_places(operand.size, _LOOKED_AT)] for operand in operands)
     count = min(first.size, most)
     middles = ((np.arange(count) + 0.5) * (first.size / count)).astype(int)
@@ -148,7 +148,7 @@ def _in_order(operands: Sequence[Array], most: int = VALUES) -> list[Array]:
 
 
 def _joined(steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """One set with as many elements as one step has, drawn from those of all steps and shuffled."""
+    """One set of the size of one step, drawn from the values of all steps and shuffled."""
     alike = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
     joined = _in_order(alike, steps[0][0].size)
     order = np.argsort(np.arange(joined[0].size) * _GOLDEN % 1)
@@ -173,9 +173,13 @@ def _batches(
 
 def _random(program: Program, seed: int) -> Iterator[tuple[Array, Array]]:
     random = np.random.default_rng(seed)
-    dtype = np.int64 if program.label.dtype is Dtype.I32 else np.float32
+
+    def drawn(tensor: Tensor) -> Array:
+        if tensor.dtype is Dtype.I32:
+            return random.integers(0, _IDS, tensor.shape, np.int32)
+        return random.standard_normal(tensor.shape, np.float32)
+
     for _ in range(STEPS.stop):
-        x: Array = random.standard_normal(program.input.shape, np.float32)
-        if program.input.dtype is Dtype.I32:
-            x = random.integers(0, _IDS, program.input.shape)
-        yield x, np.zeros(program.label.shape, dtype)
+        x = program.x.join([drawn(tensor) for tensor in program.x.members], program.batch)
+        zeros = np.zeros((program.batch, program.y.size_bytes), np.uint8)
+        yield x, program.y.samples(zeros)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring the cases of one sketch on the device that runs it."""
+"""Measurement of a sketch's cases on the device that runs it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from poetfw.profiling.metering import BusyError, Metering
 from poetfw.tools.link import Profiler, StatusError
 
 LEAST_S = 0.01
-"""A case is repeated until a sample takes so long, as MLPerf Tiny's harness does for longer."""
+"""A case is repeated until a sample takes this many seconds, as in MLPerf Tiny's harness."""
 
 MOST_TIMES = 4096
-"""Or until it ran so often."""
+"""Most repetitions in a sample."""
 
 SAMPLES = 5
-"""Number of timings of a case; two where an emulator counts the same both times."""
+"""Number of samples per case; an emulator needs two if they are equal."""
 
 _TIMES_OF_DIFFERENCE = 8
-"""Or so often where two runs differ by little."""
+"""Most repetitions in a sample if a case is the difference of two runs."""
 
 _NOTHING_TIMES = 10_000
 _NANOSECONDS_PER_S = 1_000_000_000
@@ -44,14 +44,13 @@ _NANOSECONDS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The result of running a case.
+    """Duration of a case.
 
     Attributes:
-        ticks: median of one run.
-        marked_ticks: how long the pin was high for it.
-        spread_ticks: median absolute deviation.
-        repetitions: runs in all, without the one that warms up and the one that looks how long it
-            takes.
+        ticks: median ticks of one run.
+        marked_ticks: median ticks that the marker pin is high for one run.
+        spread_ticks: median absolute deviation of the ticks.
+        repetitions: total number of runs, without the warm-up and the first estimate.
     """
 
     ticks: float
@@ -65,9 +64,9 @@ class Refused:
     """A case that could not be measured.
 
     Attributes:
-        case: which.
-        reason: why.
-        failed: whether the device failed; else the case does not fit it.
+        case: the case.
+        reason: reason for the message.
+        failed: True if the device failed; False if the case does not fit the device.
     """
 
     case: Case
@@ -76,7 +75,7 @@ class Refused:
 
 
 def setup_of(case: Case, setup: Setup) -> Setup:
-    """Under which conditions a case is measured: no meter is asked of a difference of two runs."""
+    """Conditions under which a case is measured: no meter for the difference of two runs."""
     return replace(setup, meter=NO_METER) if _is_difference(case) else setup
 
 
@@ -85,11 +84,12 @@ def _is_difference(case: Case) -> bool:
 
 
 def check_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> Counter:
-    """Check that a device runs a sketch; returns what it counts in.
+    """Check that a device runs a sketch; returns its counter's unit.
 
     Raises:
-        DeviceError: the device fails.
-        WrongBoardError: it runs another one, or counts what the board does not.
+        DeviceError: The device fails.
+        WrongBoardError: The device runs another sketch, or counts in a unit that the board does not
+            have.
     """
     said = profiler.hello()
     if (said.sketch_id, said.cases) != (sketch.sketch_id, len(sketch.cases) + 1):
@@ -116,19 +116,19 @@ def measure_sketch(
     now: Callable[[], str],
     metering: Metering | None = None,
 ) -> Iterator[Measurement | Refused]:
-    """Measure the cases of a sketch, one after the other.
+    """Measure the cases of a sketch one after another.
 
     Args:
-        profiler: the device.
-        sketch: what it runs.
-        setup: under which conditions.
-        board: whose power figures energy is calculated from, where nothing meters.
-        version_of: the version of a case's kernel.
-        now: the time of day, as ISO 8601.
-        metering: measures energy.
+        profiler: connection to the device.
+        sketch: sketch that the device runs.
+        setup: measurement conditions.
+        board: board whose power figures give the energy if there is no meter.
+        version_of: function that returns the version of a case's kernel.
+        now: function that returns the current time in ISO 8601.
+        metering: energy measurement; None without a meter.
 
     Raises:
-        DeviceError: the device, the line or the meter fails, or what it says makes no sense.
+        DeviceError: The device, the line or the meter fails, or answers are invalid.
     """
     counter = check_sketch(profiler, sketch, setup)
     hz = _NANOSECONDS_PER_S if counter is Counter.NANOSECONDS else setup.clock_hz
@@ -192,21 +192,21 @@ def time_case(
     difference: bool = False,
     sets: int = 1,
 ) -> Timed:
-    """Time one case: warm up, see how long it takes, and run it as often as that asks for.
+    """Time one case: warm up, estimate its duration and choose the repetitions accordingly.
 
     Args:
-        profiler: the device.
+        profiler: connection to the device.
         index: number of the case.
-        key: the case's.
-        counter: what the device counts in.
-        hz: ticks in a second.
-        call_ticks: what calling it takes, as far as the device has not subtracted it.
-        difference: whether the device says by how much two runs differ, which may be nothing, and
-            takes longer than that.
-        sets: of numbers that it runs with in turn: each as often as the others.
+        key: key of the case.
+        counter: unit of the device's counter.
+        hz: ticks per second.
+        call_ticks: ticks of the call to subtract, if the device has not done so.
+        difference: True if the case is the difference of two runs, which may be 0 and take longer
+            than it.
+        sets: number of operand sets, which runs use in turn; the runs are a multiple of it.
 
     Raises:
-        DeviceError: the device or the line fails, or it says that the case takes no time.
+        DeviceError: The device or the line fails, or reports that the case takes no time.
     """
     profiler.run(index, key, sets)
     once = profiler.run(index, key, sets).ticks / sets
@@ -232,7 +232,7 @@ def time_case(
 
 
 def power_w(case: Case, board: Board) -> float:
-    """The watts drawn while a case runs, by the board's file: during a transfer, by the storage."""
+    """Power in watts while a case runs, by the board's file; for a transfer, the storage's."""
     if case.kind not in MOVES or case.kind in TAKEN or board.storage is None:
         return board.power.active_w
     transfer = getattr(board.storage, direction_of(case.kind))

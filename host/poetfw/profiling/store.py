@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage of measurements."""
+"""Stores of measurements."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from poetfw.costs import Case, Measurement, Setup
 
 
 class Store(Protocol):
-    """Measurements, kept for the next time."""
+    """Persistent store of measurements."""
 
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """Measurements under a set-up, of these cases with these versions of their kernels."""
+        """Measurements of cases under a set-up, restricted to the given kernel versions."""
 
     def check_writable(self) -> None:
-        """Check that measurements could be kept."""
+        """Check that measurements can be stored."""
 
     def add(self, measurements: Iterable[Measurement]) -> None:
-        """Keep measurements. When this returns, they are kept whatever happens to the power."""
+        """Store measurements durably: they survive a power cut once this returns."""
 
 
 class MemoryStore:
-    """Measurements that are kept as long as this is."""
+    """Store in memory, for as long as the object lives."""
 
     def __init__(self) -> None:
         self.rows: list[Measurement] = []
@@ -33,7 +33,7 @@ class MemoryStore:
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """Measurements under a set-up, of these cases with these versions of their kernels."""
+        """Measurements of cases under a set-up, restricted to the given kernel versions."""
         return {
             row.case: row
             for row in self.rows
@@ -41,8 +41,8 @@ class MemoryStore:
         }
 
     def check_writable(self) -> None:
-        """They can always be kept."""
+        """Do nothing: memory can always be written."""
 
     def add(self, measurements: Iterable[Measurement]) -> None:
-        """Keep measurements."""
+        """Store measurements."""
         self.rows += measurements

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress reports of measuring."""
+"""Progress callback of profiles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Update = Callable[[int, int, str], None]
-"""Is told how many of how many are done, and what is being done."""
+"""Progress callback: number done, total, and a description of the activity."""

@@ -60,6 +60,21 @@ class ProgramReport:
     parts: tuple[Part, ...]
 
 
+@checked_dataclass(frozen=True, config=_CHECKED)
+class MoreRam:
+    """A larger budget, and a step's energy in it.
+
+    Attributes:
+        size_bytes: bytes beyond the budget.
+        energy_j: joules of a training step.
+        saved: the share of the plan's energy that this is less.
+    """
+
+    size_bytes: int
+    energy_j: float
+    saved: float
+
+
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class BuildReport(ProgramReport):
     """The result of a build. Other tools may rely on `to_json`.
@@ -93,6 +108,8 @@ class BuildReport(ProgramReport):
         messages: tensors that programs exchange, in the order of a training step.
         time_limited: whether the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
+        more_ram: a budget that would save half of what the schedule takes beyond keeping
+            everything; None where that is little, for several devices, or where none is known.
     """
 
     model: str
@@ -118,6 +135,7 @@ class BuildReport(ProgramReport):
     memories: dict[str, ProgramReport]
     messages: tuple[Message, ...]
     kernels_by: dict[str, int]
+    more_ram: MoreRam | None = None
     schema_version: Literal[3] = 3
 
     def of(self, memory: str) -> BuildReport:

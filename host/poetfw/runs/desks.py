@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that train step by step, as this computer tells them to over a line to each.
+"""Training of listening programs: this computer sends the commands, over one line per program.
 
-Several programs take parts of one step, in the plan's order. Each follows its own part of that, and
-stops for each of its messages. Here a thread for each has it go on from message to message: what it
-sends is taken at once, and what it needs is given to it as soon as another has sent it. Sending
-waits for nobody, and a message that is waited for comes earlier in the plan than what waits for it.
-So the first thing in the plan's order that is not done can always be done, or fails.
+With several programs, each executes its part of a step in the plan's order and stops at each of its
+messages. One thread per program moves it from message to message: a sent message is fetched at
+once, and a message to receive is delivered as soon as its sender has sent it. Sending never waits,
+and every message precedes its receiver's wait in the plan. So the first unfinished action in the
+plan's order can always proceed, or fails: there is no deadlock.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _NEVER_CAME = None
 Connect = Callable[
     [BuiltProject, str | None, RunRequest], contextlib.AbstractContextManager[PortLine]
 ]
-"""A line to a program's firmware, at a port or on its twin, which listens within the `with`."""
+"""Context manager that connects to a program's firmware, at a port or on its twin."""
 
 
 def reach(
     project: BuiltProject, port: str | None, request: RunRequest
 ) -> contextlib.AbstractContextManager[PortLine]:
-    """A program's firmware: its board's at a port, or its twin's.
+    """Connect to a program's firmware: on its board at a port, or on its twin.
 
     Raises:
-        PortBusyError, PortError: the port cannot be used.
-        BoardError, OutputError, ToolError: as of `on_a_twin`.
+        PortBusyError, PortError: The port cannot be used.
+        BoardError, OutputError, ToolError: See `on_a_twin`.
     """
     if port is not None:
         return open_port(port, project.board.console_baud)
@@ -57,12 +57,12 @@ def reach(
 
 @contextlib.contextmanager
 def on_a_twin(project: BuiltProject, request: RunRequest) -> Iterator[PortLine]:
-    """A program's firmware on its twin, with a fresh storage image.
+    """Start a program's firmware on its twin, with a fresh storage image.
 
     Raises:
-        BoardError: nothing can be said to firmware there.
-        OutputError: the image cannot be written.
-        ToolError: the emulator is missing.
+        BoardError: The emulator cannot send input to firmware.
+        OutputError: The image cannot be written.
+        ToolError: The emulator is missing.
     """
     machine, folder = project.twin.machine, project.folder / RUN_DIR
     emulator = emulator_of(machine)
@@ -81,23 +81,23 @@ def by_desk(
     update: Update,
     connect: Connect = reach,
 ) -> Training:
-    """Tell each program what to do, over a line to its board or its twin.
+    """Train all programs by commands over a line to each one's board or twin.
 
     Args:
-        ports: by its memory's name, where a program's board is; twins run the others.
-        build: what was built. What is on boards is put there before.
-        request: what to do.
-        settings: of the run.
-        update: called as it goes on.
-        connect: how each program is reached.
+        ports: ports of the programs on boards, by memory name; the others run on twins.
+        build: the build; programs for boards must already be flashed.
+        request: what the firmware shall do.
+        settings: settings of the run.
+        update: called with the progress.
+        connect: opens the line to a program.
 
     Raises:
-        DeviceError: a program, its board or the line to it fails, or programs do not agree.
-        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on a
-            board or its storage is not the program.
+        DeviceError: A program, its board or the line fails, or programs disagree.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: A board or its
+            storage does not hold the program.
     """
     with contextlib.ExitStack() as stack:
-        # It waits for its threads, and those for answers until their lines are closed.
+        # Exit waits for the pool's threads, which wait for answers until their lines are closed.
         pool = stack.enter_context(ThreadPoolExecutor(len(build.projects)))
         desks = {
             name: Desk(
@@ -113,7 +113,7 @@ def by_desk(
 
 
 class _Mail:
-    """The messages of one step, from the threads that take them to those that give them."""
+    """Messages of one step, passed from sending to receiving threads by their place in the step."""
 
     def __init__(self, count: int) -> None:
         self._boxes: list[SimpleQueue[bytes | None]] = [SimpleQueue() for _ in range(count)]
@@ -122,10 +122,10 @@ class _Mail:
         self._boxes[place].put(content)
 
     def wait_for(self, place: int) -> bytes:
-        """A message, as soon as it was sent.
+        """Wait until a message is sent; returns its bytes.
 
         Raises:
-            _AnotherFailed: it never will be.
+            _AnotherFailed: The sender has failed.
         """
         content = self._boxes[place].get()
         if content is _NEVER_CAME:
@@ -133,17 +133,17 @@ class _Mail:
         return content
 
     def give_up(self) -> None:
-        """Nothing more will come."""
+        """Wake all waiting threads with the news that no more messages come."""
         for box in self._boxes:
             box.put(_NEVER_CAME)
 
 
 class _AnotherFailed(Exception):
-    """Another program than the one that raises this failed, and says why itself."""
+    """Raised in threads that wait for a program that failed, which reports its error itself."""
 
 
 class _Desks:
-    """Programs that listen, and a thread for each."""
+    """Listening programs, with one thread each."""
 
     def __init__(
         self,
@@ -158,18 +158,18 @@ class _Desks:
         self._desks = desks
         self._pool = pool
         self._update = update
-        self._of_one = update if ONLY in desks else lambda done, of, text: None
-        """Called with the progress of an only program: of several, nobody would see whose it is."""
+        self._update_if_single = update if ONLY in desks else lambda done, of, text: None
+        """Reports transfers of a single program; with several, progress could not be told apart."""
 
     def on_each(
         self,
         do: Callable[[str, Desk], _Result],
         failed: Callable[[], None] = lambda: None,
     ) -> dict[str, _Result]:
-        """Do something with each program, at once; `failed` is called as soon as one fails.
+        """Call a function for every program in parallel; `failed` is called as soon as one raises.
 
         Raises:
-            DeviceError: one fails; the message names it. Others may not be done yet.
+            DeviceError: A program fails; the message names it. Others may still be running.
         """
 
         def guarded(name: str) -> _Result:
@@ -194,7 +194,7 @@ class _Desks:
         return {name: future.result() for future, name in futures.items()}
 
     def _hints(self, name: str, error: DeviceError) -> tuple[str, ...]:
-        """Advice: no command goes on where it stopped, and `flash` must know what to flash."""
+        """Hints of an error, with the `flash` command completed and hints to resume left out."""
         at = ["--port", self._ports[name]] if name in self._ports else []
         folder = self._build.projects[name].folder
         to_flash = shlex.join(["poetfw", "flash", "--out", str(folder), *at])
@@ -205,13 +205,13 @@ class _Desks:
         )
 
     def train(self, request: RunRequest, settings: RunSettings) -> Training:
-        """Train and evaluate, and fetch what was trained.
+        """Train and evaluate, then fetch the trained state.
 
         Raises:
-            DeviceError: a program fails, or begins elsewhere.
+            DeviceError: A program fails, or starts at another step.
         """
         steps, every = request.steps, request.checkpoint_every
-        tells = self._build.tells_loss
+        tells = self._build.loss_memory
         self._update(0, steps, "starting")
         self.on_each(lambda name, desk: self._prepare(name, desk, settings.resume))
         for desk in self._desks.values():
@@ -238,7 +238,7 @@ class _Desks:
         repeated = {name: desk.failures - failures[name] for name, desk in self._desks.items()}
         fetched = self.on_each(
             lambda name, desk: fetch_trained(
-                self._build.projects[name], desk, request.capture, self._of_one
+                self._build.projects[name], desk, request.capture, self._update_if_single
             )
         )
         programs = {}
@@ -255,7 +255,7 @@ class _Desks:
         return Training(programs)
 
     def _prepare(self, name: str, desk: Desk, resume: bool) -> None:
-        """Check that it is the right one, and that it begins with the initial weights."""
+        """Check that the right program answers, and restore its initial weights unless resuming."""
         project, port = self._build.projects[name], self._ports.get(name)
         if port is None:
             check_board(project, desk)
@@ -268,10 +268,10 @@ class _Desks:
                 f"the program that answers at {port} is that of {others[answering]!r}",
                 "give each device its own --port",
             )
-        prepare_board(project, desk, resume, self._of_one)
+        prepare_board(project, desk, resume, self._update_if_single)
 
     def _begin(self, request: RunRequest, resume: bool) -> int:
-        """Begin a training; how many of its steps are done."""
+        """Begin the training; returns the number of steps already done."""
 
         def begin(name: str, desk: Desk) -> int:
             done = desk.begin(request.steps, _CAPTURE * request.capture)
@@ -286,7 +286,7 @@ class _Desks:
         return max(self.on_each(begin).values())
 
     def _own(self, name: str) -> list[tuple[int, Message]]:
-        """Messages of a program, each with its place among all; it counts them from 1."""
+        """Messages of a program with their place among all; the program numbers them from 1."""
         messages = enumerate(self._build.messages)
         return [(n, each) for n, each in messages if name in (each.source, each.target)]
 
@@ -309,7 +309,7 @@ class _Desks:
         return self.on_each(part, mail.give_up)
 
     def _send_the_last(self) -> None:
-        """Send the one that evaluates what it lacks."""
+        """Send the final values that the evaluating program lacks."""
         mail = _Mail(len(self._build.messages))
 
         def move(name: str, desk: Desk) -> None:

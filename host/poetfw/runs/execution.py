@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A project that was built, and running an ELF on its storage image."""
+"""Built projects, and running an ELF on a copy of the storage image."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from poetfw.tools import Event, RunLog, emulator_of, run_firmware
 
 OnEvent = Callable[[Event], None]
 Update = Callable[[int, int, str], None]
-"""Called with how many of how many are done, and of what."""
+"""Progress callback: number done, total, and a description of the activity."""
 
 SlotValues = Mapping[tuple[str, SlotPurpose], Array]
 
@@ -46,11 +46,11 @@ class BuiltProject:
     """A project that `poetfw build` wrote and compiled.
 
     Attributes:
-        folder: where it is.
-        board: its board, as it was when the project was built.
-        twin: the one that runs it.
-        report: what the build came to.
-        stages: the values it was made from.
+        folder: folder of the project.
+        board: target board, as it was at build time.
+        twin: twin that runs the project.
+        report: report of the build.
+        stages: intermediate results of the build.
     """
 
     folder: Path
@@ -61,15 +61,15 @@ class BuiltProject:
 
     @property
     def image(self) -> Path:
-        """The storage image with the initial weights."""
+        """Path of the storage image with the initial weights."""
         return self.folder / IMAGE
 
     @property
     def environment(self) -> str:
-        """The PlatformIO environment that built the board's own ELF.
+        """PlatformIO environment that built the ELF for the board.
 
         Raises:
-            OutputError: the report does not name one of the board's twins.
+            OutputError: The report names no ELF of the board.
         """
         elf = Path(self.report.elf or "")
         own = self.board.platformio_env
@@ -81,21 +81,21 @@ class BuiltProject:
         return elf.parent.name
 
     def environment_of(self, machine: Machine) -> str:
-        """The PlatformIO environment whose ELF runs on a machine.
+        """PlatformIO environment whose ELF runs on a machine.
 
         Raises:
-            OutputError: it runs the board's own, and the report does not name that.
+            OutputError: The machine runs the board's ELF, and the report does not name it.
         """
         return machine.platformio_env or self.environment
 
     @property
     def runnable(self) -> Path:
-        """The ELF that runs on the twin."""
+        """Path of the ELF that runs on the twin."""
         return self._elf(self.environment_of(self.twin.machine))
 
     @property
     def flashable(self) -> Path:
-        """The board's own ELF."""
+        """Path of the ELF for the board."""
         return self._elf(self.environment)
 
     def _elf(self, environment: str) -> Path:
@@ -103,26 +103,26 @@ class BuiltProject:
 
     @property
     def evaluations(self) -> int:
-        """Batches of held-out samples; without classes, samples beyond whole batches are left."""
+        """Number of held-out batches; a partial last batch counts for classifiers only."""
         held_out, batch = self.report.held_out_samples, self.report.batch
         return -(-held_out // batch) if self.report.classifies else held_out // batch
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The tensors that slots hold, by name."""
+        """Tensors that slots hold, by name."""
         program = self.stages.program
         return {tensor.name: tensor for tensor in (*program.training.tensors, program.metric)}
 
 
 @dataclass(frozen=True)
 class BuildFolder:
-    """The programs that `poetfw build` wrote and compiled, one for each memory.
+    """The programs that `poetfw build` wrote and compiled, one per memory.
 
     Attributes:
-        folder: where they are.
-        report: what the build came to.
-        projects: the programs' projects, by their memories' names. A folder that holds one of
-            several programs has that one alone.
+        folder: folder of the build.
+        report: report of the build.
+        projects: projects by memory name. If `folder` is that of one of several programs, only this
+            one.
     """
 
     folder: Path
@@ -131,25 +131,25 @@ class BuildFolder:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Messages of all programs, in their order."""
+        """Messages of all programs, in plan order."""
         return self.report.messages
 
     @property
     def messages_of_a_step(self) -> tuple[Message, ...]:
-        """Those that each training step sends."""
+        """Messages that each training step sends."""
         return tuple(message for message in self.messages if message.behind is not None)
 
     @property
     def apart(self) -> bool:
-        """True where there are several programs."""
+        """True if there are several programs."""
         return len(self.report.memories) > 1
 
     @cached_property
     def evaluator(self) -> BuiltProject:
-        """The program that evaluates held-out samples, and has all weights in the end.
+        """Program that evaluates held-out samples and holds all weights after training.
 
         Raises:
-            ConfigError: it is not in this folder.
+            ConfigError: The program is not in this folder.
         """
         for project in self.projects.values():
             if project.stages.training.evaluates_here:
@@ -160,16 +160,16 @@ class BuildFolder:
         )
 
     def size_bytes(self, message: Message) -> int:
-        """Bytes of a message."""
+        """Size of a message in bytes."""
         return self.evaluator.tensors[message.tensor].size_bytes
 
     def check(self) -> None:
-        """Check that all programs are there, of the same build, and each has its storage image.
+        """Check that all programs are present, of the same build, and have their storage image.
 
         Raises:
-            ConfigError: programs are not in this folder.
-            DeviceError: the storage image of one is missing, damaged, or of another build.
-            OutputError: a project is of another build than the others.
+            ConfigError: A program is not in this folder.
+            DeviceError: A storage image is missing, damaged or of another build.
+            OutputError: The projects are of different builds.
         """
         if set(self.projects) != set(self.report.memories):
             raise ConfigError(
@@ -193,14 +193,14 @@ class BuildFolder:
             check_image(project.image, project.report.plan_id)
 
     def values(self, images: Mapping[str, Path]) -> SlotValues:
-        """The slots of all programs, in their images.
+        """Read the slot values of all programs from their images.
 
         Raises:
-            DeviceError: an image belongs to another program, or two have different values.
+            DeviceError: An image belongs to another program, or two images have different values.
         """
         program = self.evaluator.stages.program
-        own = {  # each of which only one program knows, although all have room for it
-            program.loss.name: self.tells_loss,
+        own = {  # slots that every program has but only one writes
+            program.loss.name: self.loss_memory,
             program.metric.name: self.evaluator.stages.training.here,
         }
         found: dict[tuple[str, SlotPurpose], Array] = {}
@@ -222,8 +222,8 @@ class BuildFolder:
         return found
 
     @property
-    def tells_loss(self) -> str:
-        """The memory whose program updates the loss."""
+    def loss_memory(self) -> str:
+        """Name of the memory whose program computes the loss."""
         stages = self.evaluator.stages
         program, plan = stages.program, stages.training
         ops = [op.name for op in program.training.ops if program.loss.name in op.updates]
@@ -239,20 +239,21 @@ def open_build(
     on_board: Container[str] = (),
     threads: int | None = None,
 ) -> BuildFolder:
-    """The build in a folder.
+    """Open the build in a folder.
 
     Args:
-        folder: where it is; or the folder of one of its programs.
-        board: label of the board it must be for; None for any.
-        emulator: which twin shall run each program whose board has it; None for the first of each.
-        on_board: memories whose boards themselves shall run their programs.
-        threads: that kernels shall divide their results among on the twin; None for the build's.
+        folder: folder of the build, or of one of its programs.
+        board: label of the board that the build must be for; None for any.
+        emulator: name of the twin to run programs on, where their board has it; None for the first
+            twin.
+        on_board: names of the memories whose programs run on their board.
+        threads: number of threads that kernels use on the twin; None for the build's.
 
     Raises:
-        BoardError: no board has such a twin, or there is no operating system for threads.
-        ConfigError: threads are given, and the build is for several devices.
-        OutputError: the folder holds no build, or one that was not compiled, lacks a program, is
-            for another board, or holds a link.
+        BoardError: No board has such a twin, or there is no operating system for threads.
+        ConfigError: `threads` is given, and the build is for several devices.
+        OutputError: The folder holds no build, an incomplete one or one for another board, or
+            contains a link.
     """
     report = BuildReport.read(folder / REPORT)
     names = report.memories
@@ -279,22 +280,22 @@ def open_build(
 
 
 def open_project(folder: Path, board: str | None = None, on_board: bool = False) -> BuiltProject:
-    """The project of one program, in its folder.
+    """Open the project of one program.
 
     Args:
-        folder: where it is.
-        board: label of the board it must be for; None for any.
-        on_board: whether the board itself shall run it: then its firmware must be there.
+        folder: folder of the project.
+        board: label of the board that the project must be for; None for any.
+        on_board: True to run on the board, whose firmware must then be compiled.
 
     Raises:
-        OutputError: the folder holds no project, or one that was not compiled, lacks its firmware,
-            is for another board, or holds a link.
+        OutputError: The folder holds no project, an uncompiled one or one for another board, or
+            contains a link.
     """
     return _choose(_open(folder, board, None), None, on_board, None)
 
 
 def _open(folder: Path, board: str | None, threads: int | None) -> BuiltProject:
-    """A project with its first twin, whether or not anything of it was compiled."""
+    """Open a project with its first twin; its firmware may be missing."""
     report = BuildReport.read(folder / REPORT)
     refuse_links(folder)
     if board not in (None, report.board):
@@ -315,7 +316,7 @@ def _open(folder: Path, board: str | None, threads: int | None) -> BuiltProject:
 def _choose(
     project: BuiltProject, emulator: str | None, on_board: bool, threads: int | None
 ) -> BuiltProject:
-    """The project with the twin that runs it, where what runs was compiled."""
+    """Select the twin that runs a project, and check that the firmware to run is compiled."""
     twin = project.board.with_threads(threads).twin(emulator)
     chosen = replace(project, twin=replace(twin, machine=replace(twin.machine, threads=threads)))
     if project.report.elf is None:
@@ -330,10 +331,10 @@ def _choose(
 
 
 def board_of(folder: Path, report: BuildReport) -> Board:
-    """The board that a project was built for, as it was then, with what was chosen of it.
+    """Board that a project was built for, as it was at build time, with the build's threads.
 
     Raises:
-        BoardError: the project's board file is malformed.
+        BoardError: The project's board file is malformed.
     """
     board = load_board(folder / "board.toml", report.board.partition(":")[2] or None)
     return board.with_threads(report.threads)
@@ -353,27 +354,27 @@ def execute(
     resume: bool = False,
     silence_s: float = SILENCE_S,
 ) -> RunLog:
-    """Run an ELF on a copy of a storage image, which keeps what the run writes.
+    """Run an ELF on a copy of a storage image; the copy keeps what the run writes.
 
     Args:
-        machine: what runs it.
+        machine: machine that runs the ELF.
         elf: the firmware.
-        image: the storage image; it stays as it is.
-        folder: where the copy goes.
+        image: the storage image, which is not changed.
+        folder: folder for the copy.
         request: what the firmware shall do.
-        evaluations: batches of held-out samples that it evaluates.
-        timeout_s: seconds the run may take.
-        on_event: called for each line of the protocol as it comes.
+        evaluations: number of held-out batches that the firmware evaluates.
+        timeout_s: seconds that the run may take.
+        on_event: called for each event of the console as it comes.
         prepare: called with the copy before the run.
-        room_bytes: bytes behind the copy that the firmware may write too.
-        resume: whether to take the copy that the run before left, not a fresh one.
-        silence_s: seconds that the firmware may say nothing.
+        room_bytes: bytes behind the copy that the firmware may write as well.
+        resume: True to continue on the last run's copy instead of a fresh one.
+        silence_s: seconds without a line after which the firmware counts as hung.
 
     Raises:
-        BoardError: poetfw knows no such machine.
-        DeviceError: the firmware hangs, faults or reports an error.
-        OutputError: the copy cannot be written, or there is none to resume.
-        ToolError: the emulator is missing.
+        BoardError: The machine is unknown.
+        DeviceError: The firmware hangs, faults or reports an error.
+        OutputError: The copy cannot be written, or there is none to resume.
+        ToolError: The emulator is missing.
     """
     emulator = emulator_of(machine)
     emulator.require()
@@ -404,10 +405,10 @@ def fresh_image(
     room_bytes: int = 0,
     resume: bool = False,
 ) -> Path:
-    """Make the copy of a storage image that a run on a machine writes to; see `execute`.
+    """Copy a storage image for a run on a machine, or reuse the last run's copy; see `execute`.
 
     Raises:
-        OutputError: the copy cannot be written, or there is none to resume.
+        OutputError: The copy cannot be written, or there is none to resume.
     """
     copy = folder / IMAGE
     try:
@@ -415,7 +416,7 @@ def fresh_image(
         if resume:
             check_resumable(copy, image)
         else:
-            copy.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+            copy.unlink(missing_ok=True)  # a link must not redirect the copy
             shutil.copyfile(image, copy)
         prepare(copy)
         emulator_of(machine).prepare(machine, copy, room_bytes)
@@ -426,11 +427,11 @@ def fresh_image(
 
 
 def check_resumable(left: Path, image: Path) -> None:
-    """Check that a run left an image, and that it was one of this build.
+    """Check that the image left by the last run can be resumed: that it is of this build.
 
     Raises:
-        DeviceError: one of them is not a storage image.
-        OutputError: the run left none, or it was of another build.
+        DeviceError: One of the files is not a storage image.
+        OutputError: The last run left no image, or one of another build.
     """
     if not left.is_file():
         raise OutputError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board at the end of a serial line: its firmware and its storage."""
+"""Firmware and storage of a board on a serial line."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from poetfw.runs.execution import BuiltProject, Update
 from poetfw.runs.ring_files import new_blocks, region_of, write_samples
 from poetfw.tools.link import Desk
 
-_AT_ONCE = 64  # blocks between two updates
+_AT_ONCE = 64  # blocks per progress update
 _FLASH_STORAGE = "poetfw flash --storage"
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """The result of sending an image.
+    """Blocks transferred with an image.
 
     Attributes:
-        blocks: how many it has.
-        sent: how many of them the storage did not hold already.
+        blocks: size of the image in blocks.
+        sent: number of blocks that differed and were transferred.
     """
 
     blocks: int
@@ -61,18 +61,18 @@ class Upload:
 
 
 def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update) -> Upload:
-    """Make the board's storage hold the project's image; what it holds already is not sent.
+    """Write the project's image to the board's storage; blocks that are already there are not sent.
 
     Args:
-        project: whose image.
+        project: project of the image.
         desk: the board.
-        force: whether to overwrite what is not poetfw's.
-        update: called as it goes on.
+        force: True to overwrite content that is not poetfw's.
+        update: called with the progress.
 
     Raises:
-        DeviceError: the board, its storage or the line fails.
-        ForeignCardError: the storage holds what is not poetfw's.
-        WrongBoardError: other firmware is on the board.
+        DeviceError: The board, its storage or the line fails.
+        ForeignCardError: The storage holds content that is not poetfw's.
+        WrongBoardError: The board runs other firmware.
     """
     check_board(project, desk)
     content = _read_image(project)
@@ -91,18 +91,18 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
 
 
 def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Update) -> None:
-    """Check that a board can begin a project's training, and put back what an earlier one wrote.
+    """Check that a board can train a project, and restore what an earlier training overwrote.
 
     Args:
-        project: what was built; its image is on the board.
+        project: the project, whose image must be in the board's storage.
         desk: the board.
-        resume: whether the board shall go on from its storage's last commit: nothing is put back.
-        update: called as it goes on.
+        resume: True to continue from the storage's last commit: nothing is restored.
+        update: called with the progress.
 
     Raises:
-        DeviceError: the board, its storage or the line fails.
-        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
-            board or its storage is not the project's.
+        DeviceError: The board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: The board or its
+            storage does not hold the project.
     """
     check_board(project, desk)
     content = _read_image(project)
@@ -119,13 +119,13 @@ def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Updat
 
 
 def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload:
-    """Write the image in the board's storage to a file, completely or not at all.
+    """Write the image in the board's storage to a file, atomically.
 
     Raises:
-        DeviceError: the board, its storage or the line fails.
-        OutputError: the file cannot be written.
-        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
-            board or its storage is not the project's.
+        DeviceError: The board, its storage or the line fails.
+        OutputError: The file cannot be written.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: The board or its
+            storage does not hold the project.
     """
     check_board(project, desk)
     content = _read_image(project)
@@ -137,14 +137,14 @@ def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload
 
 
 def pull_ring(project: BuiltProject, desk: Desk, out: Path, update: Update) -> int:
-    """Write the samples that the board took to an NPZ file; returns how many they are.
+    """Write the samples recorded on the board to an NPZ file; returns their number.
 
     Raises:
-        ConfigError: the build has no ring.
-        DeviceError: the board, its storage or the line fails.
-        OutputError: the file cannot be written.
-        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
-            board or its storage is not the project's.
+        ConfigError: The build has no ring.
+        DeviceError: The board, its storage or the line fails.
+        OutputError: The file cannot be written.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: The board or its
+            storage does not hold the project.
     """
     region = region_of(project)
     check_board(project, desk)
@@ -154,14 +154,14 @@ def pull_ring(project: BuiltProject, desk: Desk, out: Path, update: Update) -> i
 
 
 def push_ring(project: BuiltProject, desk: Desk, file: Path, update: Update) -> int:
-    """Append the samples in an NPZ file to the board's; returns how many they are.
+    """Append the samples of an NPZ file to the board's ring; returns their number.
 
     Raises:
-        ConfigError: the build has no ring.
-        DataError: the file is malformed, or holds other samples than the network takes.
-        DeviceError: the board, its storage or the line fails.
-        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: what is on the
-            board or its storage is not the project's.
+        ConfigError: The build has no ring.
+        DataError: The file is malformed, or its samples do not fit the network.
+        DeviceError: The board, its storage or the line fails.
+        UnfinishedUploadError, WrongBoardError, WrongCardError, ForeignCardError: The board or its
+            storage does not hold the project.
     """
     region = region_of(project)
     check_board(project, desk)
@@ -178,8 +178,8 @@ def check_board(project: BuiltProject, desk: Desk) -> None:
     """Check that a board runs a project's firmware.
 
     Raises:
-        DeviceError: the board or the line fails.
-        WrongBoardError: other firmware answers.
+        DeviceError: The board or the line fails.
+        WrongBoardError: The board runs other firmware.
     """
     found = desk.hello()
     if found.board != project.board.name:
@@ -232,14 +232,14 @@ def _check_card(project: BuiltProject, desk: Desk, blocks: int) -> None:
 
 
 def _read_image(project: BuiltProject) -> list[bytes]:
-    """The project's image, block by block."""
+    """Read the project's image in blocks."""
     size = image_blocks(project.image) * BLOCK_BYTES
     content = project.image.read_bytes()[:size]
     return [content[at : at + BLOCK_BYTES] for at in range(0, size, BLOCK_BYTES)]
 
 
 def _slot_blocks(project: BuiltProject, first: int, purpose: SlotPurpose) -> Iterator[range]:
-    """The blocks of each slot of a purpose, from where the first slots begin."""
+    """Blocks of each slot of a purpose, given the first block of the slots."""
     for slot in project.stages.slots:
         if slot.purpose is purpose:
             start = first + slot.first_block
@@ -247,9 +247,10 @@ def _slot_blocks(project: BuiltProject, first: int, purpose: SlotPurpose) -> Ite
 
 
 def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
-    """The blocks of an earlier training that a new one must not find: commits, gradients and pages.
+    """Blocks of an earlier training to reset: commits, captured gradients and pages.
 
-    A page's last block is enough, and so are the records of all sets but the first.
+    Of a page its last block, which holds the trailer, is enough; of the commit sets other than the
+    first, their records.
     """
     return {
         *chain(*_slot_blocks(project, where.set_blocks[0], SlotPurpose.PERSISTENT)),
@@ -260,15 +261,15 @@ def _written_blocks(project: BuiltProject, where: Places) -> set[int]:
 
 
 def write_trained(project: BuiltProject, request: RunRequest, fetched: Mapping[int, bytes]) -> Path:
-    """Write what was fetched into a copy of the project's image, where runs leave theirs.
+    """Write fetched blocks into a copy of the project's image, in the folder of runs.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: The copy cannot be written.
     """
     trained = project.folder / RUN_DIR / IMAGE
     try:
         trained.parent.mkdir(exist_ok=True)
-        trained.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        trained.unlink(missing_ok=True)  # a link must not redirect the copy
         shutil.copyfile(project.image, trained)
         with trained.open("r+b") as file:
             for block, data in fetched.items():
@@ -283,10 +284,10 @@ def write_trained(project: BuiltProject, request: RunRequest, fetched: Mapping[i
 def fetch_trained(
     project: BuiltProject, desk: Desk, captures: bool, update: Update
 ) -> Mapping[int, bytes]:
-    """The records, the slots of the last commit that is whole, and captured gradients if wanted.
+    """Read commit records, slots of the last intact commit and, if wanted, captured gradients.
 
     Raises:
-        DeviceError: no commit is whole.
+        DeviceError: No commit is intact.
     """
     where = places(project.image, project.stages.slots)
     records = {block: desk.read_block(block) for block in where.record_blocks}
@@ -313,7 +314,7 @@ def fetch_trained(
 def _different(
     desk: Desk, content: list[bytes], blocks: Iterable[int], update: Update
 ) -> list[int]:
-    """Those of some blocks, in rising order, that the storage does not hold."""
+    """Blocks whose content in the storage differs, in ascending order."""
     wanted = list(blocks)
     different: list[int] = []
     done = 0
@@ -329,7 +330,7 @@ def _different(
 
 
 def _runs(blocks: list[int]) -> Iterator[range]:
-    """Rising numbers as ranges of at most `_AT_ONCE`."""
+    """Split ascending numbers into contiguous ranges of at most `_AT_ONCE`."""
     start = 0
     for i in range(1, len(blocks) + 1):
         whole = i < len(blocks) and blocks[i] == blocks[i - 1] + 1 and i - start < _AT_ONCE
@@ -341,7 +342,7 @@ def _runs(blocks: list[int]) -> Iterator[range]:
 def _replace(
     desk: Desk, content: list[bytes], blocks: list[int], update: Update, text: str
 ) -> None:
-    """Write blocks, the superblock last, so that part of an image is never taken for one."""
+    """Write blocks, the superblock last: a partial upload is never taken for an image."""
     if not blocks:
         return
     last = PARTITION_BLOCK

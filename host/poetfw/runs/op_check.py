@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each op of a traced training step against float64, on the inputs that the device gave it."""
+"""Check of each op of a traced training step against float64, on the device's own inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from poetfw.firmware.trace import Key, TracedOp, TraceTable
-from poetfw.ir import Graph, Op, Role
+from poetfw.ir import Graph, Op
 from poetfw.ops import Array, kind_of
 from poetfw.report import AlteredTensor, OpChecks, OpError
 from poetfw.training import value_of
@@ -19,15 +19,15 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class OpChecker:
-    """Checks ops in the order in which they ran, and collects what it finds.
+    """Checks ops in execution order and collects findings.
 
-    An op is held to the bound that its operator states. Between ops every tensor must keep its
-    bytes: what an op reads is what was last written, wherever it was paged to meanwhile. Together
-    that shows that the step as a whole is right, but for rounding.
+    An op's result must lie within the error bound of its operator. Between ops, tensors must not
+    change: an op reads exactly the bytes last written, even if they were paged out meanwhile.
+    Together this shows that the whole step is right except for rounding.
     """
 
     def __init__(self, table: TraceTable, constants: Mapping[str, Array]) -> None:
-        """Begin with no op checked; `constants` are the values that the firmware holds in flash."""
+        """Start with no op checked; `constants` are the values in flash, by tensor."""
         self._table = table
         self._constants = constants
         self._digests: dict[str, bytes] = {}
@@ -38,16 +38,16 @@ class OpChecker:
 
     @property
     def findings(self) -> OpChecks:
-        """The findings so far."""
+        """Findings so far."""
         worst = None if self._worst is None else self._worst[1]
         return OpChecks(self._checked, worst, self._first_beyond, self._first_altered)
 
     def begin_step(self, state: Mapping[str, Array] | None) -> None:
-        """Begin a training step; its persistent tensors must have these values, if known."""
+        """Begin a training step; if `state` is given, persistent tensors must have these values."""
         self._digests = {name: _digest(value) for name, value in (state or {}).items()}
 
     def end_step(self, training_step: int, state: Mapping[str, Array]) -> None:
-        """A training step ended, and left persistent tensors with these values."""
+        """End a training step; persistent tensors must have the values of `state`."""
         for name, value in state.items():
             self._check_unaltered(None, training_step, self._table.statements + 1, name, value)
 
@@ -56,7 +56,7 @@ class OpChecker:
         training_step: int,
         ops: Sequence[TracedOp],
         values: Mapping[Key, Array],
-        batch: Mapping[Role, Array],
+        batch: Mapping[str, Array],
     ) -> None:
         """Check ops of a training step.
 
@@ -64,7 +64,7 @@ class OpChecker:
             training_step: its number, from 1.
             ops: the ops, in the order in which they ran.
             values: what was recorded before the statements of these ops, and behind the last.
-            batch: what the step was to load, by role.
+            batch: what the step was to load, by tensor.
         """
         graph = self._table.graph
         for traced in ops:
@@ -108,28 +108,26 @@ class OpChecker:
 
 
 def _expected(
-    graph: Graph, op: Op, before: Mapping[str, Array], batch: Mapping[Role, Array]
+    graph: Graph, op: Op, before: Mapping[str, Array], batch: Mapping[str, Array]
 ) -> list[tuple[str, Array, Array]]:
     """The tensors that an op should have written, and how far each element may be from them."""
-    if op.output is not None:
-        tensor = graph.by_name[op.output]
-        if tensor.role in batch:
-            loaded = batch[tensor.role].reshape(tensor.shape)
-            return [(op.output, loaded, np.zeros(tensor.shape))]
+    if op.output is not None and op.output in batch:
+        shape = graph.by_name[op.output].shape
+        return [(op.output, batch[op.output].reshape(shape), np.zeros(shape))]
     inputs = [_exact(value_of(graph.by_name[name], before)) for name in op.inputs]
     updates = [_exact(before[name]) for name in op.updates]
     names = (*([op.output] if op.output is not None else []), *op.updates)
     kind = kind_of(op)
-    with np.errstate(all="ignore"):  # a run that diverged has infinities
+    with np.errstate(all="ignore"):  # a diverged run has infinities
         results = kind.results(op, inputs, updates)
         bounds = kind.error_bounds(op, inputs, updates)
     return list(zip(names, results, bounds, strict=True))
 
 
 def largest_error(actual: Array, expected: Array, bound: Array) -> tuple[float, float, float]:
-    """Find the element with the largest error / bound; returns that ratio, its error and its bound.
+    """Find the element with the largest error / bound; returns this ratio, its error and its bound.
 
-    A result is also right where it overflows and float64 says it may, or is NaN as in float64.
+    An infinite result is right if float64 allows an overflow, and NaN if float64 gives NaN.
     """
     with np.errstate(all="ignore"):
         error = np.abs(actual - expected)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board under Linux that ssh reaches: program and image copied there, and run there."""
+"""A Linux board reached by ssh: copies program and image there and runs the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY
 from poetfw.runs.execution import BuildFolder, BuiltProject, Update, check_resumable
-from poetfw.runs.running import ProgramLog, Training, shown_steps
+from poetfw.runs.running import ProgramLog, Training, report_steps
 from poetfw.settings import RunSettings
 from poetfw.tools import elf_machine, run_firmware
 from poetfw.tools.ssh import Host
@@ -26,21 +26,21 @@ _MACHINES: Mapping[str, tuple[str, ...]] = {
     "EM_X86_64": ("x86_64", "amd64"),
     "EM_AARCH64": ("aarch64", "arm64"),
 }
-"""Answers of `uname -m`, by the ELF's name of the processor."""
+"""Outputs of `uname -m`, by ELF machine name."""
 
 
 def folder_of(project: BuiltProject) -> str:
-    """Folder of a project's program and image on the remote, from the user's home."""
+    """Folder of a project on the host, relative to the user's home."""
     return f"poetfw/{project.board.name}"
 
 
 def flash(project: BuiltProject, host: Host, update: Update) -> None:
-    """Copy a project's program and its storage image.
+    """Copy a project's program and storage image to the host.
 
     Raises:
-        BoardError: the board's firmware is not a program under Linux.
-        HostError: the computer cannot be reached, or has no room.
-        WrongBoardError: the program is for another processor.
+        BoardError: The board's firmware is not a Linux program.
+        HostError: The host cannot be reached, or has no space left.
+        WrongBoardError: The program is for another processor.
     """
     _check_processor(project, host)
     update(0, 2, "copying the program")
@@ -53,15 +53,15 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
 def on_host(
     host: Host, build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
 ) -> Training:
-    """Run an only program on another computer.
+    """Train a build with a single program on another computer.
 
-    It runs on a fresh storage image, or to resume on the one that is there.
+    The program runs on a fresh storage image or, to resume, on the one on the host.
 
     Raises:
-        BoardError: the board's firmware is not a program under Linux.
-        DeviceError: the program hangs, or reports an error.
-        HostError: the computer cannot be reached, or has no room.
-        WrongBoardError: the program there is not the project's.
+        BoardError: The board's firmware is not a Linux program.
+        DeviceError: The program hangs or reports an error.
+        HostError: The host cannot be reached, or has no space left.
+        WrongBoardError: The program on the host is not the project's.
     """
     project = build.evaluator
     _check_processor(project, host)
@@ -76,7 +76,7 @@ def on_host(
     image = project.folder / RUN_DIR / IMAGE
     try:
         image.parent.mkdir(exist_ok=True)
-        image.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        image.unlink(missing_ok=True)  # a link must not redirect the copy
         if not settings.resume:
             shutil.copyfile(project.image, image)
     except OSError as error:
@@ -91,7 +91,7 @@ def on_host(
         host.command(f"cd {shlex.quote(folder)} && exec ./{PROGRAM} {IMAGE}"),
         image.parent,
         settings.timeout_s,
-        shown_steps(request, update),
+        report_steps(request, update),
         steps=request.steps,
         evaluations=project.evaluations,
         resume=settings.resume,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that a device took itself, from a storage to an NPZ file and back."""
+"""Samples recorded by a device: copies between the ring in a storage and NPZ files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ from poetfw.common.errors import ConfigError, DataError, OutputError
 from poetfw.common.output_file import replace_file
 from poetfw.firmware import (
     BLOCK_BYTES,
-    NUMPY_TYPES,
     Commit,
     Places,
     ReadBlock,
@@ -26,17 +25,17 @@ from poetfw.firmware import (
 )
 from poetfw.importers.npz import read_npz
 from poetfw.importers.weight_files import npz_bytes
-from poetfw.ir import Tensor
+from poetfw.ir import NUMPY_TYPES, Tensor, array_names
 from poetfw.ops import Array
 from poetfw.runs.execution import BuiltProject
 
 
 def region_of(project: BuiltProject) -> RingRegion:
-    """Blocks of a build's ring.
+    """Location of the ring in a project's storage.
 
     Raises:
-        ConfigError: it has none.
-        DeviceError: the project's image is damaged.
+        ConfigError: The build has no ring.
+        DeviceError: The project's image is damaged.
     """
     region = ring_region(project.image, project.stages.slots, project.stages.program)
     if region.samples == 0:
@@ -50,41 +49,56 @@ def region_of(project: BuiltProject) -> RingRegion:
 def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
     """Write the samples of a ring to an NPZ file; returns their number.
 
-    Its arrays are `x` and `y` as in a data set, `labelled`, whether `y` says anything, and `id`.
+    Its arrays are those of a data set, `labelled`, whether a sample has its target, and `id`.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: The file cannot be written.
     """
-    program, n = project.stages.program, len(held.ids)
-    arrays = {
-        name: raw.view(NUMPY_TYPES[tensor.dtype]).reshape(n, *tensor.shape[1:])
-        for name, raw, tensor in (("x", held.x, program.input), ("y", held.y, program.label))
-    }
-    replace_file(out, npz_bytes({**arrays, "labelled": held.labelled, "id": held.ids}))
-    return n
+    program = project.stages.program
+    x, y = program.x.samples(held.x), program.y.samples(held.y)
+    columns = (*program.x.split(x), *program.y.split(y))
+    names = array_names(program.x, program.y)
+    arrays = dict(zip(names, columns, strict=True))
+    arrays |= {_free("labelled", names): held.labelled, _free("id", names): held.ids}
+    replace_file(out, npz_bytes(arrays))
+    return len(held.ids)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that no member of a sample has."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def read_samples_file(project: BuiltProject, path: Path) -> tuple[Array, Array, Array]:
-    """Samples for a ring, of an NPZ file: features and targets as bytes, and which have a target.
+    """Read samples for a ring from an NPZ file: features and targets as bytes, and label flags.
 
     Raises:
-        DataError: the file is malformed, or holds other samples than the network takes.
+        DataError: The file is malformed, or its samples do not fit the network.
     """
     program = project.stages.program
-    arrays = read_npz(path, ("x", "y"), ("labelled",))
-    n = len(arrays["x"]) if arrays["x"].ndim else 0
-    labelled = np.asarray(arrays.get("labelled", np.ones(n, bool)))
+    names = array_names(program.x, program.y)
+    key = _free("labelled", names)
+    arrays = read_npz(path, names, (key,))
+    n = len(arrays[names[0]]) if arrays[names[0]].ndim else 0
+    labelled = np.asarray(arrays.get(key, np.ones(n, bool)))
     if labelled.dtype != bool or labelled.shape != (n,):
-        raise DataError(f"{path}: `labelled` must be {n} booleans")
-    x = _column(path, "x", arrays["x"], program.input, n)
-    y = _column(path, "y", arrays["y"], program.label, n)
+        raise DataError(f"{path}: `{key}` must be {n} booleans")
+    tensors = (*program.x.members, *program.y.members)
+    columns = [
+        _column(path, name, arrays[name], tensor, n)
+        for name, tensor in zip(names, tensors, strict=True)
+    ]
+    inputs = len(program.x.members)
+    x, y = program.x.join(columns[:inputs], n), program.y.join(columns[inputs:], n)
     metric = program.evaluation.ops[-1]
     if metric.kind == "correct_count":
         classes = program.evaluation.by_name[metric.inputs[0]].shape[1]
         known = y[labelled]
         if ((known < 0) | (known >= classes)).any():
             raise DataError(f"{path}: a label is not one of the classes 0 to {classes - 1}")
-    return x.view(np.uint8).reshape(n, -1), y.view(np.uint8).reshape(n, -1), labelled
+    return program.x.rows(x), program.y.rows(y), labelled
 
 
 def _column(path: Path, name: str, values: Array, tensor: Tensor, samples: int) -> Array:
@@ -97,16 +111,16 @@ def _column(path: Path, name: str, values: Array, tensor: Tensor, samples: int) 
         )
     if not np.isfinite(values).all():
         raise DataError(f"{path}: {name} holds what is not finite")
-    return np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype])
+    return np.ascontiguousarray(values, NUMPY_TYPES[tensor.dtype]).reshape(wanted)
 
 
 def new_blocks(
     project: BuiltProject, region: RingRegion, where: Places, file: Path, read_block: ReadBlock
 ) -> tuple[int, Mapping[int, bytes]]:
-    """The blocks to write so that a storage's ring holds a file's samples too, and their number.
+    """Number of a file's samples, and the blocks to write that append them to a storage's ring.
 
     Raises:
-        DataError: the file is malformed, or holds more samples than the ring.
+        DataError: The file is malformed, or holds more samples than the ring has slots.
     """
     x, y, labelled = read_samples_file(project, file)
     if len(x) > region.samples:
@@ -118,12 +132,12 @@ def new_blocks(
 
 
 def pull_from_image(project: BuiltProject, image: Path, out: Path) -> int:
-    """Write the ring of a storage image to an NPZ file; returns how many samples it holds.
+    """Write the ring of a storage image to an NPZ file; returns the number of samples.
 
     Raises:
-        ConfigError: the build has no ring.
-        DeviceError: the image is none, or not one of this build.
-        OutputError: the file cannot be written.
+        ConfigError: The build has no ring.
+        DeviceError: The file is not a storage image of this build.
+        OutputError: The file cannot be written.
     """
     region, _ = _of_image(project, image)
     content = image.read_bytes()
@@ -131,13 +145,13 @@ def pull_from_image(project: BuiltProject, image: Path, out: Path) -> int:
 
 
 def push_to_image(project: BuiltProject, image: Path, file: Path) -> int:
-    """Append a file's samples to the ring of a storage image; returns how many they are.
+    """Append a file's samples to the ring of a storage image; returns their number.
 
     Raises:
-        ConfigError: the build has no ring.
-        DataError: the file is malformed, or holds other samples than the network takes.
-        DeviceError: the image is none, or not one of this build.
-        OutputError: the image cannot be written.
+        ConfigError: The build has no ring.
+        DataError: The file is malformed, or its samples do not fit the network.
+        DeviceError: The image is not a storage image of this build.
+        OutputError: The image cannot be written.
     """
     region, where = _of_image(project, image)
     content = image.read_bytes()
@@ -153,7 +167,7 @@ def push_to_image(project: BuiltProject, image: Path, file: Path) -> int:
 
 
 def _of_image(project: BuiltProject, image: Path) -> tuple[RingRegion, Places]:
-    region_of(project)  # says so where the build has no ring
+    region_of(project)  # raises if the build has no ring
     slots = project.stages.slots
     return ring_region(image, slots, project.stages.program), places(image, slots)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the programs of a build, and comparing with the references."""
+"""Runs of a build's programs, from the request to the report."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _BEST = "best.img"
 
 @dataclass(frozen=True)
 class ProgramLog:
-    """The log and the storage image of one program.
+    """Log and storage image of one program's run.
 
     Attributes:
-        log: what it reported.
-        image: the storage image that it left.
-        port: how the board that it ran on was reached; None for a twin.
-        repeated_commands: commands that had to be sent to it again.
+        log: report of the firmware.
+        image: path of the storage image after the run.
+        port: port or host of the board; None for a twin.
+        repeated_commands: number of times that a command was sent again.
     """
 
     log: RunLog
@@ -50,11 +50,11 @@ class ProgramLog:
 
 @dataclass(frozen=True)
 class Training:
-    """The runs of a build's programs, by their memories' names.
+    """Runs of all programs of a build.
 
     Attributes:
-        programs: each one; their losses and metrics are those of all.
-        evaluations: every evaluation, where there were several.
+        programs: run of each program, by memory name; all have the same losses and metrics.
+        evaluations: all evaluations, if there were several.
     """
 
     programs: Mapping[str, ProgramLog]
@@ -62,14 +62,14 @@ class Training:
 
 
 Launch = Callable[[BuildFolder, RunRequest, RunSettings, Update], Training]
-"""Starts the programs of a build where they run, and has them train."""
+"""Function that starts a build's programs and trains them."""
 
 
 def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
-    """The request that tells the firmware what to do.
+    """Request to the firmware that follows from the settings.
 
     Raises:
-        ConfigError: the settings contradict each other or are out of range.
+        ConfigError: The settings contradict each other or are out of range.
     """
     if settings.verify and _has_own_samples(project):
         raise ConfigError(
@@ -101,19 +101,19 @@ def _has_own_samples(project: BuiltProject) -> bool:
 def run_build(
     build: BuildFolder, settings: RunSettings, launch: Launch, update: Update
 ) -> RunReport:
-    """Have the programs of a build train, and verify that if asked to.
+    """Train a build's programs, and verify the result if requested.
 
     Args:
-        build: what was built.
-        settings: of the run.
-        launch: starts the programs: `on_twin`, `remote.on_host` or `desks.by_desk`.
-        update: called as it goes on.
+        build: the build.
+        settings: settings of the run.
+        launch: function that starts the programs: `on_twin`, `remote.on_host` or `desks.by_desk`.
+        update: called with the progress.
 
     Raises:
-        ConfigError: the settings are not usable, or programs are missing.
-        DeviceError: a program hangs, faults or reports an error, or what it left makes no sense.
-        OutputError: programs are of different builds.
-        ToolError: the emulator is missing.
+        ConfigError: The settings are invalid, or programs are missing.
+        DeviceError: A program hangs, faults or reports an error, or its image is invalid.
+        OutputError: The programs are of different builds.
+        ToolError: The emulator is missing.
     """
     build.check()
     project = build.evaluator
@@ -137,11 +137,11 @@ def run_build(
 def on_twin(
     build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
 ) -> Training:
-    """Run an only program to its end on its twin."""
+    """Run a build with a single program to its end on its twin."""
     project = build.evaluator
     image = project.folder / RUN_DIR / IMAGE
     update(0, request.steps, "training")
-    on_event = shown_steps(request, update)
+    on_event = report_steps(request, update)
     if settings.patience is not None:
         log, evaluations = _train_by_epochs(project, request, settings, on_event)
         return Training({ONLY: ProgramLog(log, image)}, evaluations)
@@ -160,8 +160,8 @@ def on_twin(
     return Training({ONLY: ProgramLog(log, image)})
 
 
-def shown_steps(request: RunRequest, update: Update) -> OnEvent:
-    """Shows each training step that a program reports on its console."""
+def report_steps(request: RunRequest, update: Update) -> OnEvent:
+    """Event handler that reports each training step as progress."""
 
     def on_event(event: Event) -> None:
         if event.word == "step":
@@ -173,13 +173,13 @@ def shown_steps(request: RunRequest, update: Update) -> OnEvent:
 def _train_by_epochs(
     project: BuiltProject, request: RunRequest, settings: RunSettings, on_event: OnEvent
 ) -> tuple[RunLog, tuple[Evaluation, ...]]:
-    """Train epoch by epoch until the held-out samples get no better; keep the best epoch's image.
+    """Train epoch by epoch until held-out samples stop improving; keep the best epoch's image.
 
-    Each epoch goes on from the checkpoint of the one before, to the same bits as in one run. In the
-    log, losses and what is counted are of all epochs, and metrics of the best one.
+    Each epoch resumes from the previous one's commit, bit-identical to a single run. The log has
+    the losses and counters of all epochs and the metrics of the best.
 
     Raises:
-        ConfigError: there are no whole batches of held-out samples.
+        ConfigError: There are no whole batches of held-out samples.
     """
     if not project.evaluations:
         raise ConfigError("--patience needs held-out samples to evaluate, and there are none")
@@ -215,14 +215,14 @@ def _train_by_epochs(
 
 def _replace(source: Path, target: Path, by: Callable[[Path, Path], object]) -> None:
     try:
-        target.unlink(missing_ok=True)  # were it a link, the copy would go to where it leads
+        target.unlink(missing_ok=True)  # a link must not redirect the copy
         by(source, target)
     except OSError as error:
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
 def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
-    """The log of runs that went on from each other, of which one is kept."""
+    """Combine the logs of consecutive runs; metrics are those of `best`."""
     erases = [log.storage_erases for log in logs if log.storage_erases is not None]
     energies = [log.energy for log in logs if log.energy is not None]
     return replace(
@@ -248,10 +248,10 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
 
 
 def evaluate_log(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
-    """Evaluations of the held-out batches from their metrics.
+    """Accuracy or loss of the held-out samples, from the metrics of their batches.
 
     Raises:
-        DeviceError: there are more correct answers than samples.
+        DeviceError: The device reports more correct answers than samples.
     """
     if not log.metrics:
         return Evaluation(step, None, None)
@@ -268,7 +268,7 @@ def evaluate_log(project: BuiltProject, step: int, log: RunLog) -> Evaluation:
 
 
 def metrics_csv(report: RunReport) -> bytes:
-    """A line for each step of a run: the batch's loss, and what was held out, where evaluated."""
+    """CSV with one row per step: the batch's loss and, where evaluated, the held-out metric."""
     kind = report.metric_name
     evaluated = {each.step: getattr(each, kind) for each in report.evaluations}
     lines = [f"step,loss,{kind}"]
@@ -278,15 +278,15 @@ def metrics_csv(report: RunReport) -> bytes:
 
 
 def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> ProgramRun:
-    """The run of one program: its place, and what it took."""
+    """Report of one program's run."""
     project, log, port = build.projects[name], training.log, training.port
     plan = project.stages.training
     devices = [part.device for part in plan.own]
-    emulated = log.tick_unit == "instructions"  # which only emulators count
+    emulated = log.tick_unit == "instructions"  # only emulators count instructions
     if port is None:
         emulated = emulator_of(project.twin.machine).emulates
     hz = _NANOSECONDS_PER_S if log.tick_unit == "ns" else project.board.clock_hz
-    energy = None if emulated else log.energy  # a meter would have measured the emulator
+    energy = None if emulated else log.energy  # otherwise it would be the emulator's
     commit = read_commit(training.image, project.stages.slots)
     epochs = commit.step * project.report.batch / project.report.train_samples
     return ProgramRun(
@@ -320,10 +320,10 @@ def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> Program
 
 
 def _arenas(plan: StepPlan, log: RunLog) -> dict[str, int]:
-    """Bytes that were used of each device's arena; an only one's is the whole program's.
+    """Bytes used of each device's arena; with a single device, of the program's arena.
 
     Raises:
-        DeviceError: the device reports of other arenas than there are.
+        DeviceError: The device reports another number of arenas.
     """
     arenas = [part.arena for part in plan.own]
     used = log.arenas if plan.threads else [max(0, log.high_water_bytes - arenas[0].offset)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of each op and each transfer within a training step, on a twin."""
+"""Durations of each op and each transfer of a training step, measured on a twin."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from poetfw.tools import build_environments, emulator_of, run_slices
 
 
 def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress) -> StepTrace:
-    """Build the copy of a project that times its step, run it, and say what it found.
+    """Build a copy of a project with timers in its training step, run it on the twin and report.
 
-    Of the settings, those that bound its time are used.
+    Only the time limits of the settings are used.
 
     Raises:
-        ConfigError: the project is for several devices.
-        DeviceError: the firmware hangs, faults or reports an error.
-        OutputError: the project is not complete.
-        ToolError: a compiler or the emulator is missing or fails.
+        ConfigError: The project is for several devices.
+        DeviceError: The firmware hangs, faults or reports an error.
+        OutputError: The project is not complete, or its files cannot be written.
+        ToolError: A compiler or the emulator is missing or fails.
     """
     steps = _steps(project)
     machine = project.twin.machine
@@ -63,10 +63,10 @@ def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress)
 
 
 def expect_one_device(project: BuiltProject) -> ExecutionPlan:
-    """The plan of its training step.
+    """Return a project's plan, after checking that it is for one device.
 
     Raises:
-        ConfigError: it is one for several devices.
+        ConfigError: The plan is for several devices.
     """
     plan = project.stages.training
     if len(plan.parts) > 1:
@@ -75,7 +75,7 @@ def expect_one_device(project: BuiltProject) -> ExecutionPlan:
 
 
 def _steps(project: BuiltProject) -> dict[int, TimedStep]:
-    """Every statement of the training step, not timed yet, by its number."""
+    """Statements of the training step without times, by number."""
     plan = expect_one_device(project)
     kinds = {op.name: op.kind for op in project.stages.program.training.ops}
     return {

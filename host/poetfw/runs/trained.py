@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trained weights, from a storage image to a file with the names of their author's network."""
+"""Export of trained weights from a storage image to a file, under the model author's names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from poetfw.runs.execution import BuiltProject
 
 
 def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
-    """Places of the author's tensors in the graph's; a built-in model has the graph's own."""
+    """Mapping of the author's tensors to the graph's; a built-in model uses the graph's names."""
     program = project.stages.program
     if project.stages.state_dict:
         return project.stages.state_dict
@@ -31,15 +31,15 @@ def state_entries(project: BuiltProject) -> tuple[StateEntry, ...]:
 
 
 def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDArray[np.float32]]:
-    """The state dict that a run left in a storage image.
+    """State dict that a run left in a storage image.
 
     Args:
-        project: what ran; of several programs, the one that evaluates.
-        image: the image, such as one pulled from a board; None for that of the project's last run.
+        project: the project that ran; of several programs, the one that evaluates.
+        image: the image, such as one pulled from a board; None for the project's last run.
 
     Raises:
-        DataError: there was no run.
-        DeviceError: the image is not one of the project, or is damaged.
+        DataError: There is no image: the project has not run.
+        DeviceError: The image is damaged or not one of the project.
     """
     image = image or project.folder / RUN_DIR / IMAGE
     if not image.is_file():
@@ -54,7 +54,7 @@ def trained_weights(project: BuiltProject, image: Path | None) -> dict[str, NDAr
 
 
 def _onnx_bytes(arrays: Arrays, model: Path | None) -> bytes:
-    """The ONNX file that was built, with these weights in place of its own."""
+    """The built ONNX file's content, with the trained weights in place of its own."""
     from onnx import numpy_helper  # slow to import, and seldom needed
 
     from poetfw.importers.onnx.file import read_model
@@ -74,7 +74,7 @@ def _onnx_bytes(arrays: Arrays, model: Path | None) -> bytes:
 
 
 def _torch_bytes(arrays: Arrays, model: Path | None) -> bytes:
-    """The file of a state dict that `torch.load` and `load_state_dict` read."""
+    """State dict file for `torch.load` and `load_state_dict`."""
     try:
         import torch
     except ImportError as error:
@@ -96,4 +96,4 @@ FORMATS: Mapping[str, Callable[[Arrays, Path | None], bytes]] = MappingProxyType
         "torch": _torch_bytes,
     }
 )
-"""Writers of state dict files and, for ONNX, of the file that was built."""
+"""Writers by format: state dict files, and for ONNX the built file with trained weights."""

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""True if a run trained what it should have: the verdict of `poetfw run --verify`.
+"""Verification that a run trained correctly: `poetfw run --verify`.
 
-Three questions, each with an answer that rounding cannot blur (docs/adr/0013):
+Three questions, each answered despite rounding (docs/adr/0013):
 
-1. Is the schedule right? The same kernels, run without recomputing or paging, must give the same
+1. Is the schedule right? The same kernels, run without recomputation or paging, must give the same
    bits.
-2. Are the kernels right? Every op of the last step, on what the device gave it, must lie within the
-   bound that its operator states, and every tensor must keep its bytes from op to op.
-3. Is the whole right? Losses, gradients and weights must agree with NumPy in float64. Where they do
-   not, rounding may have flipped a ReLU or a maximum. That is accepted if it is shown: every step
-   is compared from the device's own state, and all ops of each that differs are checked as in 2.
+2. Are the kernels right? Every op of the last step must lie within its operator's error bound, on
+   the device's own inputs, and no tensor may change between ops.
+3. Is the training right? Losses, gradients and weights must agree with NumPy in float64. If they do
+   not, rounding may have flipped a ReLU or a maximum. This is accepted with evidence: every step is
+   compared from the device's own state, and steps that differ pass the check of question 2.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.trace import Key
-from poetfw.ir import Role
 from poetfw.ops import Array
 from poetfw.planning import Progress, lower_plan, plan_unscheduled
 from poetfw.report import OpChecks, Verification
@@ -63,16 +62,16 @@ from poetfw.tools import RunLog, build_environments
 from poetfw.training import Reference
 
 LOSS_BOUND = 1e-5
-"""Relative error of a loss, against float64, that rounding alone does not reach."""
+"""Relative error of a loss against float64 that rounding alone does not reach."""
 
 GRADIENT_BOUND = 1e-4
-"""The same for gradients and momenta, whose sums cancel more."""
+"""The same for gradients and momenta, whose sums have more cancellation."""
 
 WEIGHT_BOUND = 1e-5
 """The same for parameters and running statistics."""
 
 PART_BYTES = 256 * 1024 * 1024
-"""Largest recording of one traced run; more is recorded in several runs."""
+"""Largest recording of one traced run; larger ones are split into several runs."""
 
 _ERROR_FLOOR = 1e-3
 _TINY = float(np.finfo(np.float32).tiny)
@@ -84,13 +83,13 @@ class Run:
     """A run to verify.
 
     Attributes:
-        project: what ran.
-        request: what it was asked to do.
-        log: what it reported.
-        values: what it left in its slots.
+        project: project that ran.
+        request: request to the firmware.
+        log: report of the firmware.
+        values: slot values after the run.
         timeout_s: seconds that each further run may take.
-        silence_s: seconds that it may say nothing.
-        begun: what all programs had in their slots before the first step.
+        silence_s: seconds without a line after which the firmware counts as hung.
+        begun: slot values of all programs before the first step.
     """
 
     project: BuiltProject
@@ -103,12 +102,12 @@ class Run:
 
     @cached_property
     def initial(self) -> Mapping[str, Array]:
-        """The persistent tensors before the first step."""
+        """Persistent tensors before the first step."""
         return {name: value for (name, _), value in self.begun.items()}
 
     @cached_property
     def state(self) -> Mapping[str, Array]:
-        """The persistent tensors that training left, without the evaluation's metric."""
+        """Persistent tensors after training, without the evaluation's metric."""
         program = self.project.stages.program
         return {
             tensor.name: self.values[tensor.name, SlotPurpose.PERSISTENT]
@@ -120,7 +119,7 @@ class Run:
         return read_samples(self.project.image, self.project.stages.program)
 
     def reference(self, state: Mapping[str, Array]) -> Reference:
-        """The reference in float64, from these values of the persistent tensors."""
+        """Reference in float64 that starts from given persistent tensors."""
         stages = self.project.stages
         return Reference(stages.program, {**stages.constants, **state}, np.float64)
 
@@ -133,16 +132,16 @@ class Run:
 
 
 def verify(run: Run, progress: Progress) -> Verification:
-    """Verify a run. Ops are not checked where several programs have them.
+    """Verify a run. With several programs, single ops are not checked.
 
     Args:
-        run: what ran, and what it left.
-        progress: called with what begins.
+        run: the run and its results.
+        progress: called with each activity that begins.
 
     Raises:
-        DeviceError: a further run hangs, faults or reports an error.
-        OutputError: a source of the project is missing, or cannot be traced.
-        ToolError: the project's sources do not compile.
+        DeviceError: A further run hangs, faults or reports an error.
+        OutputError: A source of the project is missing, or cannot be traced.
+        ToolError: The project's sources do not compile.
     """
     progress("building and running without recomputing or paging")
     log, unscheduled = run_unscheduled(run)
@@ -167,7 +166,7 @@ def verify(run: Run, progress: Progress) -> Verification:
 
 
 class _Checked(NamedTuple):
-    """The result of a traced run; see `Verification`. By default there was none."""
+    """Result of the traced run, see `Verification`; by default, there was none."""
 
     missed: tuple[str, ...] = ()
     same_bits: bool | None = None
@@ -176,7 +175,7 @@ class _Checked(NamedTuple):
 
 
 def _check_ops(run: Run, errors: Errors, progress: Progress) -> _Checked:
-    """Check each op of the last step, and of others where the reference disagrees."""
+    """Check each op of the last step, and of the steps where the reference differs."""
     progress("building the traced run")
     with traced(run) as trace:
         checker = OpChecker(trace.table, run.project.stages.constants)
@@ -207,15 +206,14 @@ def _check_ops(run: Run, errors: Errors, progress: Progress) -> _Checked:
     return _Checked(missed, same_as_traced, ops, None if examined is None else tuple(examined))
 
 
-# The schedule ----------------------------------------------------------------------------------
+# 1. The schedule ---------------------------------------------------------------------------------
 
 
 def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
-    """Build and run the same model with everything kept in RAM, on a machine with enough of it.
+    """Build and run the same model without a schedule: everything stays in (enough) RAM.
 
-    Kernels and runtime are those in the project's folder: only the schedule differs.
-
-    Returns what it reported, and the persistent tensors it left.
+    Kernels and runtime come from the project's folder: only the schedule differs. Returns the log
+    and the persistent tensors after training.
     """
     project, program = run.project, run.project.stages.program
     board, environment = with_reference_ram(project)
@@ -259,25 +257,25 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
 
 
 def with_reference_ram(project: BuiltProject) -> tuple[Board, str]:
-    """A project's board with the RAM of its twin's reference, and the environment for that.
+    """Board with the RAM of its twin's reference machine, and the PlatformIO environment for it.
 
-    That machine is for runs that need more RAM than the board has: the one that keeps everything,
-    and the traced one, which has variables of its own.
+    The reference machine runs what needs more RAM than the board has: the run without a schedule,
+    and the traced run with its additional variables.
     """
     reference = project.twin.reference
     ram_bytes = reference.ram_bytes or project.board.ram_bytes
     return replace(project.board, ram_bytes=ram_bytes), project.environment_of(reference)
 
 
-# The ops ---------------------------------------------------------------------------------------
+# 2. The ops --------------------------------------------------------------------------------------
 
 
 class Trace:
-    """Runs the traced copy of a project.
+    """Runs of the traced copy of a project.
 
     Attributes:
-        table: what it can record.
-        same_bits: whether every run so far had the losses and left the state of the run to verify.
+        table: tensors and statements that can be recorded.
+        same_bits: True if every run so far gave the losses and the state of the run to verify.
     """
 
     def __init__(self, run: Run, table: TraceTable, elf: Path, folder: Path, block: int) -> None:
@@ -289,7 +287,7 @@ class Trace:
         self._block = block
 
     def record(self, wanted: TraceRequest) -> dict[int, dict[Key, Array]]:
-        """Run as far as needed, and return what was recorded, by training step."""
+        """Run up to the last step wanted; returns the recorded values by training step."""
         run = self._run
         last = wanted.steps[1]
         image = self._folder / IMAGE
@@ -312,13 +310,13 @@ class Trace:
         return read_trace(image, self.table, self._block, wanted)
 
     def parts(self, step: int) -> Iterator[tuple[tuple[TracedOp, ...], dict[Key, Array]]]:
-        """The ops of a training step in parts, and what was recorded of each."""
+        """Record a training step in parts; yields the ops of each part and their values."""
         for part in self.table.parts(PART_BYTES):
             statements = part[0].statement, part[-1].statement + 1
             yield part, self.record(TraceRequest((step, step), statements))[step]
 
     def states(self) -> dict[int, dict[str, Array]]:
-        """The persistent tensors before each training step."""
+        """Record the persistent tensors before each training step, by step."""
         steps = self._run.request.steps
         each = max(1, PART_BYTES // (self.table.blocks[1] * BLOCK_BYTES))
         names = [tensor.name for tensor in self.table.graph.persistent]
@@ -332,7 +330,7 @@ class Trace:
 
 @contextmanager
 def traced(run: Run) -> Iterator[Trace]:
-    """Build the traced copy of a project; what it recorded is deleted at the end."""
+    """Build the traced copy of a project; its recordings are deleted at the end of the block."""
     project, stages = run.project, run.project.stages
     board, environment = with_reference_ram(project)
     table = TraceTable.of(stages.program.training, stages.training, stages.memory)
@@ -356,16 +354,16 @@ def check_step(
     progress: Progress,
 ) -> None:
     """Check every op of a training step, which left the state `after`; `before` it if known."""
-    x, y = run.batch(step)
+    batch = run.project.stages.program.members(*run.batch(step))
     checker.begin_step(before)
     progress(f"recording the ops of step {step}")
     for part, values in trace.parts(step):
         progress(f"checking ops {part[0].statement} to {part[-1].statement} of step {step}")
-        checker.check(step, part, values, {Role.INPUT: x, Role.LABEL: y})
+        checker.check(step, part, values, batch)
     checker.end_step(step, after)
 
 
-# The whole -------------------------------------------------------------------------------------
+# 3. The training ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -378,7 +376,7 @@ class Errors:
 
     @property
     def within_bounds(self) -> bool:
-        """True if rounding alone can explain them."""
+        """True if rounding alone can explain the errors."""
         return (
             self.loss <= LOSS_BOUND
             and (self.gradients or 0.0) <= GRADIENT_BOUND
@@ -387,7 +385,7 @@ class Errors:
 
 
 def compare(run: Run) -> Errors:
-    """Train as the device did, in float64 from the initial weights, and compare."""
+    """Repeat the whole training in float64 from the initial weights, and compare."""
     reference = run.reference(run.initial)
     losses = [reference.step(*run.batch(step)) for step in range(1, run.request.steps + 1)]
     gradients = {
@@ -401,7 +399,7 @@ def compare(run: Run) -> Errors:
 def compare_step(
     run: Run, step: int, before: Mapping[str, Array], after: Mapping[str, Array]
 ) -> Errors:
-    """Train one step as the device did, in float64 from the state it had, and compare."""
+    """Repeat one training step in float64 from the device's state before it, and compare."""
     reference = run.reference(before)
     loss = reference.step(*run.batch(step))
     return _errors(run, [(run.log.losses[step - 1], loss)], {}, after, reference)
@@ -435,7 +433,7 @@ def _errors(
 
 
 def relative_error(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
-    """The largest relative error of any tensor; see `poetfw.report.Verification`."""
+    """Largest relative error of any tensor; see `poetfw.report.Verification`."""
     magnitudes = {name: float(np.abs(theirs[name]).max()) for name in ours}
     floor = max(_ERROR_FLOOR * max(magnitudes.values()), _TINY)
     return max(
@@ -448,7 +446,7 @@ def relative_error(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> fl
 
 
 def verdict(verification: Verification) -> DeviceError:
-    """The error of a run that missed something: what, and what to try."""
+    """Create the error for a failed verification: findings, and what to try."""
     found = None if verification.ops is None else verification.ops.first_beyond
     other_sources = verification.bit_identical_to_traced is False
     hints = []

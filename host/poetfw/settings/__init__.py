@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: models whose fields declare options, keys of `poetfw.toml`, and their helps."""
+"""Settings: dataclasses whose fields declare options, keys of `poetfw.toml`, and help texts."""
 
 from poetfw.settings.board import Built, HostSettings, PortSettings, ProjectSettings, Target
 from poetfw.settings.build import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a board, of what was built for it, and of the line to it."""
+"""Settings of boards, built projects and the connection to a board."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from poetfw.settings.values import BOARD, Folder
 
 @dataclass(frozen=True)
 class Target(Settings, group="Board"):
-    """A board to plan or measure for."""
+    """Board to plan or measure for."""
 
     board: str = setting(
-        "The board, and which of its storages; `poetfw boards` lists what is known.",
+        "The board, with one of its storages; `poetfw boards` lists the known ones.",
         type=BOARD,
         metavar="NAME|FILE.toml[:STORAGE]",
         first=True,
@@ -25,7 +25,7 @@ class Target(Settings, group="Board"):
 
 @dataclass(frozen=True)
 class ProjectSettings(Settings, group="Output"):
-    """A project's folder; None for the board's."""
+    """Folder of a project; None for the board's default."""
 
     out: Path | None = setting(
         "The project's folder.",
@@ -38,12 +38,12 @@ class ProjectSettings(Settings, group="Output"):
 
 @dataclass(frozen=True)
 class Built(ProjectSettings):
-    """A project that was built, by its folder or its board."""
+    """Built project, given by its folder or its board."""
 
     board: str | None = like(
         Target,
         "board",
-        what="The board.",
+        what="Board of the build.",
         otherwise="that of the only build in build/",
         group="Board",
         required=False,
@@ -52,7 +52,7 @@ class Built(ProjectSettings):
 
 @dataclass(frozen=True)
 class PortSettings(Settings, group="Board"):
-    """The serial line to a board; None for the only one."""
+    """Serial port of a board; None for the only one on USB."""
 
     port: str | None = setting(
         "The board's serial port.",
@@ -64,10 +64,10 @@ class PortSettings(Settings, group="Board"):
 
 @dataclass(frozen=True)
 class HostSettings(Settings, group="Board"):
-    """A board under Linux that ssh reaches; None for one at a serial line."""
+    """Linux board reached by ssh; None for a board on a serial line."""
 
     host: str | None = setting(
-        "A board that ssh reaches, as ssh calls it.",
+        "Connect to a Linux board by ssh, under this name.",
         metavar="USER@HOST",
         excludes=("--port",),
         first=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a build, and of what may be trained."""
+"""Settings of builds and of the choice of trained parameters."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget(Settings, group="Budget"):
-    """RAM and time of a training step; None for all that the board leaves, and for any time."""
+    """RAM and time of a training step; None for all RAM the board has left, and any time."""
 
     ram_bytes: int | None = setting(
-        "Budget of the arena.",
+        "RAM budget of the arena.",
         otherwise="the board's RAM without stack and static data",
         flag="--ram",
         type=Bytes(1),
@@ -32,7 +32,7 @@ class Budget(Settings, group="Budget"):
         first=True,
     )
     deadline_s: float | None = setting(
-        "Upper bound on the time of one training step.",
+        "Longest time of one training step.",
         flag="--deadline",
         type=Positive(),
         metavar="SECONDS",
@@ -41,51 +41,51 @@ class Budget(Settings, group="Budget"):
 
 
 _ON_SYSTEMS = (
-    "Threads that kernels divide their results among, on a board with an operating system; bits "
-    "stay the same."
+    "Threads of each kernel, on a board with an operating system; results are bit-identical for "
+    "any number."
 )
 
 
 @dataclass(frozen=True)
 class Application(Settings, group="Storage and application"):
-    """Content of flash and storage, and calls of an application."""
+    """Content of flash and storage, and the API of an application."""
 
     weights_in_flash: bool = setting(
-        "Let the program hold the initial weights: then it can begin without a storage.", False
+        "Keep initial weights in flash: training can then start without a storage image.", False
     )
     threads: int | None = setting(
         _ON_SYSTEMS, otherwise="the board file's", type=click.IntRange(1, 64), group="Board"
     )
     checkpoint_every: int = setting(
-        "How often the board writes to storage what it would go on from after a power cut.",
+        "Steps between two checkpoints in storage, from which training resumes after a power cut.",
         0,
         otherwise="at the end only",
         type=click.IntRange(0, 2**32 - 1),
         metavar="STEPS",
     )
     checkpoint_sets: int = setting(
-        "Places in storage that checkpoints take in turn; more of them wear out later.",
+        "Storage slots that checkpoints use in turn; more slots spread the wear.",
         2,
         type=click.IntRange(2, 1024),
     )
     slices: bool = setting(
-        "Let the application have a training step done in parts: poetfw_train_some.", False
+        "Let the application run a training step in slices, by poetfw_train_some.", False
     )
     watchdog_s: float | None = setting(
-        "Have the board's watchdog reset it where the training hangs for so long.",
+        "Make the board's watchdog reset it if training hangs for this time.",
         otherwise="no watchdog",
         flag="--watchdog",
         type=Positive(),
         metavar="SECONDS",
     )
     ring: int = setting(
-        "How many samples of its own the device keeps in storage, to learn from.",
+        "Samples recorded by the device itself that storage keeps for training.",
         0,
         type=click.IntRange(0, 1 << 16),
         metavar="SAMPLES",
     )
     ring_share: int | None = setting(
-        "How many samples of each training step come from the ring.",
+        "Samples of each batch that come from the ring.",
         otherwise="half of them",
         type=click.IntRange(1),
         metavar="SAMPLES",
@@ -96,11 +96,11 @@ class Application(Settings, group="Storage and application"):
 class DevicesSettings(Settings, group="Several devices"):
     """Several devices to train on.
 
-    A build may follow an answer instead of searching for one: `followed`.
+    `followed`: plan of an earlier answer, used instead of a search; None to search.
     """
 
     files: tuple[Path, ...] = setting(
-        "Instead of a board: several devices of one, each with an arena of its own.",
+        "Train on several devices instead of a board; each has an arena of its own.",
         (),
         flag="--devices",
         type=Listed(click.Path(path_type=Path)),
@@ -111,16 +111,18 @@ class DevicesSettings(Settings, group="Several devices"):
         ),
     )
     ram_fractions: tuple[float, ...] | None = setting(
-        "With --devices: what each has for tensors, as fractions of what keeping everything takes.",
-        otherwise="what its file says",
+        "With --devices: RAM for tensors of each, as a fraction of what keeping everything takes.",
+        otherwise="from each device's file",
         flag="--ram-fraction",
         type=Listed(Positive()),
         metavar="F,...",
         needs=("--devices",),
     )
-    parallel: bool = setting("With --devices: let them work at once.", False, needs=("--devices",))
+    parallel: bool = setting(
+        "With --devices: let devices compute in parallel.", False, needs=("--devices",)
+    )
     apart: bool = setting(
-        "With --devices: a program for each, on a board of its own; their boards may differ.",
+        "With --devices: build one program per device, each on a board of its own.",
         False,
         needs=("--devices",),
         excludes=("--weights-in-flash", "--checkpoint-every"),
@@ -130,7 +132,7 @@ class DevicesSettings(Settings, group="Several devices"):
 
 @dataclass(frozen=True)
 class _OnBoard:
-    """A board by its name or the path of its file; empty where devices have boards."""
+    """Name of a board or path of its file; empty if devices name their boards."""
 
     board: str
 
@@ -139,24 +141,24 @@ class _OnBoard:
 class BuildSettings(
     Application, BuildLimits, SchedulerSettings, Budget, TrainingSettings, NetworkSettings, _OnBoard
 ):
-    """Settings of a build: all that decides its files; its fields begin with the last base's.
+    """All settings that determine the files of a build; the fields of the last base come first.
 
     Attributes:
-        devices: several devices instead of a board's only one; None for that.
+        devices: several devices; None for a single board.
     """
 
     devices: DevicesSettings | None = None
 
     @classmethod
     def of(cls, *models: Settings, **more: Any) -> Self:
-        """The settings in some models, and others."""
+        """Combine the fields of several models, and further values by keyword."""
         together = {name: value for model in models for name, value in vars(model).items()}
         return cls(**together | more)
 
     def on(self, board: Board) -> BuildSettings:
-        """The settings, with the board's defaults where nothing is set.
+        """Fill in the board's defaults where a setting is None.
 
-        The board's momentum is a default of the models' own optimizer only.
+        The board's momentum applies only to SGD or the model's default optimizer.
         """
         defaults = board.training
         momentum = defaults.momentum if self.optimizer in (None, "sgd") else None
@@ -167,7 +169,7 @@ class BuildSettings(
         )
 
 
-_FRACTION = "The same, as a fraction of what {} takes."
+_FRACTION = "The same limit, as a fraction of what {} takes."
 
 
 @dataclass(frozen=True)
@@ -181,10 +183,10 @@ class UpdateBudget(
         ("--joules-fraction",),
     ),
 ):
-    """Limits of what is trained, all of which hold; None for no limit."""
+    """Limits of the trained part, which all apply; None for no limit."""
 
     size_bytes: int | None = setting(
-        "What training may take: trained weights, optimizer state, activations, gradients.",
+        "Memory of training: trained weights, optimizer state, activations and gradients.",
         flag="--budget-bytes",
         type=Bytes(1),
         metavar="SIZE",
@@ -196,13 +198,13 @@ class UpdateBudget(
         metavar="F",
     )
     arena_bytes: int | None = setting(
-        "The same, with the weights and the page buffer: the whole arena.",
+        "Size of the whole arena: the same, with all weights and the page buffer.",
         flag="--ram",
         type=Bytes(1),
         metavar="SIZE",
     )
     energy_j: float | None = setting(
-        "What a training step may take, by the board's costs.",
+        "Energy of a training step, by the board's costs.",
         flag="--budget-joules",
         type=Positive(),
         metavar="JOULES",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings as fields of dataclasses, which name, type, explain and check them."""
+"""Declaration of settings as dataclass fields: name, type, help text and dependencies."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ _PARTS = "settings"
 
 @dataclass(frozen=True)
 class Setting:
-    """Declaration of a setting. Its option, its key in `poetfw.toml` and its help come from this.
+    """Declaration of a setting, from which option, key of `poetfw.toml` and help are derived.
 
     Attributes:
-        what: explanation.
-        default: value where nobody gives one.
-        otherwise: what holds then, where the default does not say it.
-        flag: its flag; empty for the field's name with dashes.
-        short: a flag of one letter, too.
-        type: how a text is read; None for a text as it is, or for a switch if the default is one.
-        metavar: a word for its value; None for the type's.
-        group: under which heading the help has it; empty for the model's.
-        first: True if it is on the help's first screen, where a command has more than fit there.
-        needs: flags of which one must be given, too.
-        excludes: flags that it does not go with.
-        own: True if it means something else in other commands: `poetfw place` has the variable
-            POETFW_PLACE_OUT and the key `out` in [place].
+        what: help text.
+        default: value if the setting is not given.
+        otherwise: description of the default for the help, if `default` does not show it.
+        flag: long flag; empty to derive it from the field's name.
+        short: additional one-letter flag.
+        type: click type that parses the text; None for plain text, or a switch if the default is
+            bool.
+        metavar: placeholder of the value in the help; None for the type's.
+        group: heading in the help; empty for the model's.
+        first: True to show the option on the help's first screen, if not all options fit there.
+        needs: flags of which at least one must be given as well.
+        excludes: flags that cannot be combined with this one.
+        own: True if the meaning differs between commands. Variable and key are then specific to the
+            command: `poetfw place` has POETFW_PLACE_OUT, and `out` under [place].
         variable: False if no environment variable sets it.
         required: True if it must be given.
         multiple: True if it may be given repeatedly.
-        alone: value of the flag without one; None if it needs one.
+        alone: value of the flag given without a value; None if a value is required.
     """
 
     what: str
@@ -57,11 +58,11 @@ class Setting:
 
 
 class Settings:
-    """Settings of one concern: base of frozen dataclasses whose fields `setting` declares.
+    """Settings of one concern: base of frozen dataclasses whose fields are made by `setting`.
 
     Attributes:
-        group: heading of a help that has them.
-        one_of: ways of giving what must be given; a command needs all flags of one of them.
+        group: heading in the help.
+        one_of: alternatives, each a list of flags; a command needs all flags of one alternative.
     """
 
     group: ClassVar[str] = "Options"
@@ -72,17 +73,17 @@ class Settings:
 
 
 def setting(what: str, default: Any = None, **more: Any) -> Any:
-    """A field of a model, as `Setting` takes it."""
+    """Declare a field of a settings model; arguments as for `Setting`."""
     return _field(Setting(what, default, **more))
 
 
 def like(model: type[Settings], name: str, **changes: Any) -> Any:
-    """The field that sets what a field of another model sets, but for some attributes."""
+    """Declare a field that copies the declaration of another model's field, with changes."""
     return _field(replace(declared(model)[name], **changes))
 
 
 def parts(settings: Mapping[str, Setting]) -> Any:
-    """A field of pairs, names and values, of those of some settings that are given."""
+    """Declare a field that collects several settings as (name, value) pairs of those given."""
     return field(default=(), metadata={_PARTS: settings})
 
 
@@ -91,7 +92,7 @@ def _field(declaration: Setting) -> Any:
 
 
 def declared(model: type[Settings]) -> dict[str, Setting]:
-    """The settings of a model by their names, in order."""
+    """Declarations of a model's settings by name, in field order."""
     found: dict[str, Setting] = {}
     for one in fields(model):  # type: ignore[arg-type]  # each is a dataclass
         group = _owner(model, one).group
@@ -106,12 +107,12 @@ def declared(model: type[Settings]) -> dict[str, Setting]:
 
 
 def _owner(model: type[Settings], one: Field[Any]) -> type[Settings]:
-    """The class of a model's bases that declares a field."""
+    """Class among a model's bases that declares a field."""
     return next(c for c in model.__mro__ if one.name in inspect.get_annotations(c))
 
 
 def take(model: type[Settings], values: dict[str, Any]) -> Settings:
-    """Make a model of values by the names of its settings, which are taken out of them."""
+    """Create a model from values by setting name, and remove these from `values`."""
     given: dict[str, Any] = {}
     for one in fields(model):  # type: ignore[arg-type]
         if _PARTS in one.metadata:

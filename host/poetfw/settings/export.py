@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of an export."""
+"""Settings of exports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from poetfw.settings.declaration import Settings, setting
 class ExportSettings(Settings):
     """Settings of a library for another build system."""
 
-    form: str = setting("For what.", flag="--as", type=click.Choice(EXPORTS), required=True)
+    form: str = setting(
+        "Build system of the library.", flag="--as", type=click.Choice(EXPORTS), required=True
+    )
     name: str = setting(
-        "What the library, its header and all its symbols are called.", EXPORTED_NAME
+        "Name of the library, its header and the prefix of its symbols.", EXPORTED_NAME
     )
     weights: str = setting(
-        "Which weights the library holds; trained ones are those of the last `poetfw run`.",
+        "Weights in the library; trained ones come from the last `poetfw run`.",
         EXPORTED_WEIGHTS[0],
         type=click.Choice(EXPORTED_WEIGHTS),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a network, and of its training."""
+"""Settings of networks and their training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from poetfw.settings.values import DATA_SET, MODEL, Listed, NameOrFile, Numbers
 
 @dataclass(frozen=True)
 class NetworkSettings(Settings, group="Network and data"):
-    """A network, the weights that it starts from, and the data that it is trained on."""
+    """Network, initial weights and training data."""
 
     model: str = setting(
         "A built-in model (`poetfw models`), or a .pt2 or .onnx file.",
@@ -47,10 +47,10 @@ class NetworkSettings(Settings, group="Network and data"):
         first=True,
     )
     features: str | None = setting(
-        "What is calculated of sounds.", otherwise=FEATURES[0], type=click.Choice(FEATURES)
+        "Features computed from sounds.", otherwise=FEATURES[0], type=click.Choice(FEATURES)
     )
     seed: int = setting(
-        "Decides initial weights and the order of samples.",
+        "Random seed of initial weights and sample order.",
         0,
         type=click.IntRange(0, 2**32 - 1),
         group="Training",
@@ -58,7 +58,7 @@ class NetworkSettings(Settings, group="Network and data"):
 
 
 def _of_optimizers() -> dict[str, Setting]:
-    """The settings that not all optimizers have, by name."""
+    """Settings that only some optimizers have, by name."""
     found: dict[str, tuple[Any, str, list[str]]] = {}
     for kind, optimizer in sorted(OPTIMIZERS.items()):
         for one in fields(optimizer):
@@ -81,43 +81,43 @@ def _patterns(what: str, first: bool = False) -> Any:
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings, group="Training"):
-    """Everything that decides a training step's ops, beside the network.
+    """All settings besides the network that determine a training step's ops.
 
-    None means the model's or the board's default. A board's momentum is also one, which is why it
-    is set by itself and not among `optimizer_settings`.
+    None means the model's or the board's default. Momentum is a field of its own, not among
+    `optimizer_settings`, since a board may set its default.
     """
 
     batch: int | None = setting(
-        "Samples in a batch.",
+        "Batch size in samples.",
         otherwise=f"the board's, or {DEFAULT_BATCH}",
         type=click.IntRange(1),
         first=True,
     )
     micro_batch: int | None = setting(
-        "Add up the gradients of so many samples at a time, until a batch is complete: activations "
-        "take less RAM, and a training step is a micro-batch.",
+        "Compute gradients of so many samples at a time and add them up to a batch: saves "
+        "activation memory; a training step is then one micro-batch.",
         otherwise="whole batches",
         type=click.IntRange(1),
         metavar="SAMPLES",
     )
-    loss: str | None = setting("The loss.", otherwise="the model's", type=click.Choice(LOSSES))
+    loss: str | None = setting("Loss function.", otherwise="the model's", type=click.Choice(LOSSES))
     class_weights: tuple[float, ...] = setting(
-        "How much each class counts in a classifier's loss.",
+        "Weight of each class in a classifier's loss.",
         (),
-        otherwise="all alike",
+        otherwise="equal weights",
         type=Numbers(),
         metavar="W,W,...",
     )
     label_smoothing: float = setting(
-        "The part of a label that is spread over all classes.",
+        "Label smoothing: share of each label that is spread over all classes.",
         0.0,
         otherwise="0",
         type=click.FLOAT,
         metavar="SHARE",
     )
     ignore_index: int | None = setting(
-        "Samples of this label do not count in the loss.",
-        otherwise="all count",
+        "Exclude samples with this label from the loss.",
+        otherwise="none",
         type=click.INT,
         metavar="LABEL",
     )
@@ -139,45 +139,45 @@ class TrainingSettings(Settings, group="Training"):
     )
     momentum: float | None = setting(**vars(_of_optimizers()["momentum"]))
     schedule: str | None = setting(
-        "How the learning rate changes: constant, cosine:STEPS and linear:STEPS fall to 0, "
-        "step:STEPS:FACTOR is multiplied.",
+        "Learning rate schedule: constant; cosine:STEPS or linear:STEPS, which decay to 0; or "
+        "step:STEPS:FACTOR, which multiplies by FACTOR.",
         otherwise="constant",
         metavar="SHAPE:STEPS",
     )
     warm_up: int | None = setting(
-        "Steps in which the learning rate rises, before the schedule.",
+        "Steps of linear learning rate warm-up before the schedule.",
         otherwise="0",
         type=click.IntRange(0, LARGEST_COUNT),
         metavar="STEPS",
     )
     no_decay: tuple[str, ...] = _patterns(
-        "The weights of the parameters of these names do not decay, e.g. bias,norm."
+        "No weight decay for parameters whose names match, e.g. bias,norm."
     )
     clip_norm: float | None = setting(
-        "Scale gradients down where their global norm is larger.",
+        "Scale gradients down to this global norm if theirs is larger.",
         otherwise="never",
         type=click.FLOAT,
         metavar="NORM",
     )
     clip_value: float | None = setting(
-        "Clip each element of the gradients to this magnitude.",
+        "Clip each gradient element to this magnitude.",
         otherwise="never",
         type=click.FLOAT,
         metavar="VALUE",
     )
     train: tuple[str, ...] = _patterns(
-        "Train nothing but the parameters of these names, e.g. bias, or last:2.", first=True
+        "Train only parameters whose names match, e.g. bias, or last:2.", first=True
     )
     freeze: tuple[str, ...] = _patterns(
-        "Do not train the parameters of these names, e.g. 'conv1*'. May be given repeatedly."
+        "Freeze parameters whose names match, e.g. 'conv1*'. May be given repeatedly."
     )
 
     @property
     def samples(self) -> int:
-        """Samples of one training step.
+        """Number of samples in one training step: the micro-batch if set, else the batch.
 
         Raises:
-            ConfigError: a batch is not made up of whole micro-batches.
+            ConfigError: The batch is not a multiple of the micro-batch, or one of them is below 1.
         """
         batch = DEFAULT_BATCH if self.batch is None else self.batch
         if batch < 1:
@@ -192,6 +192,6 @@ class TrainingSettings(Settings, group="Training"):
 
     @property
     def micro_batches(self) -> int:
-        """Training steps that make one update."""
+        """Number of training steps per weight update."""
         batch = DEFAULT_BATCH if self.batch is None else self.batch
         return batch // self.samples

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of what a command prints."""
+"""Settings of a command's output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poetfw.settings.declaration import Settings, setting
 
 @dataclass(frozen=True)
 class Printed(Settings, group="Output"):
-    """The form of a command's results."""
+    """Format of a command's results."""
 
     as_json: bool = setting(
         "Print one JSON document on stdout.", False, flag="--json", variable=False, first=True
@@ -19,6 +19,6 @@ class Printed(Settings, group="Output"):
 
 @dataclass(frozen=True)
 class Detailed(Printed):
-    """The form of results that have details."""
+    """Format and detail of a command's results."""
 
     verbose: bool = setting("Show all rows: phases, costs and checks.", False)

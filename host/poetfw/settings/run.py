@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a run."""
+"""Settings of runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from poetfw.settings.values import Folder, OutputFile, Positive
 
 @dataclass(frozen=True)
 class _Length(Settings, group="Training"):
-    """Length of a run, and its verification; None for as many steps as the build recommends."""
+    """Length of a run, and its verification; None for the number of steps in the build."""
 
     steps: int | None = setting(
         "Training steps.",
@@ -37,7 +37,7 @@ class _Length(Settings, group="Training"):
         first=True,
     )
     timeout_s: float = setting(
-        "How long a run may take.",
+        "Time limit of a run.",
         600.0,
         flag="--timeout",
         type=Positive(),
@@ -48,24 +48,24 @@ class _Length(Settings, group="Training"):
 
 @dataclass(frozen=True)
 class OfOneProgram(Settings, group="Training"):
-    """Checkpoints and early stopping; programs that train together have neither."""
+    """Checkpoints and early stopping, which programs that train together do not have."""
 
     checkpoint_every: int | None = like(
         Application,
         "checkpoint_every",
-        what="Steps between two checkpoints, 0 for one at the end.",
+        what="Steps between two checkpoints; 0 for one at the end.",
         default=None,
         otherwise="the build's",
         group="",
     )
     resume: bool = setting(
-        "Go on from the last checkpoint, not from the beginning.",
+        "Resume from the last checkpoint.",
         False,
         excludes=("--verify", "--patience"),
         first=True,
     )
     patience: int | None = setting(
-        "End when held-out samples got no better for so long; keep the best epoch. On a twin.",
+        "Stop after so many epochs without improvement; keep the best. On a twin only.",
         type=click.IntRange(1),
         metavar="EPOCHS",
     )
@@ -76,7 +76,7 @@ class RunSettings(OfOneProgram, _Length):
     """Settings of a run."""
 
     silence_s: float = setting(
-        "How long the device may say nothing, as within a step.",
+        "Longest silence of the device, such as within a step.",
         SILENCE_S,
         flag="--silence",
         type=Positive(),
@@ -87,16 +87,16 @@ class RunSettings(OfOneProgram, _Length):
 
 @dataclass(frozen=True)
 class RunOutput(Settings, group="Output"):
-    """Files that a run of one program writes."""
+    """Output files of a run of one program."""
 
     metrics: Path | None = setting(
-        "Write loss and metric by step.", type=OutputFile(), metavar="FILE.csv", first=True
+        "Write loss and metric of each step.", type=OutputFile(), metavar="FILE.csv", first=True
     )
     tensorboard: Path | None = setting(
-        "Write them as TensorBoard's events, too.", type=Folder(), metavar="FOLDER"
+        "Also write them as TensorBoard events.", type=Folder(), metavar="FOLDER"
     )
     trace: bool = setting(
-        "Time each op and each transfer of a training step, too.",
+        "Also time each op and each transfer of a training step.",
         False,
         group="Check",
         first=True,
@@ -105,14 +105,14 @@ class RunOutput(Settings, group="Output"):
 
 @dataclass(frozen=True)
 class Where(Settings, group="Board"):
-    """Machines that programs run on."""
+    """Twin or ports that programs run on."""
 
     emulator: str | None = setting(
-        "Which of the board's twins.", otherwise="its first", metavar="NAME", first=True
+        "Twin of the board to run on.", otherwise="its first", metavar="NAME", first=True
     )
     ports: tuple[str, ...] = setting(
-        "The board's serial port, or socket://HOST:PORT. For a build with --apart, that of a "
-        "device; may be given for each.",
+        "The board's serial port, or socket://HOST:PORT. For a build with --apart: "
+        "DEVICE=PORT; may be given for each device.",
         (),
         otherwise="the only one on USB",
         flag="--port",
@@ -124,10 +124,10 @@ class Where(Settings, group="Board"):
 
 @dataclass(frozen=True)
 class OneMachine(HostSettings):
-    """The machine that one program runs on."""
+    """Machine that a single program runs on."""
 
     on_board: bool = setting(
-        "Run it on the board itself, not on a twin.",
+        "Run on the board itself instead of a twin.",
         False,
         excludes=("--emulator", "--threads", "--trace", "--patience"),
         first=True,

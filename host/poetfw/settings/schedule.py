@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a schedule, and of a comparison of schedulers."""
+"""Settings of schedules and scheduler comparisons."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TaskSettings(
     group="Problem",
     one_of=(("--problem",), ("--board", "--model"), ("--devices",)),
 ):
-    """A problem, or a model on a board or on several devices."""
+    """Problem from a file, or from a model and a board or several devices."""
 
     problem: Path | None = setting(
-        "A problem.",
+        "Read the scheduling problem from a file.",
         type=click.Path(path_type=Path),
         metavar="FILE.json",
         excludes=("--board", "--model", "--batch", "--costs", "--db"),
@@ -46,19 +46,24 @@ class TaskSettings(
     board: str | None = like(
         Target,
         "board",
-        what="Instead of a problem: a board …",
+        what="Board, with --model; instead of --problem.",
         metavar="NAME|FILE.toml",
         required=False,
         group="",
     )
     model: str | None = like(
-        NetworkSettings, "model", what="… and a model.", default=None, metavar=_NETWORKS, group=""
+        NetworkSettings,
+        "model",
+        what="Model, with --board.",
+        default=None,
+        metavar=_NETWORKS,
+        group="",
     )
     batch: int = like(TrainingSettings, "batch", default=1, otherwise="", group="")
     devices: tuple[str, ...] | None = like(
         DevicesSettings,
         "files",
-        what="Instead of a board: several devices for the model, or a problem with its devices.",
+        what="Several devices instead of a board, with --model; or a problem with its devices.",
         default=None,
         type=Listed(NameOrFile()),
         metavar=_DEVICES,
@@ -69,19 +74,19 @@ class TaskSettings(
 
 @dataclass(frozen=True)
 class TaskBudget(Settings, group="Budget"):
-    """RAM and time of a step; None for the problem's."""
+    """RAM and time of a training step; None for the problem's."""
 
     ram_bytes: int | None = like(
         Budget,
         "ram_bytes",
-        what="Budget: what the arena may occupy, as in a build.",
+        what="RAM budget of the arena, as in a build.",
         otherwise="the problem's",
         type=Bytes(0),
         excludes=("--ram-fraction",),
     )
     ram_fraction: tuple[float, ...] | None = setting(
-        "Budget as a fraction of what keeping everything takes beside what never leaves RAM; one "
-        "for each of --devices; the smallest and the largest of --pareto.",
+        "RAM budget beside what never leaves RAM, as a fraction of what keeping everything takes; "
+        "with --devices one for each, with --pareto the smallest and the largest.",
         type=Listed(Positive()),
         metavar="F[,F]",
         first=True,
@@ -91,16 +96,16 @@ class TaskBudget(Settings, group="Budget"):
 
 @dataclass(frozen=True)
 class Several(Settings, group="Several devices"):
-    """Aim and rules of a plan for several devices."""
+    """Objective and rules of a plan for several devices."""
 
     minimise: str = setting(
-        "With --devices: what a step shall take little of.",
+        "With --devices: objective to minimise.",
         "time",
         type=click.Choice(["time", "energy"]),
     )
     parallel: bool = like(DevicesSettings, "parallel")
     plot: Path | None = setting(
-        "With --devices: draw who computes what when. With --pareto: draw energy over RAM.",
+        "With --devices: draw the timeline of every device. With --pareto: draw energy over RAM.",
         type=OutputFile(".svg", ".png"),
         metavar="FILE.svg|FILE.png",
         needs=("--devices", "--pareto"),
@@ -109,17 +114,17 @@ class Several(Settings, group="Several devices"):
 
 @dataclass(frozen=True)
 class Answer(Detailed):
-    """Use of a problem, and form of the result."""
+    """Alternatives to solving, and format of the result."""
 
     pareto: int | None = setting(
-        "Instead of one schedule, the energy over RAM: the best schedules at so many budgets.",
+        "Solve at this number of budgets instead of one, for the curve of energy over RAM.",
         type=click.IntRange(2, 1000),
         metavar="POINTS",
         excludes=("--devices", "--ram", "--replay", "--export"),
         first=True,
     )
     replay: Path | None = setting(
-        "Do not solve: run the simulator on the plan of this answer.",
+        "Do not solve: simulate the plan of this answer.",
         type=click.Path(path_type=Path),
         metavar="ANSWER.json",
         first=True,
@@ -135,13 +140,13 @@ class Answer(Detailed):
 
 @dataclass(frozen=True)
 class Compared(Settings, group="Task", one_of=(("--board",), ("--devices",))):
-    """A model on a board, or on several devices."""
+    """Model, and a board or several devices."""
 
     board: str | None = like(Target, "board", required=False, group="")
     devices: tuple[str, ...] | None = like(
         TaskSettings,
         "devices",
-        what="Instead of a board: several devices, together and each alone, in turn and at once.",
+        what="Several devices instead of a board: alone, together in turn, and in parallel.",
         excludes=(
             *("--board", "--ram", "--schedulers", "--deadline-factor", "--costs", "--db"),
             *("--solver", "--csv", "--plot", "--model-as"),
@@ -152,7 +157,9 @@ class Compared(Settings, group="Task", one_of=(("--board",), ("--devices",))):
     batch: int = like(TaskSettings, "batch", group="")
 
 
-_SHARES = "Budgets as fractions of what keeping everything takes beside what never leaves RAM{}."
+_SHARES = (
+    "RAM budgets beside what never leaves RAM, as fractions of what keeping everything takes{}."
+)
 
 
 @dataclass(frozen=True)
@@ -160,8 +167,8 @@ class Budgets(Settings, group="Budget"):
     """Budgets and deadline of a comparison."""
 
     fractions: tuple[float, ...] | None = setting(
-        _SHARES.format("; with --devices one for each"),
-        otherwise="0.2 to 0.9; with --devices what they have",
+        _SHARES.format("; one per device with --devices"),
+        otherwise="0.2 to 0.9; with --devices the files'",
         type=Listed(Positive()),
         metavar="F,...",
         first=True,
@@ -169,14 +176,14 @@ class Budgets(Settings, group="Budget"):
     ram_bytes: tuple[int, ...] = like(
         Budget,
         "ram_bytes",
-        what="Instead: a budget of the arena, as `poetfw build` takes it; may be given repeatedly.",
+        what="RAM budget of the arena instead of a fraction; may be given repeatedly.",
         default=(),
         otherwise="",
         multiple=True,
         excludes=("--fractions",),
     )
     deadline_factor: float | None = setting(
-        "Deadline as a multiple of checkpoint-all's time.",
+        "Deadline as a multiple of the time of keeping everything (checkpoint-all).",
         otherwise="none",
         type=Positive(),
         metavar="F",
@@ -186,16 +193,16 @@ class Budgets(Settings, group="Budget"):
 
 @dataclass(frozen=True)
 class Figures(Printed):
-    """Files and form of a comparison's figures."""
+    """Output files and format of a comparison."""
 
     csv: Path | None = setting(
-        "Write every figure of every cell to this file.",
+        "Write all figures of every cell to this file.",
         type=OutputFile(),
         metavar="FILE.csv",
         first=True,
     )
     plot: Path | None = setting(
-        "Draw energy over RAM here.",
+        "Plot energy over RAM to this file.",
         type=OutputFile(".svg", ".png"),
         metavar="FILE.svg|FILE.png",
         first=True,
@@ -204,13 +211,13 @@ class Figures(Printed):
 
 @dataclass(frozen=True)
 class GridSettings(Settings, group="Task"):
-    """Boards, models, budgets and deadlines, of which a sweep takes every combination."""
+    """Boards, models, budgets and deadlines; a sweep covers all combinations."""
 
     boards: tuple[str, ...] = setting(
-        "Which boards.", type=Listed(BOARD), metavar="NAME,...", first=True, required=True
+        "Boards to cover.", type=Listed(BOARD), metavar="NAME,...", first=True, required=True
     )
     models: tuple[str, ...] = setting(
-        "Which models.", type=Listed(MODEL), metavar="NAME,...", first=True, required=True
+        "Models to cover.", type=Listed(MODEL), metavar="NAME,...", first=True, required=True
     )
     fractions: tuple[float, ...] | None = like(
         Budgets, "fractions", what=_SHARES.format(""), otherwise="0.2 to 0.9", group=""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a search: by which scheduler, with which costs, and within which limits."""
+"""Settings of searches: scheduler, solver, costs and limits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from poetfw.settings.values import File, Listed, Positive
 
 @dataclass(frozen=True)
 class SchedulerSettings(Settings, group="Search"):
-    """The scheduler."""
+    """Scheduler of a search."""
 
     scheduler: str = setting(
-        "How to schedule recomputing and paging: `poetfw compare` has them all.",
+        "Scheduler of recomputation and paging; `poetfw compare` compares them.",
         "poet",
         type=click.Choice(SCHEDULERS),
         metavar="NAME",
@@ -28,10 +28,10 @@ class SchedulerSettings(Settings, group="Search"):
 
 @dataclass(frozen=True)
 class Schedulers(Settings, group="Search"):
-    """The schedulers of a comparison; None for all."""
+    """Schedulers of a comparison; None for the default selection."""
 
     schedulers: tuple[str, ...] | None = setting(
-        "Which schedulers.",
+        "Schedulers to compare.",
         otherwise="all but poet-algorithm-1",
         type=Listed(click.Choice(SCHEDULERS)),
         metavar="NAME,...",
@@ -40,11 +40,11 @@ class Schedulers(Settings, group="Search"):
 
 @dataclass(frozen=True)
 class Solver(Settings, group="Search"):
-    """The solver, and the model of a device that it is given."""
+    """Solver, and the device model that it optimises."""
 
-    solver: str = setting("A solver that cvxpy finds installed.", "HIGHS")
+    solver: str = setting("Solver: one that cvxpy finds installed.", "HIGHS")
     model_as: str = setting(
-        "What counts: all that the device does, or only what POET's paper models.",
+        "Cost model: all that the device does, or only what the POET paper models.",
         "device",
         type=click.Choice(["device", "poet"]),
     )
@@ -52,10 +52,10 @@ class Solver(Settings, group="Search"):
 
 @dataclass(frozen=True)
 class DatabaseSettings(Settings, group="Costs"):
-    """The file of measured costs; None for the user's."""
+    """Database of measured costs; None for the user's default."""
 
     db: Path | None = setting(
-        "The database of measured costs.",
+        "Database of measured costs.",
         otherwise="poetfw/costs.sqlite in your data folder",
         type=File(),
         metavar="FILE",
@@ -64,16 +64,16 @@ class DatabaseSettings(Settings, group="Costs"):
 
 @dataclass(frozen=True)
 class CostSettings(DatabaseSettings):
-    """The costs that a schedule is planned with; None for measured ones if there are any."""
+    """Costs to plan with; None for measured ones if there are any."""
 
     costs: str | None = setting(
-        "Which costs to plan with.",
-        otherwise="measured, if there are any of the board",
+        "Costs to plan with.",
+        otherwise="measured, if the board has any",
         type=click.Choice(COSTS),
     )
 
 
-_LIMIT = "Safety limit {}; where it ends a search, another run may differ."
+_LIMIT = "Safety limit {}; if it ends a search, results may differ between runs."
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Limits(Settings, group="Search"):
     """Limits of a command's searches."""
 
     work_limit: float = setting(
-        "How much to search: a unit is about a second of one core, at any load.",
+        "Search effort; a unit is about a second of one idle core, and does not depend on load.",
         WORK_LIMIT,
         type=Positive(),
         metavar="UNITS",
@@ -100,26 +100,26 @@ class BuildLimits(Limits):
     """Limits of a build."""
 
     time_limit_s: float = like(
-        Limits, "time_limit_s", what=_LIMIT.format("for all but the compilers")
+        Limits, "time_limit_s", what=_LIMIT.format("for the build without compilers")
     )
 
 
 @dataclass(frozen=True)
 class UpdateLimits(Limits):
-    """Limits of a search for what is to be trained."""
+    """Limits of the choice of trained parameters."""
 
     work_limit: float = like(Limits, "work_limit", default=10.0)
 
 
 @dataclass(frozen=True)
 class CellLimits(Limits):
-    """Limits of each search of a comparison."""
+    """Limits of each search in a comparison."""
 
     work_limit: float = like(
         Limits,
         "work_limit",
-        what="How much to search for each scheduler at each budget: a unit is about a second of "
-        "one core, at any load.",
+        what="Search effort for each scheduler at each budget; a unit is about a second of one "
+        "idle core, and does not depend on load.",
         default=10.0,
     )
-    time_limit_s: float = like(Limits, "time_limit_s", what=_LIMIT.format("for each of them"))
+    time_limit_s: float = like(Limits, "time_limit_s", what=_LIMIT.format("for each search"))

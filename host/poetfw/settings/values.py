@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of settings: how texts become values, and what a shell completes them with."""
+"""Types of settings: parsing, validation and shell completion."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _Items = list[CompletionItem[str]]
 
 
 class Bytes(click.IntRange):
-    """A number of bytes that a machine may have, as 262144 or 256K."""
+    """Number of bytes within a machine's limits, such as 262144 or 256K."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number.
+        """Parse a number of bytes.
 
         Raises:
-            BadParameter: it is not a number, or out of range.
+            BadParameter: The text is not a number of bytes, or is out of range.
         """
         if isinstance(value, str) and not value.startswith("-"):
             try:
@@ -42,7 +42,7 @@ class Bytes(click.IntRange):
 
 
 class Positive(click.FloatRange):
-    """A finite number above 0, and below overflow. In click's own range there is room for NaN."""
+    """Finite number above 0, at most `LARGEST_COST`; click's own range would accept NaN."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -50,10 +50,10 @@ class Positive(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number.
+        """Parse a number.
 
         Raises:
-            BadParameter: it is not a number, not finite, not above 0, or beyond `LARGEST_COST`.
+            BadParameter: The text is not a finite number above 0, or exceeds `LARGEST_COST`.
         """
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
@@ -64,31 +64,31 @@ class Positive(click.FloatRange):
 
 
 class Factor(click.ParamType[Any]):
-    """A number above 0, or `none`."""
+    """Number above 0, or `none`."""
 
     name = "factor"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | None:
-        """The number; None for `none`."""
+        """Parse a number; None for `none`."""
         return None if value == "none" else Positive().convert(value, param, ctx)
 
 
 class OutputFile(click.Path):
-    """The path of a file that is written at the end: that it can be is found at the beginning."""
+    """Path of an output file; that it can be written is checked before the command starts."""
 
     def __init__(self, *endings: str) -> None:
-        """A file whose name has one of the endings, or any where none are given."""
+        """Require one of the given file name endings; without any, accept all names."""
         super().__init__(path_type=Path, dir_okay=False)
         self._endings = endings
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path.
+        """Parse a path and check that the file can be written.
 
         Raises:
-            BadParameter: it is a folder, or its name has none of the endings.
-            OutputError: it cannot be written.
+            BadParameter: The path is a folder, or has none of the endings.
+            OutputError: The file cannot be written.
         """
         path = Path(str(super().convert(value, param, ctx)))
         if self._endings and path.suffix not in self._endings:
@@ -98,16 +98,16 @@ class OutputFile(click.Path):
 
 
 class Folder(click.Path):
-    """A folder's path; an empty one is refused, which Python would take for the current folder."""
+    """Path of a folder. An empty path is refused: Python would read it as the current folder."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path.
+        """Parse a folder's path.
 
         Raises:
-            BadParameter: it is empty, or a file's.
+            BadParameter: The path is empty, or names a file.
         """
         if value == "":
             self.fail("the path is empty; the current folder is `.`", param, ctx)
@@ -115,14 +115,14 @@ class Folder(click.Path):
 
 
 class File(click.Path):
-    """A file by its path."""
+    """Path of a file."""
 
     def __init__(self, *, exists: bool = False) -> None:
         super().__init__(path_type=Path, dir_okay=False, exists=exists)
 
 
 class NameOrFile(click.ParamType[str]):
-    """A name of some that are known, or a file's: any text, which a shell can complete."""
+    """One of the known names, or a file's path: any text, with shell completion for both."""
 
     name = "text"
 
@@ -130,17 +130,17 @@ class NameOrFile(click.ParamType[str]):
         self.known = known
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text."""
+        """Return the text."""
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> _Items:
-        """The known names that begin with a word or, where none does, its files."""
+        """Known names that begin with a word; if there are none, files."""
         found = [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
         return found or [CompletionItem(incomplete, type="file")]
 
 
 class Listed(click.ParamType[tuple[Any, ...]]):
-    """Values with commas between them."""
+    """Comma-separated values of one type."""
 
     name = "text"
 
@@ -150,10 +150,10 @@ class Listed(click.ParamType[tuple[Any, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Any, ...]:
-        """The values.
+        """Parse the values.
 
         Raises:
-            BadParameter: one of them is not of the type.
+            BadParameter: One of the values is not of the type.
         """
         if isinstance(value, tuple):
             return value
@@ -161,7 +161,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
         return tuple(self.item.convert(text, param, ctx) for text in texts)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> _Items:
-        """The last value, by what its type knows and is not yet among the values."""
+        """Completions of the last value, without the values already given."""
         before, comma, last = incomplete.rpartition(",")
         given = {part.strip() for part in before.split(",")}
         return [
@@ -172,7 +172,7 @@ class Listed(click.ParamType[tuple[Any, ...]]):
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
-    """Numbers with commas between them; as many as a setting has, where that is known."""
+    """Comma-separated numbers; exactly `count` of them, if given."""
 
     name = "numbers"
 
@@ -182,10 +182,10 @@ class Numbers(click.ParamType[tuple[float, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, ...]:
-        """The numbers.
+        """Parse the numbers.
 
         Raises:
-            BadParameter: one of them is not a number, or they are not as many.
+            BadParameter: One of the values is not a number, or their count is wrong.
         """
         if isinstance(value, tuple):
             return value
@@ -200,10 +200,10 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 
 
 def _number(text: str) -> float:
-    """A number in ASCII, without the underscores and foreign digits that Python's `float` reads.
+    """Parse a number in ASCII; Python's `float` would also accept underscores and foreign digits.
 
     Raises:
-        ValueError: it is not.
+        ValueError: The text is not such a number.
     """
     if not text.isascii() or "_" in text:
         raise ValueError(text)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Record, Role, Tensor
 from poetfw.ops import (
     KINDS,
     Array,
@@ -27,6 +27,7 @@ from poetfw.ops import (
     stores_gradient,
 )
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
@@ -47,6 +48,15 @@ CLASSIFYING = ("softmax_cross_entropy", "nll")
 
 SCHEMA_VERSION = 1
 
+Head = tuple[str, tuple[int, ...]]
+"""Name and shape [batch, ...] of one of several results of a network."""
+
+
+def label_name(model: Graph) -> str:
+    """Name of the target of a loss of poetfw's own, beside the names of a network's inputs."""
+    names = [tensor.name for tensor in model.with_role(Role.INPUT)]
+    return "load y" if len(names) == 1 else "labels" if "y" in names else "y"
+
 
 @dataclass(frozen=True)
 class Program:
@@ -60,6 +70,8 @@ class Program:
             number of correct answers, or the mean loss.
         fingerprint: a digest of the constants' values, which a storage image must match. Empty
             without constants.
+        heads: of the prediction, whose elements are theirs one after the other, sample by sample;
+            empty where it is one tensor.
         made: values of the constants that the model itself does not have, by name.
     """
 
@@ -68,6 +80,7 @@ class Program:
     loss: Tensor
     metric: Tensor
     fingerprint: str = ""
+    heads: tuple[Head, ...] = ()
     made: Mapping[str, Array] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
@@ -98,22 +111,30 @@ class Program:
         both = (*self.training.persistent, *self.evaluation.persistent)
         return tuple({tensor.name: tensor for tensor in both}.values())
 
-    @property
-    def input(self) -> Tensor:
-        """The batch of features."""
-        (tensor,) = self.training.with_role(Role.INPUT)
-        return tensor
+    @cached_property
+    def x(self) -> Record:
+        """The features of a sample: what the network reads."""
+        return self._loaded("load_x")
 
-    @property
-    def label(self) -> Tensor:
-        """The batch of targets."""
-        (tensor,) = self.training.with_role(Role.LABEL)
-        return tensor
+    @cached_property
+    def y(self) -> Record:
+        """The targets of a sample: what the loss reads beside that."""
+        return self._loaded("load_y")
+
+    def _loaded(self, kind: str) -> Record:
+        loads = [op for op in self.training.ops if op.kind == kind]
+        loads.sort(key=first_byte)
+        return Record(tuple(self.training.by_name[op.output or ""] for op in loads))
+
+    def members(self, x: Array, y: Array) -> dict[str, Array]:
+        """The members of a batch's samples, by tensor of the training step."""
+        split = ((self.x, self.x.split(x)), (self.y, self.y.split(y)))
+        return {n: v for record, values in split for n, v in zip(record.names, values, strict=True)}
 
     @property
     def batch(self) -> int:
         """Samples in a batch."""
-        return self.input.shape[0]
+        return self.x.members[0].shape[0]
 
     @cached_property
     def parameter_gradients(self) -> Mapping[str, str]:
@@ -151,6 +172,7 @@ class Program:
             "loss": self.loss.name,
             "metric": self.metric.name,
             **({"fingerprint": self.fingerprint} if self.fingerprint else {}),
+            **({"heads": self.heads} if self.heads else {}),
         }
 
     @staticmethod
@@ -169,6 +191,7 @@ class Program:
                 training.by_name[document["loss"]],
                 evaluation.by_name[document["metric"]],
                 document.get("fingerprint", ""),
+                tuple((name, tuple(shape)) for name, shape in document.get("heads", ())),
             )
         except (KeyError, TypeError) as error:
             raise ModelError(f"the program's JSON is malformed: {error!r}") from error
@@ -189,6 +212,7 @@ def make_program(
     options: ClassOptions = ALIKE,
     undecayed: Collection[str] = (),
     fuse_updates: bool = True,
+    heads: tuple[Head, ...] = (),
 ) -> Program:
     """Derive the training and the evaluation step of a model.
 
@@ -207,7 +231,7 @@ def make_program(
     either step updates has the role `CONSTANT`.
 
     Args:
-        model: inference graph with one `INPUT` tensor.
+        model: inference graph with an `INPUT` tensor or several.
         loss: a key of `LOSSES`, or `OWN_LOSS`, for a model with an op of the kind `objective`.
         optimizer: what updates the parameters.
         frozen: names of the parameters that are not trained.
@@ -217,6 +241,7 @@ def make_program(
         options: of a loss in `CLASSIFYING`.
         undecayed: names of the parameters whose weights do not decay.
         fuse_updates: whether gradients may be applied without being stored.
+        heads: of the model's output, where that holds several results.
 
     Raises:
         ModelError: the model has no parameter to train, an operator without a gradient, or an
@@ -244,6 +269,7 @@ def make_program(
         _emit_own_loss(model, training, loss_tensor, evaluation, metric)
     else:
         for op in model.ops:
+            training.load(op)
             kind_of(op).training_form(op, training)
         classes = model.by_name[model.output].shape[-1]
         training.emit_loss(
@@ -256,6 +282,7 @@ def make_program(
             attributes=options.attributes(classes) if loss == "nll" or options.chosen else {},
         )
         for op in model.ops:
+            evaluation.load(op)
             kind_of(op).evaluation_form(op, evaluation)
         evaluation.emit_loss(LOSSES[loss], model.output, metric, classifies=loss in CLASSIFYING)
     training.backward(optimizer, undecayed, fuse_updates)
@@ -269,6 +296,7 @@ def make_program(
         evaluation=_with_constants(evaluate, updated),
         loss=loss_tensor,
         metric=metric,
+        heads=heads,
     )
 
 
@@ -285,11 +313,11 @@ def _emit_own_loss(
     value, one = marks[0].inputs
     counts = marks[0].integer("classes") > 0
     for op in model.ops_for(value):
-        training.load_labels(op)
+        training.load(op)
         kind_of(op).training_form(op, training)
     training.emit("objective", loss.name, (value, one), {"classes": 0}, updates=(loss.name,))
     for op in model.ops_for(model.output, *(() if counts else (value,))):
-        evaluation.load_labels(op)
+        evaluation.load(op)
         kind_of(op).evaluation_form(op, evaluation)
     if counts:
         evaluation.emit_loss("correct_count", model.output, metric, classifies=True)
@@ -361,11 +389,16 @@ class _Builder:
             self._tensors[tensor.name] = tensor
             if tensor.role is Role.PARAMETER and tensor.name not in frozen:
                 self._trained.add(tensor.name)
-        (source,) = model.with_role(Role.INPUT)
-        attributes: dict[str, Attribute] = {"shape": source.shape}
-        if source.dtype is Dtype.I32:
-            attributes["integer"] = 1
-        self.emit("load_x", "load x", (), attributes, output=source.name)
+        self._members = {
+            tensor.name: (kind, first, len(record.members) > 1)
+            for kind, record in (
+                ("load_x", Record(model.with_role(Role.INPUT))),
+                ("load_y", Record(model.with_role(Role.LABEL))),
+            )
+            for tensor, first in zip(record.members, record.firsts, strict=True)
+        }
+        for tensor in model.with_role(Role.INPUT)[:1]:  # a step begins with it
+            self._load(tensor.name)
 
     def graph(self, output: str, suffix: str) -> Graph:
         name = f"{self._model.name} {suffix}"
@@ -434,13 +467,22 @@ class _Builder:
         self._tensors[tensor.name] = tensor
         return tensor
 
-    def load_labels(self, op: Op) -> None:
-        """Load the labels before the first op that reads them."""
-        for label in self._model.with_role(Role.LABEL):
-            if label.name in op.inputs and label.name not in self._tensors:
-                integer = int(label.dtype is Dtype.I32)
-                attributes: dict[str, Attribute] = {"shape": label.shape, "integer": integer}
-                self.emit("load_y", "load y", (), attributes, output=label.name)
+    def load(self, op: Op) -> None:
+        """Load the members of samples before the first op that reads them."""
+        for name in op.inputs:
+            if name in self._members and name not in self._tensors:
+                self._load(name)
+
+    def _load(self, name: str) -> None:
+        kind, first, is_one_of_several = self._members[name]
+        tensor = self._model.by_name[name]
+        attributes: dict[str, Attribute] = {"shape": tensor.shape}
+        if kind == "load_y" or tensor.dtype is Dtype.I32:
+            attributes["integer"] = int(tensor.dtype is Dtype.I32)
+        if is_one_of_several:
+            attributes["first"] = first
+        what = name if is_one_of_several else kind[-1]
+        self.emit(kind, f"load {what}", (), attributes, output=name)
 
     def emit_loss(
         self,
@@ -457,6 +499,7 @@ class _Builder:
             "load y",
             (),
             {"shape": shape[:1] if classifies else shape, "integer": int(classifies)},
+            output=label_name(self._model),
         )
         self.emit(kind, result.name, (prediction, label), attributes, updates=(result.name,))
 

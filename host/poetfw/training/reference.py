@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from poetfw.ir import Graph, Role, Tensor
+from poetfw.ir import Graph, Tensor
 from poetfw.ops import Array, kind_of
+from poetfw.ops.load import first_byte
 from poetfw.training.program import Program
 
 
@@ -66,11 +67,11 @@ class Reference:
     def _run(self, graph: Graph, x: Array, y: Array) -> dict[str, Array]:
         values: dict[str, Array] = {}
         known = ChainMap(values, self.persistent)
-        loaded = {Role.INPUT: x, Role.LABEL: y}
+        loaded = {"load_x": (self._program.x, x), "load_y": (self._program.y, y)}
         for op in graph.ops:
-            role = graph.by_name[op.output].role if op.output is not None else None
-            if op.output is not None and role in loaded:
-                value = loaded[role].reshape(graph.by_name[op.output].shape)
+            if op.output is not None and op.kind in loaded:
+                record, samples = loaded[op.kind]
+                value = record.loaded(samples, first_byte(op))
                 integer = np.issubdtype(value.dtype, np.integer)
                 values[op.output] = value if integer else value.astype(self._dtype)
                 continue

@@ -95,7 +95,7 @@ def test_a_function_is_predicted_from_its_file_only_where_that_predicts_function
         for n in sizes
     ]
     # Each has a feature of its own, so that a fit is perfect: but not one without it.
-    told_apart = [
+    own_classes = [
         row(Case(kind, (((n, *(1,) * axes), Dtype.F32),)), factor * 64.0 * n)
         for axes, (kind, factor) in enumerate((("exp", 1), ("log", 10), ("sqrt", 100)))
         for n in sizes
@@ -104,7 +104,7 @@ def test_a_function_is_predicted_from_its_file_only_where_that_predicts_function
     for rows, predicted in (
         (like_each_other, pytest.approx(50e-6)),
         (unlike, None),
-        (told_apart, None),
+        (own_classes, None),
         (like_each_other[:20], None),
     ):
         assert FittedModel(rows, lambda row: row.time_s).predict(wanted) == predicted

@@ -35,7 +35,7 @@ def program() -> Program:
 @pytest.fixture
 def image(tmp_path: Path, program: Program) -> Path:
     random = np.random.default_rng(0)
-    features = program.input.shape[1:]
+    features = program.x.members[0].shape[1:]
     samples = [
         (random.normal(size=(n, *features)).astype(np.float32), np.arange(n, dtype=np.int32) % 10)
         for n in (9, 8)
@@ -52,7 +52,7 @@ def image(tmp_path: Path, program: Program) -> Path:
 def test_what_is_written_is_read(program: Program, image: Path) -> None:
     random = np.random.default_rng(0)
     samples = read_samples(image, program)
-    expected = random.normal(size=(9, *program.input.shape[1:])).astype(np.float32)
+    expected = random.normal(size=(9, *program.x.members[0].shape[1:])).astype(np.float32)
     np.testing.assert_array_equal(samples.training[0], expected)
     np.testing.assert_array_equal(samples.held_out[1], np.arange(8))
     slots = assign_slots(program, ())

@@ -173,7 +173,6 @@ NAN_X[7, 3], INF_X[0, 0], BIG_X[19, 63] = np.nan, -np.inf, 1e300
         ({"x": BIG_X, "y": Y}, "in sample 19"),
         ({"x": X.astype(complex), "y": Y}, "x holds complex128, not numbers"),
         ({"x": X.astype(str), "y": Y}, "x holds <U32, not numbers"),
-        ({"x": X > 0, "y": Y}, "x holds bool, not numbers"),
         ({"x": X.astype(object), "y": Y}, "array x holds Python objects"),
         ({"x": X, "y": Y[:19]}, r"y has shape \[19\], but 20 samples"),
         ({"x": X, "y": Y.reshape(20, 1)}, r"y has shape \[20, 1\]"),

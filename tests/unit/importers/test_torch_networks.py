@@ -275,7 +275,7 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
     [
         (lambda y, t: F.cross_entropy(y, t.byte().long()), LABELS, "converts to uint8"),
         (lambda y, t: F.cross_entropy(y, t.bfloat16().long()), LABELS, "converts to bfloat16"),
-        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "are float64"),
+        (lambda y, t: F.cross_entropy(y, t.view(torch.int64)), LABELS.double(), "is float64"),
         (lambda y, t: F.mse_loss(y, t.half().float()), NUMBERS, "converts to float16"),
         (lambda y, t: F.mse_loss(y, t.mul_(2)), NUMBERS, "changes the target 'labels' in"),
         (
@@ -283,7 +283,7 @@ def test_the_loss_that_a_module_returns_is_trained_with(name: str, tmp_path: Pat
             NUMBERS,
             "changes the target 'labels' in",
         ),
-        (lambda y, t: y.square().mean(), NUMBERS, "does not depend on the labels"),
+        (lambda y, t: y.square().mean(), NUMBERS, "does not depend on the input 'labels'"),
         (lambda y, t: (y - t).sort(1)[0].square().mean(), NUMBERS, "sort"),
         (lambda y, t: (y - t)[t > 0.5].square().mean(), NUMBERS, "torch.where"),
     ],

@@ -149,8 +149,8 @@ def test_a_reordered_training_step_gives_the_same_bits(name):
     assert ordering.status is OrderingStatus.OPTIMAL
     shuffled = _random_order(problem, random.Random(1))
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((3, *program.input.shape)).astype(np.float32)
-    y = rng.integers(0, 10, (3, *program.label.shape)).astype(np.int32)
+    x = rng.standard_normal((3, *program.x.members[0].shape)).astype(np.float32)
+    y = rng.integers(0, 10, (3, *program.y.members[0].shape)).astype(np.int32)
     answers = []
     for order in (problem.names, ordering.order, shuffled):
         graph = reorder(program.training, order)

@@ -147,7 +147,7 @@ def relu_graph(shape: tuple[int, ...], role: Role = Role.INPUT) -> Graph:
         (relu_graph((2, 3)), {}, "hinge", "'hinge' is not a loss of poetfw"),
         (relu_graph((2, 3, 4)), {}, "softmax_cross_entropy", "2 classes or more"),
         (relu_graph((2, 1)), {}, "softmax_cross_entropy", "2 classes or more"),
-        (relu_graph((2, 3), Role.STATE), {"x": np.zeros((2, 3), "f")}, "mse", "has 0 inputs"),
+        (relu_graph((2, 3), Role.STATE), {"x": np.zeros((2, 3), "f")}, "mse", "has no input"),
         (
             Graph(
                 "g",

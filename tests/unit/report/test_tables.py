@@ -49,7 +49,7 @@ def test_nothing_is_cut(width: int, spare: tuple[str, ...]) -> None:
 def test_numbers_stay_in_one_piece_while_spare_columns_go() -> None:
     lines = printed(72)
     assert any("30,094,812.3" in line and "30.0948 ms" in line for line in lines)
-    assert "no room for n: a pipe has" in lines[-1] or "no room for spread, n" in lines[-1]
+    assert "no room for n: write to a pipe" in lines[-1] or "no room for spread, n" in lines[-1]
     assert not any("no room" in line for line in printed(200))
 
 

@@ -29,7 +29,7 @@ def steps_of(program: Program, count: int = 1) -> list[dict[str, np.ndarray]]:
     changes = []
     for _ in range(count):
         before = {name: value.copy() for name, value in reference.persistent.items()}
-        reference.step(random.normal(size=program.input.shape), random.integers(0, 10, 4))
+        reference.step(random.normal(size=program.x.members[0].shape), random.integers(0, 10, 4))
         changes.append(
             {
                 tensor.name: reference.persistent[tensor.name] - before[tensor.name]

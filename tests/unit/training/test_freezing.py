@@ -141,7 +141,7 @@ def test_frozen_parameters_keep_their_values() -> None:
     reference = Reference(program, built.weights)
     random = np.random.default_rng(0)
     for _ in range(3):
-        reference.step(random.normal(size=program.input.shape), random.integers(0, 10, 4))
+        reference.step(random.normal(size=program.x.members[0].shape), random.integers(0, 10, 4))
     for tensor in built.graph.with_role(Role.PARAMETER):
         same = bool((reference.persistent[tensor.name] == built.weights[tensor.name]).all())
         assert same == (tensor.name in ("hidden1.weight", "logits.bias")), tensor.name

@@ -87,7 +87,7 @@ def test_weights_get_the_same_bits(model: str, batch: int, precision: type[np.fl
     one, other = (Reference(program, weights, precision) for program in programs)
     random = np.random.default_rng(0)
     for _ in range(3):
-        x = random.normal(size=programs[0].input.shape)
+        x = random.normal(size=programs[0].x.members[0].shape)
         y = random.integers(0, 10, batch)
         assert one.step(x, y) == other.step(x, y)
     assert one.persistent.keys() == other.persistent.keys()

@@ -157,7 +157,7 @@ def test_ten_steps_agree_with_pytorch(
     unstored = {op.updates[0] for op in program.training.ops if op.kind.endswith("_sgd")}
     random = np.random.default_rng(0)
     for _ in range(10):
-        x = random.normal(size=program.input.shape)
+        x = random.normal(size=program.x.members[0].shape)
         y = random.integers(0, 10, program.batch)
         ours = reference.step(x, y)
         loss, gradients = torch_step(built.graph, theirs, momenta, sgd, x, y, frozen)

@@ -241,12 +241,12 @@ def test_a_plans_time_is_that_of_the_devices_in_the_files() -> None:
         **{field.name: None for field in fields(RunReport)}
         | {"planned_step_s": 1.25e-05, "step_s": 0.5, "arenas": {"linux-big": 64}}
     )
-    assert _planned_rows(report) == [("a step by the plan, on its devices", "1.25e-05 s")]
+    assert _planned_rows(report) == [("planned time per step, on its devices", "1.25e-05 s")]
     alone = _planned_rows(
         replace(report, arenas={ONLY: 64}, planned_by="1 measured, 2 by the board file")
     )
     assert alone[0][1].startswith("0.0000 s, -100")
-    assert alone[1] == ("… whose costs are", "1 measured, 2 by the board file")
+    assert alone[1] == ("… by costs", "1 measured, 2 by the board file")
 
 
 def test_the_examples_say_their_boards() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX files as models."""
+"""Import of ONNX files as models."""
 
 from poetfw.importers.onnx.importer import import_onnx
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a file calculates from constants alone, such as shapes, by ONNX's reference."""
+"""Constant folding, by ONNX's reference implementation: shapes and other computed constants."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import UnsupportedError
 
 LARGEST = 1 << 22
-"""A constant that is calculated, or that goes into one, may have so many elements."""
+"""Most elements of a computed constant or one of its operands."""
 FOLDED = frozenset(
     "Abs Add And Cast CastLike Ceil Concat ConstantOfShape Cos Div Equal Exp Expand Floor Gather "
     "Greater GreaterOrEqual Identity Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Range "
     "Reciprocal ReduceProd Reshape Sin Size Slice Sqrt Squeeze Sub Transpose Trilu Unsqueeze "
     "Where Xor".split()
 )
-"""Operators that are calculated where all they read is constant, and no weight."""
+"""Operators that are folded if all inputs are constants and not weights."""
 
 _SEEN = ("Reshape", "Squeeze", "Unsqueeze", "Identity")
-"""Those of them that give what they read, in another shape: a weight stays one."""
+"""Folded operators that only reshape: a weight stays a weight."""
 
 _STRETCHED = frozenset(
     "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Or Pow Sub Where "
     "Xor".split()
 )
-"""Those of them whose inputs are stretched to each other."""
+"""Folded operators that broadcast their inputs."""
 
 
 def fold(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> bool:
-    """Bind the output of a node that reads constants only; returns whether it is one.
+    """Bind the output of a node if it reads only constants; returns True if so.
 
     Raises:
-        UnsupportedError: its result is too large, or ONNX's reference has none.
+        UnsupportedError: The result is too large, or the reference cannot compute it.
     """
     names = [name for name in node.inputs if name]
     if node.kind not in FOLDED or not all(values.is_fixed(name) for name in names):
@@ -59,7 +59,7 @@ def fold(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> bool:
         model = helper.make_model(graph, opset_imports=imports, ir_version=10)
         with np.errstate(all="ignore"):
             (result,) = ReferenceEvaluator(model).run(None, {})
-    except Exception as error:  # the reference has no kinds of errors of its own
+    except Exception as error:  # the reference raises exceptions of any type
         raise UnsupportedError(f"its constant cannot be calculated: {error!s:.200}") from error
     constant = numpy_helper.from_array(np.asarray(result))
     if node.kind in _SEEN:
@@ -70,7 +70,7 @@ def fold(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> bool:
 
 
 def _grown(node: OnnxNode, arrays: Sequence[NDArray[np.generic]]) -> float:
-    """Largest number of elements of an operator's result, if it makes more than it reads."""
+    """Estimated number of elements of a result that may be larger than the operands, else 0."""
     if node.kind == "ConstantOfShape":
         return _product(arrays[0])
     if node.kind == "Expand":

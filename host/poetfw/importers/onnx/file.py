@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an ONNX file that nobody vouches for, and the weights stored beside it."""
+"""Reads an untrusted ONNX file and its external weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from poetfw.common.errors import ModelError
 
 LARGEST_FILE_BYTES = 1 << 30
-"""A model, its external weights included, may have so many bytes."""
+"""Most bytes of a model, external weights included."""
 ONNX_ERRORS = (
     onnx.checker.ValidationError,
     onnx.defs.SchemaError,
@@ -21,20 +21,20 @@ ONNX_ERRORS = (
     ValueError,
     TypeError,
 )
-"""Errors that ONNX raises for an invalid model, or an operator that it does not have."""
+"""Exceptions that ONNX raises for an invalid model or an unknown operator."""
 OPSETS = range(13, 22)
-"""The versions of ONNX's operators that are understood."""
+"""Supported opset versions."""
 _OWN = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 _FOREIGN = "foreign"
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """The file as ONNX's own structure, with external weights read in.
+    """Read a file into ONNX's own structure, with external weights.
 
     Raises:
-        ModelError: it cannot be read, is not an ONNX model, is too large, uses operators of another
-            version than `OPSETS`, or names weights outside its own folder.
+        ModelError: The file cannot be read, is not an ONNX model or too large, uses an opset
+            outside `OPSETS`, or refers to weights outside its folder.
     """
     model = onnx.ModelProto()
     try:
@@ -60,12 +60,12 @@ def read_model(path: Path) -> onnx.ModelProto:
 
 
 def check_model(model: onnx.ModelProto, path: Path) -> None:
-    """Check the model by ONNX's own rules, operators that ONNX does not know apart.
+    """Check a model by ONNX's rules, except for operators that ONNX does not know.
 
-    Those are moved to a domain of their own, for which it has no rules.
+    Unknown operators are moved to a domain of their own, which has no rules.
 
     Raises:
-        ModelError: it breaks one.
+        ModelError: The model is invalid.
     """
     version = opset(model)
     foreign = [
@@ -85,7 +85,7 @@ def check_model(model: onnx.ModelProto, path: Path) -> None:
 
 
 def opset(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operators that a model uses; one of `OPSETS`."""
+    """Opset version of a model; one of `OPSETS`."""
     return next(int(entry.version) for entry in model.opset_import if entry.domain in _OWN)
 
 
@@ -101,7 +101,7 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _is_text_valid(message: Message) -> bool:
-    """True if all text in it is UTF-8. Where it is not, protobuf gives bytes in place of str."""
+    """True if all text in a message is UTF-8; otherwise, protobuf returns bytes instead of str."""
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             parts = (value,) if isinstance(value, Message) else value
@@ -115,7 +115,7 @@ def _is_text_valid(message: Message) -> bool:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor that may hold weights."""
+    """All tensors that may hold weights."""
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
@@ -124,7 +124,7 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
-    """Put a tensor's external bytes into it; returns how many they are."""
+    """Read a tensor's external bytes into it; returns their number."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     file = _contained(location, path, tensor.name)
@@ -153,7 +153,7 @@ def _read_external(tensor: onnx.TensorProto, path: Path, room: int) -> int:
 
 
 def _contained(location: str, path: Path, name: str) -> Path:
-    """The file of that location, which must lie in the model's folder, links followed."""
+    """Path of an external file, which must lie in the model's folder after resolving links."""
     try:
         folder = path.parent.resolve()
         inside = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm that an exporter has folded into the layer before it: it is gone from the file."""
+"""Detection of batch norms that an exporter folded into the preceding layer."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import re
 import onnx
 
 _REWRITES = "pkg.onnxscript.rewriter.rule_name"
-"""The key under which PyTorch's exporter (torch.export) lists what it did to a node."""
+"""Metadata key under which PyTorch's exporter (torch.export) lists its rewrites of a node."""
 _CALCULATED = re.compile(r"(onnx::Conv(Transpose)?_)?\d+")
-"""Names that its older exporter (TorchScript) gives to weights that it has calculated itself.
+"""Names that the older exporter (TorchScript) gives to computed weights.
 
-Older versions of it used numbers alone.
+Earlier versions of it used numbers alone.
 """
 
 
 def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
-    """Warnings of what a file from PyTorch shows that its exporter has changed.
+    """Warnings about changes that PyTorch's exporter made, as far as the file shows them.
 
-    Folded batch norm no longer normalises: what is trained is another network than was exported.
-    Dropout that the older exporter left out of a network in evaluation mode leaves no trace.
+    A folded batch norm no longer normalises: the trained network differs from the exported one.
+    Dropout that the older exporter removed in evaluation mode leaves no trace.
     """
     nodes = model.graph.node
     if model.producer_name != "pytorch":

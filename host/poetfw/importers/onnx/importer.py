@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an ONNX file to a model."""
+"""Import of an ONNX file as a model."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
+from poetfw.importers.results import Result, finished
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model
 
 
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
-    """A network from an ONNX file (opset 13 to 21), to go on training from its weights.
+    """Import a network from an ONNX file (opset 13 to 21), with its weights as initial weights.
 
-    The file needs one input and one output, whose axis 0 is the batch; whatever batch it was
-    written for gives way to the one asked for. A softmax at its end is dropped where the loss is
-    softmax cross-entropy, which has it within. Nodes that the output does not need are ignored.
+    The file must have one input and one output, whose axis 0 is the batch; the file's batch size is
+    replaced by the requested one. A final softmax is dropped if the loss is softmax cross-entropy,
+    which includes it. Nodes that the output does not need are ignored.
 
     Args:
-        path: the file; weights it stores elsewhere must lie in its folder.
-        batch: samples in a batch.
+        path: path of the file; external weights must lie in its folder.
+        batch: number of samples in a batch.
         loss: a key of `poetfw.training.LOSSES`.
 
     Raises:
-        ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are counted, and the first of which are named.
+        ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
+            them and names the first ones.
     """
     proto = read_model(path)
     try:
@@ -50,42 +51,39 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     graph = proto.graph
     nodes = _needed([OnnxNode.of(node) for node in graph.node], [out.name for out in graph.output])
     check_model(proto, path)
-    source = _input(graph)
-    _, *features = _extents(source)
-    floats = source.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
-    dtype = Dtype.F32 if floats else Dtype.I32
-    builder = GraphBuilder(path.stem, source.name, (batch, *features), dtype)
-    values = Values(graph, nodes, builder, _extents(source)[0] or None, loss, opset(proto))
-    values.bind(source.name, builder.input)
+    sources = _inputs(graph)
+    first, *others = ((each.name, (batch, *_extents(each)[1:]), _dtype(each)) for each in sources)
+    builder = GraphBuilder(path.stem, *first)
+    tensors = [builder.input, *(builder.add_input(*each) for each in others)]
+    values = Values(graph, nodes, builder, _extents(sources[0])[0] or None, loss, opset(proto))
+    for source, tensor in zip(sources, tensors, strict=True):
+        values.bind_input(source.name, tensor)
     refused = _translate(nodes, values, {name: n for n in graph.node for name in n.output})
     refuse([Refusal(node.name, node.kind, reason) for node, reason in refused], sorted(RULES))
-    if values.is_constant(values.output) or not values.is_bound(values.output):
-        raise ModelError(f"the model's output {values.output!r} is not calculated from its input")
-    return Model(
-        *builder.build(values.tensor(values.output)),
-        loss=values.net.loss,
-        description=f"imported from {path.name}",
-        warnings=(*folding_warnings(proto), *values.warnings),
-        state_dict=tuple(values.net.entries),
-    )
+    for name in values.outputs:
+        if values.is_constant(name) or not values.is_bound(name):
+            raise ModelError(f"the model's output {name!r} is not calculated from its input")
+    results = [Result(name, values.tensor(name)) for name in values.outputs]
+    warnings = (*folding_warnings(proto), *values.warnings)
+    return finished(values.net, results, f"imported from {path.name}", warnings=warnings)
 
 
 def _translate(
     nodes: Sequence[OnnxNode], values: Values, protos: Mapping[str, onnx.NodeProto]
 ) -> list[tuple[OnnxNode, str]]:
-    """Apply each node's rule; returns the nodes that cannot be trained, each with the reason.
+    """Apply each node's rule; returns the nodes that cannot be trained, with reasons.
 
-    What a refused node would have given is stood in for, so that nodes behind it are judged too.
+    Outputs of a refused node get stand-ins, so that nodes behind it are checked as well.
 
     Args:
-        nodes: in the order of the graph.
-        values: what their names stand for; the graph being built is of use if none is refused.
-        protos: the nodes in ONNX's own structure, by the names of their outputs.
+        nodes: nodes in graph order.
+        values: meanings of names; the graph is usable only if no node is refused.
+        protos: nodes in ONNX's structure, by output name.
     """
     refused = []
     for node in nodes:
         if values.is_bound(node.output):
-            continue  # the rule of a node before it has covered it
+            continue  # covered by the rule of an earlier node
         if node.kind not in RULES and node.kind not in FOLDED:
             reason: str | None = "poetfw has no such operator"
         elif node.flaw is not None:
@@ -96,12 +94,12 @@ def _translate(
             reason = None
         if reason is not None:
             refused.append((node, reason))
-            attempt(partial(_stand_in, node, values, protos))  # it may be too odd for that
+            attempt(partial(_stand_in, node, values, protos))  # may fail for an odd node
     return refused
 
 
 def _stand_in(node: OnnxNode, values: Values, protos: Mapping[str, onnx.NodeProto]) -> None:
-    """Bind what a refused node, and a bias that would be part of it, would have given."""
+    """Bind stand-ins for the outputs of a refused node and of its bias addition."""
     for lost in (node, bias_addition(node, values)):
         if lost is not None:
             bind_stand_ins(lost, protos[lost.output], values)
@@ -109,7 +107,7 @@ def _stand_in(node: OnnxNode, values: Values, protos: Mapping[str, onnx.NodeProt
 
 
 def _apply_rule(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> str | None:
-    """Translate a node; returns why it cannot be trained, or None where it can."""
+    """Translate a node; returns the reason why it cannot be trained, or None."""
 
     def translate() -> None:
         if fold(node, proto, values):
@@ -125,7 +123,7 @@ def _apply_rule(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> str | 
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
-    """The nodes that the outputs depend on, in order."""
+    """Nodes that the outputs depend on, in order."""
     wanted, needed = set(outputs), []
     for node in reversed(nodes):
         if not wanted.isdisjoint(node.outputs):
@@ -134,32 +132,46 @@ def _needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]
     return needed[::-1]
 
 
-def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
-    """The only input, which must be a batch of float32 features, or of int64 ids."""
+_DTYPES = {
+    onnx.TensorProto.FLOAT: Dtype.F32,
+    onnx.TensorProto.BOOL: Dtype.F32,
+    onnx.TensorProto.INT64: Dtype.I32,
+    onnx.TensorProto.INT32: Dtype.I32,
+}
+
+
+def _dtype(source: onnx.ValueInfoProto) -> Dtype:
+    return _DTYPES[source.type.tensor_type.elem_type]
+
+
+def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs, which must be batches of float32 features, or of ids, with the same batch."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
-    if len(inputs) != 1 or len(graph.output) != 1:
-        raise ModelError(
-            f"the model has {len(inputs)} inputs and {len(graph.output)} outputs; "
-            "poetfw trains models with 1 of each"
-        )
+    if not inputs or not graph.output:
+        raise ModelError(f"the model has {len(inputs)} inputs and {len(graph.output)} outputs")
     if graph.sparse_initializer:
         raise ModelError("the model has sparse weights, which poetfw does not read")
-    (source,) = inputs
-    if source.type.tensor_type.elem_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.INT64):
-        raise ModelError(
-            f"the model's input {source.name!r} is neither float32 nor int64",
-            "export the model in float32",
-        )
-    extents = _extents(source)
-    if len(extents) < 2 or any(extent < 1 for extent in extents[1:]):
-        raise ModelError(
-            f"the model's input {source.name!r} has the shape {extents}, 0 where it is left open; "
-            "poetfw needs [batch, features...] with only the batch left open"
-        )
-    return source
+    for source in inputs:
+        if source.type.tensor_type.elem_type not in _DTYPES:
+            raise ModelError(
+                f"the model's input {source.name!r} is neither float32 nor int64",
+                "export the model in float32",
+            )
+        extents = _extents(source)
+        if not extents or any(extent < 1 for extent in extents[1:]):
+            raise ModelError(
+                f"the model's input {source.name!r} has the shape {extents}, 0 where it is left "
+                "open; poetfw needs [batch, features...] with only the batch left open"
+            )
+        if extents[0] != _extents(inputs[0])[0]:
+            raise ModelError(
+                f"the model's inputs have unlike counts of samples: {source.name!r} has "
+                f"{extents[0]}, but {inputs[0].name!r} has {_extents(inputs[0])[0]}; 0 is left open"
+            )
+    return inputs
 
 
 def _extents(value: onnx.ValueInfoProto) -> list[int]:
-    """The shape of a value; 0 where an extent is left open."""
+    """Shape of a value; 0 for an unspecified extent."""
     return [int(dimension.dim_value) for dimension in value.type.tensor_type.shape.dim]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for the outputs of nodes that cannot be trained: what is behind them is judged too."""
+"""Stand-ins for outputs of nodes that cannot be trained, so that later nodes are checked too."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _ALSO = (
     "Softplus Softsign SpaceToDepth Sqrt Squeeze Sub Sum Tanh ThresholdedRelu Transpose Where"
 ).split()
 _SHOWN_TO_ONNX = {*RULES, *_ALSO} - {"Split"}
-"""Operators whose inference stands malformed nodes as well, integers beyond 32 bits apart.
+"""Operators whose shape inference accepts malformed nodes, except for integers beyond 32 bits.
 
-Others never end or bring this process down, such as Einsum, GatherND and Split.
+The inference of others, such as Einsum, GatherND and Split, may hang or crash the process.
 """
 
 
 def bind_stand_ins(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> None:
-    """Bind the float32 outputs of a node to tensors of the shapes that ONNX infers for them.
+    """Bind a node's float32 outputs to tensors of the shapes that ONNX infers.
 
-    Outputs stay unbound whose shape ONNX cannot tell, or is not asked for, that are larger than any
-    tensor, or that depend on such an output.
+    Outputs stay unbound if ONNX cannot infer their shape or is not asked to, if they exceed the
+    largest tensor, or if they depend on an unbound output.
     """
     inputs = [name for name in node.inputs if name]
     if node.kind not in _SHOWN_TO_ONNX or node.flaw is not None:
@@ -56,5 +56,5 @@ def bind_stand_ins(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> Non
     for name, output in outputs.items():
         shape = tuple(dimension.dim_value for dimension in output.tensor_type.shape.dim)
         if output.tensor_type.elem_type == TensorProto.FLOAT and all(size > 0 for size in shape):
-            with suppress(ModelError):  # the node itself is what to name
+            with suppress(ModelError):  # the refusal of the node itself is reported
                 values.bind(name, values.builder.declare(name, shape, Role.ACTIVATION))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meanings of names in an ONNX graph while it is translated."""
+"""Meanings of names in an ONNX graph during translation."""
 
 from __future__ import annotations
 
@@ -21,33 +21,32 @@ from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder
 
 _LONGEST_NAME = 60
-"""Characters of a name that a message shows."""
+"""Most characters of a name in a message."""
 
 _MADE = re.compile(r"onnx::\w+_\d+|val_\d+|.*_output_\d+|.*Constant.*")
-"""Names that PyTorch's exporters give to initializers of their own."""
+"""Names that PyTorch's exporters give to initializers they create."""
 _NAMED = re.compile(r"(?!onnx::|val_\d)[A-Za-z_][\w.]*")
-"""Names that the author may have given."""
+"""Names that the model's author may have given."""
 _ANOTHER = "this is another network than the exported one, and a .pt2 file is the better way"
 
 _LARGEST_SHAPE = 16
-"""Integers in a model are shapes and axes: longer ones are not what poetfw takes them for."""
+"""Most entries of an integer constant: integers in a model are shapes and axes."""
 
 _LARGEST_INTEGER = 2**31 - 1
-"""No extent, axis, stride or padding is larger, nor any below 0 smaller than its negative."""
+"""Largest magnitude of an extent, axis, stride or padding."""
 
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """A node of an ONNX graph, in plain values.
+    """A node of an ONNX graph as plain values.
 
     Attributes:
-        name: its name, or that of its output where it has none.
-        kind: ONNX's name of the operator, with its domain unless that is ONNX's own.
-        inputs: names of its inputs, "" for one left out.
-        outputs: names of its outputs, "" for one left out.
-        attributes: its attributes, text decoded.
-        flaw: what is wrong with an attribute, so that no rule may read them; None where all are
-            well.
+        name: name of the node, or of its output if it has none.
+        kind: ONNX's operator name, prefixed by its domain unless it is ONNX's own.
+        inputs: names of inputs; "" for an omitted one.
+        outputs: names of outputs; "" for an omitted one.
+        attributes: attributes by name, with text decoded.
+        flaw: reason why the attributes are unusable; None if they are valid.
     """
 
     name: str
@@ -59,7 +58,7 @@ class OnnxNode:
 
     @staticmethod
     def of(proto: onnx.NodeProto) -> OnnxNode:
-        """The node that ONNX's structure holds."""
+        """Convert a node from ONNX's structure."""
         domain = proto.domain if proto.domain not in ("", "ai.onnx") else ""
         kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
         return OnnxNode(
@@ -73,7 +72,7 @@ class OnnxNode:
 
     @property
     def output(self) -> str:
-        """Name of its first output."""
+        """Name of the first output."""
         return self.outputs[0]
 
     def has_input(self, position: int) -> bool:
@@ -81,10 +80,10 @@ class OnnxNode:
         return position < len(self.inputs) and self.inputs[position] != ""
 
     def expect(self, name: str, default: object, *accepted: object) -> None:
-        """Check that an attribute has one of the values that poetfw can handle.
+        """Check that an attribute has one of the values that poetfw supports.
 
         Raises:
-            UnsupportedError: it has another one.
+            UnsupportedError: It has another value.
         """
         value = self.attributes.get(name, default)
         if value not in accepted:
@@ -94,7 +93,7 @@ class OnnxNode:
 
 
 def _flaw(kind: str, attribute: onnx.AttributeProto) -> str | None:
-    """Reason why no rule can use an attribute; None if one can."""
+    """Reason why an attribute is unusable; None if it is valid."""
     if attribute.ref_attr_name:
         return (
             f"{attribute.name} stands for {cut(repr(attribute.ref_attr_name), _LONGEST_NAME)}, an "
@@ -103,7 +102,7 @@ def _flaw(kind: str, attribute: onnx.AttributeProto) -> str | None:
     numbers = (*attribute.floats, attribute.f)
     if not all(map(math.isfinite, numbers)):
         return f"{attribute.name} holds NaN or infinity"
-    if kind != "Constant":  # whose integers may be the open end of a slice
+    if kind != "Constant":  # its integers may be the open end of a slice
         return _too_large(attribute.name, (*attribute.ints, attribute.i))
     return None
 
@@ -116,7 +115,7 @@ def _too_large(name: str, integers: Sequence[int]) -> str | None:
 
 
 def _plain(attribute: onnx.AttributeProto) -> Any:
-    """An attribute's value; None where it has none of a type that ONNX defines."""
+    """Value of an attribute; None if its type is not one that ONNX defines."""
     try:
         value = onnx.helper.get_attribute_value(attribute)
     except ValueError:
@@ -125,13 +124,13 @@ def _plain(attribute: onnx.AttributeProto) -> Any:
 
 
 class Values:
-    """The meaning of each name: a tensor of the graph being built, or a constant.
+    """Meaning of each name: a tensor of the graph under construction, or a constant.
 
     Attributes:
-        net: what is built.
-        file_batch: the batch that the file was written for; None where it is left open.
+        net: network under construction.
+        file_batch: batch size in the file; None if unspecified.
         output: name of the graph's output.
-        opset: the version of ONNX's operators that the file uses.
+        opset: opset version of the file.
     """
 
     def __init__(
@@ -145,14 +144,14 @@ class Values:
     ) -> None:
         self.net = Network(builder, loss)
         self.file_batch = file_batch
-        self.output = graph.output[0].name
+        self.outputs = tuple(value.name for value in graph.output)
         self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._weights = set(self._constants)
         self._used: set[str] = set()
         self._turned: dict[str, str] = {}
         self._operands: list[str] = []
-        self._batched: set[str | None] = {builder.input}
+        self._batched: set[str | None] = set()
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[OnnxNode]] = {}
         for node in nodes:
@@ -160,34 +159,39 @@ class Values:
                 self._readers.setdefault(name, []).append(node)
 
     def bind(self, name: str, tensor: str) -> None:
-        """Let a name stand for a tensor of the graph being built."""
+        """Bind a name to a tensor of the graph under construction."""
         self._tensors[name] = tensor
 
+    def bind_input(self, name: str, tensor: str) -> None:
+        """Let a name stand for an input of the graph being built."""
+        self._tensors[name] = tensor
+        self._batched.add(tensor)
+
     def bind_constant(self, name: str, constant: onnx.TensorProto) -> None:
-        """Let a name stand for a constant."""
+        """Bind a name to a constant."""
         self._constants[name] = constant
 
     def is_bound(self, name: str) -> bool:
-        """True if the name stands for anything yet."""
+        """True if the name is bound."""
         return name in self._tensors or name in self._constants or name in self._turned
 
     def is_constant(self, name: str) -> bool:
-        """True if the name stands for a constant."""
+        """True if the name is bound to a constant."""
         return name in self._constants
 
     def has_batch(self, tensor: str) -> bool:
-        """True if axis 0 of a tensor is a batch, and another one than in the file."""
+        """True if axis 0 of a tensor is the batch and its size differs from the file's."""
         same = self.file_batch == self.net.shape(self.builder.input)[0]
         return tensor in self._batched and not same
 
     def note_batch(self, node: OnnxNode) -> None:
-        """Remember that what a node gives has samples on axis 0, if what it reads has."""
+        """Mark a node's outputs as batched if one of its inputs is."""
         if any(self._tensors.get(name) in self._batched for name in node.inputs):
             self._batched.update(filter(None, map(self._tensors.get, node.outputs)))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings where it may be another network than its author means."""
+        """Warnings about possible differences from the network that the author meant."""
         said = list(self.net.warnings)
         if self._operands:
             said.append(
@@ -209,7 +213,7 @@ class Values:
         return tuple(dict.fromkeys(said))
 
     def is_fixed(self, name: str) -> bool:
-        """True if a name stands for a constant that is not a weight: it is never trained."""
+        """True if a name is bound to a constant that is not a weight, hence never trained."""
         if name not in self._constants:
             return False
         proto = self._constants[name]
@@ -221,13 +225,13 @@ class Values:
         )
 
     def copy(self, name: str, source: str, constant: onnx.TensorProto | None = None) -> None:
-        """Let a name stand for a constant of its own: another's, or one that is made from it."""
+        """Bind a name to a copy of a constant, or to one derived from it."""
         self._constants[name] = constant or self._constants[source]
         if source in self._weights:
             self._weights.add(name)
 
     def array(self, name: str) -> NDArray[Any]:
-        """The constant that a name stands for, of whatever type."""
+        """Constant bound to a name, of any type."""
         try:
             array: NDArray[Any] = numpy_helper.to_array(self._constants[name])
         except (ValueError, TypeError) as error:
@@ -235,13 +239,14 @@ class Values:
         return array
 
     def turn(self, name: str, source: str) -> None:
-        """Let a name stand for the transpose of a weight, a matrix, until somebody needs it."""
+        """Bind a name to the transpose of a weight matrix, which is created only when needed."""
         self._turned[name] = source
 
     def matrix(self, name: str) -> tuple[str, bool] | None:
-        """The weight that a name stands for, and whether for its transpose; None if for none.
+        """Weight matrix bound to a name, and whether it is transposed; None if there is none.
 
-        Exporters fold transposes into copies of weights: of two that hold the same, only one is.
+        Exporters store transposed copies of weights: of two matrices with equal values, only one is
+        used.
         """
         if name in self._turned:
             return self._turned[name], True
@@ -261,27 +266,27 @@ class Values:
 
     @property
     def builder(self) -> GraphBuilder:
-        """The graph being built."""
+        """Graph under construction."""
         return self.net.builder
 
     def tensor(self, name: str) -> str:
-        """The tensor that a name stands for, which is not a constant of the file.
+        """Tensor bound to a name, which must not be a constant.
 
         Raises:
-            UnsupportedError: it is one.
+            UnsupportedError: It is a constant.
         """
         if name in self._constants:
             raise UnsupportedError(f"its input {name!r} is a constant")
         return self.weight(name)
 
     def operand(self, name: str) -> str:
-        """The tensor that a name stands for, as an operand of arithmetic: see `weight`.
+        """Tensor bound to a name, as an operand of arithmetic: see `weight`.
 
-        Nothing tells whether an initializer is a weight or a constant, such as a mask or a buffer:
-        those that are taken for weights are warned of.
+        An initializer may be a weight or a constant, such as a mask or a buffer, which ONNX does
+        not distinguish: a warning lists those taken for weights.
 
         Raises:
-            UnsupportedError: it is a constant that is not float32.
+            UnsupportedError: The name is bound to a constant that is not float32.
         """
         if name in self._constants and not self.is_fixed(name) and name not in self._operands:
             self._operands.append(name)
@@ -297,13 +302,13 @@ class Values:
             )
 
     def weight(self, name: str) -> str:
-        """The tensor that a name stands for.
+        """Tensor bound to a name.
 
-        An initializer becomes a parameter in its own shape, unless it is a single number: such
-        numbers, and what nodes called Constant hold, are parts of the network.
+        An initializer becomes a parameter of its own shape, unless it is a single number: single
+        numbers and values of Constant nodes are not trained.
 
         Raises:
-            UnsupportedError: it is a constant that is not float32.
+            UnsupportedError: The name is bound to a constant that is not float32.
         """
         if name in self._turned:
             source = self.weight(self._turned[name])
@@ -318,13 +323,13 @@ class Values:
         return self.parameter((name,), values)
 
     def layer_weight(self, name: str) -> str:
-        """The tensor of a layer's weight: a single number is one, too."""
+        """Tensor of a layer's weight, which may be a single number."""
         if name in self._constants:
             return self.parameter((name,), self.floats(name))
         return self.weight(name)
 
     def masks(self, name: str) -> NDArray[np.float32]:
-        """A float32 constant whose infinities are numbers, so that 0 times them is 0."""
+        """Float32 constant with finite numbers for infinities, so that 0 times them is 0."""
         values = self._array(name, onnx.TensorProto.FLOAT)
         if np.isnan(values).any():
             raise UnsupportedError(f"its weights {name!r} hold NaN or infinity")
@@ -332,43 +337,42 @@ class Values:
         return bounded
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of the tensor that a name stands for."""
+        """Shape of the tensor bound to a name, which must not be a constant."""
         return self.builder.shape(self.tensor(name))
 
     def dims(self, name: str) -> tuple[int, ...]:
-        """The shape of what a name stands for, a constant or not."""
+        """Shape of the tensor or constant bound to a name."""
         if name in self._constants:
             return tuple(map(int, self._constants[name].dims))
         if name in self._turned:
             return self.dims(self._turned[name])[::-1]
         return self.builder.shape(self._tensors[name])
 
-    @property
-    def reads_ids(self) -> bool:
-        """True if the input is of ids, not of numbers."""
-        return self.builder.dtype(self.builder.input) is Dtype.I32
+    def is_ids(self, tensor: str) -> bool:
+        """True if a tensor holds ids, not numbers."""
+        return self.builder.dtype(tensor) is Dtype.I32
 
     def type_proto(self, name: str) -> onnx.TypeProto:
-        """ONNX's own words for the type and shape that a bound name stands for."""
+        """Type and shape of a bound name, in ONNX's structure."""
         if name in self._constants:
             constant = self._constants[name]
             return helper.make_tensor_type_proto(constant.data_type, constant.dims)
         return helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, self.dims(name))
 
     def constant_proto(self, name: str) -> onnx.TensorProto:
-        """The constant that a name stands for."""
+        """Constant bound to a name, in ONNX's structure."""
         return self._constants[name]
 
     def integers(self, name: str, *, open_ended: bool = False) -> tuple[int, ...]:
-        """The integers that a name stands for.
+        """Integers of a constant bound to a name.
 
         Args:
-            name: of a constant.
-            open_ended: whether they may be as large as they like, as the ends of slices are.
+            name: name of a constant.
+            open_ended: True to accept integers of any size, as at the ends of slices.
 
         Raises:
-            UnsupportedError: it is not a constant, holds something else, or an integer that is
-                larger than any extent.
+            UnsupportedError: The name is not bound to an integer constant, or an integer exceeds
+                any extent.
         """
         integers = tuple(int(value) for value in self.integer_array(name).reshape(-1))
         flaw = None if open_ended else _too_large(f"its input {name!r}", integers)
@@ -377,10 +381,10 @@ class Values:
         return integers
 
     def integer_array(self, name: str) -> NDArray[np.int64]:
-        """The integers that a name stands for, in their shape, as large as they like.
+        """Integers of a constant bound to a name, of any size, in their shape.
 
         Raises:
-            UnsupportedError: it is not a constant, or holds something else.
+            UnsupportedError: The name is not bound to an integer constant.
         """
         array = self._array(name, onnx.TensorProto.INT64, onnx.TensorProto.INT32)
         if array.size > _LARGEST_SHAPE:
@@ -388,10 +392,10 @@ class Values:
         return array.astype(np.int64)
 
     def number(self, name: str) -> float:
-        """The single float32 number that a name stands for.
+        """Single float32 number bound to a name.
 
         Raises:
-            UnsupportedError: it is not a constant, or holds something else.
+            UnsupportedError: The name is not bound to a single float32 constant.
         """
         array = self.floats(name)
         if array.size != 1:
@@ -399,10 +403,10 @@ class Values:
         return float(array.reshape(-1)[0])
 
     def floats(self, name: str) -> NDArray[np.float32]:
-        """The float32 array that a name stands for.
+        """Float32 array bound to a name.
 
         Raises:
-            UnsupportedError: it is not a constant, or holds something else.
+            UnsupportedError: The name is not bound to a finite float32 constant.
         """
         array = self._array(name, onnx.TensorProto.FLOAT)
         if not np.isfinite(array).all():
@@ -410,9 +414,9 @@ class Values:
         return array.astype(np.float32)
 
     def parameter(self, names: Sequence[str], values: NDArray[np.float32], form: str = "") -> str:
-        """The tensor that is trained from these constants; see `Network.parameter`.
+        """Trained tensor made of constants; see `Network.parameter`.
 
-        Where none of them is an initializer, they are a part of the network, and not trained.
+        If none of them is an initializer, the result is a constant.
         """
         if self._weights.isdisjoint(names):
             return self.net.constant(names[0], values)
@@ -420,10 +424,10 @@ class Values:
         return self.net.parameter([(name,) for name in names], values, self._dims(names), form)
 
     def channels(self, names: Sequence[str], length: int) -> str:
-        """The tensor [2, length] of a norm's scale and shift, which stay if an exporter made them.
+        """Tensor [2, length] of a norm's scale and shift; a constant if the exporter made them.
 
         Raises:
-            UnsupportedError: they do not fit.
+            UnsupportedError: They have another length.
         """
         if any(name in self._tensors or name in self._turned for name in names):
             rows = [self.net.reshape(name, self.weight(name), (1, length)) for name in names]
@@ -438,7 +442,7 @@ class Values:
         return self.parameter(names, both)
 
     def state(self, names: Sequence[str], values: NDArray[np.float32]) -> str:
-        """The tensor that starts from these constants and follows training."""
+        """Persistent tensor that starts from constants and is updated in training."""
         return self.net.parameter(
             [(name,) for name in names], values, self._dims(names), state=True
         )
@@ -447,18 +451,18 @@ class Values:
         return [tuple(map(int, self._constants[name].dims)) for name in names]
 
     def reader(self, name: str) -> OnnxNode | None:
-        """The only node that reads a name; None where there are others, or it is the output."""
+        """The only node that reads a name; None if there are several or it is the output."""
         readers = self._readers.get(name, [])
-        return readers[0] if len(readers) == 1 and name != self.output else None
+        return readers[0] if len(readers) == 1 and name not in self.outputs else None
 
     def expect_unread(self, names: Sequence[str]) -> None:
-        """Check that nothing reads these outputs.
+        """Check that no node reads some outputs.
 
         Raises:
-            UnsupportedError: something does.
+            UnsupportedError: One of them is read.
         """
         for name in filter(None, names):
-            if name in self._readers or name == self.output:
+            if name in self._readers or name in self.outputs:
                 raise UnsupportedError(f"its output {name!r} is used; only the first may be")
 
     def _array(self, name: str, *types: int) -> NDArray[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own exports (`torch.export`, `.pt2`) as models, without PyTorch."""
+"""Import of PyTorch's exports (`torch.export`, `.pt2`) as models, without PyTorch."""
 
 from poetfw.importers.torch_export.importer import import_torch
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position of the batch in a program's tensors, so that it can be trained with another batch size.
+"""Position of the batch in a program's tensors, to train with another batch size.
 
-A file says every shape for the batch of the example. What an operator makes of another follows from
-its inputs, and shows where the batch is; a view's shape is an argument, and has to be found.
+A file has all shapes for the example's batch size. The result shape of most operators follows from
+their inputs, which shows where the batch is; a view's shape is an argument, in which the batch has
+to be located.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from poetfw.ops import Shape
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Position of the batch within a tensor.
+    """Position of the batch in a tensor.
 
     Attributes:
-        before: how often the batch's samples repeat from the first element to the last: 1 where
-            they are on axis 0. No view changes that.
-        within: how many of these repetitions are on their own axis, which is [within · batch · …].
-        extent: of that axis, in the file.
+        before: number of times that the samples repeat from the first element to the last: 1 if the
+            batch is axis 0. Views do not change it.
+        within: number of these repetitions in the batch's own axis, which is [within · batch · …].
+        extent: extent of this axis in the file.
     """
 
     before: int
@@ -31,18 +32,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """A batch in a file, and the one that is asked for instead."""
+    """Batch size in the file, and the requested one."""
 
     filed: int
     asked: int
 
     @property
     def first(self) -> Place:
-        """The place of a batch that is axis 0."""
+        """Position of a batch on axis 0."""
         return Place(1, 1, self.filed)
 
     def viewed(self, size: Shape, place: Place) -> tuple[Shape, Place | None]:
-        """A view of that size in the file: its shape for the batch asked for, and its place."""
+        """Shape with the requested batch, and batch position, of a view of `size` in the file."""
         if self.filed == self.asked:
             return size, place
         for axis, extent in enumerate(size):
@@ -52,9 +53,9 @@ class Batches:
         return size, None
 
     def moved(self, size: Shape, shape: Shape, place: Place) -> Place | None:
-        """Place of the batch in a result that has `size` in the file and `shape` with this batch.
+        """Position of the batch in a result: `size` in the file, `shape` with the requested batch.
 
-        None where the axis that the batch was on in the input is no longer there.
+        None if the input's batch axis no longer exists.
         """
         if self.filed == self.asked:
             return place if shape == size else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values and calls, which the rules of ATen operators work with."""
+"""Values and calls, as used by the rules of ATen operators."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from poetfw.ops import Shape
 CHECKED = ConfigDict(strict=True, arbitrary_types_allowed=True)
 """Validation settings for the arguments of rules."""
 LARGEST_CONSTANT = 1 << 22
-"""A constant that the program makes may have so many elements."""
+"""Most elements of a constant that the program creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A value that is calculated: a tensor of the graph being built."""
+    """A computed value: a tensor of the graph under construction."""
 
     tensor: str
 
 
 Value = Live | Weight
-"""Value that a name of the program stands for."""
+"""Value bound to a name of the program."""
 
 _PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
 _LISTS = {"as_ints": int, "as_floats": float, "as_bools": bool}
 _LARGEST_INTEGER = 2**63 - 1
 
 Result = str | None
-"""The tensor that an output stands for; None for one that nothing may read."""
+"""Tensor of an output; None for an output that must not be read."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Call:
     """A call of an operator.
 
     Attributes:
-        net: what is built.
-        name: what its ops are called: the module that calls it, or the node.
-        is_output: whether its result is the network's output.
-        sizes: shapes of its results in the file.
-        results: the same for the batch that was asked for.
+        net: network under construction.
+        name: name for its ops: the calling module, or the node.
+        is_output: True if the result is the network's output.
+        sizes: shapes of the results in the file.
+        results: shapes of the results with the requested batch size.
     """
 
     net: Network
@@ -58,24 +58,24 @@ class Call:
     results: tuple[Shape, ...]
 
     def tensor(self, value: Value) -> str:
-        """The tensor of the graph that a value stands for: a weight becomes one in its own shape.
+        """Tensor of a value; a weight becomes a tensor of its own shape.
 
         Raises:
-            UnsupportedError: it is not a float32 tensor.
+            UnsupportedError: The value is not a float32 tensor.
         """
         if isinstance(value, Live):
             return self.net.floats(self.name, value.tensor)
         return self.weight(value)
 
     def shape(self, value: Value) -> Shape:
-        """The shape of a value."""
+        """Shape of a value."""
         return self.net.shape(value.tensor) if isinstance(value, Live) else value.values.shape
 
     def weight(self, weight: Value, shape: Sequence[int] | None = None) -> str:
-        """The tensor of a weight, its elements seen as `shape`.
+        """Tensor of a weight, with its elements viewed as `shape`.
 
         Raises:
-            UnsupportedError: it is not a float32 tensor.
+            UnsupportedError: The weight is not a float32 tensor.
         """
         if isinstance(weight, Live):
             return self.net.reshape(
@@ -100,10 +100,10 @@ class Call:
         )
 
     def pair(self, first: Value | None, second: Value | None, length: int) -> str:
-        """The tensor [2, length] of two weights; for those left out, ones and zeros that stay.
+        """Tensor [2, length] of two weights; constant ones and zeros if both are omitted.
 
         Raises:
-            UnsupportedError: only one of them is there, or is trained, or they do not fit.
+            UnsupportedError: Only one of them is given or trained, or a length differs.
         """
         if first is None and second is None:
             return self.net.constant(
@@ -128,7 +128,7 @@ class Call:
         )
 
     def _calculated_pair(self, first: Value | None, second: Value | None, length: int) -> str:
-        """Rows of which one is left out, or calculated."""
+        """Tensor [2, length] of two rows, at least one of which is computed or omitted."""
         rows = []
         for value, number in ((first, 1.0), (second, 0.0)):
             if value is None:
@@ -141,10 +141,10 @@ class Call:
 
 
 def axis_of(call: Call, value: Value, dim: int) -> int:
-    """An axis as 0 or more.
+    """Normalise an axis to 0 or more.
 
     Raises:
-        UnsupportedError: there is no such axis.
+        UnsupportedError: There is no such axis.
     """
     rank = len(call.shape(value))
     if not -rank <= dim < rank:
@@ -153,10 +153,10 @@ def axis_of(call: Call, value: Value, dim: int) -> int:
 
 
 def axes_of(call: Call, value: Value, dims: Sequence[int]) -> list[int]:
-    """Axes as 0 or more, each once.
+    """Normalise axes to 0 or more, which must differ.
 
     Raises:
-        UnsupportedError: one does not exist, or is named twice.
+        UnsupportedError: An axis does not exist, or is given twice.
     """
     axes = [axis_of(call, value, dim) for dim in dims]
     if len(set(axes)) != len(axes):
@@ -165,10 +165,10 @@ def axes_of(call: Call, value: Value, dims: Sequence[int]) -> list[int]:
 
 
 def plain(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    """An argument as it is in the file: a number or text, or what its tensors stand for.
+    """Convert an argument of the file to a number, a text, or the values of its tensors.
 
     Raises:
-        UnsupportedError: it is of a type that no rule reads.
+        UnsupportedError: No rule accepts the argument's type.
     """
     ((key, value),) = argument.items()
     if key == "as_none":

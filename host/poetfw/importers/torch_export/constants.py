@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a program calculates from constants alone, such as masks and positions.
+"""Constant folding in a program: masks, positions and other computed constants.
 
-Rules are as in `rules.py`, for calls of which no tensor is a parameter or depends on the input.
+Rules are as in `rules`, for calls without parameters and without tensors that depend on the input.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _Array = NDArray[Any]
 
 
 def fold(target: str, arguments: Mapping[str, Any], values: Sequence[Value]) -> Weight | None:
-    """Calculate a call of constants; None where it is one for the rules of calculated values.
+    """Evaluate a call with constant arguments; None if it has to be translated instead.
 
     Raises:
-        UnsupportedError: it comes to too much.
-        ValidationError: an argument has another type.
+        UnsupportedError: The result is too large.
+        ValidationError: An argument has an unexpected type.
     """
     weights = [value for value in values if isinstance(value, Weight)]
     if len(weights) != len(values) or any(weight.is_parameter for weight in weights):
@@ -254,4 +254,4 @@ _RULES = _checked(
 FOLDED = frozenset(_RULES)
 """Operators that can be evaluated on constants."""
 FILLED = ("zeros.default", "ones.default", "full.default")
-"""Those that make one of a size."""
+"""Operators that create a constant of a given size."""

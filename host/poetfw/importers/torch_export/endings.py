@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss that a program may end in: a module that is called with labels and returns its loss."""
+"""Loss at the end of a program: a module that takes labels and returns its loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from poetfw.ops.objective import OWN_LOSS
 from poetfw.training import CLASSIFYING
 
 _MEAN, _NOTHING_IGNORED = 1, -100
-"""PyTorch's numbers: of the reduction, and of the label to ignore where nobody names one."""
+"""PyTorch's number of the mean reduction, and its default label to ignore."""
 _SAME_ORDER = frozenset(
     f"torch.ops.aten.{name}"
     for name in (
@@ -30,7 +30,7 @@ _SAME_ORDER = frozenset(
         *("to.dtype", "to.dtype_layout", "to.device", "to.other"),
     )
 )
-"""Operators behind which a target's elements follow one another as before."""
+"""Operators that keep a target's elements in order."""
 _PARTS = _SAME_ORDER | {
     f"torch.ops.aten.{name}"
     for name in (
@@ -39,28 +39,30 @@ _PARTS = _SAME_ORDER | {
     )
 }
 """Operators that move elements, or take some of them."""
+_STRETCHED = "torch.ops.aten.broadcast_tensors.default"
+"""The operator that losses stretch prediction and target to each other with."""
 _SYMMETRIC = ("mse", "l1", "huber")
-"""Losses that are the same with prediction and target exchanged."""
+"""Losses that are symmetric in prediction and target."""
 _KNOWN = frozenset(schema.DTYPES.values()) - {"bfloat16"}
-"""Types that NumPy has, too."""
+"""Types that NumPy also has."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """A loss at the end of a program.
+    """Loss at the end of a program.
 
     Attributes:
-        input: what the prediction is calculated from.
-        target: the input of the program that holds the labels.
-        prediction: the tensor that the loss is of.
+        inputs: what the predictions are calculated from.
+        targets: the inputs of the program that hold labels.
+        predictions: the tensors that the loss is of, or that the program returns behind it.
         loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`.
-        options: how much classes and samples count.
-        value: the scalar that is the loss, where it is the program's own.
+        options: class weights, label smoothing and ignored label.
+        value: name of the scalar loss if it is the program's own expression, else None.
     """
 
-    input: str
-    target: str
-    prediction: str
+    inputs: tuple[str, ...]
+    targets: tuple[str, ...]
+    predictions: tuple[str, ...]
     loss: str
     options: ClassOptions = ALIKE
     value: str | None = None
@@ -68,7 +70,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class _Loss:
-    """A call of a loss: the names of what it compares, what it is, and its options."""
+    """A call of a loss: names of prediction and target, name of the loss, and its options."""
 
     prediction: str
     target: str
@@ -77,91 +79,103 @@ class _Loss:
 
 
 def read_ending(exported: Exported) -> Ending | None:
-    """The loss that is a program's first output; None where that is something else.
+    """Loss that is a program's first output; None if the output is something else.
 
-    A loss of poetfw's that ends the program is the model's. Any other scalar is the end of an
-    expression, which is translated as the network is.
+    If it is one of poetfw's losses, it becomes the model's loss. Any other scalar is translated
+    like the rest of the network.
 
     Raises:
-        ModelError: the first output is a loss, but its labels are no second input of the program,
-            or it cannot be told what it is of.
+        ModelError: The first output is a loss, but the labels are not a second input of the
+            program, or its prediction cannot be determined.
     """
-    signature = exported.program.graph_module.signature
     named = _named_ending(exported)
     if named is not None:
         return named
-    outputs = [
-        schema.tensors_in(s.user_output.arg) for s in signature.output_specs if s.user_output
-    ]
+    outputs = user_outputs(exported.program)
     values = exported.program.graph_module.graph.tensor_values
-    if not outputs or not outputs[0] or outputs[0][0] not in values:
+    if not outputs or outputs[0] not in values:
         return None
-    value = values[outputs[0][0]]
+    value = values[outputs[0]]
     if value.sizes or value.dtype != schema.FLOAT:
         return None
-    return _own_ending(exported, outputs[0][0], outputs[1][0] if outputs[1:] and outputs[1] else "")
+    return _own_ending(exported, *outputs)
 
 
-def _own_ending(exported: Exported, value: str, prediction: str) -> Ending:
+def user_inputs(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the tensors that `forward` takes, in order."""
+    specs = program.graph_module.signature.input_specs
+    return tuple(
+        name for spec in specs if spec.user_input for name in schema.tensors_in(spec.user_input.arg)
+    )
+
+
+def user_outputs(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the tensors that `forward` returns, in order."""
+    specs = program.graph_module.signature.output_specs
+    return tuple(
+        name
+        for spec in specs
+        if spec.user_output
+        for name in schema.tensors_in(spec.user_output.arg)
+    )
+
+
+def _own_ending(exported: Exported, value: str, *predictions: str) -> Ending:
     """A loss that is the program's own expression.
 
-    What it is of is the second output, if there is one; else what is compared with labels: the one
-    tensor of a batch that is calculated without them and read by what is calculated with them, or
-    of several the one that the others are calculated from.
+    What it returns behind the loss are predictions, and the inputs that none of them depends on are
+    labels. Where it returns none, the last of several inputs is the label, and the prediction is
+    what is compared with it: the one tensor of a batch that is calculated without it and read by
+    what is calculated with it, or of several the one that the others are calculated from.
 
     Raises:
-        ModelError: there are not two inputs, or several such tensors.
+        ModelError: an input is neither, or there are several such tensors.
     """
-    graph, signature = exported.program.graph_module.graph, exported.program.graph_module.signature
-    inputs = [
-        name
-        for spec in signature.input_specs
-        if spec.user_input
-        for name in schema.tensors_in(spec.user_input.arg)
-    ]
-    if len(inputs) != 2:
-        raise ModelError(
-            f"forward() returns a loss, and has {len(inputs)} inputs that are tensors: poetfw "
-            "trains with samples and labels",
-            "write forward(self, x, y): join further inputs to x, and take them apart in forward()",
-        )
+    graph, inputs = exported.program.graph_module.graph, user_inputs(exported.program)
+    producers = {name: node for node in graph.nodes for name in node.gives}
+    predictions = tuple(_unstretched(name, producers) for name in predictions)
     of = {name: _dependent(graph, name) for name in inputs}
-    source, target = inputs if prediction not in of[inputs[1]] else inputs[::-1]
-    if value not in of[target] or prediction in of[target]:
+    if predictions:
+        sources = tuple(n for n in inputs if not of[n].isdisjoint(predictions))
+    else:
+        sources = inputs[:-1] or inputs
+    targets = tuple(name for name in inputs if name not in sources)
+    for name in inputs:
+        if value not in of[name]:
+            raise ModelError(f"the loss does not depend on the input {name!r:.60} of forward()")
+    if predictions and sources:
+        return Ending(sources, targets, predictions, OWN_LOSS, value=value)
+    if not sources or not targets:
         raise ModelError(
-            f"the loss does not depend on the labels {target!r:.60}, or the prediction does",
-            "write forward(self, x, y): for a loss of x alone, give the samples as labels, too, "
-            "and compare with y",
+            "it cannot be told what the network predicts",
+            "return the prediction behind the loss: return loss, prediction",
         )
-    return Ending(
-        source,
-        target,
-        prediction or _compared(graph, source, of[source] - of[target] - {source}, of[target]),
-        OWN_LOSS,
-        value=value,
-    )
+    labelled = of[targets[0]]
+    calculated = {name for source in sources for name in of[source] - {source}} - labelled
+    prediction = _compared(graph, sources[0], calculated, labelled)
+    return Ending(sources, targets, (prediction,), OWN_LOSS, value=value)
 
 
 def _compared(
     graph: schema.ExportedGraph, source: str, calculated: set[str], labelled: set[str]
 ) -> str:
-    """The tensor that a loss compares with labels.
+    """Tensor that a loss compares with labels.
 
     Args:
         graph: the program.
-        source: its input.
-        calculated: what is calculated from that without labels.
+        source: its first input.
+        calculated: what is calculated from inputs without labels.
         labelled: what is calculated with labels.
 
     Raises:
-        ModelError: there are several.
+        ModelError: There are several candidates.
     """
     producers = {name: node for node in graph.nodes for name in node.gives}
     place = {name: at for at, node in enumerate(graph.nodes) for name in node.gives}
     batch = graph.tensor_values[source].sizes[:1]
 
     def whole(name: str) -> str:
-        """The tensor that another is a part of, or has the elements of."""
+        """Tensor that another is a part or a view of."""
         node = producers[name]
         while node.target in _PARTS and node.reads[0] in calculated:
             name, node = node.reads[0], producers[node.reads[0]]
@@ -186,23 +200,23 @@ def _compared(
 
 
 def _dependent(graph: schema.ExportedGraph, name: str) -> set[str]:
-    """A tensor, and those that are calculated from it."""
+    """A tensor, and all tensors computed from it."""
     dependent = {name}
     for node in graph.nodes:
-        if not dependent.isdisjoint(node.reads):
+        if node.target == _STRETCHED:  # whose results are of one input each
+            pairs = zip(node.reads, node.gives, strict=True)
+            dependent.update(gives for reads, gives in pairs if reads in dependent)
+        elif not dependent.isdisjoint(node.reads):
             dependent.update(node.gives)
     return dependent
 
 
 def _named_ending(exported: Exported) -> Ending | None:
     """The loss of poetfw's that a program ends in; None where it ends in something else."""
-    graph, signature = exported.program.graph_module.graph, exported.program.graph_module.signature
-    outputs = [
-        schema.tensors_in(s.user_output.arg) for s in signature.output_specs if s.user_output
-    ]
+    graph, outputs = exported.program.graph_module.graph, user_outputs(exported.program)
     producers = {name: node for node in graph.nodes for name in node.gives}
-    last = producers.get(outputs[0][0]) if outputs and outputs[0] else None
-    if last is None or last.target not in _LOSSES:
+    last = producers.get(outputs[0]) if outputs else None
+    if last is None or last.target not in _LOSSES or len(outputs) > 2:
         return None
     try:
         values = {name: exported.weights.get(name, name) for name in last.reads}
@@ -210,12 +224,7 @@ def _named_ending(exported: Exported) -> Ending | None:
         prediction, target = (
             _unstretched(name, producers) for name in (loss.prediction, loss.target)
         )
-        inputs = [
-            name
-            for spec in signature.input_specs
-            if spec.user_input
-            for name in schema.tensors_in(spec.user_input.arg)
-        ]
+        inputs = user_inputs(exported.program)
         first, second = (_origin(name, producers)[-1] for name in (prediction, target))
         if loss.name in _SYMMETRIC and first in inputs and second not in inputs:
             prediction, target = target, prediction
@@ -225,35 +234,36 @@ def _named_ending(exported: Exported) -> Ending | None:
         if loss.name not in CLASSIFYING and of.sizes != to.sizes:
             raise UnsupportedError("its prediction and its target have different shapes")
         path = _origin(target, producers)
-        if len(inputs) != 2 or path[-1] not in inputs:
+        sources = tuple(name for name in inputs if name != path[-1])
+        read = {name for name in sources if prediction in _dependent(graph, name)}
+        if not sources or path[-1] not in inputs or read != set(sources):
             raise UnsupportedError(
-                f"of its {len(inputs)} inputs, one must be the target, as it is, and the other "
+                f"of its {len(inputs)} inputs, one must be the target, as it is, and the others "
                 "must be what the prediction is calculated from"
             )
         types = [graph.tensor_values[name].dtype for name in reversed(path)]
         for before, after in pairwise(types):
             _expect_kept(before, after)
-        (source,) = (name for name in inputs if name != path[-1])
-        sizes = graph.tensor_values[source].sizes
+        sizes = graph.tensor_values[sources[0]].sizes
         if loss.name in CLASSIFYING and (of.sizes[:1] != sizes[:1] or len(of.sizes) != 2):
             raise UnsupportedError("its prediction does not have one row per sample")
-        return Ending(source, path[-1], prediction, loss.name, loss.options)
+        return Ending(sources, (path[-1],), (prediction,), loss.name, loss.options)
     except (UnsupportedError, LookupError, ValidationError):
         return None
 
 
 def _unstretched(name: str, producers: Mapping[str, schema.OperatorCall]) -> str:
-    """The tensor before it was stretched to another."""
+    """Tensor before broadcasting."""
     node = producers.get(name)
-    if node is None or node.target != "torch.ops.aten.broadcast_tensors.default":
+    if node is None or node.target != _STRETCHED:
         return name
     return node.reads[node.gives.index(name)]
 
 
 def _origin(name: str, producers: Mapping[str, schema.OperatorCall]) -> list[str]:
-    """A tensor, and those that it holds the elements of, in the same order, back to the first."""
+    """A tensor and its sources, as long as elements keep their order, back to the first."""
     path = [name]
-    for _ in producers:  # more steps would go in circles
+    for _ in producers:  # bounds the walk in a malformed, cyclic graph
         node = producers.get(path[-1])
         if node is None or node.target not in _SAME_ORDER:
             break
@@ -262,12 +272,13 @@ def _origin(name: str, producers: Mapping[str, schema.OperatorCall]) -> list[str
 
 
 def _expect_kept(before: int, after: int) -> None:
-    """Check that numbers of one type are the same in another.
+    """Check that a conversion keeps all values.
 
-    Float32 is what poetfw makes of targets that are numbers, whatever their type in the file.
+    Conversions to float32 are accepted: poetfw reads numeric targets as float32, whatever their
+    type in the file.
 
     Raises:
-        UnsupportedError: they may be others.
+        UnsupportedError: Values may change.
     """
     if after in (before, schema.FLOAT):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on tensors as one writes it, which appends ops: what losses and functions are made of.
+"""Expressions of tensors with Python's operators, which append ops; used by rules of losses.
 
 Masks are tensors of 1 and 0.
 """
@@ -20,11 +20,11 @@ from poetfw.ops import Shape
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A tensor of the graph being built.
+    """A tensor of the graph under construction.
 
     Attributes:
-        call: the call that it is a part of.
-        tensor: its name.
+        call: call that the expression belongs to.
+        tensor: name of the tensor.
     """
 
     call: Call
@@ -32,25 +32,25 @@ class Expression:
 
     @property
     def shape(self) -> Shape:
-        """Its shape."""
+        """Shape of the tensor."""
         return self.call.net.shape(self.tensor)
 
     def _new(self, tensor: str) -> Expression:
         return Expression(self.call, tensor)
 
     def apply(self, kind: str, **attributes: float) -> Expression:
-        """An operator of one input."""
+        """Append an operator with one input."""
         net = self.call.net
         return self._new(net.builder.op(kind, self.call.name, (self.tensor,), attributes))
 
     def of(self, other: Expression | float) -> Expression:
-        """The other, where it is a number as a constant [1]."""
+        """Convert a number to a constant; an expression is returned as it is."""
         if isinstance(other, Expression):
             return other
         return self.constant(np.full((1,) * len(self.shape), other))
 
     def constant(self, values: NDArray[Any]) -> Expression:
-        """A constant."""
+        """Add a constant."""
         return self._new(self.call.net.constant(f"{self.call.name}.constant", values))
 
     def __neg__(self) -> Expression:
@@ -82,81 +82,81 @@ class Expression:
         return self * (other.apply("reciprocal") if isinstance(other, Expression) else 1 / other)
 
     def power(self, exponent: float) -> Expression:
-        """Itself to the power of a number."""
+        """Append a power with a constant exponent."""
         return self._new(self.call.net.power(self.call.name, self.tensor, exponent))
 
     def clip(self, low: float | None = None, high: float | None = None) -> Expression:
-        """Itself between two numbers."""
+        """Append a clip to [low, high]."""
         return self._new(self.call.net.clip(self.call.name, self.tensor, low, high))
 
     def relu(self) -> Expression:
-        """Itself above 0, and 0 below."""
+        """Append ReLU."""
         return self.apply("relu")
 
     def abs(self) -> Expression:
-        """Its magnitude."""
+        """Append the absolute value."""
         return self.apply("abs")
 
     def exp(self) -> Expression:
-        """E to its power."""
+        """Append the exponential."""
         return self.apply("exp")
 
     def log(self) -> Expression:
-        """Its natural logarithm."""
+        """Append the natural logarithm."""
         return self.apply("log")
 
     def square(self) -> Expression:
-        """Itself times itself."""
+        """Append the square."""
         return self.apply("square")
 
     def sqrt(self) -> Expression:
-        """Its root."""
+        """Append the square root."""
         return self.apply("sqrt")
 
     def softplus(self) -> Expression:
-        """The logarithm of 1 + e to its power."""
+        """Append softplus, log(1 + exp(x))."""
         return self.apply("softplus")
 
     def detach(self) -> Expression:
-        """Itself, through which no gradient passes."""
+        """Append a copy through which no gradient passes."""
         return self._new(self.call.net.detach(self.call.name, self.tensor))
 
     def positive(self) -> Expression:
-        """The mask of what is above 0."""
+        """Append the mask of elements above 0."""
         return self.apply("positive")
 
     def is_zero(self) -> Expression:
-        """The mask of what is 0."""
+        """Append the mask of elements equal to 0."""
         return self.apply("zero")
 
     def equals(self, other: Expression | float) -> Expression:
-        """The mask of what is equal."""
+        """Append the mask of elements equal to `other`."""
         return (self - other).is_zero()
 
     def above(self, other: Expression | float) -> Expression:
-        """The mask of what is larger."""
+        """Append the mask of elements above `other`."""
         return (self - other).positive()
 
     def choose(self, a: Expression, b: Expression) -> Expression:
-        """A where this mask holds, and b elsewhere, all stretched to each other."""
+        """Select by this mask: a where it is 1, b where it is 0, with broadcasting."""
         net, name = self.call.net, self.call.name
         shape = np.broadcast_shapes(self.shape, a.shape, b.shape)
         inputs = tuple(net.stretch(name, each.tensor, shape) for each in (self, a, b))
         return self._new(net.builder.op("where", name, inputs))
 
     def keep(self, x: Expression, *, out: bool = False) -> Expression:
-        """X where this mask holds and 0 elsewhere, or with `out` the other way round."""
+        """Keep x where this mask is 1 and set 0 elsewhere; with `out`, keep x where it is 0."""
         net, name = self.call.net, self.call.name
         shape = np.broadcast_shapes(self.shape, x.shape)
         inputs = tuple(net.stretch(name, each.tensor, shape) for each in (self, x))
         return self._new(net.builder.op("mask_out" if out else "mask", name, inputs))
 
     def mean(self, axes: Sequence[int] | None = None, *, keep: bool = False) -> Expression:
-        """The mean over axes, or all."""
+        """Append the mean over axes; None for all."""
         return self._reduced(axes, keep, total=False)
 
     def sum(self, axes: Sequence[int] | None = None, *, keep: bool = False) -> Expression:
-        """The sum over axes, or all."""
+        """Append the sum over axes; None for all."""
         return self._reduced(axes, keep, total=True)
 
     def _reduced(self, axes: Sequence[int] | None, keep: bool, *, total: bool) -> Expression:
@@ -168,17 +168,17 @@ class Expression:
         return y if keep else y.reshape(left)
 
     def reduced(self, reduction: int) -> Expression:
-        """A loss's elements, by PyTorch's number of a reduction: none, the mean, the sum."""
+        """Append PyTorch's reduction of a loss: 0 for none, 1 for the mean, 2 for the sum."""
         return self if reduction == 0 else self.mean() if reduction == 1 else self.sum()
 
     def largest(self, axis: int) -> Expression:
-        """The largest along an axis, which stays."""
+        """Append the maximum along an axis, which is kept."""
         net, name = self.call.net, self.call.name
         axes = [axis % len(self.shape)]
         return self._new(net.largest(name, self.tensor, axes, keep=True))
 
     def log_sum_exp(self, axes: Sequence[int], *, keep: bool = True) -> Expression:
-        """The logarithm of the sum of exponentials, relative to the largest: none overflows."""
+        """Append log-sum-exp over axes, computed relative to the maximum to avoid overflow."""
         net, name, rank = self.call.net, self.call.name, len(self.shape)
         own = [axis % rank for axis in axes]
         top = self._new(net.largest(name, self.tensor, own, keep=True)).detach()
@@ -187,24 +187,24 @@ class Expression:
         return total if keep else total.reshape(left)
 
     def log_softmax(self, axis: int) -> Expression:
-        """The logarithm of the softmax along an axis."""
+        """Append log-softmax along an axis."""
         return self - self.log_sum_exp([axis])
 
     def reshape(self, shape: Sequence[int]) -> Expression:
-        """The same elements under another shape."""
+        """Append a reshape."""
         return self._new(self.call.net.reshape(self.call.name, self.tensor, tuple(shape) or (1,)))
 
     def permute(self, axes: Sequence[int]) -> Expression:
-        """Axis i of the result is axis `axes[i]`."""
+        """Permute axes: axis i of the result is axis `axes[i]`."""
         return self._new(self.call.net.permute(self.call.name, self.tensor, axes))
 
     def last(self, axis: int) -> Expression:
-        """An axis as the last one."""
+        """Move an axis to the end."""
         rank = len(self.shape)
         return self.permute([*(i for i in range(rank) if i != axis % rank), axis % rank])
 
     def one_hot(self, classes: int) -> Expression:
-        """A new last axis: the mask of the class that each element names."""
+        """Append one-hot encoding of class numbers along a new last axis."""
         ids = self.reshape((*self.shape, 1))
         numbers = self.constant(np.arange(classes).reshape((1,) * len(self.shape) + (classes,)))
         shape = (*self.shape, classes)
@@ -212,7 +212,7 @@ class Expression:
         return self._new(net.stretch(name, ids.tensor, shape)).equals(numbers)
 
     def length(self, order: float, axes: Sequence[int], *, keep: bool = False) -> Expression:
-        """The norm of an order over axes."""
+        """Append the norm of a given order over axes."""
         if order == 1:
             return self.abs().sum(axes, keep=keep)
         if order == 2:
@@ -221,30 +221,30 @@ class Expression:
 
 
 def expression(call: Call, value: Value) -> Expression:
-    """A value of the program."""
+    """Expression of a value of the program."""
     return Expression(call, call.tensor(value))
 
 
 def maximum(a: Expression, b: Expression) -> Expression:
-    """The larger; of two that are equal, each takes half the gradient, as in PyTorch."""
+    """Append the elementwise maximum; equal elements share the gradient, as in PyTorch."""
     first, second = a.above(b), b.above(a)
     return (first.choose(a, b) + second.choose(b, a)) * 0.5
 
 
 def minimum(a: Expression, b: Expression) -> Expression:
-    """The smaller; of two that are equal, each takes half the gradient, as in PyTorch."""
+    """Append the elementwise minimum; equal elements share the gradient, as in PyTorch."""
     first, second = a.above(b), b.above(a)
     return (first.choose(b, a) + second.choose(a, b)) * 0.5
 
 
 def class_numbers(call: Call, value: Value) -> str:
-    """The tensor i32 of class numbers."""
+    """Class numbers as an i32 tensor."""
     if isinstance(value, Live):
         return call.net.integers(call.name, value.tensor)
     return call.net.integers(call.name, call.tensor(value))
 
 
 def rows_of(x: Expression) -> Expression:
-    """Values [N, K, ...] as rows [N · ..., K] of the classes."""
+    """View of [N, K, ...] as rows [N · ..., K], where K are the classes."""
     shape = x.shape
     return x.last(1).reshape((math.prod(shape) // shape[1], shape[1]))

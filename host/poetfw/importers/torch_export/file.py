@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a `.pt2` file that nobody vouches for: a zip of JSON and raw bytes.
+"""Reads an untrusted `.pt2` file: a zip of JSON and raw bytes.
 
-Neither PyTorch is needed for that nor pickle: weights that are pickled are refused, and the pickled
-sample inputs that every such file holds are never opened.
+Neither PyTorch nor pickle is used: pickled weights are refused, and the pickled sample inputs in
+every such file are never opened.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.regions import opened
 
 LARGEST_FILE_BYTES = 1 << 30
-"""The weights of a file may have so many bytes together, unpacked."""
+"""Most bytes of a file's weights together, unpacked."""
 SAVE_AGAIN = "save it with torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')"
 _MODEL = "models/model.json"
 _NUMBERS = {schema.LONG: "<i8", schema.FLOAT: "<f4", schema.BOOL: "?"}
@@ -37,13 +37,13 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Weight:
-    """A tensor that the file holds.
+    """A tensor stored in the file.
 
     Attributes:
-        names: in the state dict: several where it is shared.
-        values: float32, int64 or bool.
-        is_parameter: whether it is one, rather than a buffer.
-        trained: whether it is a parameter that takes a gradient.
+        names: names in the state dict; several if the tensor is shared.
+        values: float32, int64 or bool elements.
+        is_parameter: True for a parameter, False for a buffer.
+        trained: True for a parameter that requires a gradient.
     """
 
     names: tuple[str, ...]
@@ -54,12 +54,11 @@ class Weight:
 
 @dataclass(frozen=True)
 class Exported:
-    """The content of an exported file.
+    """Content of an exported file.
 
     Attributes:
-        program: the program.
-        weights: tensors by the names of the graph's inputs that they are; a tensor that is shared
-            is one object.
+        program: exported program.
+        weights: stored tensors by the name of the graph's input; a shared tensor is one object.
     """
 
     program: schema.ExportedProgram
@@ -67,11 +66,11 @@ class Exported:
 
 
 def read_program(path: Path) -> Exported:
-    """The program in a file, with its weights.
+    """Read the program in a file, with its weights.
 
     Raises:
-        ModelError: it cannot be read, is no such file or another schema's, or its weights are
-            pickled, too large or not as long as they should be.
+        ModelError: The file cannot be read, is not such a file or has another schema version, or
+            its weights are pickled, too large or of the wrong length.
     """
     try:
         if not path.is_file():
@@ -115,7 +114,7 @@ class _Archive:
         self._folder = models[0].removesuffix(_MODEL)
 
     def read(self) -> Exported:
-        """Everything but the sample inputs."""
+        """Read everything except the sample inputs."""
         if self._bytes("byteorder", 16).strip() != b"little":
             raise ModelError(f"{self._path}: its numbers are not little-endian")
         document = parse_json(self._bytes(_MODEL, LARGEST_JSON_BYTES))
@@ -190,7 +189,7 @@ class _Archive:
         return Exported(program, {name: weights[place] for name, place in inputs.items()})
 
     def _values(self, place: _Place, name: str) -> NDArray[np.generic]:
-        """The elements of a tensor, in its shape, from the bytes of its storage."""
+        """Elements of a tensor, in its shape, from the bytes of its storage."""
         meta = place.meta
         shape, strides = _numbers(meta.sizes), _numbers(meta.strides)
         offset = meta.storage_offset.as_int
@@ -216,7 +215,7 @@ class _Archive:
         dtype = np.dtype(_NUMBERS[meta.dtype])
         elements = np.frombuffer(raw[: len(raw) - len(raw) % dtype.itemsize], dtype)
         last = offset + sum((e - 1) * s for e, s in zip(shape, strides, strict=True))
-        # A file holds a whole storage; of its elements, none may lie beyond its end.
+        # A file holds the whole storage; the tensor must lie within it.
         if last >= len(elements) or math.prod(shape) > len(elements):
             raise ModelError(
                 f"{self._path}: the weights {name!r:.120} need {last + 1:,} numbers for shape "
@@ -245,6 +244,6 @@ class _Place:
 
 
 def _numbers(sizes: Sequence[schema.Size]) -> tuple[int, ...] | None:
-    """Sizes that are all numbers; None where one is left open."""
+    """Sizes as numbers; None if one is unspecified."""
     numbers = tuple(size.as_int for size in sizes if size.as_int is not None)
     return numbers if len(numbers) == len(sizes) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a `.pt2` file to a model."""
+"""Import of a `.pt2` file as a model."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from poetfw.common.errors import ModelError, cut
 from poetfw.common.reading import expected
 from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
+from poetfw.importers.results import Result, finished, mark_loss
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.batches import Batches, Place
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
 from poetfw.importers.torch_export.constants import FILLED, FOLDED, fold
-from poetfw.importers.torch_export.endings import Ending, read_ending
+from poetfw.importers.torch_export.endings import read_ending, user_inputs, user_outputs
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
 from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS
 from poetfw.ir import Dtype, Role
@@ -32,32 +32,31 @@ from poetfw.training import DEFAULT_LOSS
 _ATEN = "torch.ops.aten."
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
 _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
-"""A frame in PyTorch's own modules: not the author's."""
+"""Matches frames in PyTorch's own modules, not in the author's code."""
 _COUNTED = re.compile(r"\bu\d+\b")
-"""PyTorch's name of a size that depends on numbers, not on shapes."""
+"""PyTorch's name of a size that depends on tensor values."""
 _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
-"""Arguments that say where and how a result is stored, not what it is."""
+"""Arguments that affect where and how a result is stored, but not its values."""
 
 
 def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
-    """A network from a file of `torch.export.save`, to go on training from its weights.
+    """Import a network from a file of `torch.export.save`, with its weights as initial weights.
 
-    The program needs one input and one output, whose axis 0 is the batch; whatever batch it was
-    exported with gives way to the one asked for. A softmax at its end is dropped where the loss is
-    softmax cross-entropy, which has it within. Nodes that the output does not need are ignored.
-
-    Where the program ends in a loss, that is the model's, its target is a second input, and what
-    it is of is the output.
+    The program must have one input and one output, whose axis 0 is the batch; the exported batch
+    size is replaced by the requested one. A final softmax is dropped if the loss is softmax
+    cross-entropy, which includes it. Nodes that the output does not need are ignored. If the
+    program ends in a loss, the model uses this loss, its target is a second input, and its
+    prediction is the output.
 
     Args:
-        path: the file.
-        batch: samples in a batch.
-        loss: a key of `poetfw.training.LOSSES`; None for the program's own, or else softmax
+        path: path of the file.
+        batch: number of samples in a batch.
+        loss: a key of `poetfw.training.LOSSES`; None for the program's own loss, or else softmax
             cross-entropy.
 
     Raises:
-        ModelError: the file is malformed, or holds nodes that poetfw cannot train, all of which
-            are counted, and the first of which are named.
+        ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
+            them and names the first ones.
     """
     exported = read_program(path)
     try:
@@ -75,11 +74,11 @@ def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
 
 
 class _Importer:
-    """The translation of one program.
+    """Translation of one program.
 
     Attributes:
-        misfits: filled tensors that have the batch's extent in the file on axis 0, and do not fit
-            what reads them with it: they begin a batch, as the first states of a cell do.
+        misfits: filled tensors with the file's batch size on axis 0, which do not fit a node that
+            reads them with the requested one: they begin a batch, like a cell's initial states.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class _Importer:
         loss: str | None,
         begun: Collection[str] = (),
     ) -> None:
-        """`begun` are the filled tensors to give the batch that is asked for."""
+        """Prepare; `begun` are filled tensors to create with the requested batch size."""
         self.misfits: set[str] = set()
         self._begun = begun
         self._filled: set[str] = set()
@@ -98,65 +97,70 @@ class _Importer:
         self._graph = exported.program.graph_module.graph
         self._ending = read_ending(exported)
         if self._ending is None:
-            self._output = _only_output(exported.program)
-            source = _only_input(exported.program)
+            self._outputs = _predictions(exported.program)
+            self._targets: tuple[str, ...] = ()
+            sources = _inputs(exported.program)
         else:
-            self._output, source = self._ending.prediction, self._ending.input
+            self._outputs, self._targets = self._ending.predictions, self._ending.targets
+            sources = self._ending.inputs
             if loss not in (None, self._ending.loss):
                 raise ModelError(
                     f"the program ends in a loss of its own, {self._ending.loss}, not {loss}",
                     "leave --loss out, or return the prediction from forward()",
                 )
             loss = self._ending.loss
-        meta = self._graph.tensor_values.get(source)
-        shape = _shape(meta, f"the model's input {source!r:.120}")
-        if len(shape) < 2 or meta is None or meta.dtype not in (schema.FLOAT, schema.LONG):
-            raise ModelError(
-                f"the model's input {source!r:.120} has shape {list(shape)}, and is "
-                f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
-                "needs float32 or int64 [batch, features...]"
-            )
-        self._batches = Batches(shape[0], batch)
-        dtype = Dtype.F32 if meta.dtype == schema.FLOAT else Dtype.I32
-        builder = GraphBuilder(path.stem, source, (batch, *shape[1:]), dtype)
+        entries = {name: self._entry(name, "input") for name in sources}
+        self._batches = Batches(entries[sources[0]][0][0], batch)
+        own = self._ending is not None and self._ending.value is not None
+        labels = {name: self._entry(name, "labels") for name in self._targets if own}
+        for name, (shape, _) in (entries | labels).items():
+            if shape[0] != self._batches.filed:
+                raise ModelError(
+                    f"the model's inputs have unlike counts of samples: {name!r:.60} has "
+                    f"{shape[0]}, but {sources[0]!r:.60} has {self._batches.filed}",
+                    "export it with an example in which axis 0 of each is the batch",
+                )
+        first, *others = ((n, (batch, *shape[1:]), dtype) for n, (shape, dtype) in entries.items())
+        builder = GraphBuilder(path.stem, *first)
+        tensors = {first[0]: builder.input, **{o[0]: builder.add_input(*o) for o in others}}
+        for label, (shape, dtype) in labels.items():
+            tensors[label] = builder.label(label, (batch, *shape[1:]), dtype)
         self._net = Network(builder, loss or DEFAULT_LOSS)
-        self._values: dict[str, Value] = {**exported.weights, source: Live(builder.input)}
-        self._places = {builder.input: self._batches.first}
-        if self._ending is not None and self._ending.value is not None:
-            label = self._label(builder, self._ending.target, shape[0])
-            self._values[self._ending.target] = Live(label)
-            self._places[label] = self._batches.first
+        self._values: dict[str, Value] = {
+            **exported.weights,
+            **{name: Live(tensor) for name, tensor in tensors.items()},
+        }
+        self._places = dict.fromkeys(tensors.values(), self._batches.first)
         places = {id(value): i for i, value in enumerate(self._values.values())}
         self._storage = {name: places[id(value)] for name, value in self._values.items()}
-        if self._ending is not None and self._ending.value is None:
-            self._storage[self._ending.target] = len(self._storage)
+        for name in self._targets:
+            self._storage.setdefault(name, len(self._storage))
         self._weights = set(exported.weights)
         self._changed: dict[str, str] = {}
 
-    def _label(self, builder: GraphBuilder, name: str, samples: int) -> str:
-        """The tensor of the labels.
+    def _entry(self, name: str, what: str) -> tuple[Shape, Dtype]:
+        """Shape in the file, and type, of an input of the program that samples give.
 
         Raises:
-            ModelError: they are of another type, or not one to a sample.
+            ModelError: it is of another type, or has no batch.
         """
         meta = self._graph.tensor_values.get(name)
-        shape = _shape(meta, f"the model's labels {name!r:.120}")
-        integer = meta is not None and meta.dtype in (schema.LONG, schema.INT)
-        if shape[:1] != (samples,) or meta is None or not (integer or meta.dtype == schema.FLOAT):
+        shape = _shape(meta, f"the model's {what} {name!r:.120}")
+        types = {schema.FLOAT: Dtype.F32, schema.BOOL: Dtype.F32}
+        types |= {schema.LONG: Dtype.I32, schema.INT: Dtype.I32}
+        if not shape or meta is None or meta.dtype not in types:
             raise ModelError(
-                f"the model's labels {name!r:.120} have shape {list(shape)}, and are "
+                f"the model's {what} {name!r:.120} has shape {list(shape)}, and is "
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
-                f"needs float32, int32 or int64 [{samples}, ...]: one entry for each sample"
+                "needs float32, int64, int32 or bool [batch, ...]"
             )
-        return builder.label(
-            name, (self._batches.asked, *shape[1:]), Dtype.I32 if integer else Dtype.F32
-        )
+        return shape, types[meta.dtype]
 
     def model(self) -> Model:
-        """All of it.
+        """Translate the whole program.
 
         Raises:
-            ModelError: there are nodes that cannot be trained.
+            ModelError: There are nodes that cannot be trained.
         """
         needed = self._needed()
         refusals: list[Refusal] = []
@@ -171,7 +175,7 @@ class _Importer:
             except TooManyOpsError:
                 if not refusals:
                     raise
-                break  # behind what was refused, sizes may be wrong
+                break  # after a refused node, sizes may be wrong
             if reason is not None:
                 refusals.append(Refusal(_name(node), _described(node), reason))
                 self.misfits.update(self._filled.intersection(node.reads))
@@ -180,48 +184,33 @@ class _Importer:
             self._note_change(node, outputs)
         refuse(refusals, sorted({target.partition(".")[0] for target in RULES}))
         self._check_changes(needed)
-        output = self._values.get(self._output)
-        if not isinstance(output, Live) or output.tensor not in self._places:
-            raise ModelError(
-                f"the model's output {self._output!r:.120} is not calculated from its input"
-            )
+        heads = []
+        for name in self._outputs:
+            value = self._values.get(name)
+            if not isinstance(value, Live) or value.tensor not in self._places:
+                raise ModelError(
+                    f"the model's output {name!r:.120} is not calculated from its input"
+                )
+            heads.append(Result(self._head_name(name), value.tensor))
         net = self._net
         options = ALIKE if self._ending is None else self._ending.options
-        told_apart = None
         if self._ending is not None and self._ending.value is not None:
-            told_apart = next(iter(net.classes)) if len(net.classes) == 1 else None
-            options = ClassOptions(ignore_index=net.ignored)
-            self._mark_loss(self._ending, output.tensor, told_apart)
-        return Model(
-            *net.builder.build(output.tensor),
-            loss=net.loss,
-            loss_options=options,
-            told_apart=told_apart,
-            description=f"imported from {self._path.name}",
-            warnings=tuple(dict.fromkeys(net.warnings)),
-            frozen=tuple(net.frozen),
-            state_dict=tuple(net.entries),
-        )
+            ignored = [skipped for _, skipped in net.classes.values()]
+            options = ClassOptions(ignore_index=ignored[0] if len(ignored) == 1 else None)
+            value = self._values.get(self._ending.value)
+            if not isinstance(value, Live) or net.shape(value.tensor) != (1,):
+                raise ModelError("the loss is not calculated from the model's input")
+            mark_loss(net, value.tensor, heads)
+        return finished(net, heads, f"imported from {self._path.name}", options)
 
-    def _mark_loss(self, ending: Ending, prediction: str, told_apart: int | None) -> None:
-        """Append the op that marks the network's own loss.
-
-        Raises:
-            ModelError: it is not calculated.
-        """
-        net, value = self._net, self._values.get(ending.value or "")
-        if not isinstance(value, Live) or net.shape(value.tensor) != (1,):
-            raise ModelError("the loss is not calculated from the model's input")
-        label = self._values[ending.target]
-        assert isinstance(label, Live)
-        rank, outputs = len(net.shape(label.tensor)), net.shape(prediction)[1:]
-        counts = told_apart if rank == 1 and outputs == (told_apart,) else None
-        one = net.constant("one", np.ones(1))
-        net.builder.op("objective", "objective", (value.tensor, one), {"classes": counts or 0})
+    def _head_name(self, output: str) -> str:
+        """The author's name of what calculates one of several results."""
+        producer = next((node for node in self._graph.nodes if output in node.gives), None)
+        return output if producer is None else _name(producer)
 
     def _needed(self) -> set[str]:
         """Names that the output, and the loss if it is the program's own, depend on."""
-        needed = {self._output}
+        needed = set(self._outputs)
         if self._ending is not None and self._ending.value is not None:
             needed.add(self._ending.value)
         for node in reversed(self._graph.nodes):
@@ -230,9 +219,9 @@ class _Importer:
         return needed
 
     def _translate(self, node: schema.OperatorCall, outputs: list[str]) -> str | None:
-        """Apply a node's rule; returns why it cannot be trained, or None where it can."""
+        """Apply a node's rule; returns the reason why it cannot be trained, or None."""
         if not all(name in self._values for name in node.reads):
-            return None  # what it reads was refused, and has no shape
+            return None  # an input was refused and has no shape
         target = _functional(node.target.removeprefix(_ATEN))
         rule = RULES.get(target)
         if (rule is None and target not in FOLDED) or not node.target.startswith(_ATEN):
@@ -271,13 +260,13 @@ class _Importer:
             size if place is None else self._batches.viewed(size, place)[0] for size in sizes
         ]
         # behind a softmax, the author's own cross-entropy takes another
-        is_output = outputs == [self._output] and (
+        is_output = outputs[0] in self._outputs and (
             self._ending is None or self._net.loss != DEFAULT_LOSS
         )
         return Call(self._net, _name(node), is_output, tuple(sizes), tuple(results))
 
     def _place(self, node: schema.OperatorCall, sizes: Sequence[Shape]) -> Place | None:
-        """Position of the batch in a node's inputs; inputs without one may begin a batch."""
+        """Position of the batch in a node's inputs; without one, the node may begin a batch."""
         if not set(self._begun).isdisjoint(node.gives):
             return self._batches.first
         values = [self._values.get(name) for name in node.reads]
@@ -293,7 +282,7 @@ class _Importer:
     def _bind(
         self, node: schema.OperatorCall, outputs: list[str], results: tuple[Any, ...]
     ) -> None:
-        """Let the node's outputs stand for results, whose shapes must be what the file says."""
+        """Bind a node's outputs to results, whose shapes must agree with the file's."""
         call, batches = self._call(node, outputs), self._batches
         source = self._place(node, call.sizes)
         reshapes = node.target.removeprefix(_ATEN) in RESHAPING
@@ -304,7 +293,7 @@ class _Importer:
         ):
             if result is None:
                 continue
-            size, wanted = filed or (1,), asked or (1,)  # poetfw's numbers have an axis
+            size, wanted = filed or (1,), asked or (1,)  # scalars have one axis in poetfw
             value: Value = result if isinstance(result, Weight) else Live(result)
             shape, place = call.shape(value) or (1,), None
             if source is not None and shape == wanted and reshapes:
@@ -327,11 +316,11 @@ class _Importer:
 
     @property
     def _advice(self) -> str:
-        """Advice for what depends on the batch of the example."""
+        """Hint for operators that depend on the example's batch size."""
         return f"export it with the batch that is trained with, {self._batches.asked}"
 
     def _keeps_scale(self, node: schema.OperatorCall) -> bool:
-        """True if a result without the batch's axis is the same for another batch: a mean."""
+        """True if a result without a batch axis is a mean: batch size does not scale it."""
         if self._batches.asked == self._batches.filed:
             return True
         name = node.target.removeprefix(_ATEN).partition(".")[0]
@@ -344,12 +333,12 @@ class _Importer:
         return name == "mean" or (is_loss and reductions in ([], [1]))
 
     def _stand_in(self, outputs: list[str]) -> None:
-        """Let what a refused node would have given be judged by its shape alone."""
+        """Bind stand-ins for outputs of a refused node, to check later nodes by shape."""
         for name in outputs:
             meta = self._graph.tensor_values.get(name)
             if meta is None or meta.dtype != schema.FLOAT or name in self._values:
                 continue
-            with suppress(ModelError):  # the node itself is what to name
+            with suppress(ModelError):  # the refusal of the node itself is reported
                 shape, _ = self._batches.viewed(_shape(meta, "it"), self._batches.first)
                 tensor = self._net.builder.declare(name, shape, Role.ACTIVATION)
                 self._values[name] = Live(tensor)
@@ -358,11 +347,11 @@ class _Importer:
     # In-place operators -----------------------------------------------------------------------
 
     def _note_storage(self, node: schema.OperatorCall, outputs: list[str]) -> None:
-        """Remember whose bytes the results of a node may lie in."""
+        """Record which tensors may share storage with a node's results."""
         kind = _functional(node.target.removeprefix(_ATEN))
         sources: list[str] = []
         known = kind in RULES or kind in FOLDED
-        if kind in VIEWS or not known or _changed_by(node):  # unknown ones may be views
+        if kind in VIEWS or not known or _changed_by(node):  # an unknown operator may be a view
             sources = _first_tensors(node)
         for name in outputs:
             self._storage[name] = len(self._storage)
@@ -373,27 +362,27 @@ class _Importer:
                     self._storage[name] = min(joined)
 
     def _note_change(self, node: schema.OperatorCall, outputs: list[str]) -> None:
-        """After an operator that works in place, only its result holds what the others held."""
+        """Mark tensors that an in-place operator overwrites, except for its result."""
         changed = {self._storage.get(name) for name in _changed_by(node)}
         for name, storage in self._storage.items():
             if storage in changed and name not in outputs:
                 self._changed[name] = _described(node)
 
     def _check_changes(self, needed: set[str]) -> None:
-        """Check that nothing in place has changed the output, or weights for the next step.
+        """Check that no in-place operator changed the output, or weights for the next step.
 
         Raises:
-            ModelError: something has.
+            ModelError: One did.
         """
-        if self._output in self._changed:
-            raise ModelError(
-                f"{self._changed[self._output]} has changed the model's output "
-                f"{self._output!r:.60} in place: write that without the underscore, or "
-                "inplace=False"
-            )
-        if self._ending is not None and self._ending.target in self._changed:
-            target = self._ending.target
-            raise ModelError(f"{self._changed[target]} changes the target {target!r:.60} in place")
+        for name in self._outputs:
+            if name in self._changed:
+                raise ModelError(
+                    f"{self._changed[name]} has changed the model's output {name!r:.60} in place: "
+                    "write that without the underscore, or inplace=False"
+                )
+        for name in self._targets:
+            if name in self._changed:
+                raise ModelError(f"{self._changed[name]} changes the target {name!r:.60} in place")
         for name in sorted(self._weights & needed & set(self._changed)):
             raise ModelError(
                 f"{self._changed[name]} changes a parameter or a buffer in place, in every step: "
@@ -401,10 +390,10 @@ class _Importer:
             )
 
     def _arguments(self, node: schema.OperatorCall, *, typed: bool = False) -> dict[str, Any]:
-        """The arguments that matter, in plain values; `typed` for types of numbers, too.
+        """Relevant arguments as plain values; `typed` includes number types.
 
         Raises:
-            UnsupportedError: one is of a type that no rule reads, or was changed since.
+            UnsupportedError: No rule accepts an argument's type, or a tensor was changed in place.
         """
         for name in node.reads:
             if name in self._changed:
@@ -426,13 +415,13 @@ def _is_float32(argument: Mapping[str, Any]) -> bool:
 
 
 def _functional(target: str) -> str:
-    """The operator that calculates the same as one that works in place."""
+    """Name of the out-of-place variant of an operator."""
     name, dot, overload = target.partition(".")
     return name.removesuffix("_") + dot + overload if not name.startswith("_") else target
 
 
 def _changed_by(node: schema.OperatorCall) -> list[str]:
-    """Names of the tensors that an operator may change: by its name, or all if it is not ATen's."""
+    """Names of tensors that an operator may change in place; all of them if it is not ATen's."""
     if not node.target.startswith(_ATEN):
         return node.reads
     name, _, overload = node.target.removeprefix(_ATEN).partition(".")
@@ -448,10 +437,10 @@ def _first_tensors(node: schema.OperatorCall) -> list[str]:
 
 
 def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
-    """The shape of a tensor.
+    """Shape of a tensor.
 
     Raises:
-        ModelError: an extent is left open, or it has no shape.
+        ModelError: The shape is missing, or an extent is unspecified.
     """
     if meta is None:
         raise ModelError(f"{what} has no shape in the file")
@@ -473,7 +462,7 @@ def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
 
 
 def _name(node: schema.OperatorCall) -> str:
-    """The author's name of a node: the module it is in, or else PyTorch's name of its output."""
+    """The author's name of a node: its module, or else PyTorch's name of its output."""
     stack = node.metadata.get("nn_module_stack")
     parts = stack.split(";")[-1].split(",") if isinstance(stack, str) else []
     module = parts[1] if len(parts) == 3 else ""
@@ -481,7 +470,7 @@ def _name(node: schema.OperatorCall) -> str:
 
 
 def _described(node: schema.OperatorCall) -> str:
-    """The operator, and the line of the author's that calls it."""
+    """Operator of a node, and the author's line of code that calls it."""
     kind = node.target.removeprefix("torch.ops.")
     trace = node.metadata.get("stack_trace")
     frames = _FRAME.findall(trace) if isinstance(trace, str) else []
@@ -493,32 +482,32 @@ def _described(node: schema.OperatorCall) -> str:
     return f"{cut(kind, 80)}, {cut(place, 60)}: {cut(text.strip(), 80)!r}"
 
 
-def _only_input(program: schema.ExportedProgram) -> str:
-    specs = program.graph_module.signature.input_specs
-    users = [
-        name for spec in specs if spec.user_input for name in schema.tensors_in(spec.user_input.arg)
-    ]
+def _inputs(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the model's inputs.
+
+    Raises:
+        ModelError: there are none, or some are no tensors.
+    """
+    specs, users = program.graph_module.signature.input_specs, user_inputs(program)
     known = [spec for spec in specs if spec.user_input or spec.named]
-    if len(users) != 1 or len(known) != len(specs):
+    if not users or len(known) != len(specs):
         raise ModelError(
             f"the model has {len(users)} inputs that are tensors, and {len(specs) - len(known)} of "
-            "other kinds; poetfw trains models with 1 tensor, or 2 where forward() returns a loss",
+            "other kinds; poetfw trains models with tensors"
         )
-    return users[0]
+    return users
 
 
-def _only_output(program: schema.ExportedProgram) -> str:
-    specs = program.graph_module.signature.output_specs
-    users = [
-        name
-        for spec in specs
-        if spec.user_output
-        for name in schema.tensors_in(spec.user_output.arg)
-    ]
-    if len(users) != 1 or len(specs) != 1:
+def _predictions(program: schema.ExportedProgram) -> tuple[str, ...]:
+    """Names of the model's outputs.
+
+    Raises:
+        ModelError: there are none, or some are no tensors.
+    """
+    specs, users = program.graph_module.signature.output_specs, user_outputs(program)
+    if not users or len(specs) != len(users):
         raise ModelError(
             f"the model has {len(specs)} outputs, of which {len(users)} are tensors; poetfw trains "
-            "models with 1",
-            "return the prediction alone from forward(), or first a loss that poetfw has",
+            "models that return tensors",
         )
-    return users[0]
+    return users

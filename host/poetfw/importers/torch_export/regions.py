@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of a program under `torch.no_grad()`, which the file holds as graphs within its graph."""
+"""Regions under `torch.no_grad()`, which the file holds as subgraphs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _REGION = "torch.ops.higher_order.wrap_with_set_grad_enabled"
 
 
 def opened(graph: schema.ExportedGraph) -> schema.ExportedGraph:
-    """The graph with the nodes of each region in the region's place.
+    """Inline the subgraph of each region.
 
-    Where a region has no gradients, its results are detached: that is all it does. Names within a
-    region get the region's before them. PyTorch puts no region into another.
+    The results of a region without gradients are detached. Names within a region get the region's
+    name as a prefix. PyTorch does not nest regions.
 
     Raises:
-        ValueError: a region is malformed.
+        ValueError: A region is malformed.
     """
     if not any(node.target == _REGION for node in graph.nodes):
         return graph
@@ -37,7 +37,7 @@ def _open(
     nodes: list[schema.OperatorCall],
     values: dict[str, schema.TensorMeta],
 ) -> None:
-    """Append a region's nodes, and what is known of its tensors."""
+    """Append a region's nodes, and the metadata of its tensors."""
     modes = [each.arg["as_bool"] for each in region.inputs if "as_bool" in each.arg]
     graphs = [each.arg["as_graph"] for each in region.inputs if "as_graph" in each.arg]
     if len(modes) != 1 or len(graphs) != 1 or not isinstance(graphs[0], dict):
@@ -81,7 +81,7 @@ def _open(
 
 
 def _renamed(argument: Mapping[str, Any], renamed: Callable[[str], str]) -> dict[str, Any]:
-    """An argument as it is in the file, with other names of tensors."""
+    """Argument of the file with tensors renamed."""
 
     def each(key: str, value: Any) -> Any:
         if isinstance(value, list):

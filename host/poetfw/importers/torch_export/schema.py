@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of an exported program's JSON that poetfw reads: schema version 8 of `torch.export`.
+"""Part of an exported program's JSON that poetfw reads: schema version 8 of `torch.export`.
 
-Fields that say nothing about what is calculated are left out, and newer ones are ignored: what they
-could change, an operator or its argument, is refused where it is not known.
+Fields that do not affect the computation are left out, and newer fields are ignored: a change that
+they describe affects an operator or an argument, which is refused if unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DTYPES = {
     BOOL: "bool",
     13: "bfloat16",
 }
-"""Names of `torch.dtype`s, by the schema's numbers."""
+"""Names of `torch.dtype`s, by number in the schema."""
 STRIDED = 7
 
 Text = Annotated[str, Field(max_length=100_000)]
@@ -37,20 +37,20 @@ class _Read(BaseModel):
 
 
 class Expression(_Read):
-    """A size that is left open."""
+    """A symbolic size."""
 
     expr_str: Text
 
 
 class Size(_Read):
-    """An extent, a stride or an offset: a number, or an expression where it is left open."""
+    """An extent, a stride or an offset: a number, or an expression if it is symbolic."""
 
     as_int: int | None = None
     as_expr: Expression | None = None
 
 
 class TensorMeta(_Read):
-    """The shape and the type of a tensor."""
+    """Shape, type and layout of a tensor."""
 
     dtype: int
     sizes: Annotated[tuple[Size, ...], Field(strict=False, max_length=16)]
@@ -67,7 +67,7 @@ class Name(_Read):
 
 
 class Input(_Read):
-    """An argument of a node; `arg` has one entry, whose key names the type of its value."""
+    """An argument of a node; `arg` has one entry, whose key names the value's type."""
 
     name: Text
     arg: dict[str, Any]
@@ -83,7 +83,7 @@ class OperatorCall(_Read):
 
     @property
     def reads(self) -> list[str]:
-        """Names of the tensors that it reads, in order."""
+        """Names of the tensors in its arguments, in order."""
         return [name for each in self.inputs for name in tensors_in(each.arg)]
 
     @property
@@ -93,7 +93,7 @@ class OperatorCall(_Read):
 
 
 class ExportedGraph(_Read):
-    """Nodes in the order in which they run."""
+    """A graph, with nodes in execution order."""
 
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
@@ -102,34 +102,34 @@ class ExportedGraph(_Read):
 
 
 class ParameterSpec(_Read):
-    """An input of the graph that is a parameter."""
+    """Input of the graph that is a parameter."""
 
     arg: Name
     parameter_name: Text
 
 
 class BufferSpec(_Read):
-    """An input of the graph that is a buffer."""
+    """Input of the graph that is a buffer."""
 
     arg: Name
     buffer_name: Text
 
 
 class ConstantSpec(_Read):
-    """An input of the graph that is a constant tensor."""
+    """Input of the graph that is a constant tensor."""
 
     arg: Name
     tensor_constant_name: Text
 
 
 class UserSpec(_Read):
-    """An input or output of the graph that is the user's."""
+    """Input or output of the graph that is the user's."""
 
     arg: dict[str, Any]
 
 
 class Named(NamedTuple):
-    """A tensor of the file: the name of the graph's input, and that in the state dict."""
+    """A stored tensor: name of the graph's input, and name in the state dict."""
 
     argument: str
     name: str
@@ -137,7 +137,7 @@ class Named(NamedTuple):
 
 
 class InputSpec(_Read):
-    """The kind of an input of the graph: one of these, or something else."""
+    """Kind of a graph's input: one of these, or something else."""
 
     parameter: ParameterSpec | None = None
     buffer: BufferSpec | None = None
@@ -146,7 +146,7 @@ class InputSpec(_Read):
 
     @property
     def named(self) -> Named | None:
-        """The tensor of the file that it is; None where it is something else."""
+        """Stored tensor that the input is; None if it is something else."""
         if self.parameter is not None:
             return Named(self.parameter.arg.name, self.parameter.parameter_name, True)
         if self.buffer is not None:
@@ -158,27 +158,27 @@ class InputSpec(_Read):
 
 
 class OutputSpec(_Read):
-    """The kind of an output of the graph: the user's, or something else."""
+    """Kind of a graph's output: the user's, or something else."""
 
     user_output: UserSpec | None = None
 
 
 class Signature(_Read):
-    """The kinds of inputs and outputs, in their order."""
+    """Kinds of inputs and outputs, in order."""
 
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]
 
 
 class GraphModule(_Read):
-    """The graph, and what its inputs and outputs are."""
+    """The graph, and the kinds of its inputs and outputs."""
 
     graph: ExportedGraph
     signature: Signature
 
 
 class Version(_Read):
-    """The version of the schema."""
+    """Version of the schema."""
 
     major: int
     minor: int
@@ -200,13 +200,13 @@ class Stored(_Read):
 
 
 class Weights(_Read):
-    """Locations of all weights' bytes, by their names in the state dict."""
+    """Locations of all weights' bytes, by name in the state dict."""
 
     config: dict[str, Stored]
 
 
 def tensors_in(argument: Mapping[str, Any]) -> list[str]:
-    """Names of the tensors in an argument, as it is in the file."""
+    """Names of the tensors in an argument of the file."""
     found: list[str] = []
     for key, value in argument.items():
         entries = value if isinstance(value, list) else [value]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rule per ONNX operator: how it is said in poetfw's own operators.
+"""Translation rules, one per ONNX operator, into poetfw's operators.
 
-A rule returns the name of the tensor that the node's first output stands for, or None where it
-binds its outputs itself. What it cannot say, it refuses with the reason.
+A rule returns the tensor of the node's first output, or None if it binds outputs itself. It raises
+`UnsupportedError` with the reason if it cannot translate a node.
 """
 
 from poetfw.importers.onnx.rules import arithmetic, layers, pointwise, pooling, recurrence, shapes  # noqa: F401

@@ -37,7 +37,7 @@ def _reduce_min(node: OnnxNode, values: Values) -> str:
 
 
 def _reduce_of(kind: str, after: str | None = None) -> Rule:
-    """The rule of the sum of a function, and of a function of that."""
+    """Create the rule of a reduction that sums a function `kind`, then applies `after`."""
 
     def rule(node: OnnxNode, values: Values) -> str:
         x, axes, keep = _reduced(node, values)
@@ -54,7 +54,7 @@ def _reduce(node: OnnxNode, values: Values, *, total: bool) -> str:
 
 
 def _reduced(node: OnnxNode, values: Values) -> tuple[str, list[int], bool]:
-    """The input of a reduction, its axes, and whether they stay."""
+    """Input of a reduction, its axes, and whether they are kept."""
     x = values.operand(node.inputs[0])
     rank = len(values.builder.shape(x))
     axes: Sequence[int] = node.attributes.get("axes", ())
@@ -74,7 +74,7 @@ def _add(node: OnnxNode, values: Values) -> str:
 
 
 def _sum(node: OnnxNode, values: Values, factor: float) -> str:
-    """The first input plus `factor` times the second."""
+    """First input plus `factor` times the second."""
     first, second = node.inputs
     number = _number(values, second)
     if number is not None and not values.is_constant(first):
@@ -88,7 +88,7 @@ def _sum(node: OnnxNode, values: Values, factor: float) -> str:
 
 @onnx_rule("Mul")
 def _multiply(node: OnnxNode, values: Values) -> str:
-    """By another tensor, or by a single number that is not a weight but part of the network."""
+    """Multiply by a tensor, or by a single number that is not a weight."""
     first, second = node.inputs
     for x, number in ((first, second), (second, first)):
         factor = _number(values, number)
@@ -113,7 +113,7 @@ def _divide(node: OnnxNode, values: Values) -> str:
 
 
 def _number(values: Values, name: str) -> float | None:
-    """The number that a name stands for; None where it stands for something else."""
+    """Constant number that a name stands for; None if it is not one."""
     if not values.is_constant(name) or math.prod(values.dims(name)) != 1:
         return None
     values.expect_number(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images with one or two axes: how rules see them."""
+"""Images with one or two spatial axes, as rules use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poetfw.importers.refusal import UnsupportedError
 
 
 def as_image(node: OnnxNode, values: Values) -> str:
-    """A batch of images; sequences become images of height 1."""
+    """View the input as a batch of images; sequences become images of height 1."""
     x = values.tensor(node.inputs[0])
     shape = values.builder.shape(x)
     if len(shape) not in (3, 4):
@@ -19,7 +19,7 @@ def as_image(node: OnnxNode, values: Values) -> str:
 
 
 def as_ranked(node: OnnxNode, values: Values, y: str) -> str:
-    """Images with as many axes as the node's input has."""
+    """View a result with as many axes as the node's input."""
     if len(values.shape(node.inputs[0])) == 4:
         return y
     shape = values.builder.shape(y)
@@ -27,7 +27,7 @@ def as_ranked(node: OnnxNode, values: Values, y: str) -> str:
 
 
 def pair_of(node: OnnxNode, values: Values, name: str, default: Pair | None = None) -> Pair:
-    """Numbers for height and width; for a sequence, a neutral number and its own."""
+    """Attribute for height and width; for a sequence, a neutral value and the attribute's own."""
     value = node.attributes.get(name, default)
     if value is not None and name in node.attributes and len(values.shape(node.inputs[0])) == 3:
         neutral = 0 if name == "output_padding" else 1
@@ -40,7 +40,7 @@ def pair_of(node: OnnxNode, values: Values, name: str, default: Pair | None = No
 def window_of(
     node: OnnxNode, values: Values, shape: tuple[int, ...], kernel: Pair
 ) -> tuple[Pair, Edges]:
-    """Stride, and padding at the top, left, bottom and right."""
+    """Stride, and padding at top, left, bottom and right."""
     stride = pair_of(node, values, "strides", (1, 1))
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode == "VALID":

@@ -58,7 +58,7 @@ def _conv_transpose(node: OnnxNode, values: Values) -> str:
 
 
 def _convolved(node: OnnxNode, values: Values) -> tuple[str, str, Pair]:
-    """The images that a convolution reads, its weight, and the kernel's height and width."""
+    """Input images of a convolution, its weight, and the kernel's height and width."""
     x = as_image(node, values)
     if not values.is_constant(node.inputs[1]):
         tensor = values.weight(node.inputs[1])
@@ -106,7 +106,7 @@ def _gemm(node: OnnxNode, values: Values) -> str:
 
 
 def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: bool) -> bool:
-    """True if a bias is a constant of as many numbers as a product has columns."""
+    """True if a bias is a constant with as many numbers as the product has columns."""
     name, turned = weight
     if len(values.dims(name)) != 2:
         return False
@@ -116,7 +116,7 @@ def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: boo
 
 @onnx_rule("MatMul")
 def _matmul(node: OnnxNode, values: Values) -> str | None:
-    """A product with constant weights, and the addition of a bias where one follows."""
+    """Product with constant weights, and the addition of a bias if one follows."""
     weight = values.matrix(node.inputs[1])
     if weight is None or values.is_constant(node.inputs[0]) or len(values.dims(weight[0])) != 2:
         return values.net.matmul(node.name, *map(values.operand, node.inputs))
@@ -130,7 +130,7 @@ def _matmul(node: OnnxNode, values: Values) -> str | None:
 
 
 def bias_addition(node: OnnxNode, values: Values) -> OnnxNode | None:
-    """The addition of a constant that becomes part of a product; None where there is none."""
+    """Addition of a constant that becomes the bias of a product; None if there is none."""
     addition = values.reader(node.output)
     if node.kind != "MatMul" or addition is None or addition.kind != "Add":
         return None
@@ -205,15 +205,15 @@ def _batch_norm(node: OnnxNode, values: Values) -> str:
 
 
 def _takes_batch_statistics(node: OnnxNode, opset: int) -> bool:
-    """True where a batch norm normalises with its batch's statistics.
+    """True if a batch norm uses its batch's statistics.
 
-    Operator set 14 brought an attribute for that; before, training form was to have more outputs.
+    Since opset 14, an attribute says so; before, training mode was marked by more outputs.
     """
     return any(node.outputs[1:]) if opset < 14 else bool(node.attributes.get("training_mode", 0))
 
 
 def decimal(value: float) -> float:
-    """The decimal that was meant by a float32 attribute: 0.9, not 0.8999999762."""
+    """Shortest decimal for a float32 attribute: 0.9, not 0.8999999762."""
     return float(str(np.float32(value)))
 
 

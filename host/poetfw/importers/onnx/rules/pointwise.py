@@ -18,12 +18,12 @@ def _clip(node: OnnxNode, values: Values) -> str:
 
 @onnx_rule("LogSoftmax", "Softmax")
 def _softmax(node: OnnxNode, values: Values) -> str:
-    """The loss takes logits, and has the softmax within it: behind it, `nll` is cross-entropy."""
+    """Drop a final softmax that the loss includes; after log-softmax, `nll` is cross-entropy."""
     x = values.tensor(node.inputs[0])
     rank = len(values.builder.shape(x))
     axis = range(rank)[int(node.attributes.get("axis", -1))]
     within = "nll" if node.kind == "LogSoftmax" else "softmax_cross_entropy"
-    if node.output == values.output and values.net.loss in (within, "softmax_cross_entropy"):
+    if node.output in values.outputs and values.net.loss in (within, "softmax_cross_entropy"):
         node.expect("axis", -1, -1, rank - 1)
         values.net.loss = "softmax_cross_entropy"
         return x

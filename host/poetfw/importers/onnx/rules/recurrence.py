@@ -34,7 +34,7 @@ def _rnn(node: OnnxNode, values: Values) -> None:
 
 
 def _recurrent(node: OnnxNode, values: Values, cell: Cell, kinds: list[str]) -> None:
-    """A layer of ONNX: Y [T, directions, N, H], and the last h and c, [directions, N, H]."""
+    """Bind Y [T, directions, N, H] and the last h and c [directions, N, H] of a layer."""
     net, name = values.net, node.name
     x = values.tensor(node.inputs[0])
     count = {"forward": 1, "bidirectional": 2}.get(node.attributes.get("direction", "forward"))

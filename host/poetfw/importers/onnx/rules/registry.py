@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule of each ONNX operator, by its name."""
+"""Registry of rules by ONNX operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Rule = TypeVar("_Rule", bound=Rule)
 
 
 def _as_it_stands(kind: str) -> Rule:
-    """The rule of an operator that poetfw has with the same inputs, and without attributes."""
+    """Create the rule of an operator that poetfw has with the same inputs and no attributes."""
 
     def rule(node: OnnxNode, values: Values) -> str:
         for name in node.attributes:
@@ -29,14 +29,14 @@ def _as_it_stands(kind: str) -> Rule:
 RULES: dict[str, Rule] = {
     kind.onnx: _as_it_stands(name) for name, kind in KINDS.items() if kind.onnx
 }
-"""Every ONNX operator that is understood, by its name."""
+"""Rules of all supported ONNX operators, by operator name."""
 
 
 def onnx_rule(*operators: str) -> Callable[[_Rule], _Rule]:
-    """Makes a function the rule of operators.
+    """Decorator that registers a function as the rule of operators.
 
     Raises:
-        ValueError: one of them has a rule.
+        ValueError: An operator already has a rule.
     """
 
     def register(rule: _Rule) -> _Rule:

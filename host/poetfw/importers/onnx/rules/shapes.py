@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of shapes: views, parts, joins, padding, resizing; and of what is known without running."""
+"""Rules of shapes: views, slices, joins, padding, resizing, and constant shape computations."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _flatten(node: OnnxNode, values: Values) -> str:
 
 @onnx_rule("Reshape")
 def _reshape(node: OnnxNode, values: Values) -> str:
-    """The file's batch, in the constant shape, gives way to the batch that was asked for."""
+    """Replace the file's batch size in the constant shape by the requested one."""
     x = values.weight(node.inputs[0])
     shape = values.builder.shape(x)
     target = values.integers(node.inputs[1])
-    copies = not node.attributes.get("allowzero", 0)  # a 0 stands for the input's extent
+    copies = not node.attributes.get("allowzero", 0)  # 0 means the input's extent
     wanted = [
         shape[axis] if extent == 0 and copies and axis < len(shape) else extent
         for axis, extent in enumerate(target)
@@ -90,7 +90,7 @@ def _split(node: OnnxNode, values: Values) -> None:
 def _part(
     node: OnnxNode, values: Values, x: str, axis: int, start: int, length: int, step: int = 1
 ) -> str:
-    """Every `step`-th position from `start` on along one axis."""
+    """Slice of one axis: `length` positions from `start` on, `step` apart."""
     shape = values.builder.shape(x)
     if length == shape[axis] and step == 1:
         return x
@@ -102,7 +102,7 @@ def _part(
 
 @onnx_rule("Identity")
 def _identity(node: OnnxNode, values: Values) -> str | None:
-    """Exporters use it to store equal constants once: each name stays a constant of its own."""
+    """Exporters use Identity to store equal constants once: each name remains its own constant."""
     if not values.is_constant(node.inputs[0]):
         return values.weight(node.inputs[0])
     values.copy(node.output, node.inputs[0])
@@ -125,7 +125,7 @@ def _constant(node: OnnxNode, values: Values) -> None:
 
 @onnx_rule("Shape")
 def _shape(node: OnnxNode, values: Values) -> None:
-    """Exporters calculate what to reshape to from a shape, which is known here."""
+    """Bind the known shape, from which exporters compute the targets of reshapes."""
     shape = values.dims(node.inputs[0])
     part = slice(node.attributes.get("start"), node.attributes.get("end"))
     _bind_integers(node, values, np.asarray(shape[part]))
@@ -133,7 +133,7 @@ def _shape(node: OnnxNode, values: Values) -> None:
 
 @onnx_rule("Gather")
 def _gather(node: OnnxNode, values: Values) -> str:
-    """Positions along an axis, or rows of a table by ids that are calculated."""
+    """Select positions along an axis, or rows of a table by computed ids."""
     data, indices = node.inputs
     axis = int(node.attributes.get("axis", 0))
     x = values.weight(data)
@@ -141,7 +141,7 @@ def _gather(node: OnnxNode, values: Values) -> str:
     axis = range(len(shape))[axis]
     if not values.is_constant(indices):
         ids = values.tensor(indices)
-        if axis != 0 or len(shape) != 2 or ids != values.builder.input:
+        if axis != 0 or len(shape) != 2 or not values.is_ids(ids):
             raise UnsupportedError("it looks up what is calculated")
         if values.is_constant(data) and not values.array(data).any(axis=1).all():
             values.net.warnings.append(
@@ -210,7 +210,7 @@ def _expand(node: OnnxNode, values: Values) -> str:
 
 @onnx_rule("Where")
 def _where(node: OnnxNode, values: Values) -> str:
-    """A constant condition chooses."""
+    """Select by a constant condition."""
     condition, *both = node.inputs
     if not values.is_fixed(condition):
         raise UnsupportedError("its condition is calculated")
@@ -224,7 +224,7 @@ def _where(node: OnnxNode, values: Values) -> str:
 
 @onnx_rule("Cast", "CastLike")
 def _cast(node: OnnxNode, values: Values) -> str | None:
-    """Between numbers that poetfw has as float32."""
+    """Convert between number types that poetfw represents as float32."""
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
     if node.attributes.get("to", onnx.TensorProto.FLOAT) not in floats:
         raise UnsupportedError("it makes integers of what is calculated")
@@ -233,7 +233,7 @@ def _cast(node: OnnxNode, values: Values) -> str | None:
         array = values.array(source).astype(np.float32)
         values.copy(node.output, source, onnx.numpy_helper.from_array(array))
         return None
-    if values.tensor(source) == values.builder.input and values.reads_ids:
+    if values.is_ids(values.tensor(source)):
         raise UnsupportedError("it makes numbers of ids")
     return values.tensor(source)
 
@@ -244,7 +244,7 @@ def _bind_integers(node: OnnxNode, values: Values, result: NDArray[np.int64]) ->
 
 @onnx_rule("Transpose")
 def _transpose(node: OnnxNode, values: Values) -> str | None:
-    """Of a weight, a matrix: whoever multiplies by it takes it as it lies."""
+    """Transpose; for a weight matrix, this is deferred to the product that reads it."""
     rank = len(values.dims(node.inputs[0]))
     axes = node.attributes.get("perm", list(reversed(range(rank))))
     if sorted(axes) != list(range(rank)):
@@ -315,7 +315,7 @@ def _resize(node: OnnxNode, values: Values) -> str:
 
 
 def _resized(node: OnnxNode, values: Values) -> tuple[int, ...]:
-    """The shape that it gives, for the file's batch."""
+    """Shape of the result, for the file's batch."""
     shape = values.shape(node.inputs[0])
     if node.has_input(3):
         return values.integers(node.inputs[3])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rule per ATen operator: how it is said in poetfw's own operators.
+"""Translation rules, one per ATen operator, into poetfw's operators.
 
-A rule is a function whose parameters behind the call are the operator's arguments, by ATen's names
-and with ATen's defaults: an argument that a rule does not have, or of another type, is refused
-before the rule runs. It returns what the outputs stand for, in their order, or the only one.
+A rule is a function of a call and the operator's arguments, with ATen's names and defaults: an
+argument that is not a parameter of the rule, or has another type, is refused before the rule runs.
+It returns the values of the outputs in order, or the only one.
 """
 
 from poetfw.importers.torch_export.rules import (  # noqa: F401

@@ -80,7 +80,7 @@ def _product(call: Call, self: Value, other: Value | None = None, mat2: Value | 
 
 
 def matmul(call: Call, first: Value, second: Value) -> str:
-    """The product of matrices, batched or not."""
+    """Append a matrix product, batched or not."""
     return call.net.matmul(call.name, call.tensor(first), call.tensor(second))
 
 
@@ -180,7 +180,7 @@ def _rms_norm(
     weight: Value | None = None,
     eps: float | None = None,
 ) -> str:
-    """Zhang and Sennrich, 2019."""
+    """RMS normalisation (Zhang and Sennrich, 2019)."""
     net, x = call.net, call.tensor(input)
     rank = len(call.shape(input))
     axes = range(rank - len(normalized_shape), rank)
@@ -193,7 +193,7 @@ def _rms_norm(
 
 @aten("_weight_norm.default")
 def _weight_norm(call: Call, v: Value, g: Value, dim: int = 0) -> str:
-    """V · g / |v|, of each position along an axis (Salimans and Kingma, 2016); -1 is of all."""
+    """Weight norm v · g / |v| by position of an axis, -1: of all (Salimans and Kingma, 2016)."""
     kept = None if dim == -1 else axis_of(call, v, dim)
     axes = [axis for axis in range(len(call.shape(v))) if axis != kept]
     length = _length(call, v, 2, tuple(axes), True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of comparisons, choices by masks, and positions that are looked up."""
+"""Rules of comparisons, selection by masks, and indexing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from poetfw.importers.network import HIDDEN
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.results import note_classes
 from poetfw.importers.torch_export.calls import Call, Live, Value, axis_of
 from poetfw.importers.torch_export.expression import (
     Expression,
@@ -22,7 +23,7 @@ from poetfw.importers.torch_export.rules.registry import Number, aten
 
 
 def _operand(call: Call, like: Expression, value: Value | Number) -> Expression:
-    """A tensor, or a number as one."""
+    """Convert an operand, tensor or number, to an expression."""
     if isinstance(value, int | float):
         return like.of(max(min(float(value), -HIDDEN), HIDDEN))
     return expression(call, value)
@@ -91,7 +92,7 @@ def _where(call: Call, condition: Value, self: Value | Number, other: Value | Nu
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
 def _masked_fill(call: Call, self: Value, mask: Value, value: Value | Number) -> str:
-    """X where the mask is false, and elsewhere the number; infinity is HIDDEN."""
+    """Fill x with a number where the mask is true; infinity becomes HIDDEN."""
     if isinstance(value, Weight) and value.values.size == 1:
         value = float(value.values.astype(float).reshape(()))
     if isinstance(mask, Live) or not isinstance(value, int | float):
@@ -117,7 +118,7 @@ def _minimum(call: Call, self: Value, other: Value) -> str:
 
 @aten("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
 def _clamp(call: Call, self: Value, min: Value | None = None, max: Value | None = None) -> str:
-    """At a bound, x takes the gradient."""
+    """Clamp by tensors; at a bound, x takes the gradient."""
     x = expression(call, self)
     if min is not None:
         low = expression(call, min)
@@ -150,7 +151,7 @@ def _soft_shrink(call: Call, self: Value, lambd: Number = 0.5) -> str:
 def _one_hot(call: Call, self: Value, num_classes: int = -1) -> str:
     if num_classes < 1:
         raise UnsupportedError("it has no num_classes: the largest id is not known before")
-    call.net.classes.add(num_classes)
+    note_classes(call.net, call.tensor(self), num_classes)
     return expression(call, self).one_hot(num_classes).tensor
 
 
@@ -163,7 +164,7 @@ def _gather(
     sparse_grad: bool = False,
     indices: Value | None = None,
 ) -> str:
-    """Sums over an axis of which a mask leaves one position."""
+    """Gather by masks: a sum over an axis of which a mask leaves one position."""
     index = indices if index is None else index
     if dim is None or index is None:
         raise UnsupportedError("it takes from all elements as one row")
@@ -180,7 +181,7 @@ def _gather(
             part = call.net.part(call.name, x.tensor, at, 0, length)
             x = Expression(call, part)
     if ids.shape[axis] == 1:
-        call.net.classes.add(extent)
+        note_classes(call.net, ids.tensor, extent)
     taken = ids.one_hot(extent)  # [..., positions, ..., extent]
     turned = x.last(axis)
     around = list(turned.shape[:-1])
@@ -206,7 +207,7 @@ def _index_select(call: Call, self: Value, dim: int, index: Value) -> str:
 
 
 def _positions(x: Expression, axis: int, positions: NDArray[np.generic]) -> Expression:
-    """Constant positions along an axis: runs of them, joined."""
+    """Select constant positions along an axis, as concatenated runs."""
     extent = x.shape[axis]
     wanted = [int(each) % extent for each in positions]
     if any(not -extent <= int(each) < extent for each in positions):
@@ -239,8 +240,8 @@ def _index(call: Call, self: Value, indices: tuple[Value | None, ...]) -> str:
         first, second = (each for _, each in given)
         rows = np.arange(x.shape[0])
         if isinstance(first, Weight) and np.array_equal(first.values.reshape(-1), rows):
-            call.net.classes.add(x.shape[1])
             ids = expression(call, second)
+            note_classes(call.net, ids.tensor, x.shape[1])
             return ids.reshape(rows.shape).one_hot(x.shape[1]).keep(x).sum([-1]).tensor
     if any(isinstance(each, Live) for _, each in given):
         raise UnsupportedError(

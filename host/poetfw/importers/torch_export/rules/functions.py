@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of functions and reductions that arithmetic comes to."""
+"""Rules of functions and reductions that are composed of arithmetic."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _power_of(call: Call, self: Number, exponent: Value) -> str:
 
 @aten("pow.Tensor_Tensor")
 def _power_by(call: Call, self: Value, exponent: Value) -> str:
-    """Of numbers above 0."""
+    """Power with a tensor exponent, for bases above 0."""
     return (expression(call, self).log() * expression(call, exponent)).exp().tensor
 
 
@@ -96,7 +96,7 @@ def _log_add_exp(call: Call, self: Value, other: Value) -> str:
 
 @aten("cumsum.default")
 def _cumulative(call: Call, self: Value, dim: int) -> str:
-    """A product with a triangle of ones."""
+    """Cumulative sum, as a product with a triangular matrix of ones."""
     axis = axis_of(call, self, dim)
     extent = call.shape(self)[axis]
     if extent * extent > LARGEST_CONSTANT:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images with one or two axes: how rules see them."""
+"""Images with one or two spatial axes, as rules use them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from poetfw.ops import Shape
 
 
 def image_of(shape: Shape) -> Shape:
-    """Shape [N, C, L] as [N, C, 1, L]; one of four axes as it is.
+    """View shape [N, C, L] as [N, C, 1, L]; a shape with four axes is returned as it is.
 
     Raises:
-        UnsupportedError: it has other axes.
+        UnsupportedError: The shape has another number of axes.
     """
     if len(shape) not in (3, 4):
         raise UnsupportedError(f"shape {list(shape)} is not a batch of images or sequences")
@@ -25,13 +25,13 @@ def image_of(shape: Shape) -> Shape:
 
 
 def as_image(call: Call, value: Value) -> str:
-    """A batch of images, or of sequences as images of height 1."""
+    """View a value as a batch of images; sequences become images of height 1."""
     x = call.tensor(value)
     return call.net.reshape(call.name, x, image_of(call.net.shape(x)))
 
 
 def as_ranked(call: Call, y: str, like: Value) -> str:
-    """Images with as many axes as a value has."""
+    """View images with as many axes as a value has."""
     shape = call.net.shape(y)
     if len(call.shape(like)) == 4:
         return y
@@ -39,7 +39,7 @@ def as_ranked(call: Call, y: str, like: Value) -> str:
 
 
 def pair_of(numbers: Ints, shape: Shape, neutral: int) -> Pair:
-    """Numbers for height and width; one number stands for both, or for the width of a sequence."""
+    """Numbers for height and width; a single one is for both, or for a sequence's length."""
     if len(shape) == 3 and len(numbers) == 1:
         return neutral, numbers[0]
     if len(numbers) not in (1, 2):

@@ -25,7 +25,7 @@ def _linear(call: Call, input: Value, weight: Value, bias: Value | None = None) 
 
 
 def bias_of(call: Call, bias: Value | None) -> str | None:
-    """The tensor of a bias, where there is one."""
+    """Tensor of a bias; None if there is none."""
     return None if bias is None else call.tensor(bias)
 
 
@@ -67,7 +67,7 @@ def _conv_with_mode(
     if padding not in ("valid", "same"):
         raise UnsupportedError(f"padding is {padding!r}")
     edges = [0, 0, 0, 0]
-    if padding == "same":  # the odd one comes at the end
+    if padding == "same":  # an odd element is added at the end
         kernel = image_of(call.shape(weight))[2:]
         for axis, (k, d) in enumerate(
             zip(kernel, pair_of(dilation, call.shape(weight), 1), strict=True)
@@ -253,7 +253,7 @@ def _dropout(
 def _feature_dropout(
     call: Call, *, input: Value | None = None, self: Value | None = None, p: float, train: bool
 ) -> str:
-    """Whole channels: all of a sample's axes behind them are dropped as one."""
+    """Dropout of whole channels: all elements of a channel are dropped together."""
     return _dropped(call, input or self, p, train, channels=True)
 
 
@@ -269,7 +269,7 @@ def _alpha_dropout(
 def _dropped(
     call: Call, x: Value | None, share: float, train: bool, *, channels: bool = False
 ) -> str:
-    """Dropout; where it works in place, ATen calls its input `self`."""
+    """Dropout; the in-place variant's input is called `self` in ATen."""
     if x is None:
         raise UnsupportedError("it has no input")
     run = math.prod(call.shape(x)[2:]) if channels else 1
@@ -277,7 +277,7 @@ def _dropped(
 
 
 def in_training(call: Call, share: float, train: bool) -> float:
-    """The share that is dropped in training: 0, and a warning, where the mode drops nothing."""
+    """Dropout probability in training; 0 with a warning if the module is in evaluation mode."""
     if not train and share != 0:
         call.net.warnings.append(
             f"{call.name!r} has dropout in evaluation mode: nothing is dropped in training"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of losses, as parts of an expression: each is arithmetic, as PyTorch defines it.
+"""Rules of losses within an expression, composed of arithmetic as PyTorch defines them.
 
 `reduction` is PyTorch's number: 0 for the elements, 1 for their mean, 2 for their sum.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.importers.results import note_classes
 from poetfw.importers.torch_export.calls import Call, Value
 from poetfw.importers.torch_export.expression import (
     Expression,
@@ -22,9 +23,9 @@ from poetfw.importers.torch_export.rules.registry import Number, aten
 from poetfw.ops.class_losses import ClassOptions
 
 _TINY = 1e-37
-"""Above float32's smallest normal number, so that its logarithm is finite."""
+"""A number above float32's smallest normal number, whose logarithm is finite."""
 _LEAST_LOG = -100.0
-"""PyTorch's bound of the logarithms in binary cross-entropy."""
+"""PyTorch's lower bound of logarithms in binary cross-entropy."""
 
 
 @aten("mse_loss.default")
@@ -41,7 +42,7 @@ def _l1(call: Call, self: Value, target: Value, reduction: int = 1) -> str:
 
 @aten("huber_loss.default")
 def _huber(call: Call, self: Value, target: Value, reduction: int = 1, delta: Number = 1) -> str:
-    """E² / 2 up to delta, and a line from there: q (e - q / 2), with q = min(e, delta)."""
+    """Huber loss: e² / 2 up to delta, then linear; computed as q (e - q / 2), q = min(e, delta)."""
     error = (expression(call, self) - expression(call, target)).abs()
     bent = error.clip(high=float(delta))
     return (bent * (error - bent * 0.5)).reduced(reduction).tensor
@@ -211,7 +212,7 @@ def _multi_margin(
     hot = expression(call, target).one_hot(x.shape[-1])
     own = hot.keep(x).sum([-1], keep=True)
     losses = hot.keep((x - own + float(margin)).relu(), out=True).power(float(p))
-    _note_classes(call, x.shape[-1])
+    note_classes(call.net, call.tensor(target), x.shape[-1])
     return losses.mean([-1]).reduced(reduction).tensor
 
 
@@ -225,7 +226,7 @@ def _cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> str:
-    """Of classes on axis 1, as everywhere in PyTorch, and labels for each place behind it."""
+    """Cross-entropy of classes on axis 1, with labels for each position of the other axes."""
     x = expression(call, self)
     if len(x.shape) < 2:
         raise UnsupportedError("its logits have no batch")
@@ -262,13 +263,13 @@ def _classified(
     ignored: int,
     smoothing: float,
 ) -> str:
-    """The mean over the labels that count, by poetfw's own loss of rows [N · ..., K]."""
+    """Mean loss over labels that are not ignored, by poetfw's own loss of rows [N · ..., K]."""
     classes = x.shape[1]
     options = ClassOptions(_numbers(weight), smoothing, ignored)
     options.expect_fitting(classes)
-    _note_classes(call, classes, ignored)
     net, rows = call.net, rows_of(x)
     labels = class_numbers(call, target)
+    note_classes(net, labels, classes, ignored)
     if net.shape(labels) != rows.shape[:1]:
         flat = net.reshape(call.name, net.floats(call.name, labels), rows.shape[:1])
         labels = net.integers(call.name, flat)
@@ -284,10 +285,10 @@ def _each(
     ignored: int,
     smoothing: float,
 ) -> str:
-    """The loss of each label, or their sum, from log-probabilities."""
+    """Loss of each label, or their sum, from log-probabilities."""
     classes = logs.shape[1]
-    _note_classes(call, classes, ignored)
     labels = expression(call, target)
+    note_classes(call.net, labels.tensor, classes, ignored)
     hot = labels.one_hot(classes)
     weights = _numbers(weight) or (1.0,) * classes
     row = logs.constant(np.array(weights).reshape((1,) * len(labels.shape) + (classes,)))
@@ -304,7 +305,7 @@ def _each(
 def _of_shares(
     call: Call, x: Expression, target: Value, weight: Value | None, smoothing: float
 ) -> Expression:
-    """The losses of labels that are shares of classes."""
+    """Losses for labels that are class probabilities."""
     classes = x.shape[1]
     shares = expression(call, target) * (1.0 - smoothing) + smoothing / classes
     logs = x.log_softmax(1)
@@ -321,10 +322,3 @@ def _numbers(weight: Value | None) -> tuple[float, ...]:
     if not isinstance(weight, Weight):
         raise UnsupportedError("its class weights are calculated: make them a buffer")
     return tuple(weight.values.reshape(-1).astype(float))
-
-
-def _note_classes(call: Call, classes: int, ignored: int | None = None) -> None:
-    """Remember what labels name: data are checked by it."""
-    call.net.classes.add(classes)
-    if ignored is not None:
-        call.net.ignored = ignored

@@ -89,7 +89,7 @@ def _elu(
 
 @aten("selu.default")
 def _selu(call: Call, self: Value) -> str:
-    """Klambauer et al., 2017; the numbers are PyTorch's."""
+    """SELU (Klambauer et al., 2017), with PyTorch's constants."""
     return _elu(call, self, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
 
 
@@ -120,7 +120,7 @@ def _log_sigmoid(call: Call, self: Value) -> str:
 
 @aten("softplus.default")
 def _softplus(call: Call, self: Value, beta: Number = 1, threshold: Number = 20) -> str:
-    if threshold < 20:  # from where on its own result is another
+    if threshold < 20:  # PyTorch's result is linear above the threshold
         raise UnsupportedError(f"its threshold is {threshold:g}")
     x = call.net.scale(call.name, call.tensor(self), float(beta))
     return call.net.scale(call.name, call.net.builder.op("softplus", call.name, (x,)), 1 / beta)
@@ -137,7 +137,7 @@ def _softmax(call: Call, self: Value, dim: int) -> str:
 
 @aten("log_softmax.int")
 def _log_softmax(call: Call, self: Value, dim: int) -> str:
-    """The loss takes logits, and has it within it: behind it, `nll` is cross-entropy."""
+    """Drop a final log-softmax that the loss includes; after it, `nll` is cross-entropy."""
     if call.is_output and call.net.loss == "nll" and axis_of(call, self, dim) == 1:
         call.net.loss = "softmax_cross_entropy"
         return call.tensor(self)

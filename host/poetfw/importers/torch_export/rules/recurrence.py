@@ -55,7 +55,7 @@ def _attention(
 
 
 def _additive(mask: Value) -> Value:
-    """A mask to add: one of true and false hides where it is false."""
+    """Additive attention mask; a boolean mask hides positions where it is false."""
     if isinstance(mask, Live) or mask.values.dtype != np.bool_:
         return mask
     return Weight((), np.where(mask.values, 0, HIDDEN).astype(np.float32))
@@ -79,7 +79,7 @@ def _lstm(
 
 
 def _with_one_state(target: str, cell: Cell) -> None:
-    """The rule of a recurrent network whose cells pass on one state."""
+    """Register the rule of a recurrent network whose cells have one state."""
 
     @aten(target)
     def rule(
@@ -104,7 +104,7 @@ _with_one_state("rnn_relu.input", plain("relu"))
 
 
 def _single(target: str, cell: Cell) -> None:
-    """The rule of a cell that its author calls step by step."""
+    """Register the rule of a cell that the author calls step by step."""
 
     @aten(target)
     def rule(
@@ -133,7 +133,7 @@ _single("rnn_relu_cell.default", plain("relu"))
 
 @dataclass(frozen=True)
 class _Layers:
-    """The arguments of a recurrent operator: each layer's and direction's weights and starts."""
+    """Arguments of a recurrent operator: weights and initial states by layer and direction."""
 
     params: tuple[Value, ...]
     has_biases: bool
@@ -144,7 +144,7 @@ class _Layers:
     def run(
         self, call: Call, cell: Cell, x: Value, batch_first: bool, dropout: float, train: bool
     ) -> tuple[Result, ...]:
-        """The sequence, and the last h and c."""
+        """Translate the layers; returns the sequence and the last h and c."""
         count, each = 2 if self.bidirectional else 1, 4 if self.has_biases else 2
         if len(self.params) != self.layers * count * each:
             raise UnsupportedError(f"it has {len(self.params)} weights")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule of each ATen operator, by its name, and what is known of operators beside it."""
+"""Registry of rules by ATen operator, and properties of operators."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Ints = tuple[int, ...]
 Number = int | float
 
 RULES: dict[str, Rule] = {}
-"""Every ATen operator that is understood, by its name and overload."""
+"""Rules of all supported ATen operators, by name and overload."""
 VIEWS: set[str] = set()
-"""Those whose result may lie in the bytes of their first argument."""
+"""Operators whose result may share storage with their first argument."""
 STRETCHING = ("expand.default", "repeat.default")
-"""Those that may give the batch's axis to what has none."""
+"""Operators that may add the batch axis to a tensor without one."""
 RESHAPING = (
     *("view.default", "reshape.default", "flatten.using_ints", "unflatten.int"),
     *STRETCHING,
     *FILLED,
 )
-"""Those whose result has the shape that `Call.results` says."""
+"""Operators whose result has the shape in `Call.results`."""
 
 _Rule = TypeVar("_Rule", bound=Rule)
 
 
 def aten(*targets: str, view: bool = False) -> Callable[[_Rule], _Rule]:
-    """Makes a function the rule of operators.
+    """Decorator that registers a function as the rule of operators.
 
     Raises:
-        ValueError: one of them has a rule.
+        ValueError: An operator already has a rule.
     """
 
     def register(rule: _Rule) -> _Rule:

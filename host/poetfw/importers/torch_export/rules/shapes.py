@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of shapes: views, parts, joins, padding, resizing."""
+"""Rules of shapes: views, slices, joins, padding, resizing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _same(call: Call, self: Value) -> str:
 
 @aten("to.dtype", "to.dtype_layout", "_to_copy.default", view=True)
 def _to(call: Call, self: Value, dtype: int | None = None, copy: bool = False) -> str:
-    """Float32 where no other type is named; masks and integers are float32 here, too."""
+    """Convert the type; without one, and for floats, the result is float32."""
     x = call.tensor(self)
     if dtype is None:
         return x
@@ -79,7 +79,7 @@ def _reshape(call: Call, self: Value, shape: Ints) -> str:
 
 
 def _reshaped(call: Call, value: Value, target: Sequence[int]) -> str:
-    """The shape that the file gives the result, for the batch that was asked for."""
+    """Reshape to the file's result shape with the requested batch size."""
     (shape,) = call.sizes
     if len(shape) != len(target) or any(
         wanted not in (-1, extent) for wanted, extent in zip(target, shape, strict=True)
@@ -162,7 +162,7 @@ def _slice(
 
 @aten("chunk.default", view=True)
 def chunk(call: Call, self: Value, chunks: int, dim: int = 0) -> tuple[str, ...]:
-    """Parts of an axis, all of one length but the last."""
+    """Split an axis into parts of equal length, except for the last."""
     extent = call.shape(self)[axis_of(call, self, dim)]
     return _split(call, self, -(-extent // max(chunks, 1)), dim)
 
@@ -227,7 +227,7 @@ def _stretch_all(call: Call, tensors: tuple[Value, ...]) -> tuple[str, ...]:
 
 @aten("repeat.default")
 def _repeat(call: Call, self: Value, repeats: Ints) -> str:
-    """All of x so often along each axis: an axis of its own for each, stretched."""
+    """Tile x along each axis: a new axis for each, broadcast and merged."""
     shape = call.shape(self)
     if len(repeats) < len(shape):
         raise UnsupportedError(f"it repeats {len(shape)} axes by {list(repeats)}")
@@ -382,7 +382,7 @@ def _upsampled(
     *,
     whole: bool = True,
 ) -> Pair:
-    """Height and width to which an image is resized; `whole` if factors may not leave rests."""
+    """Height and width after resizing; `whole` requires factors that give integer sizes."""
     extents = image_of(call.shape(x))[2:]
     if sizes is not None:
         return pair_of(sizes, call.shape(x), 1)

@@ -48,6 +48,8 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 #define T0005_BYTES 4u
 #define POET_LOSS T0004
 #define POET_METRIC T0004
+#define POET_X_MEMBERS {0u, 600u, 1} /* first byte, bytes, 1 for floats */
+#define POET_Y_MEMBERS {0u, 4u, 1} /* first byte, bytes, 1 for floats */
 
 #define SLOT_T0000 0u
 #define SLOT_T0003 1u

@@ -15,8 +15,8 @@
  *
  * - Nothing is allocated and nothing is printed. Whatever can fail returns an int: POETFW_OK, or a negative
  *   status of enum poetfw_status, of the application's storage, or of a board's driver (-16 or less).
- * - Sizes are in bytes. Features and outputs are float, one sample after the other, in the order of the
- *   model's axes (images: channel, row, column).
+ * - Sizes are in bytes. Features and outputs are one sample after the other, in the order of the model's axes (images: channel,
+ *   row, column).
  * - The tensors are in one arena of POETFW_ARENA_BYTES, and there is one of each library: contexts do not
  *   share the work. A call that comes before another has returned, from an interrupt, another thread or the function
  *   between ops, does nothing and returns POETFW_ERROR_BUSY. On a core without atomic exchange of bytes (Cortex-M0+) two
@@ -44,8 +44,15 @@ extern "C" {
 #define POETFW_PAGES 0 /* transfers of a step; 0: training needs no storage */
 #define POETFW_ARENA_BYTES 56672u
 
+/* Of a sample: what the network reads. */
+typedef float poetfw_input;
+
 /* A target: a class. */
 typedef int32_t poetfw_target;
+
+/* What the network says of a sample. */
+typedef float poetfw_output;
+
 
 /* The same, for who has a library and not its header. */
 struct poetfw_plan {
@@ -182,7 +189,7 @@ int poetfw_train(struct poetfw *context);
  * POETFW_ERROR_SAMPLE: x_bytes or y_bytes are not those of a batch. POETFW_ERROR_LABEL: a target is not in
  * [0, POETFW_CLASSES). POETFW_ERROR_NOT_FINITE: a feature or a target is infinite or not a number. POETFW_ERROR_ORDER: nothing is
  * loaded, or the plan pages and the storage is not opened. Nothing is trained then. Else as poetfw_train. */
-int poetfw_train_on(struct poetfw *context, const float *x, uint32_t x_bytes, const poetfw_target *y,
+int poetfw_train_on(struct poetfw *context, const poetfw_input *x, uint32_t x_bytes, const poetfw_target *y,
                     uint32_t y_bytes);
 
 /* Which samples. */
@@ -214,7 +221,7 @@ void poetfw_between_ops(void (*call)(void *argument), void *argument);
  *
  * POETFW_ERROR_SAMPLE: a size is not that of the plan. POETFW_ERROR_NOT_FINITE: a feature is infinite or not a number.
  * POETFW_ERROR_ORDER: nothing is loaded. */
-int poetfw_predict(struct poetfw *context, const float *x, uint32_t x_bytes, float *output,
+int poetfw_predict(struct poetfw *context, const poetfw_input *x, uint32_t x_bytes, poetfw_output *output,
                    uint32_t output_bytes);
 
 /* Evaluates batch `batch`, from 1 on, of the storage's held-out samples; see poetfw_metrics.

@@ -29,6 +29,8 @@
 #define POET_PAGES 10 /* transfers of a training step */
 #define POET_LOSS P0011
 #define POET_METRIC P0020
+#define POET_X_MEMBERS {0u, 256u, 1} /* first byte, bytes, 1 for floats */
+#define POET_Y_MEMBERS {0u, 4u, 0} /* first byte, bytes, 1 for floats */
 
 extern uint8_t poet_arena[POET_ARENA_BYTES];
 

@@ -28,6 +28,8 @@
 #define POET_PAGES 0 /* transfers of a training step */
 #define POET_LOSS P0006
 #define POET_METRIC P0013
+#define POET_X_MEMBERS {0u, 256u, 1} /* first byte, bytes, 1 for floats */
+#define POET_Y_MEMBERS {0u, 4u, 0} /* first byte, bytes, 1 for floats */
 #define POET_WORKERS 3u /* linux-big_ linux-small_ linux-big and linux-sma~ */
 #define POET_DEVICE_ARENAS {53088u, 3072u}, {56160u, 4096u} /* first byte in the arena, bytes */
 

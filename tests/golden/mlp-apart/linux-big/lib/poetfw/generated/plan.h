@@ -28,6 +28,8 @@
 #define POET_PAGES 0 /* transfers of a training step */
 #define POET_LOSS P0006
 #define POET_METRIC P0013
+#define POET_X_MEMBERS {0u, 256u, 1} /* first byte, bytes, 1 for floats */
+#define POET_Y_MEMBERS {0u, 4u, 0} /* first byte, bytes, 1 for floats */
 #define POET_MESSAGES 17u /* from partners and to them */
 #define POET_STEP_MESSAGES 15u /* the first ones: those of a training step */
 
