@@ -25,7 +25,7 @@ from __future__ import annotations
 from poetfw.boards import Board
 from poetfw.costs.table import CostTable, OpCost
 from poetfw.ir import Graph
-from poetfw.ops import Work, kind_of
+from poetfw.ops import OpWork, kind_of
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
@@ -38,11 +38,12 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     for op in graph.ops:
         inputs = [graph.by_name[name] for name in op.inputs]
         output = None if op.output is None else graph.by_name[op.output]
-        costs[op.name] = cost_of(kind_of(op).work(op, inputs, output), board, op.kind)
+        kind = kind_of(op)
+        costs[op.name] = cost_of(kind.work(op, inputs, output), board, kind.priced_as)
     return CostTable(board=board.name, ops=costs)
 
 
-def cost_of(work: Work, board: Board, kind: str | None = None) -> OpCost:
+def cost_of(work: OpWork, board: Board, kind: str | None = None) -> OpCost:
     """The seconds and joules of work on a board.
 
     Args:

@@ -30,7 +30,7 @@ LARGEST_INTEGER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OpWork:
     """The work of running an op once, independent of any board.
 
     Attributes:
@@ -92,6 +92,7 @@ class Kernel:
         workspace_bytes: scratch it needs while it runs.
         fallible: whether it returns an error code that the caller must check.
         divided: names of `DIVISORS`, with the extents that the kernel takes in blocks.
+        calls: further files, whose functions its constants name.
     """
 
     source: str
@@ -102,13 +103,14 @@ class Kernel:
     workspace_bytes: int = 0
     fallible: bool = False
     divided: tuple[tuple[str, int], ...] = ()
+    calls: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The files that the call needs, its own and its constants'."""
         constants = (argument for argument in self.arguments if isinstance(argument, Constants))
         further = (source for argument in constants for source in argument.sources)
-        return tuple(source for source in (self.source, *further) if source)
+        return tuple(source for source in (self.source, *self.calls, *further) if source)
 
 
 class Tape(Protocol):
@@ -179,6 +181,11 @@ class OpKind(ABC):
     """True if its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
 
+    @property
+    def priced_as(self) -> str:
+        """The operator whose counted prices are its own."""
+        return self.name
+
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         """Shape and type of the output (None where there is none) from those of the inputs.
@@ -195,7 +202,7 @@ class OpKind(ABC):
         """
 
     @abstractmethod
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         """The work of one run."""
 
     @abstractmethod

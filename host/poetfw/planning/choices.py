@@ -29,6 +29,7 @@ from poetfw.training import (
     fold,
     make_program,
     matching_parameters,
+    pack_constants,
     select,
 )
 
@@ -103,11 +104,9 @@ def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
 
     Raises:
         ConfigError: The ring has a single place, or its share exceeds the samples of a training
-            step, or no share is set.
+            step, or is none of them.
     """
     if settings.ring == 0:
-        if settings.ring_share is not None:
-            raise ConfigError("--ring-share goes with --ring")
         return None
     share = batch // 2 if settings.ring_share is None else settings.ring_share
     if settings.ring < 2:
@@ -235,8 +234,11 @@ def derive_program(
         undecayed=matching_parameters(model.graph, settings.no_decay),
         heads=model.heads,
     )
-    program = replace(order_program(program, deadline), made=made)
-    return program.with_values(model.weights)
+    program = replace(program, made=made)
+    if settings.frozen_as is not None and program.constants:
+        weights = [tensor.name for tensor in model.graph.with_role(Role.PARAMETER)]
+        program = pack_constants(program, model.weights, weights, settings.frozen_as)
+    return order_program(program, deadline).with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from poetfw.ops import (
     stores_gradient,
 )
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.ops.dropout import DRAWING
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.objective import OWN_LOSS
@@ -102,7 +103,8 @@ class Program:
         digest = hashlib.sha256()
         for tensor in self.constants:
             value = self.made[tensor.name] if tensor.name in self.made else values[tensor.name]
-            digest.update(np.ascontiguousarray(value, "<f4").tobytes())
+            kind = "<i4" if tensor.dtype is Dtype.I32 else "<f4"
+            digest.update(np.ascontiguousarray(value, kind).tobytes())
         return replace(self, fingerprint=digest.hexdigest()[:16])
 
     @cached_property
@@ -541,7 +543,7 @@ class _Builder:
 
     def count_step(self) -> None:
         """Append the increment of the step counter, if ops draw random numbers by it."""
-        counters = [op.inputs[1] for op in self._ops if op.kind == "dropout_training"]
+        counters = [op.inputs[-1] for op in self._ops if op.kind in DRAWING]
         for counter in dict.fromkeys(counters):
             self.emit("count_step", "count step", (), updates=(counter,))
 
