@@ -17,11 +17,6 @@ struct poet_samples {
     uint32_t record_blocks;
 };
 
-/* The sample at position `position` of epoch `epoch`: for each epoch and seed a permutation of
- * [0, samples), without a table. A four-round Feistel network over the smallest even number of bits
- * that can count the samples, walked until it lands on one. samples >= 1, position < samples. */
-uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint32_t epoch);
-
 /* Makes batch `step` (0-based) of training, in shuffled order, the current one. Each epoch uses the
  * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH, or 0: then all come from the ring,
  * and POET_ERROR_NO_SAMPLES says that it has none to draw.

@@ -16,11 +16,6 @@
 
 _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "a context holds an image");
 
-static struct {
-    void (*call)(void *argument);
-    void *argument;
-} hook;
-
 static uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
 
 /* Whether a call is in the library. What takes a byte and sets it at once keeps threads out; a core without that, which a
@@ -65,8 +60,6 @@ static void give_back(const int *taken)
 
 /* Whether a step is begun and not ended. */
 #ifdef POET_SLICES
-struct poet_progress poet_progress;
-
 static int is_in_step(void)
 {
     return poet_progress.next != 0u;
@@ -203,8 +196,6 @@ int poetfw_save_is_due(const struct poetfw *context)
 
 /* What a whole step returns; where it needs partners, nobody here has what they have for it. */
 #ifdef POET_MESSAGES
-uint32_t poet_stopped_for;
-
 static int whole(int status)
 {
     poet_stopped_for = 0u;
@@ -447,19 +438,6 @@ int poetfw_busy(void)
         return POET_ERROR_BUSY;
     }
     return is_in_step() ? POET_ERROR_IN_STEP : POET_OK;
-}
-
-void poetfw_between_ops(void (*call)(void *argument), void *argument)
-{
-    hook.call = call;
-    hook.argument = argument;
-}
-
-void poet_between_ops(void)
-{
-    if (hook.call != NULL) {
-        hook.call(hook.argument);
-    }
 }
 
 const struct poetfw_plan *poetfw_plan(void)

@@ -19,11 +19,13 @@ void poet_hal_spi_select(int selected);
 /* Begins to exchange `bytes` bytes (1 to 512). A null `tx` sends 0xff; a null `rx` drops what is received; they are
  * not both null, need not be aligned, and must be where the bus can reach them: arena and static data are.
  *
- * Returns 1 if it is done with that: every bit is through, or the bus is not ok. Else it returns 0, and when the
- * last bit is through or the bus is not ok, calls poet_sd_exchanged, once, from an interrupt. A family
- * without interrupts exchanges the bytes before it returns. */
+ * Returns 1 if it is done with that: every bit is through, or the bus is not ok. Else it returns 0, and there is an
+ * interrupt when the last bit is through or the bus is not ok, whose handler takes the end and calls poet_sd_exchanged. A
+ * family without interrupts exchanges the bytes before it returns. */
 int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes);
-void poet_sd_exchanged(void);
+
+/* Of a family with interrupts, in the handler: whether the exchange that was begun has ended. */
+int poet_hal_spi_take_end(void);
 
 /* Whether no exchange since the bus was set up has failed. */
 int poet_hal_spi_ok(void);

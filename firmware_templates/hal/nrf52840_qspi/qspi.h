@@ -4,7 +4,14 @@
 #ifndef POET_QSPI_H
 #define POET_QSPI_H
 
+#include "wait.h"
+
 #include <stdint.h>
+
+#define QSPI_EVENTS_READY 0x40029100u
+#define QSPI_ENABLE 0x40029500u
+#define QSPI_ENABLE_DISABLED 0u
+#define QSPI_ENABLE_ENABLED 1u
 
 /* The longest read: the register counts up to 0x3ffff bytes. */
 #define POET_QSPI_LONGEST 0x20000u
@@ -23,9 +30,10 @@ int poet_qspi_start(void);
  * Only before poet_qspi_listen. */
 int poet_qspi_instruct(uint32_t opcode, uint32_t bytes, enum poet_qspi_flags flags, uint32_t *data);
 
-/* From now on the end of what begins is an interrupt, which calls poet_qspi_ended. */
+/* From now on the end of what begins is an interrupt, whose handler (QSPI_IRQHandler) is the caller's. It takes the end:
+ * whether something has ended, rather than nothing that was begun. */
 void poet_qspi_listen(void);
-void poet_qspi_ended(void);
+int poet_qspi_take_end(void);
 
 /* Begin to read, to write into erased flash, and to erase 4,096 bytes. `ram` is RAM at a multiple of 4, and so are
  * `address` and `bytes`. Erasing has only begun when it ends, and the last page may still be written: whoever
@@ -36,9 +44,16 @@ void poet_qspi_erase(uint32_t address);
 void poet_qspi_await(uint32_t opcode);
 uint32_t poet_qspi_answer(void);
 
-/* Sees to an end whose interrupt was lost. Returns whether the peripheral is on: it is switched off if it
- * interrupts for nothing. */
-int poet_qspi_poll(void);
+/* Whether there is an end to take, and whether the peripheral is on: it is switched off if it interrupts for nothing. */
+static inline int poet_qspi_is_ready(void)
+{
+    return poet_read(QSPI_EVENTS_READY) != 0u;
+}
+
+static inline int poet_qspi_is_on(void)
+{
+    return poet_read(QSPI_ENABLE) == QSPI_ENABLE_ENABLED;
+}
 
 /* Gives up what is under way: nothing of it reaches RAM any more, and no interrupt comes of it. */
 void poet_qspi_stop(void);

@@ -21,9 +21,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -80,8 +80,8 @@ class _Dropout(OpKind):
         expect_integer(op, "run", 1, inputs[0].elements)
         return inputs[0].shape, Dtype.F32
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
 
 @register
@@ -210,8 +210,8 @@ class CountStep(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=1, bytes_moved=8)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=1, bytes_moved=8)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel(
