@@ -44,7 +44,7 @@ from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
 from poetfw.training.freezing import input_channels
-from poetfw.training.updates import Updates
+from poetfw.training.updates import UpdateAttributes
 from poetfw.training.views import hoist_views, open_windows
 
 LOSSES: Mapping[str, str] = {
@@ -494,7 +494,7 @@ class _Builder:
                 f"the loss of model {self._model.name!r} depends on nothing that is trained",
                 "detach() and torch.no_grad() leave out all before them: train what comes after",
             )
-        updates = Updates(optimizer, undecayed, self._pace(optimizer))
+        updates = UpdateAttributes(optimizer, undecayed, self._pace(optimizer))
         if optimizer.clip_norm is None:
             for parameter in self._propagate(forward):
                 self._update(parameter, updates, fuse=fuse_updates)
@@ -558,7 +558,12 @@ class _Builder:
                         yield name
 
     def _update(
-        self, parameter: str, updates: Updates, factor: str | None = None, *, fuse: bool = False
+        self,
+        parameter: str,
+        updates: UpdateAttributes,
+        factor: str | None = None,
+        *,
+        fuse: bool = False,
     ) -> None:
         attributes = updates.attributes(parameter)
         gradient = self._gradients[parameter]

@@ -11,7 +11,7 @@ from poetfw.optimizers import Optimizer
 
 
 @dataclass(frozen=True)
-class Updates:
+class UpdateAttributes:
     """The parts of a training step's updates: the optimizer, and the pace if any."""
 
     optimizer: Optimizer
