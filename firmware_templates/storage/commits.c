@@ -16,7 +16,7 @@
 #define RECORD_BYTES 40u
 
 #if POET_RING > 0
-/* The commit that a save has failed to see in the storage, which may have it all the same. */
+/* Commit that a save failed to verify, but which the storage may hold. */
 static struct {
     struct poet_commit commit;
     int is_unsure;
@@ -65,7 +65,7 @@ static void pack(const struct poet_commit *commit, uint32_t identity, uint8_t *b
     poet_put_u32(bytes + CRC_OFFSET, poet_crc32(0u, bytes, CONTENT_BYTES));
 }
 
-/* Packing again gives the same bytes only if magic and CRC are right. */
+/* Repacking gives the same bytes only if magic and CRC are right. */
 static int read_record(const struct poet_image *image, uint32_t set, struct poet_commit *commit)
 {
     uint8_t packed[RECORD_BYTES];
@@ -86,7 +86,7 @@ static int read_record(const struct poet_image *image, uint32_t set, struct poet
     return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
 }
 
-/* The last commit of a sequence below a limit. Returns POET_ERROR_COMMIT if there is none. */
+/* Last commit with a sequence number below a limit. Returns POET_ERROR_COMMIT if there is none. */
 static int find_last(const struct poet_image *image, uint32_t limit, struct poet_commit *last)
 {
     int status = POET_ERROR_COMMIT;
@@ -108,7 +108,7 @@ static int find_last(const struct poet_image *image, uint32_t limit, struct poet
     return status;
 }
 
-/* Goes on with the CRC of all trailers: a slot that has just moved left its own in the page buffer. */
+/* Continues the CRC over all trailers: a slot that was just transferred left its trailer in the page buffer. */
 static uint32_t add_trailer(uint32_t crc)
 {
     return poet_crc32(crc, poet_storage_page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
@@ -121,7 +121,7 @@ static void open_set(const struct poet_image *image, const struct poet_commit *c
     poet_slots_begin_step(commit->step, 0);
 }
 
-/* Whether a commit is whole; with `load` its tensors are then in their places. */
+/* True if a commit is intact; with `load`, its tensors are then loaded. */
 static int read_set(const struct poet_image *image, const struct poet_commit *commit, int load)
 {
     uint32_t crc = 0u;
@@ -134,7 +134,7 @@ static int read_set(const struct poet_image *image, const struct poet_commit *co
     return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
 }
 
-/* Makes a commit the last one. Its record does not know what this start has written after it. */
+/* Makes a commit the last one. Its record does not include blocks written after it in this run. */
 static void take(struct poet_image *image, const struct poet_commit *commit)
 {
     uint32_t written = poet_blocks_written(image);
@@ -170,7 +170,7 @@ int poet_load(struct poet_image *image)
     }
 }
 
-/* Whether a set could be read, and is not whole. */
+/* True if a set could be read but is not intact. */
 static int is_damage(int status)
 {
     return status == POET_ERROR_SLOT || status == POET_ERROR_LOST || status == POET_ERROR_CRC ||
@@ -191,13 +191,13 @@ int poet_begin_anew(struct poet_image *image)
         status = found == POET_OK ? read_set(image, &commit, 0) : found;
     } while (found == POET_OK && is_damage(status));
     if (status == POET_ERROR_COMMIT) {
-        commit = highest; /* what comes after it counts, even if it is read as whole again */
+        commit = highest; /* a later commit counts, even if this one reads as intact again */
     } else {
         POET_TRY(status);
     }
     commit.step = UINT32_MAX;
 #if POET_RING > 0
-    poet_ring_commit(commit.ring); /* events after it have later numbers */
+    poet_ring_commit(commit.ring); /* later events get higher numbers */
     commit.ring = poet_ring_events();
 #endif
     take(image, &commit);
@@ -242,7 +242,7 @@ static int write_record(const struct poet_image *image, const struct poet_commit
     return status;
 }
 
-/* Whether there were events in the ring since. */
+/* True if events were added to the ring since. */
 static int has_news(const struct poet_commit *commit)
 {
 #if POET_RING > 0
@@ -317,7 +317,7 @@ int poet_save(struct poet_image *image, uint32_t step)
     commit.ring = poet_ring_events();
 #endif
     POET_TRY(write_set(image, &commit));
-    commit.written = poet_blocks_written(image) + 1u; /* the record, too */
+    commit.written = poet_blocks_written(image) + 1u; /* including the record */
     POET_TRY(write_record(image, &commit));
     adopt(image, commit);
     return POET_OK;

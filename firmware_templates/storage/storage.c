@@ -84,7 +84,7 @@ uint32_t poet_storage_identity(void)
 static struct {
     uint32_t begun;
     uint32_t ended;
-    int status; /* of the first that failed */
+    int status; /* first error */
 } transfers;
 
 uint32_t poet_storage_begun(void)
@@ -171,7 +171,7 @@ int poet_storage_flush(void)
     return poet_hal_storage_flush();
 }
 
-/* Reads from a byte on; *held is the block that the page buffer holds. */
+/* Reads from a byte offset on; *held is the block in the page buffer. */
 static int read_part(uint32_t block, uint32_t offset, void *ram, uint32_t bytes, uint32_t *held)
 {
     uint8_t *const page = poet_storage_page();
@@ -214,7 +214,7 @@ void poet_storage_keep(void *ram, const struct poet_window *wanted, const uint8_
     }
 }
 
-/* The CRC of a part, of which only what is wanted is kept. */
+/* CRC of a whole part; only the wanted window of its bytes is kept. */
 static int crc_of_part(uint32_t block, const struct poet_part *of, const struct poet_window *wanted, void *ram, uint32_t *held,
                        uint32_t *crc)
 {

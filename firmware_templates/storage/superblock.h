@@ -6,7 +6,7 @@
 #define POET_IMAGE_MAGIC "POETIMG1"
 #define POET_IMAGE_VERSION 3u
 #define POET_HEADER_OFFSET 8u    /* of its numbers */
-#define POET_HEADER_BYTES 80u    /* that the CRC is of */
+#define POET_HEADER_BYTES 80u    /* covered by the CRC */
 #define POET_HEADER_CRC_OFFSET 84u
 
 #define POET_TABLE_OFFSET 446u

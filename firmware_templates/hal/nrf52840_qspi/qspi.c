@@ -42,7 +42,7 @@
 #define STRAYS_MAXIMUM 1000u
 
 static volatile int under_way;
-static uint32_t strays; /* interrupts that nothing caused, since something began */
+static uint32_t strays; /* interrupts without an event since an operation began */
 
 static void configure_pin(uint32_t pin, uint32_t select)
 {

@@ -53,7 +53,7 @@ uint32_t poet_hal_console_read(char *text, uint32_t bytes)
     }
     const ssize_t taken = read(STDIN_FILENO, text, bytes);
     if (taken <= 0) {
-        poet_hal_exit(0); /* nobody will say anything any more */
+        poet_hal_exit(0); /* end of input */
     }
     return (uint32_t)taken;
 }
@@ -78,7 +78,7 @@ const char *poet_hal_reset_cause(void)
     return "power-on";
 }
 
-/* The operating system's stack grows as it pleases: it is not measured. */
+/* The operating system grows the stack: it is not measured. */
 struct poet_stack poet_hal_stack(void)
 {
     const struct poet_stack none = {NULL, NULL};
