@@ -23,7 +23,7 @@ void poet_print(const char *text)
     send(text, bytes);
 }
 
-/* By parts of 16 bits: a division of 64 would be a function of the compiler's library, larger than all of this. */
+/* In parts of 16 bits: a 64-bit division would pull in a compiler's library function larger than all of this. */
 void poet_print_decimal(uint64_t value)
 {
     uint16_t parts[4] = {(uint16_t)(value >> 48), (uint16_t)(value >> 32), (uint16_t)(value >> 16),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Console lines, put together piece by piece: numbers without a printf. */
+/* Console lines, printed piece by piece: numbers without printf. */
 #ifndef POET_CONSOLE_H
 #define POET_CONSOLE_H
 
@@ -20,7 +20,7 @@ void poet_print_hex(uint32_t value);
 /* A signed decimal. */
 void poet_print_signed(int32_t value);
 
-/* The CRC-32 of all that was printed since the last call. */
+/* CRC-32 of everything printed since the last call. */
 uint32_t poet_print_crc(void);
 
 #ifdef __cplusplus

@@ -6,9 +6,10 @@
 #include "poet.h"
 #include "poet_memory.h"
 #include "ring.h"
+#include "sample_order.h"
 
-#define IN_ORDER UINT32_MAX /* in place of an epoch: not shuffled */
-#define DAMAGED_SHARE 8u    /* of so many samples one may be damaged */
+#define IN_ORDER UINT32_MAX /* instead of an epoch number: no shuffling */
+#define DAMAGED_SHARE 8u    /* one of this number of samples may be damaged */
 
 enum part { X, Y };
 
@@ -17,7 +18,7 @@ static const struct poet_part PARTS[] = {
     [Y] = {POET_X_BYTES, POET_Y_BYTES, POET_X_BYTES + POET_Y_BYTES + 4u},
 };
 
-/* The records that are skipped. */
+/* Damaged records, which are skipped. */
 static struct {
     uint32_t count;
     uint32_t blocks[POET_MOST_DAMAGED];
@@ -25,15 +26,15 @@ static struct {
 
 /* The current batch. */
 static struct {
-    const struct poet_samples *samples; /* NULL where the caller's own are in memory */
-    int is_settled;                     /* which they are: all of each has been read */
+    const struct poet_samples *samples; /* NULL if the samples are in the caller's memory */
+    int is_settled;                     /* every record has been read once: the batch is final */
     union {
         struct {
             uint32_t seed;
             uint32_t epoch;
-            uint32_t position; /* of the batch's first sample */
+            uint32_t position; /* position of the batch's first sample */
 #if POET_RING > 0
-            uint32_t draws; /* from the ring before it */
+            uint32_t draws; /* draws from the ring before this batch */
 #endif
         } stored;
         struct {
@@ -42,39 +43,6 @@ static struct {
         } given;
     } at;
 } current;
-
-/* The "lowbias32" integer hash. */
-static uint32_t mix32(uint32_t x)
-{
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return x;
-}
-
-uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint32_t epoch)
-{
-    uint32_t half_bits = 0u;
-    while (half_bits < 16u && (1u << (2u * half_bits)) < samples) {
-        half_bits++;
-    }
-    const uint32_t mask = (1u << half_bits) - 1u;
-    uint32_t value = position;
-    do {
-        uint32_t left = value >> half_bits;
-        uint32_t right = value & mask;
-        for (uint32_t round = 0u; round < 4u; round++) {
-            const uint32_t key = mix32(seed + 0x9e3779b9u * (4u * epoch + round + 1u));
-            const uint32_t swapped = left ^ (mix32(right ^ key) & mask);
-            left = right;
-            right = swapped;
-        }
-        value = (left << half_bits) | right;
-    } while (value >= samples);
-    return value;
-}
 
 /* How many samples of the batch come from the ring, in the place of the last ones from the card; all where that has none. */
 #if POET_RING > 0
@@ -128,7 +96,7 @@ void poet_data_open(void)
     damaged.count = 0u;
 }
 
-/* Where a record is among those of some samples; their number if it is not. */
+/* Index of a record among damaged ones; their number if it is not. */
 static uint32_t number_of(const struct poet_samples *samples, uint32_t block)
 {
     const uint32_t blocks = block - samples->first_block;
@@ -158,7 +126,7 @@ static int is_damaged(uint32_t block)
     return 0;
 }
 
-/* The record of a sample of the batch; in place of one that is damaged, of the next in order that is not. */
+/* Record of a sample of the batch; a damaged one is replaced by the next intact one in order. */
 static uint32_t record_of(uint32_t place)
 {
     const struct poet_samples *const samples = current.samples;
@@ -175,14 +143,14 @@ static uint32_t record_of(uint32_t place)
     return block;
 }
 
-/* Reads a part of a record; and the other one, where it is not sure that it is right, for the batch has both or none.
- * CRCs are combined with the image's identity, of targets with its complement: a record with two marks of one other identity is
- * another image's. */
+/* Reads the wanted window of a part of a record, and the other part too if the record is not yet known to be intact,
+ * since a batch uses both or none. CRCs are combined with the image's identity, those of targets with its complement: a
+ * record whose two CRCs agree on another identity belongs to another image. */
 static int read_record(uint32_t block, enum part part, const struct poet_window *wanted, void *ram)
 {
     const uint32_t identity = poet_storage_identity();
     uint32_t marks[] = {[X] = identity, [Y] = ~identity};
-    uint32_t held = 0u; /* where the partition table is, and no sample */
+    uint32_t held = 0u; /* initially block 0, which holds no sample */
     for (int i = X; i <= Y; i++) {
         if (i == (int)part || !current.is_settled) {
             POET_TRY(poet_storage_read(block, &PARTS[i], wanted, i == (int)part ? ram : NULL, &held, &marks[i]));
@@ -206,7 +174,7 @@ static int skip(uint32_t block, int status)
     return POET_OK;
 }
 
-/* Reads a part of a sample of the batch; what fails, once more. */
+/* Reads the wanted window of a part of a sample of the batch, with one retry. */
 static int load_stored(uint32_t place, enum part part, const struct poet_window *wanted, void *ram)
 {
     for (;;) {
@@ -236,7 +204,7 @@ static int draw(uint32_t number, enum part part, const struct poet_window *wante
     return POET_OK;
 }
 
-/* Draws from one sample less where one has become damaged. */
+/* Draws from one sample fewer after one became damaged. */
 static int load_drawn(uint8_t *batch, enum part part, const struct poet_window *wanted)
 {
     uint32_t left = drawn_from_ring();
@@ -275,12 +243,12 @@ static int load_drawn(const uint8_t *batch, enum part part, const struct poet_wi
 static int load(uint8_t *batch, enum part part, const struct poet_window *wanted)
 {
 #ifdef POET_TRANSFERS
-    POET_TRY(poet_storage_wait()); /* what fails from now on is a sample */
+    POET_TRY(poet_storage_wait()); /* from here on, an error concerns a sample */
 #endif
     POET_TRY(load_drawn(batch, part, wanted));
     const uint32_t stored = POET_BATCH - drawn_from_ring();
     if (stored > 0u && current.samples->count == 0u) {
-        return POET_ERROR_DATA; /* those of the ring became damaged */
+        return POET_ERROR_DATA; /* ring samples became damaged */
     }
     for (uint32_t i = 0u; i < stored; i++) {
         POET_TRY(load_stored(i, part, wanted, batch + i * wanted->bytes));

@@ -17,20 +17,20 @@
 #define PROTOCOL 2u
 #define MOST_SUMS 64u
 
-/* What is under way for the host. */
+/* State of the session with the host. */
 struct session {
-    struct poet_command command; /* whose word and data are there until it is due */
-    const struct answer *due;    /* NULL for none */
+    struct poet_command command; /* its word and data stay valid until it has been executed */
+    const struct answer *due;    /* answer of the command to execute; NULL for none */
     struct poet_image image;
-    struct poet_traffic before; /* what had been moved when the training began */
-    uint32_t erases;            /* how often the storage had been erased */
-    uint32_t first;             /* step that the training went on after */
-    uint32_t steps;             /* trained */
+    struct poet_traffic before; /* transfers before the training began */
+    uint32_t erases;            /* erase operations before the training began */
+    uint32_t first;             /* step after which training continued */
+    uint32_t steps;             /* number of steps trained */
     int begun;
     uint64_t ticks; /* of the last step */
     float loss;
 #ifdef POET_MESSAGES
-    uint32_t sealed; /* the message that is whole, of those that the step has stopped for */
+    uint32_t sealed; /* intact message, of those at which the step has stopped */
 #endif
 };
 
@@ -72,7 +72,7 @@ static void card(struct session *session)
     poet_answer_number(blocks);
 }
 
-/* The CRC of each block, or why one cannot be read, and then of no more. */
+/* CRC of each block; at a block that cannot be read, the status, and no further blocks. */
 static void sums(struct session *session)
 {
     const uint32_t *const numbers = session->command.numbers;
@@ -104,7 +104,7 @@ static void read_part(struct session *session)
     }
 }
 
-/* Puts data into the page buffer, with zeros behind it. */
+/* Copies data into the page buffer, followed by zeros. */
 static int put_data(const struct poet_command *command)
 {
     const uint32_t offset = command->numbers[0];
@@ -123,7 +123,7 @@ static void fill(struct session *session)
     poet_answer_status(put_data(&session->command));
 }
 
-/* Writes the page buffer if it is what the host says, and reads again what the storage made of it. */
+/* Writes the page buffer if its CRC is the host's, and reads it back from the storage. */
 static int put_block(const struct poet_command *command)
 {
     const uint32_t block = command->numbers[1];
@@ -132,7 +132,7 @@ static int put_block(const struct poet_command *command)
         return POET_ERROR_ARGUMENT;
     }
     POET_TRY(poet_storage_start());
-    poet_hal_storage_forget(block, 1u); /* and no more: a slot that failed to be written may have said so of others */
+    poet_hal_storage_forget(block, 1u); /* only it: a failed write may have discarded others */
     POET_TRY(poet_storage_write_blocks(block, page(), 1u));
     memset(page(), 0, POET_BLOCK_BYTES);
     return poet_storage_read_blocks(block, page(), 1u);
@@ -144,7 +144,7 @@ static void put(struct session *session)
     poet_answer_number(poet_crc32(0u, page(), POET_BLOCK_BYTES));
 }
 
-/* The host has compared the samples before: it is told of one that is damaged since. */
+/* The host compared the samples before: it is told of a sample damaged since. */
 static int check_samples(const struct session *session)
 {
     uint32_t number;
@@ -170,7 +170,7 @@ static int begin_training(struct session *session)
     session->image.flags = session->command.numbers[1];
     POET_TRY(poet_load(&session->image));
 #if POET_RING > 0
-    POET_TRY(poet_save(&session->image, session->image.commit.step)); /* learns from what came since */
+    POET_TRY(poet_save(&session->image, session->image.commit.step)); /* uses samples that arrived since */
 #endif
     session->first = session->image.commit.step;
     session->steps = session->first;
@@ -185,14 +185,14 @@ static void begin(struct session *session)
 }
 
 #ifdef POET_MESSAGES
-#define STEP_END (POET_STEP_MESSAGES + 1u) /* in place of the message that a part of a step goes up to */
+#define STEP_END (POET_STEP_MESSAGES + 1u) /* instead of the message at which a part of a step stops */
 
 static int is_between_steps(const struct session *session)
 {
     return session->begun && poet_stopped_for == 0u;
 }
 
-/* A part of a step that is asked for once more was done, up to the same message. */
+/* A part requested again, up to the same message, has already been executed. */
 static int is_done(const struct session *session, uint32_t step, uint32_t stop)
 {
     return poet_stopped_for == 0u ? step == session->steps && stop == STEP_END
@@ -213,7 +213,7 @@ static int train_part(struct session *session)
     if (step != session->steps + 1u || stop != poet_stopped_for + 1u || session->sealed != poet_stopped_for) {
         return POET_ERROR_ARGUMENT;
     }
-    session->begun = 0; /* after a failure nothing can go on */
+    session->begun = 0; /* training cannot continue after an error */
     if (poet_stopped_for == 0u) {
         session->ticks = 0u;
     }
@@ -240,8 +240,8 @@ static void part(struct session *session)
     }
 }
 
-/* The message with the command's first number, if it is its turn: the step stops for it, or it is one of those that
- * follow the last step. NULL if not. */
+/* Message with the command's first number if it is due: the step has stopped for it, or it follows the last step.
+ * Else NULL. */
 static const struct poet_message *due_message(const struct session *session)
 {
     const uint32_t number = session->command.numbers[0];
@@ -250,8 +250,8 @@ static const struct poet_message *due_message(const struct session *session)
     return is_due ? &poet_messages[number] : NULL;
 }
 
-/* Where bytes of the due message are, from the command's second number on; NULL if it goes the other way, or has not so
- * many there. */
+/* Bytes of the due message at the offset in the command's second number; NULL for the other direction, or beyond the
+ * end. */
 static uint8_t *bytes_of_message(const struct session *session, uint32_t arrives, uint32_t bytes)
 {
     const uint32_t offset = session->command.numbers[1];
@@ -282,7 +282,7 @@ static void give(struct session *session)
     poet_answer_status(to != NULL ? POET_OK : POET_ERROR_ARGUMENT);
 }
 
-/* A message is whole if it is what the host says: then the step may go on behind it. */
+/* A message is intact if its CRC is the host's: then the step may continue after it. */
 static int seal_message(struct session *session)
 {
     const struct poet_message *const message = due_message(session);
@@ -306,7 +306,7 @@ static int is_between_steps(const struct session *session)
     return session->begun;
 }
 
-/* A step that is asked for once more was done: its answer was lost. */
+/* A step requested again has already been executed: its answer was lost. */
 static int train(struct session *session)
 {
     const uint32_t step = session->command.numbers[0];
@@ -315,7 +315,7 @@ static int train(struct session *session)
         return POET_ERROR_ARGUMENT;
     }
     if (step > session->steps) {
-        session->begun = 0; /* after a failure nothing can go on */
+        session->begun = 0; /* training cannot continue after an error */
         const uint64_t start = poet_hal_ticks();
         POET_TRY(poet_train(&session->image, step));
         POET_TRY(check_samples(session));
@@ -380,7 +380,7 @@ static void done(struct session *session)
 struct answer {
     char word[6];
     uint8_t numbers;
-    uint8_t computes; /* the network: then what heard the command shall be off the stack */
+    uint8_t computes; /* runs ops of the network: the receiving code's stack must be free */
     void (*answer)(struct session *session);
 };
 
@@ -432,7 +432,7 @@ static void answer_frame(struct session *session)
     poet_answer_end();
 }
 
-/* Answers what came, but for what is then due; whether it was for us. */
+/* Answers a received frame, unless its command has to be executed first; returns whether it was a frame. */
 static enum poet_link_kind answer(struct poet_link *link, struct session *session)
 {
     const enum poet_link_kind kind = poet_link_parse(link, &session->command);
@@ -455,8 +455,8 @@ static enum poet_link_kind answer(struct poet_link *link, struct session *sessio
     return kind;
 }
 
-/* Answers commands until one is due, or until so many ticks have gone by, and as poet_hal_listen_ticks says where any
- * character has come. The room for a command is on the stack as long as this runs. */
+/* Answers commands until one has to be executed, or until a number of ticks has passed, and poet_hal_listen_ticks
+ * after any character. The command's buffer is on the stack meanwhile. */
 static __attribute__((noinline)) void hear(struct session *session, uint64_t ticks)
 {
     struct poet_link link;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A board on the desk: what a host has it do over the serial line, as docs/serial-line.md says. */
+/* Execution of a host's commands over the serial line: docs/serial-line.md. */
 #ifndef POET_DESK_H
 #define POET_DESK_H
 
 #include <stdint.h>
 
-/* Waits for commands for so many ticks, and as poet_hal_listen_ticks says where any character has come; then
- * returns. From the first whole frame on the host is in charge, and this does not return any more. */
+/* Waits for commands for a number of ticks, and for poet_hal_listen_ticks after any character; then returns. After
+ * the first intact frame the host is in charge, and this does not return. */
 void poet_listen(uint64_t ticks);
 
 #endif

@@ -8,10 +8,10 @@
 
 #include <stddef.h>
 
-/* As a float a signalling NaN, which no arithmetic produces; no two of its bytes are equal. */
+/* As a float, a signalling NaN, which no arithmetic produces; all its bytes differ. */
 static const uint8_t PAINT[4] = {0xe1, 0xc3, 0xa5, 0x7f};
 
-/* Room below poet_paint_stack's frame address for the frame itself. */
+/* Space for poet_paint_stack's own frame below its frame address. */
 #define FRAME_BYTES 64
 
 static uint8_t paint_at(const uint8_t *address)
@@ -21,7 +21,7 @@ static uint8_t paint_at(const uint8_t *address)
 
 static void paint(uint8_t *lower, const uint8_t *upper)
 {
-    /* Through volatile: a call to memset would need stack while the stack is painted. */
+    /* Volatile prevents a call to memset, which would use the stack being painted. */
     for (volatile uint8_t *byte = lower; byte < upper; byte++) {
         *byte = paint_at((const uint8_t *)(uintptr_t)byte);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of a memory area has been used: paint it, and look later where the paint is gone. */
+/* High-water marks: paint a memory area, and find later where the paint is gone. */
 #ifndef POET_HIGH_WATER_H
 #define POET_HIGH_WATER_H
 
@@ -12,10 +12,10 @@ void poet_paint_stack(void);
 /* Bytes from the start of the arena to the last one written since, rounded up to the alignment. */
 uint32_t poet_arena_high_water(void);
 
-/* The same of one device's part of the arena, where a step runs on several devices. */
+/* The same for one device's part of the arena, if a step runs on several devices. */
 uint32_t poet_device_high_water(uint32_t device);
 
-/* Most bytes of stack ever in use since; 0 where the stack is not the firmware's own. */
+/* Largest number of stack bytes in use since; 0 if the firmware does not own the stack. */
 uint32_t poet_stack_high_water(void);
 
 #endif

@@ -32,7 +32,7 @@ int poet_link_take(struct poet_link *link, char character)
     return 0;
 }
 
-/* The value of a digit in a base up to 16, or one that no digit has. */
+/* Value of a digit in a base up to 16, or a value that no digit has. */
 static uint32_t digit_value(char digit)
 {
     if (digit >= '0' && digit <= '9') {
@@ -41,7 +41,7 @@ static uint32_t digit_value(char digit)
     return digit >= 'a' && digit <= 'f' ? (uint32_t)(digit - 'a') + 10u : UINT32_MAX;
 }
 
-/* Reads digits up to `end` or a space, past which *at is then; whether they are a u32. */
+/* Parses digits up to `end` or a space, and moves *at behind it; returns whether they are a u32. */
 static int take_number(const char **at, const char *end, uint32_t base, uint32_t *value)
 {
     const char *const first = *at;
@@ -68,7 +68,7 @@ static uint32_t sextet(char character)
     return value;
 }
 
-/* Decodes base64 without padding, in its place, where it takes less room. Whether it is that. */
+/* Decodes base64 without padding in place; returns whether it is valid. */
 static int decode(char *text, uint32_t characters, uint32_t *bytes)
 {
     uint8_t *out = (uint8_t *)text;
@@ -98,7 +98,7 @@ static int is_whole(const char *text, uint32_t characters)
            crc == poet_crc32(0u, text, characters);
 }
 
-/* "sequence word [number ...] [:data]", which is not damaged, but may be nonsense all the same. */
+/* Parses "sequence word [number ...] [:data]", which is undamaged but may be invalid. */
 static int split(char *text, uint32_t characters, struct poet_command *command)
 {
     const char *at = text;
@@ -113,7 +113,7 @@ static int split(char *text, uint32_t characters, struct poet_command *command)
     while (at < end && *at != ' ') {
         at++;
     }
-    text[at - text] = '\0'; /* what stands there is a space, one of the CRC's at the latest */
+    text[at - text] = '\0'; /* replaces a space, at the latest the one before the CRC */
     at += at < end;
     while (at < end && *at != ':') {
         if (command->count == POET_LINK_NUMBERS ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The application that poetfw writes: does what the storage says, and reports on the console. It is yours: `poetfw
- * build` does not write over a changed one. */
+/* The application that poetfw writes: follows the storage's request and reports on the console. It may be edited:
+ * `poetfw build` does not overwrite a changed file. */
 #include "for_size.h"
 
 #include "console.h"
@@ -30,7 +30,7 @@ static void feed(void *argument)
     poet_feed();
 }
 
-/* From now on nothing may take longer than this: neither an op, nor a call of the library that has no ops. */
+/* Starts the watchdog: from now on, no op and no library call without ops may take longer than its time. */
 static void start_watchdog(void)
 {
     if (poet_hal_watchdog_start != NULL) {
@@ -44,7 +44,7 @@ static void start_watchdog(void)
 }
 #endif
 
-/* What reports is compiled apart, so that what it reports is not on the stack while the library runs. */
+/* Reporting functions are not inlined, so that their data is not on the stack while the library runs. */
 #define APART static __attribute__((noinline))
 
 APART uint32_t trained_steps(const struct poetfw *net)
@@ -64,14 +64,14 @@ APART void print_commit(const struct poetfw *net)
     poet_print("\n");
 }
 
-/* How many damaged samples were said. */
+/* Number of damaged samples reported. */
 struct said {
     uint32_t training;
     uint32_t held_out;
     uint32_t ring;
 };
 
-/* Says of each damaged sample once that it is skipped, as far as is known now. */
+/* Reports each damaged sample once as skipped, as far as known now. */
 APART void print_damaged_of(const struct poetfw *net, uint32_t samples, const char *name, uint32_t *said)
 {
     uint32_t number;
@@ -157,14 +157,14 @@ static int evaluate(struct poetfw *net, uint32_t batches, struct said *said)
     return POETFW_OK;
 }
 
-/* Whether there is no whole commit, rather than no storage. */
+/* True if the storage works but holds no intact commit. */
 static int is_lost(int status)
 {
     return status == POETFW_ERROR_COMMIT || status == POETFW_ERROR_SLOT || status == POETFW_ERROR_LOST ||
            status == POETFW_ERROR_CRC;
 }
 
-/* Loads the last commit; or, where no whole one is there by two readings, begins anew if the program holds weights. */
+/* Loads the last commit; if two readings find none intact and the program holds weights, begins with these. */
 static int load(struct poetfw *net)
 {
     int status = poetfw_load(net);
@@ -180,8 +180,7 @@ static int load(struct poetfw *net)
     return status;
 }
 
-/* Runs every stage up to the first that fails; *at is the stage it ends in, *ticks what the training
- * steps took together. */
+/* Runs every stage up to the first that fails; *at is the last stage, *ticks the sum over all training steps. */
 static int run(struct poetfw *net, const char **at, uint64_t *ticks)
 {
     struct poetfw_task task = {0};
@@ -199,7 +198,7 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
     if (status >= POETFW_OK) {
         *at = "save";
         poet_feed();
-        status = poetfw_save(net); /* so that what came into the ring since is learnt from */
+        status = poetfw_save(net); /* to train on samples that came into the ring since */
     }
 #endif
     if (status >= POETFW_OK) {

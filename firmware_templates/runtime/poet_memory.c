@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GCC would recognise these loops and replace them by calls of the very functions they make up; clang does not
- * where it is told -ffreestanding. */
+/* GCC would recognise these loops and replace them by calls of the functions they implement; clang does not with
+ * -ffreestanding. */
 #ifndef __clang__
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif
@@ -11,11 +11,11 @@
 
 #define WORD sizeof(uint32_t)
 
-/* Words that may alias any other type, as memory functions must. What is not words throughout goes byte by byte: that is
- * texts, for tensors are words. */
+/* Words that may alias any type, as memory functions require. Unaligned data goes byte by byte: only text, since
+ * tensors are words. */
 typedef uint32_t __attribute__((may_alias)) word;
 
-/* Whether addresses and numbers of bytes, or-ed, are all those of words. */
+/* True if addresses and sizes, combined by or, are all multiples of a word. */
 static int are_words(uintptr_t bits)
 {
     return (bits & (WORD - 1u)) == 0u;
@@ -37,7 +37,7 @@ void *memcpy(void *restrict target, const void *restrict source, size_t bytes)
     return target;
 }
 
-/* Each byte is read before it is written over: from the end that the others move away from. */
+/* Each byte is read before it is overwritten: copying starts at the end that data moves away from. */
 void *memmove(void *target, const void *source, size_t bytes)
 {
     uint8_t *to = target;

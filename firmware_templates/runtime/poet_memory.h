@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Optimization at link time removes functions without callers before it adds such calls. */
+/* Link-time optimization removes functions without callers before it adds such calls. */
 #define POET_CALLED_BY_COMPILER __attribute__((used))
 
 POET_CALLED_BY_COMPILER void *memcpy(void *restrict target, const void *restrict source, size_t bytes);

@@ -10,26 +10,21 @@
 #include "soft_float.h"
 #include "stages.h"
 
-/* What has been done, in a context's `done`. */
+/* Flags of a context's `done`. */
 #define OPENED 1u /* the storage */
 #define LOADED 2u /* the tensors */
 
 _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "a context holds an image");
 
-static struct {
-    void (*call)(void *argument);
-    void *argument;
-} hook;
-
 static uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
 
-/* Whether a call is in the library. What takes a byte and sets it at once keeps threads out; a core without that, which a
- * Cortex-M0+ is, keeps out the interrupts and the function between ops, which end before what they interrupt goes on. */
+/* Set while a call is in the library. An atomic exchange keeps other threads out; a core without it, such as the
+ * Cortex-M0+, keeps out interrupts and the function between ops, which end before the interrupted code continues. */
 static volatile uint8_t is_taken;
 
 #if defined __thumb__ && !defined __thumb2__
-/* Link-time optimisation calls the functions of floats only after it has read all archives, too late for what these
- * call in turn. Named here, that is read with the rest. */
+/* Link-time optimization calls float functions only after it has read all archives, too late to find their callees. A
+ * reference here makes them be read with the rest. */
 static uint32_t (*const called_by_floats[])(uint32_t, uint32_t) __attribute__((used)) = {poet_sum_bits,
                                                                                          poet_product_bits};
 #endif
@@ -57,16 +52,14 @@ static void give_back(const int *taken)
 #endif
 }
 
-/* Takes the library for the calling function, until that returns; or returns that somebody else has it. */
+/* Enters the library until the calling function returns; returns with an error if another call is in it. */
 #define TAKE()                                                       \
     POET_TRY(take());                                                \
     __attribute__((cleanup(give_back))) const int taken = 1;         \
     (void)taken
 
-/* Whether a step is begun and not ended. */
+/* True if a step has begun and not ended. */
 #ifdef POET_SLICES
-struct poet_progress poet_progress;
-
 static int is_in_step(void)
 {
     return poet_progress.next != 0u;
@@ -102,7 +95,7 @@ static int has_done(const struct poetfw *context, uint32_t what)
     return context->plan == POET_PLAN_ID && (context->done & what) == what;
 }
 
-/* Whether a call may be made that needs this to have been done, and no step to be under way. */
+/* Checks that a call is allowed: these flags are set, and no step is under way. */
 static int needs(const struct poetfw *context, uint32_t what)
 {
     if (is_in_step()) {
@@ -111,7 +104,7 @@ static int needs(const struct poetfw *context, uint32_t what)
     return has_done(context, what) ? POET_OK : POET_ERROR_ORDER;
 }
 
-/* Begins with a context, in which nothing is done but what has been loaded; whether that was. */
+/* Resets a context, except for what has been loaded; returns whether that was. */
 static int begin(struct poetfw *context)
 {
     const int keeps = is_loaded && !is_in_step() && has_done(context, LOADED);
@@ -123,7 +116,7 @@ static int begin(struct poetfw *context)
     return keeps;
 }
 
-/* What is loaded is in no commit of the storage. */
+/* The loaded tensors are in no commit of the storage. */
 static int open_image(struct poetfw *context)
 {
     const int keeps = begin(context);
@@ -138,7 +131,7 @@ static int open_image(struct poetfw *context)
 int poetfw_open(struct poetfw *context)
 {
     TAKE();
-    if (is_in_step()) { /* which is given up */
+    if (is_in_step()) { /* which is abandoned */
         context->done = 0u;
         end_slices();
         poet_pages_forget();
@@ -201,10 +194,8 @@ int poetfw_save_is_due(const struct poetfw *context)
     return needs(context, OPENED | LOADED) == POET_OK && poet_save_is_due(opened(context), context->step);
 }
 
-/* What a whole step returns; where it needs partners, nobody here has what they have for it. */
+/* Status of a whole step; a step that needs partners' data cannot be run here. */
 #ifdef POET_MESSAGES
-uint32_t poet_stopped_for;
-
 static int whole(int status)
 {
     poet_stopped_for = 0u;
@@ -217,7 +208,7 @@ static int whole(int status)
 }
 #endif
 
-/* A step that failed leaves the tensors half updated: they have to be loaded again. */
+/* A failed step leaves tensors partly updated: they have to be loaded again. */
 static int end_step(struct poetfw *context, int status)
 {
     if (status >= POET_OK) {
@@ -447,19 +438,6 @@ int poetfw_busy(void)
         return POET_ERROR_BUSY;
     }
     return is_in_step() ? POET_ERROR_IN_STEP : POET_OK;
-}
-
-void poetfw_between_ops(void (*call)(void *argument), void *argument)
-{
-    hook.call = call;
-    hook.argument = argument;
-}
-
-void poet_between_ops(void)
-{
-    if (hook.call != NULL) {
-        hook.call(hook.argument);
-    }
 }
 
 const struct poetfw_plan *poetfw_plan(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums, differences and products of floats for cores that have only Thumb's first instructions: the functions that
- * compilers call for +, - and *, to the same bits as their library's.
+/* Addition, subtraction and multiplication of floats for cores with only the base Thumb instructions: the functions
+ * that compilers call for +, - and *, bit-identical to those of their libraries.
  *
- * Sums of ordinary numbers and zeros, and products of ordinary numbers, are taken in assembly. All others, which have
- * infinities, NaN or numbers below 2^-126 in them, or might come to such, are taken in C, which holds for every pair.
- * Weak: a program that has these functions of its own keeps them. */
+ * Sums of normal numbers and zeros, and products of normal numbers, are computed in assembly. Operands that are
+ * infinite, NaN or below 2^-126, or results that may be, are handled in C, which is correct for all pairs. Weak
+ * symbols: functions of the same name in a program take precedence. */
 #include "soft_float.h"
 
 #if (defined __thumb__ && !defined __thumb2__) || defined POET_SOFT_FLOAT_IN_C

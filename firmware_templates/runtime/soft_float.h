@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* The bits of a + b and of a * b, to the nearest float, the even one of two. The assembly (soft_float_asm.S) calls them,
- * which link-time optimisation does not see: they are kept under their names. */
+/* Bits of a + b and of a * b, rounded to nearest, ties to even. Called from assembly (soft_float_asm.S), which
+ * link-time optimization does not see: hence the fixed names. */
 __attribute__((used)) uint32_t poet_sum_bits(uint32_t a, uint32_t b);
 __attribute__((used)) uint32_t poet_product_bits(uint32_t a, uint32_t b);
 

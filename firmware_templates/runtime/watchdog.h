@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board's watchdog, where the build asks for one: main.c starts it, and it is fed wherever the application has its
- * turn. What stands for the board may have none. */
+/* Watchdog of the board, if the build asks for one: main.c starts it, and it is fed whenever the application runs. A
+ * twin may have none. */
 #ifndef POET_WATCHDOG_H
 #define POET_WATCHDOG_H
 

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* Calls, for a Cortex-M0+ takes 20 bytes of code for each; but where words may lie anywhere, a load. */
+/* Functions rather than inline code, which would take 20 bytes on a Cortex-M0+; a load where unaligned access is
+ * allowed. */
 #define POET_CALLED __attribute__((noinline, unused))
 #ifdef __ARM_FEATURE_UNALIGNED
 #define POET_CALLED_OR_LOADED inline __attribute__((always_inline))

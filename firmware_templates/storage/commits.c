@@ -16,17 +16,12 @@
 #define RECORD_BYTES 40u
 
 #if POET_RING > 0
-/* The commit that a save has failed to see in the storage, which may have it all the same. */
+/* Commit that a save failed to verify, but which the storage may hold. */
 static struct {
     struct poet_commit commit;
     int is_unsure;
 } tried;
 #endif
-
-static POET_CALLED uint8_t *page(void)
-{
-    return poet_arena + POET_PAGE_BUFFER;
-}
 
 /* Where the record is, counted from the set's first block. */
 static uint32_t record_block(void)
@@ -70,28 +65,28 @@ static void pack(const struct poet_commit *commit, uint32_t identity, uint8_t *b
     poet_put_u32(bytes + CRC_OFFSET, poet_crc32(0u, bytes, CONTENT_BYTES));
 }
 
-/* Packing again gives the same bytes only if magic and CRC are right. */
+/* Repacking gives the same bytes only if magic and CRC are right. */
 static int read_record(const struct poet_image *image, uint32_t set, struct poet_commit *commit)
 {
     uint8_t packed[RECORD_BYTES];
-    POET_TRY(poet_storage_read_blocks(first_block(image, set) + record_block(), page(), 1u));
+    POET_TRY(poet_storage_read_blocks(first_block(image, set) + record_block(), poet_storage_page(), 1u));
     commit->set = set;
-    commit->sequence = poet_get_u32(page() + 12);
-    commit->step = poet_get_u32(page() + 16);
-    commit->written = poet_get_u32(page() + 20);
-    commit->crc = poet_get_u32(page() + 24);
+    commit->sequence = poet_get_u32(poet_storage_page() + 12);
+    commit->step = poet_get_u32(poet_storage_page() + 16);
+    commit->written = poet_get_u32(poet_storage_page() + 20);
+    commit->crc = poet_get_u32(poet_storage_page() + 24);
 #if POET_RING > 0
-    commit->ring = poet_get_u32(page() + 28);
+    commit->ring = poet_get_u32(poet_storage_page() + 28);
 #endif
-    const uint32_t identity = poet_get_u32(page() + 8);
+    const uint32_t identity = poet_get_u32(poet_storage_page() + 8);
     pack(commit, identity, packed);
-    if (memcmp(page(), packed, RECORD_BYTES) != 0) {
+    if (memcmp(poet_storage_page(), packed, RECORD_BYTES) != 0) {
         return POET_ERROR_COMMIT;
     }
     return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
 }
 
-/* The last commit of a sequence below a limit. Returns POET_ERROR_COMMIT if there is none. */
+/* Last commit with a sequence number below a limit. Returns POET_ERROR_COMMIT if there is none. */
 static int find_last(const struct poet_image *image, uint32_t limit, struct poet_commit *last)
 {
     int status = POET_ERROR_COMMIT;
@@ -113,10 +108,10 @@ static int find_last(const struct poet_image *image, uint32_t limit, struct poet
     return status;
 }
 
-/* Goes on with the CRC of all trailers: a slot that has just moved left its own in the page buffer. */
+/* Continues the CRC over all trailers: a slot that was just transferred left its trailer in the page buffer. */
 static uint32_t add_trailer(uint32_t crc)
 {
-    return poet_crc32(crc, page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
+    return poet_crc32(crc, poet_storage_page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
                       POET_SLOT_TRAILER_BYTES);
 }
 
@@ -126,7 +121,7 @@ static void open_set(const struct poet_image *image, const struct poet_commit *c
     poet_slots_begin_step(commit->step, 0);
 }
 
-/* Whether a commit is whole; with `load` its tensors are then in their places. */
+/* True if a commit is intact; with `load`, its tensors are then loaded. */
 static int read_set(const struct poet_image *image, const struct poet_commit *commit, int load)
 {
     uint32_t crc = 0u;
@@ -139,7 +134,7 @@ static int read_set(const struct poet_image *image, const struct poet_commit *co
     return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
 }
 
-/* Makes a commit the last one. Its record does not know what this start has written after it. */
+/* Makes a commit the last one. Its record does not include blocks written after it in this run. */
 static void take(struct poet_image *image, const struct poet_commit *commit)
 {
     uint32_t written = poet_blocks_written(image);
@@ -175,7 +170,7 @@ int poet_load(struct poet_image *image)
     }
 }
 
-/* Whether a set could be read, and is not whole. */
+/* True if a set could be read but is not intact. */
 static int is_damage(int status)
 {
     return status == POET_ERROR_SLOT || status == POET_ERROR_LOST || status == POET_ERROR_CRC ||
@@ -196,13 +191,13 @@ int poet_begin_anew(struct poet_image *image)
         status = found == POET_OK ? read_set(image, &commit, 0) : found;
     } while (found == POET_OK && is_damage(status));
     if (status == POET_ERROR_COMMIT) {
-        commit = highest; /* what comes after it counts, even if it is read as whole again */
+        commit = highest; /* a later commit counts, even if this one reads as intact again */
     } else {
         POET_TRY(status);
     }
     commit.step = UINT32_MAX;
 #if POET_RING > 0
-    poet_ring_commit(commit.ring); /* events after it have later numbers */
+    poet_ring_commit(commit.ring); /* later events get higher numbers */
     commit.ring = poet_ring_events();
 #endif
     take(image, &commit);
@@ -236,9 +231,9 @@ static int write_record(const struct poet_image *image, const struct poet_commit
     tried.commit = *commit;
     tried.is_unsure = 1;
 #endif
-    memset(page(), 0, POET_BLOCK_BYTES);
-    pack(commit, poet_storage_identity(), page());
-    POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), page(), 1u));
+    memset(poet_storage_page(), 0, POET_BLOCK_BYTES);
+    pack(commit, poet_storage_identity(), poet_storage_page());
+    POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), poet_storage_page(), 1u));
     POET_TRY(poet_storage_flush());
     const int status = read_record(image, commit->set, &kept);
     if (status == POET_ERROR_COMMIT || (status == POET_OK && kept.sequence != commit->sequence)) {
@@ -247,7 +242,7 @@ static int write_record(const struct poet_image *image, const struct poet_commit
     return status;
 }
 
-/* Whether there were events in the ring since. */
+/* True if events were added to the ring since. */
 static int has_news(const struct poet_commit *commit)
 {
 #if POET_RING > 0
@@ -322,7 +317,7 @@ int poet_save(struct poet_image *image, uint32_t step)
     commit.ring = poet_ring_events();
 #endif
     POET_TRY(write_set(image, &commit));
-    commit.written = poet_blocks_written(image) + 1u; /* the record, too */
+    commit.written = poet_blocks_written(image) + 1u; /* including the record */
     POET_TRY(write_record(image, &commit));
     adopt(image, commit);
     return POET_OK;

@@ -3,7 +3,7 @@
 
 #include "unroll.h"
 
-/* TABLE[i]: the CRC register after shifting out the four bits i. */
+/* TABLE[i]: CRC register after shifting out the four bits i. */
 static const uint32_t TABLE[16] = {
     0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
     0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
@@ -18,7 +18,8 @@ static inline uint32_t shift_out(uint32_t crc, int bytes)
     return crc;
 }
 
-/* By words where they lie as such: so a table of 64 bytes takes no more instructions than one of 1 KB, byte by byte. */
+/* Aligned data is processed by words: a table of 64 bytes then needs no more instructions than one of 1 KB, by bytes.
+ * */
 uint32_t poet_crc32(uint32_t crc, const void *data, uint32_t bytes)
 {
     const uint8_t *byte = data;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* The CRC of `bytes` of data that follow data whose CRC is `crc`; 0 to begin with. */
+/* CRC of `bytes` of data that follow data whose CRC is `crc`; 0 to begin. */
 uint32_t poet_crc32(uint32_t crc, const void *data, uint32_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes an image on the device itself. The superblock comes last, so a cut leaves a storage without an image. */
+/* Writes an image on the device itself. The superblock comes last: after a power cut the storage has no image. */
 #include "for_size.h"
 
-#include "storage.h"
+#include "image.h"
 
 #include "bytes.h"
 #include "commits.h"
@@ -13,10 +13,10 @@
 #include "ring.h"
 #include "superblock.h"
 
-#define PARTITION_BLOCK 8u /* as the host has it */
-#define ALIGNMENT 8u       /* of slots and sets: 4 KiB, which flash erases at once */
+#define PARTITION_BLOCK 8u /* as on the host */
+#define ALIGNMENT 8u       /* of slots and sets: 4 KiB, the erase unit of flash */
 
-/* Where the parts of an image are, in blocks from the partition's first on. */
+/* Parts of an image, in blocks from the partition's first block. */
 struct layout {
     uint32_t slots;
     uint32_t sets;
@@ -61,7 +61,7 @@ static int lay_out(uint32_t sets, struct layout *layout)
     return POET_OK;
 }
 
-/* Whether a first block is a partition table of ours, an empty one, or none at all: a cut may have left anything there. */
+/* True if the first block is our partition table, an empty one, or none: a power cut may have left anything. */
 static int is_free(const uint8_t *block)
 {
     const uint8_t *entry;
@@ -83,7 +83,7 @@ static void pack_table(const struct layout *layout, uint8_t *block)
     block[POET_SIGNATURE_OFFSET + 1u] = 0xaau;
 }
 
-/* The identity is the CRC of all that is said before it. */
+/* The identity is the CRC of all preceding fields. */
 static void pack_superblock(const struct layout *layout, uint32_t seed, uint32_t sets, uint8_t *block)
 {
     const uint32_t numbers[] = {
@@ -108,7 +108,7 @@ static int write_and_flush(uint32_t block, const uint8_t *page)
     return poet_storage_flush();
 }
 
-/* An older image's commits and samples, where this one's will be, would be read as such. */
+/* Wipes areas in which an older image's commits and samples could be read as this one's. */
 static int wipe(const struct layout *layout, uint32_t sets)
 {
     POET_TRY(poet_sets_wipe(PARTITION_BLOCK + layout->sets, sets));
@@ -120,7 +120,7 @@ static int wipe(const struct layout *layout, uint32_t sets)
 
 int poet_storage_format(uint32_t seed, uint32_t sets)
 {
-    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const page = poet_storage_page();
     struct layout layout;
     POET_TRY(poet_storage_start());
     POET_TRY(lay_out(sets, &layout));

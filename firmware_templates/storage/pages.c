@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots that move while the core computes. Whole blocks of a tensor move between its RAM and the storage,
- * what is left of it and the trailer through a block of their own. Where they do not fit into one block, which is
- * so for a few sizes, the first of two is waited for. */
+/* Slot transfers in parallel with computation. Whole blocks of a tensor are transferred directly between its RAM and
+ * the storage, its rest and the trailer through a separate block. For a few sizes these do not fit one block; then
+ * the first of two is waited for. */
 #include "for_size.h"
 
 #include "slots.h"
@@ -13,16 +13,16 @@
 
 #ifdef POET_TRANSFERS
 
-#define PAGES (POET_TRANSFERS / 2u) /* a page is two transfers: whole blocks, and the rest */
+#define PAGES (POET_TRANSFERS / 2u) /* two transfers per page: whole blocks, and the rest */
 
 struct page {
     uint32_t slot;
-    uint8_t *target;   /* of a page-in; null for a page-out */
-    uint32_t transfer; /* the count at which its last one has ended */
+    uint8_t *target;   /* for a page-in; NULL for a page-out */
+    uint32_t transfer; /* transfer count at which its last one has ended */
     uint8_t rest[POET_BLOCK_BYTES];
 };
 
-/* Those under way, oldest first, in a ring. */
+/* Pages under way, oldest first, as a ring buffer. */
 static struct page pages[PAGES];
 static uint32_t oldest;
 static uint32_t under_way;
@@ -32,7 +32,7 @@ static uint32_t whole_blocks(uint32_t bytes)
     return bytes / POET_BLOCK_BYTES;
 }
 
-/* Where a slot's last block is, counted from its first. */
+/* Last block of a slot, counted from its first. */
 static uint32_t last_block(uint32_t bytes)
 {
     return poet_slot_blocks(bytes) - 1u;
@@ -59,7 +59,7 @@ static int end_oldest(void)
     return poet_slot_verify(page->rest, bytes, poet_crc32(0u, page->target, bytes));
 }
 
-/* The entry for one more; its oldest makes room where there is none. */
+/* Entry for another page; if there is none left, waits for the oldest page. */
 static int add_page(uint32_t slot, uint8_t *target, struct page **page)
 {
     if (under_way == PAGES) {

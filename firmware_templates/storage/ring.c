@@ -8,6 +8,9 @@
 #include "hal.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "sample_order.h"
+#include "slots.h"
+#include "storage.h"
 
 #if POET_RING > 0
 
@@ -15,32 +18,27 @@
 #define CRC_BYTES 4u
 #define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
 #define UNIT_BLOCKS 8u
-#define MOST_EVENTS 0x7fffffffu /* more were never counted: a part that says so is not the ring's */
-#define DAMAGED UINT32_MAX      /* in place of the event of a label: the place has a part that is not whole */
+#define MOST_EVENTS 0x7fffffffu /* largest event number; a part with a larger one is not the ring's */
+#define DAMAGED UINT32_MAX      /* instead of the event of a label: a part of the place is not intact */
 
-/* What the trailer of a part says. */
+/* Content of a part's trailer. */
 struct stamp {
     uint32_t id;
     uint32_t event;
-    int is_blank; /* nothing was ever written there, or all of it was erased */
+    int is_blank; /* never written, or erased */
 };
 
 static struct {
     struct {
-        uint32_t id;       /* 0: no sample is there */
-        uint32_t labelled; /* the event of its label, or 0, or DAMAGED */
+        uint32_t id;       /* 0 if the place holds no sample */
+        uint32_t labelled; /* event of its label, or 0, or DAMAGED */
     } places[POET_RING];
     uint32_t first_block;
-    uint32_t next; /* place */
+    uint32_t next; /* next place to write */
     uint32_t events;
     uint32_t committed;
-    uint32_t unsure; /* 1 + the place where writing has failed; 0 for none */
+    uint32_t unsure; /* 1 + the place where a write failed; 0 for none */
 } ring;
-
-static uint8_t *page(void)
-{
-    return poet_arena + POET_PAGE_BUFFER;
-}
 
 static uint32_t unit_blocks(uint32_t bytes)
 {
@@ -67,7 +65,7 @@ static uint32_t later(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* The CRC of a payload goes on over what its trailer says. */
+/* The CRC of a payload continues over its trailer. */
 static uint32_t seal(uint32_t crc, uint32_t identity, const struct stamp *stamp, uint8_t *trailer)
 {
     poet_put_u32(trailer + 4, MAGIC ^ identity);
@@ -78,8 +76,8 @@ static uint32_t seal(uint32_t crc, uint32_t identity, const struct stamp *stamp,
     return crc;
 }
 
-/* Reads a part and keeps what is wanted of its payload, nothing if `ram` is NULL. Returns POET_ERROR_DATA if it is not whole, and
- * POET_ERROR_MIXED if it is another image's. */
+/* Reads a part and keeps the wanted window of its payload, nothing if `ram` is NULL. Returns POET_ERROR_DATA if it is
+ * not intact, and POET_ERROR_MIXED if it belongs to another image. */
 static int read_part(uint32_t block, const struct poet_window *wanted, void *ram, uint32_t bytes, struct stamp *stamp)
 {
     uint8_t sealed[POET_SLOT_TRAILER_BYTES];
@@ -87,14 +85,14 @@ static int read_part(uint32_t block, const struct poet_window *wanted, void *ram
     uint32_t at = 0u;
     for (uint32_t left = poet_slot_blocks(bytes); left > 0u; left--) {
         const uint32_t part = bytes - at < POET_BLOCK_BYTES ? bytes - at : POET_BLOCK_BYTES;
-        POET_TRY(poet_storage_read_blocks(block++, page(), 1u));
-        crc = poet_crc32(crc, page(), part);
+        POET_TRY(poet_storage_read_blocks(block++, poet_storage_page(), 1u));
+        crc = poet_crc32(crc, poet_storage_page(), part);
         if (ram != NULL) {
-            poet_storage_keep(ram, wanted, page(), at, part);
+            poet_storage_keep(ram, wanted, poet_storage_page(), at, part);
         }
         at += part;
     }
-    const uint8_t *const trailer = page() + TRAILER_OFFSET;
+    const uint8_t *const trailer = poet_storage_page() + TRAILER_OFFSET;
     stamp->id = poet_get_u32(trailer + 8);
     stamp->event = poet_get_u32(trailer + 12);
     stamp->is_blank = poet_storage_is_blank(trailer, POET_SLOT_TRAILER_BYTES);
@@ -107,7 +105,7 @@ static int read_part(uint32_t block, const struct poet_window *wanted, void *ram
     return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
 }
 
-/* Writes a part, through the page buffer because a bus need not reach where the caller's data are, and reads it back. */
+/* Writes a part through the page buffer, as a bus may not reach the caller's data, and reads it back. */
 static int write_part(uint32_t block, const void *data, uint32_t bytes, const struct stamp *stamp)
 {
     const uint8_t *source = data;
@@ -117,15 +115,15 @@ static int write_part(uint32_t block, const void *data, uint32_t bytes, const st
     poet_hal_storage_forget(block, blocks);
     for (uint32_t i = 0u; i < blocks; i++) {
         const uint32_t part = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
-        memset(page(), 0, POET_BLOCK_BYTES);
-        memcpy(page(), source, part);
+        memset(poet_storage_page(), 0, POET_BLOCK_BYTES);
+        memcpy(poet_storage_page(), source, part);
         crc = poet_crc32(crc, source, part);
         source += part;
         left -= part;
         if (i + 1u == blocks) {
-            (void)seal(crc, poet_storage_identity(), stamp, page() + TRAILER_OFFSET);
+            (void)seal(crc, poet_storage_identity(), stamp, poet_storage_page() + TRAILER_OFFSET);
         }
-        POET_TRY(poet_storage_write_blocks(block + i, page(), 1u));
+        POET_TRY(poet_storage_write_blocks(block + i, poet_storage_page(), 1u));
     }
     POET_TRY(poet_storage_flush());
     struct stamp kept;
@@ -141,8 +139,8 @@ uint32_t poet_ring_blocks(void)
     return POET_RING * place_blocks();
 }
 
-/* What is there, by two readings: a sample that is not seen now would not be drawn either. What a storage that answers does not
- * give is not whole. */
+/* Scans the places, with two readings each: a sample that cannot be read now would not be drawn either. If the
+ * storage responds but a part cannot be read, the part is not intact. */
 static int find_part(uint32_t block, uint32_t bytes, struct stamp *stamp)
 {
     for (int again = 0;; again++) {
@@ -186,7 +184,7 @@ static int find_sample(uint32_t place)
     return POET_OK;
 }
 
-/* Behind the newest. */
+/* Place after the newest sample. */
 static void find_next(void)
 {
     uint32_t newest = 0u;
@@ -254,7 +252,7 @@ static int is_drawn(uint32_t place)
     return is_labelled(place) && ring.places[place].labelled <= ring.committed;
 }
 
-/* What fails may have come to the storage all the same. Written again, it does not matter what has. */
+/* A failed write may have reached the storage. Writing again makes that irrelevant. */
 static int settle_others(uint32_t place)
 {
     return ring.unsure == place + 1u ? POET_OK : poet_ring_settle();
@@ -271,7 +269,7 @@ static int write_sample(uint32_t place, const void *x, const struct stamp *stamp
 
 static int write_label(uint32_t place, const void *y)
 {
-    const struct stamp stamp = {.id = ring.places[place].id, .event = ++ring.events}; /* no other, even if it fails */
+    const struct stamp stamp = {.id = ring.places[place].id, .event = ++ring.events}; /* used up even if it fails */
     ring.unsure = place + 1u;
     POET_TRY(write_part(y_block(place), y, POET_Y_BYTES, &stamp));
     ring.unsure = 0u;
@@ -331,7 +329,7 @@ uint32_t poet_ring_damaged(uint32_t index)
     return place;
 }
 
-/* Each of the samples is drawn once before any is again, as those of the card are; in another order. */
+/* Each sample is drawn once before any is drawn again, as for samples of the card, but in another order. */
 static uint32_t place_drawn(uint32_t draw, uint32_t seed)
 {
     const uint32_t count = poet_ring_count().drawn;

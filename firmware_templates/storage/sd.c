@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The card's protocol as routines that stop wherever the bus has to exchange bytes, and go on from there when it
- * has: in the interrupt at the exchange's end, or at once where the bus is polled. Nothing else waits.
+/* The card's protocol as coroutines that suspend at each exchange on the bus and continue after it: in the interrupt
+ * at its end, or at once if the bus is polled. Nothing else waits.
  */
 #include "for_size.h"
 
@@ -23,9 +23,9 @@
 #define TRANSFER_HZ 8000000u
 #define ATTEMPTS 3u
 
-/* Waits are counted in bytes clocked, of which there are at most 50 per ms during identification and
- * 1,000 per ms afterwards. The specification allows a card 100 ms to begin a read, 500 ms to be busy
- * after a write (SDXC) and 1 s to initialise; a command is answered within 8 bytes. */
+/* Timeouts are counted in bytes on the bus, at most 50 per ms during identification and 1,000 per ms afterwards. The
+ * specification allows a card 100 ms to begin a read, 500 ms to be busy after a write (SDXC) and 1 s to initialise; a
+ * command is answered within 8 bytes. */
 #define RESPONSE_BYTES 9u
 #define READ_BYTES 100000u
 #define BUSY_BYTES 510000u
@@ -35,13 +35,13 @@
 #define LEFT_OVER_BUSY_ROUNDS 800u /* of 32 bytes, at 400 kHz: 500 ms */
 #define WAKE_BYTES 10u /* 74 clocks or more */
 
-/* How many bytes are exchanged at once while a response, or anything at all, is waited for: few, where it comes
- * soon; else many, for each exchange interrupts the core. */
+/* Bytes per exchange while waiting for a response or data: few if it comes soon, else many, as each exchange
+ * interrupts the core. */
 #define FEW_BYTES 8u
 #define MANY_BYTES 32u
 
-/* A poll of the core for the bus takes 4 cycles or more, so these are 16,384 or more. A byte on SPI takes 4,096 cycles
- * at the slowest clocks there are, 125 kHz at 64 MHz and 94 at 48. */
+/* A poll of the bus takes 4 cycles or more, so this bound is 16,384 cycles or more. An SPI byte takes 4,096 cycles at
+ * the slowest clocks, 125 kHz at 64 MHz and 94 kHz at 48 MHz. */
 #ifndef POET_POLLS_PER_BYTE
 #define POET_POLLS_PER_BYTE 4096u
 #endif
@@ -67,10 +67,10 @@ enum response {
     R1_READY = 0x00,
     R1_IDLE = 0x01,
     R1_ILLEGAL_COMMAND = 0x04,
-    R1_NONE = 0x80, /* the one bit that is never set in a response */
+    R1_NONE = 0x80, /* the bit that is never set in a response */
 };
 
-/* The second byte of the answer to SEND_STATUS. */
+/* Second byte of the response to SEND_STATUS. */
 enum card_status {
     STATUS_OK = 0x00,
     STATUS_PROTECTED = 0x20,
@@ -101,28 +101,29 @@ enum request_kind { OPEN, READ_SIZE, READ, WRITE };
 
 struct request {
     enum request_kind kind;
-    int status; /* once it is done */
+    int status; /* status of the finished request */
     uint32_t block;
     uint32_t count;
-    uint8_t *target;       /* of what is read */
-    const uint8_t *source; /* of what is written */
+    uint8_t *target;       /* for a read */
+    const uint8_t *source; /* for a write */
 };
 
-/* Data whose CRC-16 is worked out while the next long exchange goes on, or at a transfer's end. */
+/* Data whose CRC-16 is computed during the next long exchange, or at a transfer's end. */
 struct check {
     const uint8_t *data;
     uint32_t bytes;    /* 0: nothing to do */
-    uint32_t expected; /* NO_CRC: whatever it is */
+    uint32_t expected; /* NO_CRC: not compared */
 };
 #define NO_CRC UINT32_MAX
 
-/* Routines. Each has a place that says where it goes on; what it must know then is in `sd`. One that calls another
- * ends, or stops, with it. */
+/* Coroutines. Each has a place where it continues; state that survives suspension is in `sd`. A coroutine that calls
+ * another one ends or suspends with it. */
 enum progress { STOPPED, ENDED };
 enum routine { COMMAND, WAIT, DATA, PART, ATTEMPT, ROUTINES };
 
-/* The queue is counts of requests since the start. The core alone begins and takes away, what is on the card's side alone
- * ends; `running` says whether the latter has something to do. Small numbers come first, for they take less code there. */
+/* The queue is counts of requests since the start. Only the core adds and removes requests, only the card's side
+ * finishes them; `running` is set while the latter has work. Members with small values come first: accessing them
+ * takes less code. */
 static struct {
     uint8_t places[ROUTINES];
     uint8_t r1;
@@ -130,30 +131,30 @@ static struct {
     volatile uint32_t ended;
     uint32_t taken_away;
     volatile int running;
-    volatile uint32_t exchanges; /* that came to their end */
+    volatile uint32_t exchanges; /* number of exchanges ended */
     const uint8_t *tx; /* the next exchange, or the one under way */
     uint8_t *rx;
     volatile uint32_t bytes;
     struct check check;
-    uint32_t crc;             /* the last that was worked out */
+    uint32_t crc;             /* last result */
     uint32_t next;            /* of `in` */
     uint32_t end;
-    uint32_t left;            /* of what is counted until it is given up */
+    uint32_t left;            /* rounds left until a timeout */
     uint32_t rounds;
     uint32_t position;        /* in a transfer, in blocks */
     uint32_t capacity;
     uint32_t value;
     uint32_t attempts;
     int status;
-    int is_open;              /* since the last error */
+    int is_open;              /* no error since it was opened */
     int block_addressed;
     uint8_t out[FEW_BYTES];
-    uint8_t in[MANY_BYTES];   /* what came, and is dealt with from `next` to `end` */
+    uint8_t in[MANY_BYTES];   /* received bytes; those from `next` to `end` are unread */
     struct request queue[QUEUE];
 } sd;
 
-/* A place is a line of its routine, counted from its first: a small number takes less code. Any other is the beginning.
- * Routines that are NOINLINE take less code by themselves: jumps are short, and the request's address is in a register. */
+/* A place is a line number relative to its coroutine's first line: small numbers take less code. Any other value is
+ * the beginning. NOINLINE coroutines take less code: jumps are short, and the request's address is in a register. */
 #define NOINLINE static __attribute__((noinline))
 #define BEGIN(routine)                        \
     enum { FIRST_LINE = __LINE__ };           \
@@ -186,7 +187,7 @@ static struct {
     *place = 0u; \
     return ENDED
 
-/* Sees to it that there is a byte to take. */
+/* Makes a received byte available. */
 #define RECEIVE(bytes)             \
     do {                           \
         if (sd.next == sd.end) {   \
@@ -195,7 +196,7 @@ static struct {
         }                          \
     } while (0)
 
-/* The first error is the one that counts. */
+/* The first error counts. */
 static void fail(enum poet_sd_status status)
 {
     if (sd.status == POET_SD_OK) {
@@ -232,7 +233,7 @@ static void drop(void)
     sd.next = sd.end;
 }
 
-/* CRC-7 with polynomial x^7 + x^3 + 1, in the upper bits, and the end bit below. */
+/* CRC-7 with polynomial x^7 + x^3 + 1 in the upper bits, end bit in the lowest. */
 static uint8_t crc7(const uint8_t *frame, uint32_t bytes)
 {
     uint32_t crc = 0u;
@@ -274,11 +275,11 @@ static void work_out_crc_later(const uint8_t *data, uint32_t bytes, uint32_t exp
     sd.check = check;
 }
 
-/* Sends a command and receives R1, of which R1_NONE is set if none came. */
+/* Sends a command and receives R1; R1_NONE is set if there was no response. */
 static enum progress command(enum command number, uint32_t argument)
 {
     BEGIN(COMMAND)
-    sd.out[0] = 0xffu; /* N_RC: one byte at least between the last response and a command */
+    sd.out[0] = 0xffu; /* N_RC: at least one byte between a response and the next command */
     sd.out[1] = (uint8_t)(0x40u | (uint32_t)number);
     sd.out[2] = (uint8_t)(argument >> 24);
     sd.out[3] = (uint8_t)(argument >> 16);
@@ -300,7 +301,7 @@ static enum progress command(enum command number, uint32_t argument)
     END();
 }
 
-/* What follows R1 in R3 and R7. */
+/* Data after R1 in R3 and R7. */
 static enum progress receive_value(void)
 {
     BEGIN(WAIT)
@@ -312,7 +313,7 @@ static enum progress receive_value(void)
     END();
 }
 
-/* Until the line is high, as the last of some bytes tells. */
+/* Waits until the data line is high, as the last of several bytes shows. */
 static enum progress wait_ready(void)
 {
     BEGIN(WAIT)
@@ -332,15 +333,15 @@ static enum progress leave(void)
 {
     BEGIN(WAIT)
     poet_hal_spi_select(0);
-    ask_to_receive(1u); /* the card lets go of the bus one byte later */
+    ask_to_receive(1u); /* the card releases the bus one byte later */
     STOP();
     drop();
     work_out_crc();
     END();
 }
 
-/* Ends what a reset of the core, or an error, left the card in the middle of: it takes or sends what is left of a
- * block, or waits for one, which then has a wrong CRC; it is told to stop, in both ways, and waited for. */
+/* Ends a transfer that a reset of the core or an error interrupted: receives or sends the rest of a block, which then
+ * has a wrong CRC, or waits for one; sends both kinds of stop, and waits until the card is ready. */
 static enum progress end_left_over(void)
 {
     BEGIN(WAIT)
@@ -376,7 +377,7 @@ static enum progress reset(void)
             RETURN();
         }
     }
-    /* A line that is low says ready to every question. */
+    /* A data line held low reads as ready. */
     fail(sd.r1 == R1_READY ? POET_SD_ERROR_BUSY : POET_SD_ERROR_NO_CARD);
     END();
 }
@@ -397,7 +398,7 @@ NOINLINE enum progress identify(void)
             RETURN();
         }
     } else if ((sd.r1 & R1_ILLEGAL_COMMAND) != 0u && (sd.r1 & R1_NONE) == 0u) {
-        sd.capacity = 0u; /* a version 1 card: standard capacity, and it must not be asked for more */
+        sd.capacity = 0u; /* a version 1 card has standard capacity; HCS must not be set */
     } else {
         fail(POET_SD_ERROR_NO_CARD);
         RETURN();
@@ -411,7 +412,7 @@ NOINLINE enum progress identify(void)
         CALL(command(APP_CMD, 0u));
         CALL(command(SD_SEND_OP_COND, sd.capacity));
     } while (sd.r1 != R1_READY);
-    /* Some cards, and QEMU's, still call themselves idle here. */
+    /* Some cards, and QEMU's, still report the idle state here. */
     CALL(command(READ_OCR, 0u));
     if ((sd.r1 & ~(uint32_t)R1_IDLE) != R1_READY) {
         fail(POET_SD_ERROR_COMMAND);
@@ -433,7 +434,7 @@ NOINLINE enum progress identify(void)
     END();
 }
 
-/* Receives a block's data, or a register's. */
+/* Receives the data of a block or a register. */
 static enum progress receive_data(uint8_t *target, uint32_t bytes)
 {
     BEGIN(DATA)
@@ -447,13 +448,13 @@ static enum progress receive_data(uint8_t *target, uint32_t bytes)
         RETURN();
     }
     for (sd.left = 0u; sd.left < bytes && sd.next != sd.end; sd.left++) {
-        target[sd.left] = take(); /* what came with the token */
+        target[sd.left] = take(); /* received along with the token */
     }
     if (sd.left < bytes) {
         ask_to_exchange(NULL, target + sd.left, bytes - sd.left);
         STOP();
     }
-    /* No more than the CRC: QEMU's card loses count if the next block is stopped after it has begun. */
+    /* Only the CRC: QEMU's card loses count if the next block is stopped after it has begun. */
     RECEIVE(2u);
     sd.value = (uint32_t)take() << 8;
     RECEIVE(1u);
@@ -465,7 +466,7 @@ static enum progress receive_data(uint8_t *target, uint32_t bytes)
 static enum progress send_data(enum token token, const uint8_t *source)
 {
     BEGIN(DATA)
-    sd.out[0] = 0xffu; /* one byte at least between response and data */
+    sd.out[0] = 0xffu; /* at least one byte between response and data */
     sd.out[1] = (uint8_t)token;
     ask_to_exchange(sd.out, NULL, 2u);
     STOP();
@@ -488,8 +489,8 @@ static enum progress send_data(enum token token, const uint8_t *source)
     END();
 }
 
-/* The card's word on what it has programmed: it finds some errors only after it accepted the data, and says why it
- * refused it. */
+/* Asks for the result of programming: some errors occur only after the data was accepted, and it gives the reason of
+ * a refusal. */
 static enum progress check_written(void)
 {
     BEGIN(DATA)
@@ -515,8 +516,8 @@ static enum progress receive_blocks(const struct request *request)
         CALL(receive_data(request->target + sd.position * POET_SD_BLOCK_BYTES, POET_SD_BLOCK_BYTES));
     }
     if (request->count > 1u) {
-        /* Its response is not looked at: a card may report here that it has read ahead past its
-         * end, after all the data asked for arrived intact. */
+        /* The response is ignored: a card may report here that it has read ahead past its end, although all requested
+         * data arrived intact. */
         CALL(command(STOP_TRANSMISSION, 0u));
         CALL(wait_ready());
     }
@@ -534,12 +535,12 @@ static enum progress send_blocks(const struct request *request)
         if (is_ok()) {
             sd.out[0] = 0xffu;
             sd.out[1] = TOKEN_STOP;
-            sd.out[2] = 0xffu; /* busy shows one byte later */
+            sd.out[2] = 0xffu; /* the busy state shows one byte later */
             ask_to_exchange(sd.out, NULL, 3u);
             STOP();
             drop();
         } else {
-            CALL(command(STOP_TRANSMISSION, 0u)); /* how a failed write of many is ended */
+            CALL(command(STOP_TRANSMISSION, 0u)); /* ends a failed multiple-block write */
         }
         CALL(wait_ready());
     }
@@ -606,7 +607,7 @@ NOINLINE enum progress attempt(const struct request *request)
     END();
 }
 
-/* What an attempt came to: the request is done, or tried again. Returns whether there is more to do. */
+/* Result of an attempt: the request is finished, or repeated. Returns whether there is more to do. */
 static int settle(void)
 {
     sd.is_open = is_ok();
@@ -621,7 +622,7 @@ static int settle(void)
     return sd.running;
 }
 
-/* Gives up an attempt whose exchange does not end. */
+/* Aborts an attempt whose exchange does not end. */
 static void abandon(void)
 {
     memset(sd.places, 0, sizeof sd.places);
@@ -629,7 +630,7 @@ static void abandon(void)
     sd.status = POET_SD_ERROR_BUS;
 }
 
-/* Goes on until the bus has something to exchange, or nothing is left to do. */
+/* Continues until the bus has bytes to exchange, or there is nothing left to do. */
 static void proceed(void)
 {
     int is_over;
@@ -641,7 +642,7 @@ static void proceed(void)
         }
         const int is_long = sd.bytes > MANY_BYTES;
         is_over = poet_hal_spi_begin(sd.tx, sd.rx, sd.bytes);
-        if (is_long) { /* so this is no first exchange, which is not begun in an interrupt */
+        if (is_long) { /* so this is not the first exchange, which is not started in an interrupt */
             work_out_crc();
         }
         if (is_over && !poet_hal_spi_ok()) {
@@ -661,11 +662,12 @@ void poet_sd_exchanged(void)
     }
 }
 
-/* Adds to the queue. The machine is started where it does not run: asked after it could have seen the request. */
+/* Appends to the queue and starts the state machine if it does not run: tested after appending, as it could have seen
+ * the request. */
 static void begin(const struct request *request)
 {
     sd.queue[sd.begun % QUEUE] = *request;
-    atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see that it is there */
+    atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see the request */
     sd.begun++;
     if (!sd.running) {
         sd.running = 1;
@@ -673,14 +675,14 @@ static void begin(const struct request *request)
     }
 }
 
-/* Waits until an exchange has ended, and sees to it if it does not. */
+/* Waits until an exchange ends, and handles a timeout. */
 static void await_exchange(void)
 {
     const uint32_t before = sd.exchanges;
     uint32_t polls = sd.bytes * POET_POLLS_PER_BYTE;
     while (sd.running && sd.exchanges == before) {
         if (polls-- == 0u || !poet_hal_spi_ok()) {
-            poet_hal_spi_init(); /* after which no interrupt comes */
+            poet_hal_spi_init(); /* no interrupt comes afterwards */
             if (sd.running) {
                 abandon();
                 proceed();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SD card in SPI mode (SD Specifications Part 1, Physical Layer Simplified Specification, chapter 7):
- * SDSC and SDHC/SDXC, blocks of 512 bytes, commands and data under CRC. Every wait is bounded, and what fails is
- * tried three times in all, each time with the card initialised anew.
+/* SD card in SPI mode (SD Specifications Part 1, Physical Layer Simplified Specification, chapter 7): SDSC and
+ * SDHC/SDXC, blocks of 512 bytes, commands and data with CRC. All waits are bounded; a failed operation is attempted
+ * three times in all, each time with a newly initialised card.
  *
- * Each function returns 0 or a negative enum poet_sd_status, of the last attempt.
+ * Each function returns 0 or a negative enum poet_sd_status, that of the last attempt.
  */
 #ifndef POET_SD_H
 #define POET_SD_H
@@ -29,17 +29,20 @@ enum poet_sd_status {
     POET_SD_ERROR_PROTECTED = -28, /* the card is write-protected */
 };
 
-/* Initialises the card at up to 400 kHz, then raises the clock to 8 MHz. Nothing else may be under way. Call
- * it again to recover from an error or a changed card. */
+/* Initialises the card at up to 400 kHz, then raises the clock to 8 MHz. No transfer may be under way. Call it again
+ * to recover from an error or a changed card. */
 int poet_sd_open(void);
 
-/* Asks the open card how many blocks it has. Nothing else may be under way. */
+/* Reads the open card's size in blocks. No transfer may be under way. */
 int poet_sd_blocks(uint32_t *blocks);
 
-/* Begins to move `count` (1 or more) blocks, which belong to the transfer until poet_sd_wait. As many may be under
- * way as the plan's POET_TRANSFERS, or one; they are done in their order. */
+/* Starts a transfer of `count` (1 or more) blocks, whose RAM belongs to the transfer until poet_sd_wait. The plan's
+ * POET_TRANSFERS, or one, may be under way; they are completed in order. */
 int poet_sd_read_begin(uint32_t block, uint8_t *ram, uint32_t count);
 int poet_sd_write_begin(uint32_t block, const uint8_t *ram, uint32_t count);
+
+/* Goes on where the bus has ended an exchange, once for each, from its interrupt. */
+void poet_sd_exchanged(void);
 
 /* Waits for the transfer that has been under way for longest, and returns how it ended; 0 if there is none. After
  * an error what reached RAM or the card is unknown. */

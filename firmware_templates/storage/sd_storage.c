@@ -35,5 +35,5 @@ int poet_hal_storage_wait(void)
 
 int poet_hal_storage_flush(void)
 {
-    return POET_OK; /* a write ends when the card has programmed it, and has been asked how that went */
+    return POET_OK; /* a write ends when the card has programmed the data and reported success */
 }

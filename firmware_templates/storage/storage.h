@@ -1,62 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The storage image: numbered blocks, of which block 0 says what the others hold. It lies in a partition
- * of type 0xda, "non-file-system data", the only one in the storage's own first block, a
- * master boot record (MBR), and its blocks are counted from the partition's first.
- *
- * Little endian. Block 0, the superblock, which the firmware never writes:
- *     0  char magic[8] = "POETIMG1"      8  u32 version = 3           12  u32 plan id
- *    16  u32 block bytes                20  u32 blocks in all         24  u32 flags
- *    28  u32 steps                      32  u32 seed
- *    36  u32 training: first block      40  u32 samples               44  u32 blocks per record
- *    48  u32 evaluation: first block    52  u32 samples               56  u32 blocks per record
- *    60  u32 slots: first block         64  u32 sets: first block    68  u32 sets, 2 or more
- *    72  u32 steps between checkpoints  76  u32 identity              80  u32 0
- *    84  u32 CRC-32 of bytes 0..79
- * The identity stands for plan, seed, samples and initial weights. Samples, commits and the ring have it too, so that the
- * parts of two images are told apart. The rest is zero. Right behind what it is of, a CRC would make that of the whole block, by which a host compares, the
- * same for all of them.
- */
+/* Blocks of the storage, whatever is in them. */
 #ifndef POET_STORAGE_H
 #define POET_STORAGE_H
 
-#include "data.h"
 #include "plan.h"
 
 #include <stdint.h>
-
-/* Blocks of a sample's record: features, target, and a CRC-32 of each. */
-#define POET_RECORD_BLOCKS ((POET_X_BYTES + POET_Y_BYTES + 8u + POET_BLOCK_BYTES - 1u) / POET_BLOCK_BYTES)
-
-enum poet_image_flags {
-    POET_IMAGE_CAPTURE = 1,  /* write gradients to their slots in the last step */
-    POET_IMAGE_EVALUATE = 2, /* evaluate after training */
-};
-
-/* The last commit: what of the training is in storage, whatever happens to the power. */
-struct poet_commit {
-    uint32_t set;      /* which holds it */
-    uint32_t sequence; /* of commits, 0 for the host's */
-    uint32_t step;     /* training steps that are done */
-    uint32_t written;  /* see poet_blocks_written; without those since the last start */
-    uint32_t crc;      /* of its trailers */
-#if POET_RING > 0
-    uint32_t ring;     /* events in the ring before it */
-#endif
-};
-
-/* What the superblock says, with blocks counted from the storage's first; and once it is loaded, the last commit. */
-struct poet_image {
-    uint32_t flags;
-    uint32_t steps;
-    uint32_t seed;
-    struct poet_samples training;
-    struct poet_samples evaluation;
-    uint32_t slots_first_block;
-    uint32_t sets_first_block;
-    uint32_t sets;
-    uint32_t checkpoint_every; /* steps; 0: only at the training's end */
-    struct poet_commit commit;
-};
 
 /* Blocks moved since the start. */
 struct poet_traffic {
@@ -64,79 +13,67 @@ struct poet_traffic {
     uint32_t written_blocks;
 };
 
-/* Makes the storage ready for transfers, unless it is. */
+/* Initialises the storage, unless that has been done. */
 int poet_storage_start(void);
 
-/* Starts the storage, finds the partition, and reads the superblock, through the page buffer.
- * POET_ERROR_NO_PARTITION, _FOREIGN, _PARTITION_START, _PARTITION_END, _PARTITION_SIZE: see status.h.
- * POET_ERROR_IMAGE: it is damaged, or describes data that cannot be trained on or does not fit.
- * POET_ERROR_VERSION: it is laid out in another way. POET_ERROR_PLAN: it was made for another plan. */
-int poet_storage_open(struct poet_image *image);
+/* The page buffer, of a block. Called, so that its address is in a register: of the bytes there, most have offsets that fit into
+ * short instructions. */
+__attribute__((const)) uint8_t *poet_storage_page(void);
 
-/* Makes the storage one whose image has no samples, but a ring where the plan has one, and no commit. `seed` is that of the
- * samples' order, and of the image's identity; of sets there are so many.
- * POET_ERROR_ARGUMENT: fewer than 2 sets. POET_ERROR_PARTITION_END: the storage has not so many blocks.
- * POET_ERROR_FOREIGN: its first block is the partition table, or the boot sector, of somebody else. Nothing is written then.
- * POET_ERROR_LOST: it does not keep what is written. After any other error it holds no image, or the one before. */
-int poet_storage_format(uint32_t seed, uint32_t sets);
-
-/* Writes zeros to a block that is not blank, and looks whether they are there. Uses the page buffer. POET_ERROR_LOST: they are not. */
+/* Writes zeros to a block that is not blank, and verifies them, through the page buffer. POET_ERROR_LOST: the zeros
+ * are not there. */
 int poet_storage_wipe(uint32_t block);
 
-/* Whether bytes are as if nothing had ever been written there: all 0x00, or all 0xff. */
+/* True if bytes are as in unwritten storage: all 0x00, or all 0xff. */
 int poet_storage_is_blank(const uint8_t *bytes, uint32_t count);
 
-/* Whether a first block says that it is a partition table, or what boots a computer. */
-int poet_storage_has_table(const uint8_t *block);
-
-/* The entry of the only partition in a table. POET_ERROR_NO_PARTITION: there is none. POET_ERROR_FOREIGN: there are others. */
-int poet_storage_find_entry(const uint8_t *table, const uint8_t **found);
-
-/* The identity of the image that was opened last. */
+/* The identity of the image that was opened last, which whoever opens it says. */
+void poet_storage_identify(uint32_t of_image);
 uint32_t poet_storage_identity(void);
 
-/* Whether the storage answers at all: reads its first block. Comes after a read that failed, and uses the page buffer. */
+/* Checks that the storage responds, by reading its first block into the page buffer; used after a failed read. */
 int poet_storage_answers(void);
 
-/* Moves `count` whole blocks and waits. */
+/* Transfers `count` whole blocks and waits. */
 int poet_storage_read_blocks(uint32_t block, void *ram, uint32_t count);
 int poet_storage_write_blocks(uint32_t block, const void *ram, uint32_t count);
 
-/* Starts to move `count` whole blocks; until poet_storage_wait, which waits for all transfers, `ram` may not be
- * changed, and not be read if it is read into. */
+/* Starts a transfer of `count` whole blocks. Until poet_storage_wait, which waits for all transfers, `ram` must not
+ * be written, nor read if it is the target. */
 int poet_storage_read_begin(uint32_t block, void *ram, uint32_t count);
 int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count);
 int poet_storage_wait(void);
 
-/* Sees to it that what was written stays, before anything that is written later. */
+/* Makes all written data durable, before anything that is written later. */
 int poet_storage_flush(void);
 
-/* Where the plan defines POET_TRANSFERS, so many may be under way; one more waits for the first. Transfers are
- * counted as they begin: how many have, and waiting for so many. Once one has failed, all waiting
- * says so, up to the next that is for all. */
+/* If the plan defines POET_TRANSFERS, as many may be under way; another one waits for the first. Transfers are
+ * counted when they start: the count so far, and waiting until a count has ended. After an error, all waits return
+ * it, up to the next wait for all transfers. */
 uint32_t poet_storage_begun(void);
 int poet_storage_wait_for(uint32_t transfers);
 
-/* A part of a sample's record: where it begins, how long it is, and where its CRC-32 is. */
+/* A part of a sample's record: its offset, its size, and the offset of its CRC-32. */
 struct poet_part {
     uint32_t offset;
     uint32_t bytes;
     uint32_t crc_offset;
 };
 
-/* Bytes of a part that are wanted: so many from one on. */
+/* Window of a part: the bytes of it that are wanted. */
 struct poet_window {
     uint32_t first;
     uint32_t bytes;
 };
 
-/* Reads what is wanted of a part of the record that begins at `block`, and what the CRC of the part is combined with (by exclusive
- * or). Where all is wanted, parts of blocks go through the page buffer, whole ones straight to `ram`; else, and where that is NULL,
- * all goes through the page buffer. `*held` is the block that the page buffer holds, 0 for none of the image's. */
+/* Reads the wanted window of a part of the record that begins at `block`, and the value that the part's CRC is xored
+ * with. If the whole part is wanted, partial blocks go through the page buffer, whole ones directly to `ram`; otherwise,
+ * or if `ram` is NULL, all blocks go through the page buffer. `*held` is the block in the page buffer, 0 for none of the
+ * image's. */
 int poet_storage_read(uint32_t block, const struct poet_part *part, const struct poet_window *wanted, void *ram, uint32_t *held,
                       uint32_t *mark);
 
-/* Copies what is wanted of `count` bytes, which are those from `at` on of a part; nothing where `ram` is NULL. */
+/* Copies the wanted ones of `count` bytes at offset `at` of a part to `ram`; nothing if `ram` is NULL. */
 void poet_storage_keep(void *ram, const struct poet_window *wanted, const uint8_t *bytes, uint32_t at, uint32_t count);
 
 struct poet_traffic poet_storage_traffic(void);

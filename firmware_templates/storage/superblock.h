@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offsets in the partition table and in the superblock (storage.h has the whole layout), for those who read and who write them. */
+/* Offsets in the partition table and in the superblock (image.h has the whole layout), for those who read and who write them. */
 #ifndef POET_SUPERBLOCK_H
 #define POET_SUPERBLOCK_H
 
 #define POET_IMAGE_MAGIC "POETIMG1"
 #define POET_IMAGE_VERSION 3u
 #define POET_HEADER_OFFSET 8u    /* of its numbers */
-#define POET_HEADER_BYTES 80u    /* that the CRC is of */
+#define POET_HEADER_BYTES 80u    /* covered by the CRC */
 #define POET_HEADER_CRC_OFFSET 84u
 
 #define POET_TABLE_OFFSET 446u

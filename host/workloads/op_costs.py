@@ -8,19 +8,28 @@ never sees. `benchmarks/op_costs.py` records what the tests read.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import statistics
 import sys
 import tempfile
+import textwrap
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
-from poetfw.costs.fitted import FittedModel, fit
+from poetfw.costs.features import Featured, featured
+from poetfw.costs.fitted import (
+    ENOUGH_FUNCTIONS,
+    ENOUGH_ROWS,
+    LARGEST_ERROR,
+    FittedModel,
+    fit,
+)
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
@@ -32,7 +41,7 @@ from poetfw.training import make_program
 from workloads.kernels.cases import Shape
 from workloads.kernels.measuring import BenchError, Measured, measure
 
-KEPT = Path(__file__).parent / "op_costs.json"
+KEPT = Path(__file__).parent / "op_costs.txt"
 COLUMNS = ("instructions", "cycles")
 """Figures of a case in the kept file."""
 NETWORKS, USUAL = 36, 12
@@ -47,6 +56,21 @@ AT_ONCE = 300
 PRICED = {"nrf52840": "cortex-m4f", "mkr1000": "cortex-m0plus"}
 """Files of prices, by the board whose core was counted."""
 
+_LOAD = '{ "samples" = 653.6, "bytes" = 8.006 }'
+MOVED = {
+    "cortex-m4f": {
+        "poet_data_load_x": _LOAD,
+        "poet_data_load_y": _LOAD,
+        "check": '{ "samples" = 139.1, "bytes" = 6.997 }',
+        "page_in": '{ "fixed" = 480.0, "bytes" = 6.992 }',
+        "page_out": '{ "fixed" = 840.0, "bytes" = 6.992 }',
+    }
+}
+"""Instructions of loads and transfers, by core: solved from two sizes of each in the steps of `mlp`
+in batches of 8, with all RAM and with 58,000 bytes, that `poetfw run --trace` counted."""
+
+_NOTHING = 1e-6  # instructions for a unit of a feature: rounding
+
 MEASURED_AT = "2026-11-22T00:00:00Z"
 LARGEST_OPERANDS_BYTES = {"nrf52840": 3 << 20, "mkr1000": 24 << 10}
 MOST_MACS = {"nrf52840": 8_000_000, "mkr1000": 200_000}
@@ -56,7 +80,7 @@ POSITIVE: Mapping[str, tuple[int, ...]] = {
     for norm in ("batch_norm", "layer_norm")
     for part in ("normalize", "backward_affine", "backward_input")
 }
-"""Which inputs hold variances, by kind of op."""
+"""Inputs that hold variances, by kind of op."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +268,31 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
         )
 
 
+MORE_UNFITTED = {
+    "lstm": 2,
+    "gru": 3,
+    "squeeze-excite": 1,
+    "transformer-tiny": 1,
+    "autoencoder": 2,
+}
+"""Batches of built-in networks that are counted beside the held-out ones, for a Cortex-M4F."""
+
+
+def unfitted_networks(board: str) -> dict[str, Model]:
+    """Networks that no price is fitted to, by name; with `MORE_UNFITTED`."""
+    found = {name: model for name, held_out, model in networks(board, 0) if held_out}
+    return found | {name: build_model(name, batch) for name, batch in MORE_UNFITTED.items()}
+
+
+def losses() -> Iterator[Model]:
+    """Networks of one layer with squared errors, which those drawn at random have not."""
+    for seed in range(12):
+        draw = random.Random(seed)
+        layers = Layers(f"mse{seed}", (draw.randint(1, 8), draw.randint(2, 9)), seed)
+        x = layers.linear("out", layers.input, draw.randint(1, 200))
+        yield Model(*layers.build(x), loss="mse", description="")
+
+
 def cases_of(model: Model, board: str) -> Iterator[Case]:
     """The cases of a training step, loads apart, that the machine has room and patience for."""
     graph = make_program(model.graph, model.loss, model.optimizer).training
@@ -260,6 +309,7 @@ def cases_of(model: Model, board: str) -> Iterator[Case]:
             yield case
 
 
+@cache
 def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
     """The cases of the networks that a model is fitted to, and of those that are held out."""
     fitted: dict[str, list[Case]] = {}
@@ -269,8 +319,17 @@ def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]
     return fitted, held_out
 
 
+def counted_cases(board: str) -> list[Case]:
+    """All cases that are counted, in the order of the networks; some of them are the same."""
+    found = [case for part in all_cases(board) for cases in part.values() for case in cases]
+    if PRICED[board] in MOVED:
+        for model in (*unfitted_networks(board).values(), *losses()):
+            found += cases_of(model, board)
+    return found
+
+
 def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
-    """What a case came to in the emulator, as what is kept of a measurement."""
+    """A case counted in the emulator, in the form in which measurements are kept."""
     board = load_board(setup.board)
     time_s = instructions / setup.clock_hz
     return Measurement(
@@ -295,32 +354,52 @@ def setup_of(board_name: str, compiler: str) -> Setup:
 
 
 def recorded(what: str = "instructions") -> tuple[str, dict[str, dict[str, int]]]:
-    """The compiler, and per board a figure of each case by its key, as --record left it.
+    """The compiler, and per board a figure of each case by its key, as `record` wrote them.
 
     Args:
         what: `instructions`, or the `cycles` that the emulator's plugin estimates.
+
+    Raises:
+        BenchError: the networks have other cases now.
     """
-    document = json.loads(KEPT.read_text())
+    head, *sections = KEPT.read_text().split("\n\n")
     column = COLUMNS.index(what)
-    return document["compiler"], {
-        board: {key: row[column] for key, row in rows.items()}
-        for board, rows in document["boards"].items()
-    }
+    found: dict[str, dict[str, int]] = {}
+    for section in sections:
+        title, *lines = section.splitlines()
+        board, kind, digest = title.split()
+        keys = _keys_by_kind(board).get(kind, [])
+        figures = " ".join(lines).split()
+        if digest != _digest(keys) or len(figures) != len(keys):
+            command = "python benchmarks/op_costs.py --record"
+            raise BenchError(f"{KEPT.name}: other cases of {kind} on {board} now: run `{command}`")
+        values = (int(figure.split("/")[column]) for figure in figures)
+        found.setdefault(board, {}).update(zip(keys, values, strict=True))
+    return head.splitlines()[-1], found
 
 
-def record(compiler: str, counts: dict[str, dict[str, Measured]]) -> str:
-    """The text of the kept file: JSON with one case a line, by key."""
-    boards = [
-        f"{json.dumps(board)}: {{\n"
-        + ",\n".join(
-            f"{json.dumps(key)}: {json.dumps([getattr(one, what) for what in COLUMNS])}"
-            for key, one in sorted(found.items())
-        )
-        + "\n}"
-        for board, found in counts.items()
-    ]
-    head = f'"compiler": {json.dumps(compiler)},\n"boards": {{\n'
-    return f"{{\n{head}" + ",\n".join(boards) + "\n}\n}\n"
+def record(compiler: str, counts: Mapping[str, Mapping[str, Measured]]) -> str:
+    """The text of the kept file: for each board and kind of op a line, and its cases' figures."""
+    head = "# Instructions/cycles of each case, in the order of the networks: see op_costs.py."
+    sections = [f"{head}\n{compiler}"]
+    for board, found in counts.items():
+        for kind, keys in sorted(_keys_by_kind(board).items()):
+            figures = ("/".join(str(getattr(found[key], what)) for what in COLUMNS) for key in keys)
+            lines = textwrap.wrap(" ".join(figures), 120)
+            sections.append("\n".join([f"{board} {kind} {_digest(keys)}", *lines]))
+    return "\n\n".join(sections) + "\n"
+
+
+def _keys_by_kind(board: str) -> dict[str, list[str]]:
+    """Keys of all counted cases of a board, by kind of op, in the order of the networks."""
+    kinds: dict[str, dict[str, None]] = {}
+    for case in counted_cases(board):
+        kinds.setdefault(case.kind, {})[case.key] = None
+    return {kind: list(keys) for kind, keys in kinds.items()}
+
+
+def _digest(keys: Sequence[str]) -> str:
+    return f"{zlib.crc32(' '.join(keys).encode()):08x}"
 
 
 def seen_cases(board: str) -> dict[str, Case]:
@@ -348,7 +427,7 @@ def prices(board: str) -> str:
         f"# {load_board(board).core}: cycles of a call, a product and a byte, by operator.",
         "# Written by `python benchmarks/op_costs.py --prices`.",
         "",
-        f'source = "benchmarks/op_costs.json: cycles by docs/kernels.md, {compiler}"',
+        f'source = "host/workloads/op_costs.txt: cycles by docs/kernels.md, {compiler}"',
         f"exact = {str(load_board(board).compute.exact).lower()}",
         "",
         "[operators]",
@@ -359,7 +438,35 @@ def prices(board: str) -> str:
             f"{name} = {fitted.get(name, 0.0):.4g}" for name in ("fixed", "mac", "byte")
         )
         lines.append(f"{kind} = {{ {with_points(price)} }}")
+    if PRICED[board] in MOVED:
+        lines += ["", "[instructions]", *_instructions(board)]
     return "\n".join(lines) + "\n"
+
+
+def _instructions(board: str) -> Iterator[str]:
+    """Lines of the file: instructions of each feature, by C function and C file."""
+    counts = recorded()[1][board]
+    unfitted = {c.key for m in unfitted_networks(board).values() for c in cases_of(m, board)}
+    cases = seen_cases(board)
+    for model in losses():
+        cases |= {c.key: c for c in cases_of(model, board) if c.key not in unfitted}
+    known = [(case.key, featured(case)) for case in cases.values()]
+    rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]
+    for level in ("function", "family"):
+        groups: dict[str, list[tuple[Featured, float]]] = {}
+        for of, count in rows:
+            groups.setdefault(getattr(of, level), []).append((of, count))
+        for name, found in sorted(groups.items()):
+            functions = [of.function for of, _ in found] if level == "family" else []
+            if len(found) < ENOUGH_ROWS or 0 < len(set(functions)) < ENOUGH_FUNCTIONS:
+                continue
+            fitted = fit([(of.features, count) for of, count in found], name, functions)
+            if fitted.median_error <= LARGEST_ERROR:
+                priced = [(of, x) for of, x in fitted.prices.items() if x > _NOTHING]
+                each = ", ".join(f'"{of}" = {price:.4g}' for of, price in priced)
+                yield f'"{name}" = {{ {with_points(each)} }}'
+    for name, price in MOVED[PRICED[board]].items():
+        yield f'"{name}" = {price}'
 
 
 def with_points(text: str) -> str:
@@ -369,7 +476,7 @@ def with_points(text: str) -> str:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far a model is from what was counted of a network; each a share of what was counted.
+    """Errors of a model on a network, as shares of what was counted.
 
     Attributes:
         ops: errors of its ops, without sign.

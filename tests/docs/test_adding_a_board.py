@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from docs.pages import REPOSITORY, block_behind, commands, split
-from poetfw.boards import load_board, loader
+from poetfw.boards import board_file, load_board
 from poetfw.tools.emulators import EMULATORS
 from system.commands import needs_twin, poetfw, succeed
 
@@ -29,7 +29,7 @@ SHOWN = (
 ENVIRONMENTS = block_behind(PAGE, "These environments")
 
 
-def board_file() -> str:
+def tables_of_the_page() -> str:
     """The tables on the page, one behind the other."""
     blocks = takewhile(lambda block: not block.text.startswith("poetfw"), split(PAGE)[0])
     return "\n".join(block.text for block in blocks)
@@ -45,7 +45,7 @@ def files_of_the_family() -> set[str]:
 
 
 def test_the_tables_are_the_board_that_poetfw_has_under_another_name() -> None:
-    shown = tomllib.loads(board_file())
+    shown = tomllib.loads(tables_of_the_page())
     shipped = tomllib.loads(load_board(FAMILY).path.read_text())
     assert shown["name"] == "my-f405"
     assert shown | {key: shipped[key] for key in ("name", "description")} == shipped
@@ -83,7 +83,7 @@ def test_the_files_on_the_page_are_a_board_of_a_third_family(tmp_path: Path) -> 
 
     own = tmp_path / "config/poetfw/boards/my-f405.toml"
     own.parent.mkdir(parents=True)
-    own.write_text(board_file())
+    own.write_text(tables_of_the_page())
     reader = {"PYTHONPATH": str(tree / "host"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     without = poetfw("build", "--board", "my-f405", cwd=tmp_path, **reader)
     assert without.code == 1
@@ -118,13 +118,13 @@ def test_the_files_on_the_page_are_a_board_of_a_third_family(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "table",
     [
-        loader._Firmware,
-        loader._Toolchain,
-        loader._Training,
-        loader._Transfer,
-        loader._Beside,
-        loader._Twin,
-        loader._Reference,
+        board_file._Firmware,
+        board_file._Toolchain,
+        board_file._Training,
+        board_file.TransferRates,
+        board_file._Beside,
+        board_file.TwinTable,
+        board_file.ReferenceTable,
     ],
 )
 def test_every_key_is_on_the_page(table: type[BaseModel]) -> None:

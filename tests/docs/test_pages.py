@@ -109,6 +109,7 @@ SHORTENED = {
         "--model mlp"
     ): "--work-limit 0.5",
     "python benchmarks/schedule.py --quick": "--help",
+    "python benchmarks/fine_tuning.py --run": "--help",
 }
 """Commands that take minutes to hours, and what is put behind them here."""
 

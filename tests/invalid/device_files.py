@@ -163,7 +163,7 @@ CASES: tuple[Case, ...] = (
         "fractions_for_one_board",
         "schedule --board linux --model mlp --ram-fraction 0.5,0.5",
         2,
-        ("several values with --devices only",),
+        ("several values with --devices or --pareto only",),
     ),
     Case("devices_without_model", "schedule --devices a.toml,b.toml", 2, ("needs --model",)),
     Case(

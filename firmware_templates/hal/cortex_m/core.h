@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core's bus and instructions as functions: what a family's drivers do to the chip, they do through these. */
+/* Bus accesses and instructions of the core as functions; all drivers access the chip through these. */
 #ifndef POET_CORE_H
 #define POET_CORE_H
 
@@ -17,7 +17,7 @@ static inline void poet_write(uint32_t address, uint32_t value)
     REGISTER(address) = value;
 }
 
-/* The same for registers of one and of two bytes. */
+/* The same for 8-bit and 16-bit registers. */
 static inline uint8_t poet_read8(uint32_t address)
 {
     return *(volatile uint8_t *)(uintptr_t)address;
@@ -38,19 +38,19 @@ static inline void poet_write16(uint32_t address, uint16_t value)
     *(volatile uint16_t *)(uintptr_t)address = value;
 }
 
-/* RAM as a DMA controller is told of it. */
+/* Address of RAM as a DMA controller takes it. */
 static inline uint32_t poet_dma_address(const void *ram)
 {
     return (uint32_t)ram;
 }
 
-/* What was written is there before what follows begins. */
+/* Data barrier: earlier writes are complete before later accesses begin. */
 static inline void poet_barrier(void)
 {
     __asm__ volatile("dsb" ::: "memory");
 }
 
-/* Lets no interrupt come; returns what poet_interrupts_restore wants. */
+/* Disables interrupts; returns the state for poet_interrupts_restore. */
 static inline uint32_t poet_interrupts_off(void)
 {
     uint32_t primask;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What classes with virtual functions refer to in C++. An application that wants a heap defines the operators new and
- * delete; without one there is nothing to delete, and to get here is a fault. */
+/* Symbols that C++ classes with virtual functions refer to. An application with a heap defines operators new and
+ * delete; without one nothing is deleted, and a call of these is a fault. */
 #include "for_size.h"
 
 static void refuse(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping until a peripheral's interrupt becomes pending, without taking it: it need not be enabled (ARMv6-M
+/* Sleep until a peripheral's interrupt becomes pending, without taking it; it need not be enabled (ARMv6-M
  * Architecture Reference Manual, B3.2.7, SEVONPEND; the same on ARMv7-M). */
 #ifndef POET_DOZE_H
 #define POET_DOZE_H
@@ -19,13 +19,13 @@ static inline void poet_doze_prepare(void)
     poet_write(SCR, SCR_SEVONPEND);
 }
 
-/* What becomes pending after this ends the next sleep, or keeps it from beginning. */
+/* An interrupt that becomes pending after this call ends the next sleep or prevents it. */
 static inline void poet_doze_clear(uint32_t interrupt)
 {
     poet_write(NVIC_ICPR(interrupt), 1u << interrupt % 32u);
 }
 
-/* Sleeps, with nothing but that to end it. */
+/* Sleeps until an interrupt becomes pending. */
 static inline void poet_doze(void)
 {
     poet_systick_stop();
@@ -33,7 +33,7 @@ static inline void poet_doze(void)
     poet_systick_resume();
 }
 
-/* Sleeps until a peripheral asks for this interrupt, which is enabled for that and not taken. */
+/* Sleeps until a peripheral requests this interrupt, which is enabled meanwhile but not taken. */
 static inline void poet_doze_until(uint32_t interrupt)
 {
     const uint32_t primask = poet_interrupts_off();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the core's exceptions behind reset, in the order of their numbers, under the names of CMSIS. Cores without
- * one of them never take it. */
+/* Handlers of the core's exceptions after reset, in order of number, with CMSIS names. Cores that lack an exception
+ * never take it. */
 POET_INTERRUPT(NMI_Handler)
-POET_INTERRUPT(HardFault_Handler) /* what the next three escalate to while they are not enabled */
+POET_INTERRUPT(HardFault_Handler) /* the next three escalate to this one unless enabled */
 POET_INTERRUPT(MemManage_Handler)
 POET_INTERRUPT(BusFault_Handler)
 POET_INTERRUPT(UsageFault_Handler)

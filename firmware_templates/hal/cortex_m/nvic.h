@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupts of peripherals (ARMv6-M Architecture Reference Manual, B3.4), all of the same priority. */
+/* Interrupts of peripherals (ARMv6-M Architecture Reference Manual, B3.4), all with the same priority. */
 #ifndef POET_NVIC_H
 #define POET_NVIC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a chip was reset, from the bits of its register for that. */
+/* Cause of a reset, from the bits of the chip's reset register. */
 #ifndef POET_RESET_CAUSE_H
 #define POET_RESET_CAUSE_H
 
@@ -10,7 +10,7 @@ struct poet_reset_cause {
     char name[12];
 };
 
-/* The first of these causes whose bit is set. */
+/* First of these causes whose bit is set. */
 static inline const char *poet_name_reset(uint32_t bits, const struct poet_reset_cause *causes, uint32_t count)
 {
     for (uint32_t i = 0u; i < count; i++) {

@@ -17,7 +17,7 @@ enum poet_semihosting {
     POET_SYS_EXIT_EXTENDED = 0x20,
 };
 
-/* Asks for a service whose arguments are the words at `arguments`. */
+/* Requests a service whose arguments are the words at `arguments`. */
 static inline int32_t poet_semihosting(enum poet_semihosting service, const uint32_t *arguments)
 {
     register uint32_t r0 __asm__("r0") = (uint32_t)service;
@@ -26,11 +26,11 @@ static inline int32_t poet_semihosting(enum poet_semihosting service, const uint
     return (int32_t)r0;
 }
 
-/* Whether the emulator was given "listen" as the last of several arguments for the firmware. */
+/* True if the emulator passed "listen" to the firmware, as the last of several arguments. */
 static inline int poet_semihosting_listens(void)
 {
     static const char last[] = " listen";
-    char line[48]; /* one that is longer is the firmware's path */
+    char line[48]; /* a longer line is the firmware's path alone */
     uint32_t arguments[2] = {(uint32_t)line, sizeof line};
     const uint32_t bytes = sizeof last - 1u;
     if (poet_semihosting(POET_SYS_GET_CMDLINE, arguments) != 0 || arguments[1] < bytes ||

@@ -5,6 +5,7 @@
 #include "console.h"
 #include "hal.h"
 #include "registers.h"
+#include "stack.h"
 
 #define VTOR REGISTER(0xe000ed08u)
 #define CPACR REGISTER(0xe000ed88u)
@@ -16,8 +17,6 @@
 #define BFAR REGISTER(0xe000ed38u)
 
 /* The linker script's addresses. */
-extern uint8_t poet_stack_lower[];
-extern uint8_t poet_stack_upper[];
 extern const uint32_t poet_data_source[];
 extern uint32_t poet_data_lower[];
 extern uint32_t poet_data_upper[];
@@ -31,7 +30,7 @@ void poet_reset(void);
 void poet_fault_entry(void);
 void poet_fault(const uint32_t *frame);
 
-/* Handlers that nobody defines are a fault: those of the core, under the names of CMSIS, and the family's. */
+/* Default handlers: an exception or interrupt without a handler of its own is a fault. Names are those of CMSIS. */
 #define POET_INTERRUPT(name) __attribute__((weak, alias("poet_fault_entry"))) void name(void);
 #define POET_NO_INTERRUPT
 #include "exceptions.h"
@@ -39,7 +38,7 @@ void poet_fault(const uint32_t *frame);
 #undef POET_INTERRUPT
 #undef POET_NO_INTERRUPT
 
-/* The first is no handler but where the stack begins. */
+/* The first entry is the initial stack pointer. */
 #define POET_INTERRUPT(name) name,
 #define POET_NO_INTERRUPT 0,
 __attribute__((section(".vectors"), used)) static void (*const VECTORS[])(void) = {
@@ -51,7 +50,7 @@ __attribute__((section(".vectors"), used)) static void (*const VECTORS[])(void) 
 
 void poet_reset(void)
 {
-    /* A bootloader may have left its own, or an alias of its memory at 0. Cores without VTOR ignore the write. */
+    /* A bootloader may have set its own table, or an alias at address 0. Cores without VTOR ignore the write. */
     VTOR = (uint32_t)VECTORS;
 #ifdef __ARM_FP
     CPACR |= CPACR_FPU;
@@ -70,12 +69,6 @@ void poet_reset(void)
     poet_run();
 }
 
-struct poet_stack poet_hal_stack(void)
-{
-    const struct poet_stack stack = {poet_stack_lower, poet_stack_upper};
-    return stack;
-}
-
 /* The fault may be that the stack is used up, so the handler starts it anew from its top. */
 __attribute__((naked)) void poet_fault_entry(void)
 {
@@ -87,7 +80,7 @@ __attribute__((naked)) void poet_fault_entry(void)
                      ".ltorg");
 }
 
-/* What the processor saves: r0-r3, r12, lr, pc, xpsr. */
+/* Registers that the processor stacks: r0-r3, r12, lr, pc, xpsr. */
 #define FRAME_WORDS 8
 #define FRAME_PC 6
 
@@ -96,7 +89,7 @@ __attribute__((used)) void poet_fault(const uint32_t *frame)
     uint32_t cfsr = 0u;
     uint32_t address = 0u;
     uint32_t pc = 0u;
-#if __ARM_ARCH_ISA_THUMB >= 2 /* the smaller cores do not say what happened */
+#if __ARM_ARCH_ISA_THUMB >= 2 /* smaller cores have no fault status registers */
     cfsr = CFSR;
     if ((cfsr & CFSR_MMARVALID) != 0u) {
         address = MMFAR;
@@ -104,7 +97,7 @@ __attribute__((used)) void poet_fault(const uint32_t *frame)
         address = BFAR;
     }
 #endif
-    /* A stack that is used up has no room for the frame either, and a fault in here would be the end. */
+    /* After a stack overflow the frame may be missing too; reading it could fault again. */
     const uint32_t *stack_lower = (const uint32_t *)(const void *)poet_stack_lower;
     const uint32_t *stack_upper = (const uint32_t *)(const void *)poet_stack_upper;
     if (frame >= stack_lower && frame + FRAME_WORDS <= stack_upper) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SysTick as a clock of the core's cycles (ARMv6-M Architecture Reference Manual, B3.3). It counts down in 24
- * bits, and interrupts when it gets to 0, from where it begins anew: a family defines SysTick_Handler to call
- * poet_systick_wrapped. */
+/* SysTick as a cycle counter (ARMv6-M Architecture Reference Manual, B3.3). It counts down in 24 bits and interrupts
+ * at 0, where it reloads: a family's SysTick_Handler calls poet_systick_wrapped. */
 #ifndef POET_SYSTICK_H
 #define POET_SYSTICK_H
 
@@ -23,7 +22,7 @@ struct poet_systick_clock {
     uint32_t wraps;
 };
 
-/* Goes on from where it was stopped. */
+/* Continues from where it was stopped. */
 static inline void poet_systick_resume(void)
 {
     poet_write(SYST_CSR, SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CORE_CLOCK);
@@ -46,8 +45,8 @@ static inline void poet_systick_wrapped(struct poet_systick_clock *clock)
     clock->wraps++;
 }
 
-/* Cycles since the start. A wrap whose interrupt has yet to come counts, and then so must the value: it is
- * read again, for the first one may be from before. */
+/* Cycles since the start. A pending wrap is counted; the value is then read again, since the first reading may
+ * precede the wrap. */
 static inline uint64_t poet_systick_cycles(const struct poet_systick_clock *clock)
 {
     const uint32_t primask = poet_interrupts_off();

@@ -4,9 +4,9 @@
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction; a cycle of the
  * processor, at 12.5 MHz after reset, is 80 ns and so 80 instructions.
  *
- * The machine does not mind what is written where nothing is. So this looks at the end whether the firmware
- * kept to the board's RAM: what is above it still holds the paint from the start, and the stack, below which
- * there is nothing, has not been used up.
+ * The machine ignores writes to unmapped addresses. So a check at the end shows whether the firmware stayed within
+ * the board's RAM: the RAM above must still hold the paint from the start, and the stack, at the bottom of RAM, must
+ * not be exhausted.
  */
 #include "for_size.h"
 
@@ -19,17 +19,9 @@
 #include "semihosting.h"
 #include "status.h"
 #include "systick.h"
+#include "uart.h"
 
-#define UART_DATA REGISTER(0x4000c000u)
-#define UART_FLAGS REGISTER(0x4000c018u)
-#define UART_FLAGS_TX_FULL 0x20u
-#define UART_FLAGS_RX_EMPTY 0x10u
-#define UART_LINE REGISTER(0x4000c02cu)
-#define UART_LINE_8_BITS_FIFO 0x70u
-#define UART_MASK REGISTER(0x4000c038u)
-#define UART_MASK_RX 0x50u
 #define UART_INTERRUPT 5u
-
 #define INSTRUCTIONS_PER_CYCLE 80u
 
 #define RAM_LOWER 0x20000000u
@@ -58,15 +50,6 @@ int poet_hal_init(void)
     return POET_OK;
 }
 
-void poet_hal_console_write(const char *text, uint32_t bytes)
-{
-    for (uint32_t i = 0u; i < bytes; i++) {
-        while ((UART_FLAGS & UART_FLAGS_TX_FULL) != 0u) {
-        }
-        UART_DATA = (uint8_t)text[i];
-    }
-}
-
 uint32_t poet_hal_console_read(char *text, uint32_t bytes)
 {
     uint32_t taken = 0u;
@@ -91,7 +74,7 @@ void SysTick_Handler(void)
     poet_systick_wrapped(&clock);
 }
 
-/* To an emulated core that polls, characters come slowly. */
+/* On an emulated core that polls, characters arrive slowly. */
 void poet_hal_idle(void)
 {
     UART_MASK = UART_MASK_RX;
@@ -104,7 +87,7 @@ const char *poet_hal_reset_cause(void)
     return "power-on";
 }
 
-/* The first address outside of the board's RAM that was written to, as far as that shows; 0 for none. */
+/* First address outside the board's RAM that was visibly written to; 0 if none. */
 static uint32_t first_written_outside(void)
 {
     const struct poet_stack stack = poet_hal_stack();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the LM3S6965's interrupts in the order of their numbers (data sheet, table 2-9), named as in CMSIS's
+/* Handlers of the LM3S6965's interrupts in order of number (data sheet, table 2-9), with the names of CMSIS's
  * startup_LM3S6965.s. */
 POET_INTERRUPT(GPIOPortA_IRQHandler)
 POET_INTERRUPT(GPIOPortB_IRQHandler)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SPI bus with the SD card: a PL022 of QEMU's lm3s6965evb. What is written to it is exchanged at once. */
+/* SPI bus of the SD card: the PL022 of QEMU's lm3s6965evb, which exchanges each byte at once. */
 #include "spi.h"
 
 #include "registers.h"

@@ -59,7 +59,7 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
 {
     for (uint32_t i = 0u; i < bytes; i++) {
         UART_DATA = (uint8_t)text[i];
-        /* Afterwards, not before: at exit the emulator drops what still waits here. */
+        /* Waits after the character, not before it: the emulator drops buffered characters at exit. */
         while ((UART_STATE & UART_STATE_TX_FULL) != 0u) {
         }
     }
@@ -79,8 +79,8 @@ uint64_t poet_hal_listen_ticks(void)
     return listens ? POET_LISTEN_FOR_EVER : 0u;
 }
 
-/* The timer counts down and wraps after 2^32 ticks, 1.7e11 instructions: training steps, before and
- * after each of which this is called, are far shorter. */
+/* The timer counts down and wraps after 2^32 ticks, 1.7e11 instructions; this is called before and after each
+ * training step, which is far shorter. */
 uint64_t poet_hal_ticks(void)
 {
     const uint32_t now = TIMER_VALUE;
@@ -89,7 +89,7 @@ uint64_t poet_hal_ticks(void)
     return timer.elapsed * INSTRUCTIONS_PER_TIMER_TICK;
 }
 
-/* To an emulated core that polls, characters come slowly. */
+/* On an emulated core that polls, characters arrive slowly. */
 void poet_hal_idle(void)
 {
     UART_INTERRUPTS = UART_INTERRUPTS_RX;

@@ -32,7 +32,7 @@
 
 #define SUBREGIONS 8u
 #define SUBREGIONS_LOG2 3u
-#define SMALLEST_LOG2 8u /* of regions that have subregions */
+#define SMALLEST_LOG2 8u /* smallest region with subregions */
 
 _Static_assert(POET_RAM_BYTES <= 4u << 20, "the emulated machine has 4 MB of RAM");
 _Static_assert(POET_FLASH_BYTES <= 4u << 20, "the emulated machine has 4 MB of code memory");
@@ -46,9 +46,9 @@ static uint32_t ceil_log2(uint32_t bytes)
     return log2;
 }
 
-/* Makes [address, address + bytes) accessible. A region is a power of two of bytes, and begins at a
- * multiple of it; each of its eighths can be left out. So a region covers the whole eighths, and the next
- * one, which is smaller, what is left; the last one rounds up. */
+/* Makes [address, address + bytes) accessible. A region's size is a power of two and its address a multiple of it;
+ * each eighth can be disabled. So a region covers the whole eighths, and a smaller one the rest; the last one rounds
+ * up. */
 static void cover(uint32_t region, uint32_t regions, uint32_t address, uint32_t bytes,
                   uint32_t attributes)
 {
@@ -78,8 +78,8 @@ void poet_guard_memory(void)
           MPU_RASR_READ_ONLY | MPU_RASR_NORMAL);
     cover(RAM_REGIONS + FLASH_REGIONS, 1u, PERIPHERAL_ADDRESS, PERIPHERAL_BYTES,
           MPU_RASR_READ_WRITE | MPU_RASR_EXECUTE_NEVER | MPU_RASR_DEVICE);
-    /* Without the background region and without HFNMIENA: nothing else is accessible, except that
-     * the fault handler, which runs as HardFault, sees all memory. */
+    /* Without background region and HFNMIENA, nothing else is accessible, except that the fault handler, which runs
+     * as HardFault, can access all memory. */
     MPU_CTRL = MPU_CTRL_ENABLE;
     __asm__ volatile("dsb\n\tisb" ::: "memory");
 }

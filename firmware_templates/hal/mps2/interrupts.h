@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the AN386 image's interrupts in the order of their numbers (Arm DAI 0386, table 3-2), named as in Arm's
+/* Handlers of the AN386 image's interrupts in order of number (Arm DAI 0386, table 3-2), with the names of Arm's
  * startup_CMSDK_CM4.s. */
 POET_INTERRUPT(UARTRX0_Handler)
 POET_INTERRUPT(UARTTX0_Handler)

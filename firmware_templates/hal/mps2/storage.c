@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block storage in the file storage.img of the emulator's working directory, by semihosting. */
+/* Block storage in the file storage.img of the emulator's working folder, by semihosting. */
 #include "for_size.h"
 
 #include "hal.h"
@@ -32,10 +32,10 @@ int poet_hal_storage_blocks(uint32_t *blocks)
     return POET_OK;
 }
 
-/* Both services answer with the number of bytes they did not move. */
+/* Both services return the number of bytes not transferred. */
 static int transfer(enum poet_semihosting service, uint32_t block, uint32_t ram, uint32_t count)
 {
-    /* The service takes a byte offset of 32 bits, of which the sign is not for use. */
+    /* The service takes a 32-bit byte offset, whose sign bit is not usable. */
     const uint32_t blocks_addressable = 0x80000000u / POET_BLOCK_BYTES;
     if (count > blocks_addressable || block > blocks_addressable - count) {
         return POET_ERROR_STORAGE;

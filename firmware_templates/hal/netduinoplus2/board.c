@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's netduinoplus2: an STM32F405 with its USART and SysTick, but without its clock control, SPI and pins.
+/* QEMU's netduinoplus2: an STM32F405 with USART and SysTick, but without clock control, SPI and pins.
  *
  * Run with -icount shift=0, which makes virtual time advance by 1 ns per instruction; a cycle of the core is
  * 1000/168 ns and so 125/21 instructions.
@@ -48,7 +48,7 @@ void SysTick_Handler(void)
     poet_systick_wrapped(&clock);
 }
 
-/* To an emulated core that polls, characters come slowly. */
+/* On an emulated core that polls, characters arrive slowly. */
 void poet_hal_idle(void)
 {
     if (!poet_usart_has_input()) {

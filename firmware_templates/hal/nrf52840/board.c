@@ -23,8 +23,8 @@
 #define POWER_DCDCEN 0x40000578u
 #define POWER_DCDCEN_ENABLED 1u
 
-/* Debug access, section 4.8, and the chip's build code in FICR as Nordic's start-up code reads it: from F, which
- * it counts as 5, access needs the software's consent after each reset. */
+/* Debug access (section 4.8). FICR holds the chip's build code, as Nordic's start-up code reads it: from F (5) on,
+ * software must allow access after each reset. */
 #define APPROTECT_DISABLE 0x40000558u
 #define APPROTECT_DISABLE_SW_DISABLE 0x5au
 #define FICR_BUILD_CODE 0x10000134u
@@ -93,7 +93,7 @@ static struct {
 
 static uint32_t reset_reason;
 
-/* The receiver fills this ring over and over, by itself. What has not been taken is not 0: commands are text. */
+/* Ring that the receiver fills by itself. Free places hold 0: commands are text. */
 #define RING_BYTES 32u
 static struct {
     volatile uint8_t bytes[RING_BYTES];
@@ -102,7 +102,7 @@ static struct {
 
 void SysTick_Handler(void);
 
-/* UICR's own protection stays in force: access is open only where both let it be. */
+/* UICR's protection stays in force: access needs the consent of both. */
 static void allow_debugging(void)
 {
     if (poet_read(FICR_BUILD_CODE) >= BUILD_CODE_F) {
@@ -127,8 +127,8 @@ static int reset_pin_is_set(void)
     return reset_pin_is(0u, POET_PIN_RESET) && reset_pin_is(1u, POET_PIN_RESET);
 }
 
-/* Once in the life of a chip: the setting is in flash, where only what is erased can be written, and in force
- * from the next reset on. Another pin is left as it is. */
+/* Needed once per chip: the setting is in flash, where only erased words can be written, and takes effect at the next
+ * reset. A setting for another pin is kept. */
 static int set_reset_pin(void)
 {
     if (reset_pin_is_set()) {
@@ -159,7 +159,7 @@ static int set_reset_pin(void)
 
 static int start_clock(void)
 {
-    /* The crystal: baud rates need it, and the internal oscillator is 1.5% off. */
+    /* Baud rates need the crystal: the internal oscillator is off by up to 1.5%. */
     poet_write(CLOCK_EVENTS_HFCLKSTARTED, 0u);
     poet_write(CLOCK_TASKS_HFCLKSTART, 1u);
     poet_write(NVMC_ICACHECNF, NVMC_ICACHECNF_ENABLE);
@@ -198,7 +198,7 @@ int poet_hal_init(void)
 {
     allow_debugging();
     reset_reason = poet_read(POWER_RESETREAS);
-    poet_write(POWER_RESETREAS, reset_reason); /* bits stay set over resets until they are written as 1 */
+    poet_write(POWER_RESETREAS, reset_reason); /* bits survive resets until 1 is written to them */
     start_supply();
     const int reset_pin_status = set_reset_pin();
     const int clock_status = start_clock();
@@ -207,7 +207,7 @@ int poet_hal_init(void)
     return clock_status != POET_OK ? clock_status : reset_pin_status;
 }
 
-/* Waits for the transmitter; one that does not come to its end is given up, so that the training goes on. */
+/* Waits for the transmitter; a transmitter that hangs is given up, so that training continues. */
 static void await_console(uint32_t event)
 {
     if (!poet_wait(event, POET_POLLS)) {
@@ -222,7 +222,7 @@ static int console_is_on(void)
 
 void poet_hal_console_write(const char *text, uint32_t bytes)
 {
-    uint8_t line[64]; /* EasyDMA cannot read flash, where most texts are */
+    uint8_t line[64]; /* EasyDMA cannot read flash, which holds most texts */
     while (bytes > 0u && console_is_on()) {
         const uint32_t part = bytes < sizeof line ? bytes : (uint32_t)sizeof line;
         memcpy(line, text, part);
@@ -236,14 +236,14 @@ void poet_hal_console_write(const char *text, uint32_t bytes)
         bytes -= part;
     }
     if (console_is_on()) {
-        /* Stopped, the transmitter lets the crystal and DMA rest. */
+        /* A stopped transmitter releases the crystal and DMA. */
         poet_write(UARTE_EVENTS_TXSTOPPED, 0u);
         poet_write(UARTE_TASKS_STOPTX, 1u);
         await_console(UARTE_EVENTS_TXSTOPPED);
     }
 }
 
-/* Takes the oldest character: the first from where the last was, for all between have been taken. */
+/* Takes the oldest character: the first after the last one taken, since all in between have been taken. */
 static int take_character(char *character)
 {
     for (uint32_t i = 0u; i < RING_BYTES; i++) {
@@ -273,7 +273,7 @@ uint64_t poet_hal_listen_ticks(void)
     return POET_LISTEN_TICKS;
 }
 
-/* The cycle counter wraps every 67 s; SysTick, every 0.26 s, calls this often enough to see each wrap. */
+/* The cycle counter wraps every 67 s; SysTick, every 0.26 s, calls this often enough to count each wrap. */
 uint64_t poet_hal_ticks(void)
 {
     const uint32_t primask = poet_interrupts_off();
@@ -290,8 +290,8 @@ void SysTick_Handler(void)
     (void)poet_hal_ticks();
 }
 
-/* Stops the processor's clock, and with it the cycle counter. A character whose event has come may not be in RAM
- * yet, so that is looked at once more before any sleep. */
+/* Stops the processor's clock, and with it the cycle counter. A character whose event is set may not have reached RAM
+ * yet, so it is checked again before each sleep. */
 void poet_hal_idle(void)
 {
     if (poet_read(UARTE_EVENTS_RXDRDY) != 0u) {
@@ -312,7 +312,7 @@ const char *poet_hal_reset_cause(void)
     return poet_name_reset(reset_reason, causes, sizeof causes / sizeof causes[0]);
 }
 
-/* There is nothing to return to, and the console has told everything. */
+/* Sleeps for ever: there is nothing to return to, and all output has been sent. */
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;

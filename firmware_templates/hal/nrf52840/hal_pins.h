@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pin is what. The defaults are the nRF52840-DK's: its reset button, its virtual serial port,
- * and an SD card on the Arduino header's SPI pins. A pin is 32 * port + number; override any of them by -D. */
+/* Pin assignment. Defaults are the nRF52840-DK's: reset button, virtual serial port, and an SD card on the Arduino
+ * header's SPI pins. A pin is 32 * port + number; override by -D. */
 #ifndef POET_HAL_PINS_H
 #define POET_HAL_PINS_H
 
 #define POET_PIN(port, number) (32u * (port) + (number))
 
 #ifndef POET_PIN_RESET
-#define POET_PIN_RESET POET_PIN(0u, 18u) /* the only one there is; PSEL_DISCONNECTED for none */
+#define POET_PIN_RESET POET_PIN(0u, 18u) /* the only possible pin; PSEL_DISCONNECTED for none */
 #endif
 #ifndef POET_PIN_CONSOLE_TX
 #define POET_PIN_CONSOLE_TX POET_PIN(0u, 6u)

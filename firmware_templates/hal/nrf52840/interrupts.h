@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the nRF52840's interrupts in the order of their numbers (Product Specification 1.7, section 4.2.4), named
- * as in Nordic's gcc_startup_nrf52840.S. */
+/* Handlers of the nRF52840's interrupts in order of number (Product Specification 1.7, section 4.2.4), with the names
+ * of Nordic's gcc_startup_nrf52840.S. */
 POET_INTERRUPT(POWER_CLOCK_IRQHandler)
 POET_INTERRUPT(RADIO_IRQHandler)
 POET_INTERRUPT(UARTE0_UART0_IRQHandler)

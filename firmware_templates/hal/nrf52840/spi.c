@@ -38,17 +38,15 @@
 #define SPIM_INTERRUPT 3u
 #define STRAYS_MAXIMUM 1000u
 
-void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void);
-
 static int under_way;
-static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
+static uint32_t strays; /* interrupts without an event since an exchange began */
 
 int poet_hal_spi_ok(void)
 {
     return poet_read(SPIM_ENABLE) == SPIM_ENABLE_ENABLED;
 }
 
-/* Neither does DMA write to RAM afterwards, nor does an interrupt come. */
+/* Afterwards DMA writes nothing to RAM, and no interrupt comes. */
 static void switch_off(void)
 {
     poet_interrupt_disable(SPIM_INTERRUPT);
@@ -67,13 +65,13 @@ void poet_hal_spi_init(void)
     poet_gpio_output_high(POET_PIN_SD_SELECT, 0u);
     poet_gpio_output_high(POET_PIN_SD_MOSI, GPIO_CNF_HIGH_DRIVE);
     poet_gpio_output_high(POET_PIN_SD_CLOCK, GPIO_CNF_HIGH_DRIVE);
-    poet_gpio_write(POET_PIN_SD_CLOCK, 0); /* where mode 0 leaves it between transfers */
+    poet_gpio_write(POET_PIN_SD_CLOCK, 0); /* idle level of mode 0 */
     poet_write(GPIO_PIN_CNF(POET_PIN_SD_MISO), GPIO_CNF_INPUT_PULLUP);
     poet_write(SPIM_PSEL_SCK, POET_PIN_SD_CLOCK);
     poet_write(SPIM_PSEL_MOSI, POET_PIN_SD_MOSI);
     poet_write(SPIM_PSEL_MISO, POET_PIN_SD_MISO);
     poet_write(SPIM_CONFIG, SPIM_CONFIG_MODE0_MSB_FIRST);
-    poet_write(SPIM_ORC, 0xffu); /* sent when nothing else is */
+    poet_write(SPIM_ORC, 0xffu); /* sent if there is no data */
     strays = 0u;
     poet_write(SPIM_EVENTS_END, 0u);
     poet_write(SPIM_INTENSET, SPIM_INTENSET_END);
@@ -81,7 +79,7 @@ void poet_hal_spi_init(void)
     poet_interrupt_enable(SPIM_INTERRUPT);
 }
 
-/* Its codes are halved as rates are. */
+/* Register codes halve as rates do. */
 void poet_hal_spi_clock(uint32_t hz)
 {
     uint32_t code = SPIM_FREQUENCY_8_MHZ;
@@ -112,8 +110,8 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     return 0;
 }
 
-/* The event is what calls this, until it is cleared and that has reached the peripheral: hence the read. */
-void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void)
+/* The event is what interrupts, until it is cleared and that has reached the peripheral: hence the read. */
+int poet_hal_spi_take_end(void)
 {
     const int ended = poet_read(SPIM_EVENTS_END) != 0u;
     poet_write(SPIM_EVENTS_END, 0u);
@@ -121,8 +119,10 @@ void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void)
     poet_barrier();
     if (ended && under_way) {
         under_way = 0;
-        poet_sd_exchanged();
-    } else if (++strays == STRAYS_MAXIMUM) {
+        return 1;
+    }
+    if (++strays == STRAYS_MAXIMUM) {
         switch_off();
     }
+    return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a peripheral, never for ever. */
+/* Bounded waiting for peripherals. */
 #ifndef POET_WAIT_H
 #define POET_WAIT_H
 
@@ -7,25 +7,25 @@
 
 #include <stdint.h>
 
-/* This family's own statuses; storage/sd.h has -16 to -31. */
+/* Statuses of this family; storage/sd.h has -16 to -31. */
 enum poet_nrf52840_status {
     POET_NRF52840_ERROR_CRYSTAL = -32,   /* the crystal oscillator does not start */
     POET_NRF52840_ERROR_RESET_PIN = -33, /* the setting of the reset pin cannot be written */
     POET_NRF52840_ERROR_RESET = -34,     /* the chip does not reset itself when told to */
 };
 
-/* A poll takes 4 cycles or more, so these are 60 ms or more. The crystal starts within 2 ms, 64 characters
- * are through in 6, and a word of flash is written in 0.05. */
+/* A poll takes 4 cycles or more, so these bounds are 60 ms or more. The crystal starts within 2 ms, 64 characters
+ * take 6 ms, and a word of flash 0.05 ms. */
 #ifndef POET_POLLS
 #define POET_POLLS 1000000u
 #endif
 
-/* A tenth of a second for somebody to say something. */
+/* A tenth of a second, for a host to send something. */
 #ifndef POET_LISTEN_TICKS
 #define POET_LISTEN_TICKS 6400000u
 #endif
 
-/* Whether a register became other than 0 within so many polls. */
+/* True if a register becomes nonzero within a number of polls. */
 static inline int poet_wait(uint32_t address, uint32_t polls)
 {
     while (poet_read(address) == 0u) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WDT, section 6.36 of the nRF52840 Product Specification 1.7: it counts down at 32,768 Hz, from an oscillator that it
- * switches on itself, and resets the chip (RESETREAS: DOG) behind 0. */
+/* WDT (nRF52840 Product Specification 1.7, section 6.36): counts down at 32,768 Hz, from an oscillator that it starts
+ * itself, and resets the chip (RESETREAS: DOG) after 0. */
 #include "for_size.h"
 
 #include "core.h"
@@ -15,7 +15,7 @@
 #define WDT_RR_RELOAD 0x6e524635u
 #define WDT_HZ 32768u
 
-/* It runs on over a reset by software, and what it counts cannot be changed as long as it runs. */
+/* It keeps running over a software reset, and its period is locked while it runs. */
 void poet_hal_watchdog_start(uint32_t ms)
 {
     if (poet_read(WDT_RUNSTATUS) == 0u) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Block storage on flash. Blocks are smaller than what is erased at once, so a sector of which anything changes
- * is read, changed in RAM, erased and written; unless nothing needs to be erased, because bits are only cleared. */
+/* Block storage on flash. Blocks are smaller than erase sectors: a sector that changes is read, changed in RAM,
+ * erased and written; if only bits are cleared, it is not erased. */
 #include "for_size.h"
 
 #include "flash.h"
 
 #include "hal.h"
+#include "nvic.h"
 #include "poet.h"
 #include "poet_memory.h"
 #include "qspi.h"
@@ -28,14 +29,14 @@
 #define RELEASE_POWER_DOWN 0xabu
 #define STATUS_PROTECTED 0x3cu
 #define STATUS_QUAD_ENABLE 0x40u
-#define CONFIGURATION_HIGH_PERFORMANCE 0x200u /* of two registers, the second */
+#define CONFIGURATION_HIGH_PERFORMANCE 0x200u /* in the second of two registers */
 #define SECURITY_PROGRAM_FAILED 0x20u
 #define SECURITY_ERASE_FAILED 0x40u
 
-/* From deep power-down it takes 35 us; a poll takes 4 cycles or more. */
+/* Waking from deep power-down takes 35 us; a poll takes 4 cycles or more. */
 #define WAKING_POLLS 1000u
 
-/* A poll takes 4 cycles or more, so these are 0.5 s or more. A sector is erased within 0.24 s, and a page
+/* A poll takes 4 cycles or more, so these bounds are 0.5 s or more. A sector is erased within 0.24 s, and a page
  * written within 4 ms. */
 #ifndef POET_FLASH_POLLS
 #define POET_FLASH_POLLS 8000000u
@@ -49,12 +50,14 @@
 
 _Static_assert(SECTOR_BYTES % POET_BLOCK_BYTES == 0u, "a sector is whole blocks");
 
+void QSPI_IRQHandler(void);
+
 /* What the flash is doing. */
 enum phase {
     IDLE,
     READING,
     READING_ASIDE,
-    FETCHING, /* a sector, before anything in it changes */
+    FETCHING, /* read a sector before it changes */
     BEGINNING_TO_ERASE,
     ERASING,
     SENDING_PAGE,
@@ -66,22 +69,22 @@ struct request {
     uint32_t bytes;
     uint8_t *target;       /* from flash */
     const uint8_t *source; /* to flash */
-    uint32_t kept_from;    /* the address behind it from which on what is there is kept */
+    uint32_t kept_from;    /* first address behind the data whose content is kept */
     int status;
 };
 
-/* The queue, as counts of requests since the start. Interrupts work on the oldest that has not ended. */
+/* Queue as counts of requests since the start. Interrupts work on the oldest unfinished one. */
 static struct request queue[QUEUE];
 static volatile uint32_t begun;
 static volatile uint32_t ended;
 static uint32_t taken_away;
-static volatile uint32_t steps; /* how often something ended */
+static volatile uint32_t steps; /* number of operations ended */
 
 static volatile enum phase phase;
-static int broken;    /* why nothing works until the flash is opened again, or POET_OK */
-static uint32_t done; /* bytes of the oldest request */
+static int broken;    /* status that blocks all requests until the flash is reopened, or POET_OK */
+static uint32_t done; /* bytes done of the oldest request */
 static uint32_t piece;
-static uint32_t from; /* of the sector, what is still to be written */
+static uint32_t from; /* offset in the sector of the data still to be written */
 static uint32_t to;
 static _Alignas(4) uint8_t sector[SECTOR_BYTES];
 
@@ -92,7 +95,7 @@ static struct {
 
 static uint32_t erases;
 
-/* Sends an instruction; whether it ended, and what came back. */
+/* Sends an instruction; returns whether it ended, and its answer. */
 static int instruct(uint32_t opcode, uint32_t bytes, enum poet_qspi_flags flags, uint32_t *data)
 {
     return poet_qspi_instruct(opcode, bytes, flags, data) ? POET_OK : POET_FLASH_ERROR_NONE;
@@ -106,7 +109,7 @@ static int ask(uint32_t opcode, uint32_t bytes, enum poet_qspi_flags flags, uint
     return POET_OK;
 }
 
-/* After a reset of the chip alone, the flash may sleep deeply, or still be busy. */
+/* After a reset of the chip alone, the flash may be in deep power-down or still busy. */
 static int wake_up(void)
 {
     uint32_t answer = 0u;
@@ -119,7 +122,7 @@ static int wake_up(void)
     return answer == RDID_MX25R6435F ? POET_OK : POET_FLASH_ERROR_NONE;
 }
 
-/* Four data lines, which it remembers, and its fast mode, which it does not. One instruction sets both. */
+/* Enables quad mode, which is non-volatile, and fast mode, which is not. One instruction sets both. */
 static int set_mode(void)
 {
     uint32_t status;
@@ -183,7 +186,7 @@ static void begin_piece(const struct request *request)
     }
 }
 
-/* Begins what comes next, or rests. */
+/* Starts the next operation, or goes idle. */
 static void go_on(void)
 {
     while (ended != begun) {
@@ -217,7 +220,7 @@ static void end_piece(void)
     go_on();
 }
 
-/* Page by page: of several at once, the flash would only tell how the last one went. */
+/* Writes page by page: for several at once, the flash would report only the last page's result. */
 static void program(uint32_t address)
 {
     while (from < to && is_blank(sector + from)) {
@@ -231,7 +234,7 @@ static void program(uint32_t address)
     }
 }
 
-/* Puts what is written into the sector that was fetched, and decides what has to be done to the flash. */
+/* Merges the data into the fetched sector, and decides which flash operations are needed. */
 static void change_sector(const struct request *request, uint32_t address)
 {
     const uint8_t *const source = request->source + done;
@@ -265,7 +268,7 @@ static void fail(struct request *request, int status)
     go_on();
 }
 
-void poet_qspi_ended(void)
+static void take_step(void)
 {
     struct request *const request = &queue[ended % QUEUE];
     const uint32_t address = request->address + done;
@@ -309,12 +312,30 @@ void poet_qspi_ended(void)
     }
 }
 
+void QSPI_IRQHandler(void)
+{
+    if (poet_qspi_take_end()) {
+        take_step();
+    }
+}
+
+/* Sees to an end whose interrupt was lost. Returns whether the peripheral is on. */
+static int poll(void)
+{
+    const uint32_t primask = poet_interrupts_off();
+    if (poet_qspi_is_ready()) {
+        QSPI_IRQHandler();
+    }
+    poet_interrupts_restore(primask);
+    return poet_qspi_is_on();
+}
+
 /* Adds to the queue. The machine is started where it does not run: asked after it could have seen the request. */
 static int begin(struct request request)
 {
     request.status = POET_OK;
     queue[begun % QUEUE] = request;
-    atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see that it is there */
+    atomic_signal_fence(memory_order_seq_cst); /* before an interrupt can see the request */
     begun++;
     if (phase == IDLE) {
         go_on();
@@ -351,7 +372,7 @@ int poet_hal_storage_write_begin(uint32_t block, const void *ram, uint32_t count
     return begin(request);
 }
 
-/* What the flash says is written stays. */
+/* Data that the flash reports as written is durable. */
 int poet_hal_storage_flush(void)
 {
     return POET_OK;
@@ -384,18 +405,18 @@ static int timeout_of(enum phase what)
     }
 }
 
-/* Waits until something has ended, and sees to it if it does not. The last interrupt may have come just before. */
+/* Waits until an operation ends, and handles a timeout. The last interrupt may have come just before. */
 static void await_step(void)
 {
     const uint32_t before = steps;
     uint32_t polls = POET_FLASH_POLLS;
-    while (poet_qspi_poll() && polls > 0u) {
+    while (poll() && polls > 0u) {
         if (steps != before || ended != taken_away) {
             return;
         }
         polls--;
     }
-    poet_qspi_stop(); /* after which no interrupt comes */
+    poet_qspi_stop(); /* no interrupt comes afterwards */
     if (ended != begun) {
         broken = timeout_of(phase);
         go_on();

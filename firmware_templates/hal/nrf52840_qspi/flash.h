@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Macronix MX25R6435F: 8 MB of flash, erased 4,096 bytes at a time, in which writing only clears bits (its data sheet,
- * revision 1.6). */
+/* Macronix MX25R6435F (data sheet revision 1.6): 8 MB of flash with 4,096-byte erase sectors, in which writing only
+ * clears bits. */
 #ifndef POET_FLASH_H
 #define POET_FLASH_H
 
-/* This family's own statuses. */
+/* Statuses of this family. */
 enum poet_flash_status {
     POET_FLASH_ERROR_QSPI = -80,             /* the QSPI peripheral does not become active */
     POET_FLASH_ERROR_NONE = -81,             /* no MX25R6435F answers, or it stays busy */

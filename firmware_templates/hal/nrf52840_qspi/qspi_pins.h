@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the flash is: the defaults are the nRF52840-DK's. Override any of them by -D. */
+/* Pins of the flash; defaults are the nRF52840-DK's. Override by -D. */
 #ifndef POET_QSPI_PINS_H
 #define POET_QSPI_PINS_H
 

@@ -20,14 +20,14 @@
 #define NS_PER_S 1000000000u
 #define LINE_BYTES 64u
 
-/* A counter in microjoules that begins again at `range`. */
+/* A counter in microjoules that wraps at `range`. */
 struct zone {
     int file;
     uint64_t range;
     uint64_t last;
 };
 
-/* The lock guards all of it once the thread runs. Without a source nothing is measured. */
+/* The lock guards all of it once the thread runs. Without a source, nothing is measured. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     const char *source;
@@ -38,7 +38,7 @@ static struct {
     uint64_t last_uw;
     uint64_t last_ns;
     uint64_t uj;
-    uint64_t rest; /* of a microjoule, in microwatts times nanoseconds */
+    uint64_t rest; /* remainder below a microjoule, in microwatts times nanoseconds */
 } meter;
 
 static uint64_t now_ns(void)
@@ -55,7 +55,7 @@ static int open_in(const char *folder, const char *name)
     return length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* The first line of an open file, without its end. */
+/* First line of an open file, without the line end. */
 static int read_line(int file, char *line)
 {
     const ssize_t bytes = pread(file, line, LINE_BYTES - 1u, 0);
@@ -78,7 +78,7 @@ static int read_number(int file, uint64_t *value)
     return *end == '\0';
 }
 
-/* Whether the first line of a file in a folder begins with a text. */
+/* True if the first line of a file in a folder begins with a text. */
 static int begins(const char *folder, const char *name, const char *text)
 {
     char line[LINE_BYTES];
@@ -102,7 +102,7 @@ static int open_zone(const char *folder, struct zone *zone)
     return good;
 }
 
-/* Packages hold their cores; DRAM is beside them, and psys would count all of it again. */
+/* Packages include their cores; DRAM is separate; psys would count everything twice. */
 static const char *find_rapl(const glob_t *folders)
 {
     for (size_t i = 0u; i < folders->gl_pathc; i++) {
@@ -111,7 +111,7 @@ static const char *find_rapl(const glob_t *folders)
             continue;
         }
         if (meter.zone_count == ZONES || !open_zone(folder, &meter.zones[meter.zone_count])) {
-            return NULL; /* part of it would be taken for the whole */
+            return NULL; /* part of the energy would be taken for all of it */
         }
         meter.zone_count++;
     }
@@ -151,7 +151,7 @@ static const char *find_ina3221(const glob_t *folders)
     return NULL;
 }
 
-/* What the folders that match a pattern measure. */
+/* Sources in the folders that match a pattern. */
 static const char *find(const char *pattern, const char *(*look_into)(const glob_t *folders))
 {
     const char *const other = getenv("POETFW_SYSFS");
@@ -167,7 +167,7 @@ static const char *find(const char *pattern, const char *(*look_into)(const glob
     return found;
 }
 
-/* Adds what was taken since the last time; whether it could be read. */
+/* Adds the energy since the last call; returns whether it could be read. */
 static int measure(void)
 {
     for (uint32_t i = 0u; i < meter.zone_count; i++) {

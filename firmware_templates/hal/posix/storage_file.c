@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread takes transfers from a queue, in their order. It goes past the system's cache (O_DIRECT)
- * where the file system lets it: what is paged then costs no RAM beyond the budget. */
+/* The thread executes queued transfers in order. It bypasses the system's cache (O_DIRECT) if the file system allows
+ * it: paged data then costs no RAM beyond the budget. */
 #define _GNU_SOURCE /* O_DIRECT */
 
 #include "storage_file.h"
@@ -22,7 +22,7 @@
 #endif
 
 #define BUFFER_BYTES (256u * 1024u)
-#define BUFFER_ALIGNMENT 4096u /* the most that devices ask for */
+#define BUFFER_ALIGNMENT 4096u /* largest alignment that devices require */
 
 enum direction { FROM_STORAGE, TO_STORAGE };
 
@@ -38,8 +38,8 @@ struct transfer {
 static const char *file_name;
 static int file = -1;
 
-/* The queue, as counts of transfers since the start; the lock guards it. The worker alone touches the
- * buffer, and the transfer that it has not counted as moved yet. */
+/* Queue as counts of transfers since the start, guarded by the lock. Only the worker accesses the buffer and the
+ * transfer that it has not counted as done. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t less = PTHREAD_COND_INITIALIZER;
@@ -49,7 +49,7 @@ static uint32_t moved;
 static uint32_t waited_for;
 static _Alignas(BUFFER_ALIGNMENT) uint8_t buffer[BUFFER_BYTES];
 
-/* Moves the buffer's first bytes to or from the file. */
+/* Transfers the buffer's first bytes to or from the file. */
 static int move_buffer(enum direction direction, off_t offset, size_t bytes)
 {
     size_t done = 0u;
@@ -101,7 +101,7 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* Devices may want larger blocks than ours to go past the cache: whether they do is seen by trying. */
+/* To bypass the cache, devices may require larger blocks than ours: a trial shows whether they do. */
 static int open_direct(void)
 {
     file = open(file_name, O_RDWR | O_DIRECT);
@@ -134,7 +134,7 @@ int poet_hal_storage_open(void)
 
 int poet_hal_storage_blocks(uint32_t *blocks)
 {
-    const off_t bytes = lseek(file, 0, SEEK_END); /* of a block device, too */
+    const off_t bytes = lseek(file, 0, SEEK_END); /* of a block device as well */
     if (bytes < 0) {
         return POET_ERROR_STORAGE;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Storage in a file or a block device, moved by a thread of its own while the core computes. */
+/* Storage in a file or a block device, accessed by a thread while the core computes. */
 #ifndef POET_STORAGE_FILE_H
 #define POET_STORAGE_FILE_H
 
-/* Names the file, before poet_hal_storage_open. */
+/* Sets the file's name; before poet_hal_storage_open. */
 void poet_storage_file(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a kernel's work, on as many threads as POETFW_THREADS says, else as the build does: the one that trains,
- * and others that wait for work from the first on that there is. */
+/* Thread pool for the parts of a kernel's work: as many threads as POETFW_THREADS, else as in the build: the training
+ * thread, and others that wait for work once there is some. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "parts.h"
@@ -18,9 +18,9 @@ enum { MOST_THREADS = 64 };
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int32_t parts;   /* 0 before it is known */
+    int32_t parts;   /* 0 until it is known */
     int32_t started; /* threads */
-    int32_t left;    /* parts that are not done */
+    int32_t left;    /* parts not yet done */
     uint32_t round;
     void (*part)(void *context, int32_t index);
     void *context;
@@ -56,7 +56,7 @@ static void *run_parts(void *argument)
 int32_t poet_parts(void)
 {
 #if defined POET_WORKERS && POET_WORKERS > 1
-    return 1; /* the pool has one caller, and workers are many */
+    return 1; /* the pool has a single caller, unlike several workers */
 #else
     if (work.parts == 0) {
         const char *const text = getenv("POETFW_THREADS");
@@ -67,7 +67,7 @@ int32_t poet_parts(void)
 #endif
 }
 
-/* All threads have seen the last round before there is a next one: it ends with their parts. */
+/* A round ends when all parts are done, so all threads have seen it before the next. */
 void poet_run_parts(void (*part)(void *context, int32_t index), void *context)
 {
     const int32_t others = poet_parts() - 1;

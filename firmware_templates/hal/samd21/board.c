@@ -15,7 +15,7 @@
 #include "warning.h"
 
 /* USART (chapter 26) */
-#define CONSOLE 5u /* the SERCOM */
+#define CONSOLE 5u /* number of the SERCOM */
 #define USART_CTRLA_TXPO_PAD_2 (1u << 16)
 #define USART_CTRLA_RXPO_PAD_3 (3u << 20)
 #define USART_CTRLA_DORD_LSB_FIRST (1u << 30)
@@ -34,11 +34,11 @@ static uint16_t baud_register(uint32_t hz)
     return (uint16_t)(65536u - ((uint64_t)POET_CONSOLE_BAUD * USART_SAMPLES * 65536u + hz / 2u) / hz);
 }
 
-/* A console that cannot be started stays off, and the training goes on. */
+/* If the console cannot be started, it stays off and training continues. */
 static void start_console(uint32_t hz)
 {
     poet_port_give(POET_PIN_CONSOLE_TX, POET_PORT_D, 0u);
-    poet_port_write(POET_PIN_CONSOLE_RX, 1); /* which way it is pulled */
+    poet_port_write(POET_PIN_CONSOLE_RX, 1); /* direction of the pull resistor: up */
     poet_port_give(POET_PIN_CONSOLE_RX, POET_PORT_D, PORT_PINCFG_INEN | PORT_PINCFG_PULLEN);
     if (poet_sercom_reset(CONSOLE)) {
         poet_write(SERCOM_CTRLA(CONSOLE), SERCOM_CTRLA_MODE_USART | USART_CTRLA_TXPO_PAD_2 |
@@ -119,7 +119,7 @@ const char *poet_hal_reset_cause(void)
     return poet_name_reset(poet_read8(PM_RCAUSE), causes, sizeof causes / sizeof causes[0]);
 }
 
-/* There is nothing to return to, and the console has told everything. Nothing can hang here either. */
+/* Sleeps for ever: there is nothing to return to, and all output has been sent. Nothing can hang here either. */
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers are those of the SAM D21 data sheet, DS40001882: GCLK (chapter 15), PM (16), SYSCTRL (17) and NVMCTRL
- * (22). */
+/* Registers from the SAM D21 data sheet, DS40001882: GCLK (chapter 15), PM (16), SYSCTRL (17) and NVMCTRL (22). */
 #include "for_size.h"
 
 #include "clock.h"
@@ -33,7 +32,7 @@
 #define GCLK_GENDIV_DIV(divider) ((divider) << 8)
 #define GENERATOR_OF_CORE 0u
 #define GENERATOR_OF_CRYSTAL 1u
-#define GENERATOR_OF_WATCHDOG 3u /* which can divide by up to POET_WATCHDOG_DIVIDER */
+#define GENERATOR_OF_WATCHDOG 3u /* can divide by up to POET_WATCHDOG_DIVIDER */
 
 #define PM_APBCMASK 0x40000420u
 #define PM_APBCMASK_SERCOM(i) (1u << (2u + (i)))
@@ -58,7 +57,7 @@
 #define SYSCTRL_DFLLMUL 0x4000082cu
 #define SYSCTRL_DFLLMUL_FSTEP(step) ((step) << 16)
 #define SYSCTRL_DFLLMUL_CSTEP(step) ((step) << 26)
-/* Half of each register's range, as the data sheet advises for a quick lock. */
+/* Half of each register's range, as the data sheet recommends for a fast lock. */
 #define COARSE_STEP 31u
 #define FINE_STEP 511u
 
@@ -71,7 +70,7 @@ static int start_crystal(void)
     const uint16_t settings =
         SYSCTRL_XOSC32K_STARTUP_2_S | SYSCTRL_XOSC32K_XTALEN | SYSCTRL_XOSC32K_EN32K;
     poet_write16(SYSCTRL_XOSC32K, settings);
-    poet_write16(SYSCTRL_XOSC32K, settings | SYSCTRL_XOSC32K_ENABLE); /* not both at once: 17.6.3 */
+    poet_write16(SYSCTRL_XOSC32K, settings | SYSCTRL_XOSC32K_ENABLE); /* only after the settings: 17.6.3 */
     return poet_wait(SYSCTRL_PCLKSR, SYSCTRL_PCLKSR_XOSC32KRDY, SYSCTRL_PCLKSR_XOSC32KRDY,
                      POET_POLLS_OF_CRYSTAL)
                ? POET_OK
@@ -102,7 +101,7 @@ static int set_generator(uint32_t generator, uint32_t divider, uint32_t settings
 
 static int connect(uint32_t clock, uint32_t generator)
 {
-    POET_TRY(await_generators()); /* where one has failed before */
+    POET_TRY(await_generators()); /* an earlier one may have failed */
     poet_write16(GCLK_CLKCTRL,
                  (uint16_t)(clock | GCLK_CLKCTRL_GEN(generator) | GCLK_CLKCTRL_CLKEN));
     return await_generators();
@@ -145,7 +144,7 @@ static int start_fast_clock(void)
 
 int poet_clock_start(uint32_t *hz)
 {
-    /* 8 MHz in place of the 1 MHz after reset: enough for the console's rate where more cannot be had. */
+    /* 8 MHz instead of 1 MHz after reset: enough for the console's baud rate if the 48 MHz clock fails. */
     poet_write(SYSCTRL_OSC8M, poet_read(SYSCTRL_OSC8M) & ~SYSCTRL_OSC8M_PRESC);
     poet_write(NVMCTRL_CTRLB, NVMCTRL_CTRLB_ONE_WAIT_STATE | NVMCTRL_CTRLB_MANW);
     const int status = start_fast_clock();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The DMA controller (SAM D21 data sheet, DS40001882, chapter 20): channels that move bytes when a peripheral asks
- * for it. Each moves what its one descriptor says; descriptors are not linked, of which there are errata. */
+/* DMA controller (SAM D21 data sheet, DS40001882, chapter 20): channels that transfer a byte per peripheral request.
+ * A channel uses one descriptor; linked descriptors have errata. */
 #ifndef POET_DMAC_H
 #define POET_DMAC_H
 
@@ -22,7 +22,7 @@
 #define DMAC_CTRL_LEVEL_0 (1u << 8)
 #define DMAC_BASEADDR 0x41004834u
 #define DMAC_WRBADDR 0x41004838u
-/* The registers of one channel at a time: */
+/* Registers of the selected channel: */
 #define DMAC_CHID 0x4100483fu
 #define DMAC_CHCTRLA 0x41004840u
 #define DMAC_CHCTRLA_SWRST (1u << 0)
@@ -33,16 +33,16 @@
 #define DMAC_CHINTENSET 0x4100484du
 #define DMAC_CHINTFLAG 0x4100484eu
 
-/* What asks for a byte to be moved. */
+/* Peripheral requests that trigger a byte. */
 #define POET_DMAC_SERCOM_RECEIVES(i) (1u + 2u * (i))
 #define POET_DMAC_SERCOM_SENDS(i) (2u + 2u * (i))
 
 enum poet_dmac_flags {
-    POET_DMAC_ERROR = 1, /* an access that the bus refused */
+    POET_DMAC_ERROR = 1, /* bus error */
     POET_DMAC_DONE = 2,
 };
 
-/* In RAM, at multiples of 16. An address that advances is that behind the last byte. */
+/* Descriptor in RAM, 16-byte aligned. An incremented address is given as the address behind the last byte. */
 struct poet_dmac_descriptor {
     _Alignas(16) uint16_t control;
     uint16_t count;
@@ -60,13 +60,13 @@ static inline void poet_dmac_stop(void)
     (void)poet_wait(DMAC_CTRL, DMAC_CTRL_DMAENABLE, 0u, POET_POLLS);
 }
 
-/* Resets it and gives it its descriptors, by channel. Whether that came to its end. */
+/* Resets the controller and sets the descriptors, by channel. Returns whether it succeeded. */
 static inline int poet_dmac_start(const struct poet_dmac_descriptor *descriptors,
                                   struct poet_dmac_descriptor *under_way)
 {
     poet_write(PM_AHBMASK, poet_read(PM_AHBMASK) | PM_AHBMASK_DMAC);
     poet_write(PM_APBBMASK, poet_read(PM_APBBMASK) | PM_APBBMASK_DMAC);
-    poet_dmac_stop(); /* it is not reset while it is on */
+    poet_dmac_stop(); /* a reset requires that it is disabled */
     poet_write16(DMAC_CTRL, DMAC_CTRL_SWRST);
     if (!poet_wait(DMAC_CTRL, DMAC_CTRL_SWRST, 0u, POET_POLLS)) {
         return 0;
@@ -77,7 +77,7 @@ static inline int poet_dmac_start(const struct poet_dmac_descriptor *descriptors
     return 1;
 }
 
-/* Lets a channel be triggered, and interrupt on these flags. */
+/* Enables a channel, with an interrupt on these flags. */
 static inline void poet_dmac_connect(uint32_t channel, uint32_t trigger, uint32_t flags)
 {
     poet_write8(DMAC_CHID, (uint8_t)channel);
@@ -95,7 +95,7 @@ static inline void poet_dmac_describe(struct poet_dmac_descriptor *descriptor, u
     descriptor->next = 0u;
 }
 
-/* An interrupt between the two writes would choose another channel. */
+/* Interrupts are disabled, since a handler would select another channel between the two writes. */
 static inline void poet_dmac_begin(uint32_t channel)
 {
     const uint32_t primask = poet_interrupts_off();
@@ -104,7 +104,7 @@ static inline void poet_dmac_begin(uint32_t channel)
     poet_interrupts_restore(primask);
 }
 
-/* Which flags are set; they are not any more. */
+/* Returns the flags that are set, and clears them. */
 static inline uint32_t poet_dmac_take_flags(uint32_t channel)
 {
     poet_write8(DMAC_CHID, (uint8_t)channel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pin is what on the Arduino MKR boards. A pin is 32 * port + number. Those of a SERCOM go with its pads
- * and cannot be moved alone; the card's chip select can be any pin: override it by -D. */
+/* Pin assignment of the Arduino MKR boards. A pin is 32 * port + number. SERCOM pins belong to its pads and cannot be
+ * moved individually; the card's chip select can be any pin: override by -D. */
 #ifndef POET_HAL_PINS_H
 #define POET_HAL_PINS_H
 
@@ -13,7 +13,7 @@
 #define POET_PIN_SD_MISO POET_PIN(0u, 19u)    /* 10: SERCOM1, pad 3 */
 
 #ifndef POET_PIN_SD_SELECT
-#define POET_PIN_SD_SELECT POET_PIN(1u, 10u) /* 4, where the MKR SD Proto Shield has it */
+#define POET_PIN_SD_SELECT POET_PIN(1u, 10u) /* 4, as on the MKR SD Proto Shield */
 #endif
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the SAM D21's interrupts in the order of their numbers (data sheet DS40001882, table 11-3), named as in
+/* Handlers of the SAM D21's interrupts in order of number (data sheet DS40001882, table 11-3), with the names of
  * Microchip's startup_samd21.c. */
 POET_INTERRUPT(PM_Handler)
 POET_INTERRUPT(SYSCTRL_Handler)

@@ -28,14 +28,14 @@ static inline void poet_port_write(uint32_t pin, int high)
     poet_write(high ? PORT_OUTSET(pin) : PORT_OUTCLR(pin), 1u << pin % 32u);
 }
 
-/* Makes the pin an output that starts high. */
+/* Makes the pin an output, initially high. */
 static inline void poet_port_output_high(uint32_t pin)
 {
     poet_port_write(pin, 1);
     poet_write(PORT_DIRSET(pin), 1u << pin % 32u);
 }
 
-/* Gives the pin to a peripheral. */
+/* Connects the pin to a peripheral. */
 static inline void poet_port_give(uint32_t pin, enum poet_port_function function, uint32_t config)
 {
     const uint32_t shift = 4u * (pin % 2u);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SERCOM (SAM D21 data sheet, DS40001882, chapters 25 to 27): what its modes have in common. */
+/* SERCOM (SAM D21 data sheet, DS40001882, chapters 25 to 27): common part of its modes. */
 #ifndef POET_SERCOM_H
 #define POET_SERCOM_H
 
@@ -29,7 +29,7 @@
 #define SERCOM_SYNCBUSY_ENABLE (1u << 1)
 #define SERCOM_DATA(i) (SERCOM(i) + 0x28u)
 
-/* Gives a SERCOM its clock and sets it back to what it is after reset. Whether that came to its end. */
+/* Connects a SERCOM to its clock and resets it. Returns whether it succeeded. */
 static inline int poet_sercom_reset(uint32_t i)
 {
     if (!poet_clock_sercom(i)) {
@@ -44,14 +44,14 @@ static inline int poet_sercom_is_on(uint32_t i)
     return (poet_read(SERCOM_CTRLA(i)) & SERCOM_CTRLA_ENABLE) != 0u;
 }
 
-/* Switches it off. What a wait for that came to does not matter: it reads as off at once. */
+/* Disables the SERCOM. A timeout is ignored: it reads as disabled at once. */
 static inline int poet_sercom_disable(uint32_t i)
 {
     poet_write(SERCOM_CTRLA(i), poet_read(SERCOM_CTRLA(i)) & ~SERCOM_CTRLA_ENABLE);
     return poet_wait(SERCOM_SYNCBUSY(i), SERCOM_SYNCBUSY_ENABLE, 0u, POET_POLLS);
 }
 
-/* Switches it on, or leaves it off where that does not come to its end. */
+/* Enables the SERCOM, or leaves it disabled after a timeout. */
 static inline void poet_sercom_enable(uint32_t i)
 {
     poet_write(SERCOM_CTRLA(i), poet_read(SERCOM_CTRLA(i)) | SERCOM_CTRLA_ENABLE);

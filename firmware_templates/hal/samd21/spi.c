@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SERCOM1 as SPI master (SAM D21 data sheet, DS40001882, chapter 27), whose bytes two channels of the DMA controller
- * move. */
+/* SERCOM1 as SPI master (SAM D21 data sheet, DS40001882, chapter 27), fed by two channels of the DMA controller. */
 #include "spi.h"
 
 #include "dmac.h"
@@ -11,27 +10,24 @@
 
 #include <stddef.h>
 
-#define BUS 1u /* the SERCOM */
+#define BUS 1u /* number of the SERCOM */
 #define SPI_CTRLA_DOPO_PAD_0 (0u << 16) /* data out; the clock is pad 1 */
 #define SPI_CTRLA_DIPO_PAD_3 (3u << 20)
-#define SPI_HZ 48000000u /* of the SERCOM: without this clock storage is not opened */
+#define SPI_HZ 48000000u /* clock of the SERCOM; without it, the storage cannot be opened */
 #define SPI_BAUD_MAXIMUM 255u
 #define STRAYS_MAXIMUM 1000u
 
-/* The channel with the lower number goes first where both have something to do: the receiver's buffer must not
- * overflow. */
+/* The channel with the lower number has priority: the receiver's buffer must not overflow. */
 enum channel { RECEIVER, SENDER, CHANNELS };
 
-void DMAC_Handler(void);
-
 static struct poet_dmac_descriptor descriptors[CHANNELS];
-static struct poet_dmac_descriptor under_way[CHANNELS]; /* the controller's own notes */
-static uint8_t ones = 0xffu; /* sent when nothing else is */
+static struct poet_dmac_descriptor under_way[CHANNELS]; /* write-back memory of the controller */
+static uint8_t ones = 0xffu; /* sent if there is no data */
 static uint8_t dropped;
 static int is_under_way;
-static uint32_t strays; /* interrupts that nothing caused, since an exchange began */
+static uint32_t strays; /* interrupts without a flag since an exchange began */
 
-/* Neither does DMA write to RAM afterwards, nor does an interrupt come. */
+/* Afterwards DMA writes nothing to RAM, and no interrupt comes. */
 static void stop(void)
 {
     poet_interrupt_disable(POET_DMAC_INTERRUPT);
@@ -51,7 +47,7 @@ void poet_hal_spi_init(void)
     poet_port_output_high(POET_PIN_SD_SELECT);
     poet_port_give(POET_PIN_SD_MOSI, POET_PORT_C, PORT_PINCFG_DRVSTR);
     poet_port_give(POET_PIN_SD_CLOCK, POET_PORT_C, PORT_PINCFG_DRVSTR);
-    poet_port_write(POET_PIN_SD_MISO, 1); /* which way it is pulled */
+    poet_port_write(POET_PIN_SD_MISO, 1); /* direction of the pull resistor: up */
     poet_port_give(POET_PIN_SD_MISO, POET_PORT_C, PORT_PINCFG_INEN | PORT_PINCFG_PULLEN);
     if (poet_sercom_reset(BUS) && poet_dmac_start(descriptors, under_way)) {
         poet_dmac_connect(RECEIVER, POET_DMAC_SERCOM_RECEIVES(BUS), POET_DMAC_ERROR | POET_DMAC_DONE);
@@ -70,7 +66,7 @@ int poet_hal_spi_ok(void)
     return poet_sercom_is_on(BUS);
 }
 
-/* BAUD = SPI_HZ / (2 f) - 1: table 25-2, synchronous. It can only be written while the SERCOM is off. */
+/* BAUD = SPI_HZ / (2 f) - 1: table 25-2, synchronous. It can be written only while the SERCOM is disabled. */
 void poet_hal_spi_clock(uint32_t hz)
 {
     const uint32_t half_periods = (SPI_HZ + 2u * hz - 1u) / (2u * hz);
@@ -86,7 +82,7 @@ void poet_hal_spi_select(int selected)
     poet_port_write(POET_PIN_SD_SELECT, !selected);
 }
 
-/* A source or target that does not advance is one byte's place. */
+/* A source or target without increment is a single byte. */
 int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 {
     const uint32_t data = SERCOM_DATA(BUS);
@@ -105,16 +101,15 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     return 0;
 }
 
-void DMAC_Handler(void)
+int poet_hal_spi_take_end(void)
 {
     const uint32_t flags = poet_dmac_take_flags(RECEIVER) | (poet_dmac_take_flags(SENDER) & POET_DMAC_ERROR);
-    if (is_under_way && flags != 0u) {
+    const int ended = is_under_way && flags != 0u;
+    if (ended) {
         is_under_way = 0;
-        if ((flags & POET_DMAC_ERROR) != 0u) {
-            switch_off();
-        }
-        poet_sd_exchanged();
-    } else if (++strays == STRAYS_MAXIMUM) {
+    }
+    if (ended ? (flags & POET_DMAC_ERROR) != 0u : ++strays == STRAYS_MAXIMUM) {
         switch_off();
     }
+    return ended;
 }

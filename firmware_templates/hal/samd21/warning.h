@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the board has to know of its watchdog, which counts on in every sleep. */
+/* Early warning of the watchdog, which keeps counting during sleep. */
 #ifndef POET_WARNING_H
 #define POET_WARNING_H
 
-/* Whether it wants to be fed before any sleep: half of its time has passed. Where that comes later, it ends the sleep
- * that begins next. */
+/* True if the watchdog must be fed before sleeping, as half of its time has passed. If that happens later, it ends
+ * the next sleep. */
 int poet_watchdog_warns(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WDT (SAM D21 data sheet, DS40001882, chapter 18). It counts a power of two of cycles; a divider of its own makes any time
- * of that, from an oscillator that never stops. */
+/* WDT (SAM D21 data sheet, DS40001882, chapter 18). It counts a power of two of cycles; its clock divider allows any
+ * time, from an oscillator that never stops. */
 #include "for_size.h"
 
 #include "clock.h"
@@ -24,7 +24,8 @@
 #define WDT_CLEAR_KEY 0xa5u
 #define WDT_INTERRUPT 2u
 
-/* What CONFIG and EWCTRL mean by `i`. From 128 cycles on, the 6 that feeding takes (section 14.3.1.4) are few. */
+/* Cycles that `i` stands for in CONFIG and EWCTRL. From 128 cycles on, the 6 cycles of feeding (section 14.3.1.4) are
+ * negligible. */
 #define CYCLES(i) (8u << (i))
 #define CYCLES_OF_FEEDING 6u
 #define SHORTEST 4u
@@ -34,7 +35,7 @@ static int runs(void)
     return (poet_read8(WDT_CTRL) & (WDT_CTRL_ENABLE | WDT_CTRL_ALWAYSON)) != 0u;
 }
 
-/* Divides 32,768 Hz such that the longest time in which feeding counts is not shorter than asked for. */
+/* Divides 32,768 Hz such that the effective timeout is not shorter than requested. */
 static void start(uint32_t ms)
 {
     const uint32_t ticks = (ms * 4096u + 124u) / 125u;
@@ -61,7 +62,7 @@ void poet_hal_watchdog_start(uint32_t ms)
     poet_hal_watchdog_feed();
 }
 
-/* While the last feeding still takes its cycles another would hold up the bus, and tell nothing new. */
+/* While the last feeding synchronises, another would stall the bus, without effect. */
 void poet_hal_watchdog_feed(void)
 {
     if (runs() && (poet_read8(WDT_STATUS) & WDT_STATUS_SYNCBUSY) == 0u) {

@@ -19,7 +19,7 @@ const char poet_hal_tick_unit[] = "cycles";
 static struct poet_systick_clock clock;
 static uint32_t reset_flags;
 
-/* A debugger finds no core that sleeps, and this one sleeps at its end: the next upload would fail. */
+/* A debugger cannot attach to a sleeping core, and this one sleeps at its end: the next upload would fail. */
 static void allow_debugging(void)
 {
     poet_write(DBGMCU_CR, poet_read(DBGMCU_CR) | DBGMCU_CR_DBG_SLEEP);
@@ -30,7 +30,7 @@ int poet_hal_init(void)
     uint32_t hz;
     allow_debugging();
     reset_flags = poet_read(RCC_CSR);
-    poet_write(RCC_CSR, reset_flags | RCC_CSR_RMVF); /* they stay set over resets */
+    poet_write(RCC_CSR, reset_flags | RCC_CSR_RMVF); /* flags survive resets */
     const int status = poet_clock_start(&hz);
     poet_usart_start(hz);
     poet_doze_prepare();
@@ -63,7 +63,7 @@ void poet_hal_idle(void)
     }
 }
 
-/* Every reset sets the pin's flag too, and power coming on that of a brownout. */
+/* Every reset also sets the pin's flag, and power-on that of a brownout. */
 const char *poet_hal_reset_cause(void)
 {
     static const struct poet_reset_cause causes[] = {
@@ -73,7 +73,7 @@ const char *poet_hal_reset_cause(void)
     return poet_name_reset(reset_flags, causes, sizeof causes / sizeof causes[0]);
 }
 
-/* There is nothing to return to, and the console has told everything. */
+/* Sleeps for ever: there is nothing to return to, and all output has been sent. */
 _Noreturn void poet_hal_exit(int code)
 {
     (void)code;

@@ -24,13 +24,13 @@
 #define CFGR_SW_PLL 2u
 #define CFGR_SWS (3u << 2)
 #define CFGR_SWS_PLL (2u << 2)
-#define CFGR_PPRE1_4 (5u << 10) /* 42 MHz, the most there is on APB1 */
+#define CFGR_PPRE1_4 (5u << 10) /* 42 MHz, the maximum of APB1 */
 #define CFGR_PPRE2_2 (4u << 13)
 
 #define FLASH_ACR 0x40023c00u
 #define FLASH_ACR_LATENCY 7u
 #define FLASH_ACR_5_WAIT_STATES 5u /* for more than 150 MHz at 2.7 V or more */
-/* Not the prefetch, which chips of revision A have an erratum in (ES0182). */
+/* Prefetch stays off: revision A chips have an erratum (ES0182). */
 #define FLASH_ACR_CACHES (3u << 9)
 
 #define SLOW_HZ 16000000u
@@ -43,7 +43,8 @@ static void set(uint32_t address, uint32_t bits)
     poet_write(address, poet_read(address) | bits);
 }
 
-/* As after reset: a bootloader may have left the core on the PLL, which cannot be set while it runs. */
+/* Restores the reset state: a bootloader may have left the core on the PLL, which cannot be configured while it runs.
+ * */
 static int use_own_oscillator(void)
 {
     set(RCC_CR, CR_HSION);
@@ -104,7 +105,7 @@ int poet_clock_start(uint32_t *apb2_hz)
     if (status == POET_OK) {
         *apb2_hz = FAST_APB2_HZ;
     } else {
-        poet_write(RCC_CFGR, 0u); /* the prescalers too */
+        poet_write(RCC_CFGR, 0u); /* with the prescalers */
         *apb2_hz = SLOW_HZ;
     }
     return status;

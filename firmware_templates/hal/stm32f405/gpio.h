@@ -24,7 +24,7 @@ enum poet_gpio_function {
     POET_GPIO_USART1 = 7,
 };
 
-/* Sets a pin's field, `width` bits for each pin, in a register. */
+/* Sets a pin's field of `width` bits in a register. */
 static inline void poet_gpio_set(uint32_t address, uint32_t index, uint32_t width, uint32_t value)
 {
     const uint32_t shift = width * index;
@@ -37,7 +37,7 @@ static inline void poet_gpio_write(uint32_t pin, int high)
     poet_write(GPIO_BSRR(pin), 1u << (pin % 16u + (high ? 0u : 16u)));
 }
 
-/* Makes the pin an output that starts high. */
+/* Makes the pin an output, initially high. */
 static inline void poet_gpio_output_high(uint32_t pin)
 {
     poet_clock_enable(RCC_AHB1ENR, RCC_AHB1ENR_GPIO(pin / 16u));
@@ -45,7 +45,7 @@ static inline void poet_gpio_output_high(uint32_t pin)
     poet_gpio_set(GPIO_MODER(pin), pin % 16u, 2u, GPIO_MODER_OUTPUT);
 }
 
-/* Gives the pin to a peripheral; what is not driven is pulled up. */
+/* Connects the pin to a peripheral; undriven pins are pulled up. */
 static inline void poet_gpio_give(uint32_t pin, enum poet_gpio_function function)
 {
     poet_clock_enable(RCC_AHB1ENR, RCC_AHB1ENR_GPIO(pin / 16u));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pin is what, and the crystal: those of a plain STM32F405RG board. A pin is 16 * port + number. Those of
- * a peripheral go with it and cannot be moved alone; the rest can be overridden by -D. */
+/* Pin assignment and crystal of a plain STM32F405RG board. A pin is 16 * port + number. A peripheral's pins belong
+ * together and cannot be moved individually; the others can be overridden by -D. */
 #ifndef POET_HAL_PINS_H
 #define POET_HAL_PINS_H
 

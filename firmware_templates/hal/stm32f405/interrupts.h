@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handlers of the STM32F405's interrupts in the order of their numbers (RM0090, table 61), named as in ST's
+/* Handlers of the STM32F405's interrupts in order of number (RM0090, table 61), with the names of ST's
  * startup_stm32f405xx.s. */
 POET_INTERRUPT(WWDG_IRQHandler)
 POET_INTERRUPT(PVD_IRQHandler)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RCC (RM0090, chapter 7): clocks, and why the chip was reset. */
+/* RCC (RM0090, chapter 7): clocks and reset cause. */
 #ifndef POET_RCC_H
 #define POET_RCC_H
 
@@ -19,15 +19,15 @@
 #define RCC_CSR 0x40023874u
 #define RCC_CSR_RMVF (1u << 24)
 
-/* Starts the 168 MHz clock. *apb2_hz is what the peripherals on APB2 then have: 84 MHz, or, where that fails with
- * a status of wait.h, the 16 MHz of the chip's own oscillator. */
+/* Starts the 168 MHz clock. *apb2_hz is the resulting frequency of APB2 peripherals: 84 MHz, or 16 MHz from the
+ * internal oscillator if this fails with a status of wait.h. */
 int poet_clock_start(uint32_t *apb2_hz);
 
-/* Gives a peripheral its clock: sets a bit of one of the registers for that. */
+/* Enables a peripheral's clock, by a bit of a clock enable register. */
 static inline void poet_clock_enable(uint32_t address, uint32_t bit)
 {
     poet_write(address, poet_read(address) | bit);
-    (void)poet_read(address); /* the peripheral hears nothing before: RM0090, 7.2.12 */
+    (void)poet_read(address); /* the peripheral cannot be accessed earlier: RM0090, 7.2.12 */
 }
 
 #endif

@@ -14,14 +14,14 @@
 #define SPI_CR1_MSTR (1u << 2)
 #define SPI_CR1_BR(log2) (((log2) - 1u) << 3)
 #define SPI_CR1_SPE (1u << 6)
-#define SPI_CR1_OWN_SELECT (3u << 8) /* SSM and SSI: no pin tells it that another master speaks */
+#define SPI_CR1_OWN_SELECT (3u << 8) /* SSM and SSI: no other master on the bus */
 #define SPI_SR 0x40013008u
 #define SPI_SR_RXNE (1u << 0)
 #define SPI_DR 0x4001300cu
-#define SPI_HZ 84000000u /* that is divided: without this clock storage is not opened */
+#define SPI_HZ 84000000u /* clock to divide; without it, the storage cannot be opened */
 #define SLOWEST_LOG2 8u
 
-/* The bus must be off, with nothing under way. */
+/* The bus must be disabled, with no transfer under way. */
 static void start(uint32_t log2)
 {
     const uint32_t settings = SPI_CR1_MSTR | SPI_CR1_OWN_SELECT | SPI_CR1_BR(log2);

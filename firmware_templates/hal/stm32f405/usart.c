@@ -30,7 +30,7 @@ void poet_usart_start(uint32_t hz)
     poet_write(USART_CR1, USART_CR1_UE | USART_CR1_TE | USART_CR1_RE | USART_CR1_RXNEIE);
 }
 
-/* A transmitter that does not go on is switched off, so that the training does. */
+/* A transmitter that hangs is switched off, so that training continues. */
 void poet_hal_console_write(const char *text, uint32_t bytes)
 {
     for (uint32_t i = 0u; i < bytes && (poet_read(USART_CR1) & USART_CR1_UE) != 0u; i++) {
@@ -47,7 +47,7 @@ int poet_usart_has_input(void)
     return (poet_read(USART_SR) & (USART_SR_RXNE | USART_SR_ORE)) != 0u;
 }
 
-/* To read status and data one after the other also ends an overrun, with or without a character. */
+/* Reading status, then data, also clears an overrun, with or without a character. */
 uint32_t poet_hal_console_read(char *text, uint32_t bytes)
 {
     uint32_t taken = 0u;

@@ -7,10 +7,11 @@
 
 #define POET_USART_INTERRUPT 37u
 
-/* Starts it. It divides its clock, `hz`. A character that comes in makes its interrupt pending. */
+/* Starts the console, whose baud rate is derived from the clock `hz`. A received character makes its interrupt
+ * pending. */
 void poet_usart_start(uint32_t hz);
 
-/* Whether a character waits, or one was lost. */
+/* True if a character is available, or one was lost. */
 int poet_usart_has_input(void);
 
 #endif

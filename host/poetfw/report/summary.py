@@ -422,6 +422,10 @@ class RunReport(ProgramRun):
         message_bytes: their bytes together.
         planned_step_s: what the plan says that a training step takes.
         planned_by: source of the plan's costs, in words.
+        step_instructions: instructions that were counted of a training step, on average; None where
+            they are not counted, or for several programs.
+        planned_instructions: instructions of a training step by the prices of the board's core;
+            None where `step_instructions` is, or where an op has no price.
         memories: the run of each memory's program, by the memory's name; an only one's is empty.
         verify: comparison with the references; None without `--verify`.
         trace: times of each op and transfer of a step; None without `--trace`.
@@ -440,6 +444,8 @@ class RunReport(ProgramRun):
     memories: dict[str, ProgramRun]
     verify: Verification | None
     trace: StepTrace | None = None
+    step_instructions: float | None = None
+    planned_instructions: float | None = None
 
     @property
     def metric_name(self) -> str:
