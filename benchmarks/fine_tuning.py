@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -61,13 +62,27 @@ def dense() -> nn.Module:
     return nn.Sequential(body, nn.Linear(128, 8))
 
 
+def autoencoder() -> nn.Module:
+    """MLPerf Tiny's auto-encoder, of which the last layer of 128 by 128 is trained."""
+
+    def layers(*sizes: int) -> list[nn.Module]:
+        made: list[nn.Module] = []
+        for inputs, outputs in pairwise(sizes):
+            made += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()]
+        return made
+
+    before = nn.Sequential(*layers(640, *(128,) * 4, 8, *(128,) * 3))
+    behind = nn.Sequential(nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 640))
+    return nn.Sequential(before, nn.Linear(128, 128), behind)
+
+
 @dataclass(frozen=True)
 class Case:
     """A network and the options of its build.
 
     Attributes:
-        model: a built-in model's name; a network of PyTorch's whose first part is frozen and in
-            evaluation mode; or None.
+        model: a built-in model's name, or a network of PyTorch's of which all but the second part
+            is frozen and in evaluation mode.
         options: of `poetfw build`.
         shape: of a sample, for a network of PyTorch's.
     """
@@ -84,7 +99,7 @@ CASES = {
     "mobilenet, with F.pad": Case(mobilenet(pads=True), (), (3, 96, 96)),
     "resnet8, last layer": Case("resnet8", LAST),
     "ds-cnn, last two": Case("ds-cnn", ("--train", "last:2")),
-    "autoencoder, dense9": Case("autoencoder", ("--train", "dense9.*")),
+    "autoencoder, layer before the output": Case(autoencoder(), ("--loss", "mse"), (640,)),
     "dense, last layer": Case(dense(), (), (640,), "mkr1000"),
 }
 
@@ -95,8 +110,9 @@ def build(case: Case, form: str, folder: Path, *, run: bool) -> list[str]:
     if isinstance(model, nn.Module):
         assert isinstance(model, nn.Sequential)
         model.train()
-        model[0].eval()
-        model[0].requires_grad_(False)
+        for part in (model[0], *model[2:]):
+            part.eval()
+            part.requires_grad_(False)
         x = torch.zeros(2, *case.shape)
         torch.export.save(torch.export.export(model, (x,)), folder / "net.pt2")
         model = "net.pt2"
