@@ -51,6 +51,7 @@ bench-kernels: setup-dev ## Count what every kernel executes, beside goals and o
 
 bench-models: setup-dev ## Train ordinary networks through every door, beside PyTorch (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/models.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/brought.py
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/devices.py

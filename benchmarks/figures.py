@@ -129,7 +129,7 @@ def compare() -> Drawn:
 
 
 def check_compare(data: Data) -> list[tuple[object, object]]:
-    """What keeping everything takes, and the cells of quick schedulers."""
+    """Figures of keeping everything, and the cells of quick schedulers."""
     comparison = _comparison()
     cells = settle([*comparison.cells(FRACTIONS, QUICK, SolveOptions())])
     now = {(cell.scheduler, cell.ram_fraction): _cell(cell) for cell in cells}
@@ -185,7 +185,7 @@ def demo() -> Drawn:
 
 
 def check_demo(data: Data) -> list[tuple[object, object]]:
-    """What the recorded plan takes, by the simulator."""
+    """Figures of the recorded plan, by the simulator."""
     _, ways = load_room(BuildSettings(board="nrf52840"))
     problem = ways.within(data["budget_bytes"]).by(data["faster"])
     plan = plan_from_json(json.dumps({"plan": data["plan"]}))
@@ -214,7 +214,7 @@ def devices() -> Drawn:
 
 
 def check_devices(data: Data) -> list[tuple[object, object]]:
-    """What the recorded plan takes, by the simulator."""
+    """Figures of the recorded plan, by the simulator."""
     answer = data["answer"]
     plan = devices_answer_from_json(json.dumps(answer)).plan
     now = simulate_devices(_devices_problem(), plan)
@@ -444,7 +444,7 @@ def write(name: str) -> None:
 
 
 def differences(name: str, *, everything: bool) -> Iterator[str]:
-    """Where a figure's pictures, tables and recorded data are not what they should be.
+    """Differences of a figure's pictures, tables and recorded data from what they should be.
 
     Args:
         name: of the figure.

@@ -136,10 +136,7 @@ def run(record: bool, compare: Path, only: str) -> int:
         print(f"\ncode: {', '.join(f'{source} {size:,}' for source, size in sizes.items())} B")
         lines += [f"worse: {name}: {line}" for line in worse(before.get(name, {}), now)]
         lines += [f"other bits: {name}: {key}" for key in changed(before.get(name, {}), now)]
-        boards[name] = {
-            "code_bytes": sizes,
-            "cases": {key: asdict(one) for key, one in now.items()},
-        }
+        boards[name] = {key: asdict(one) for key, one in now.items()}
     print(f"\nnot measured: {', '.join(missing_kinds())}")
     print("\n".join(lines))
     if record:

@@ -18,7 +18,7 @@ from workloads.networks import NETWORKS
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured.
+    """Extent of the measurements.
 
     Attributes:
         networks: of OLLA's set.

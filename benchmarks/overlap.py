@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What overlapping transfers save on the nRF52840, and whether they run as planned.
+"""Overlapping transfers on the nRF52840: what they save, and the time that was planned.
 
 One network is built twice, so that it pages a lot, with overlapping and without. The board's own
 program runs on the model of the chip, where an exchange on SPI takes the time of its bits and the

@@ -94,7 +94,7 @@ class InPyTorch:
 
 
 def flags_of(kernels: Path, fma: bool, threads: int) -> tuple[str, ...]:
-    """What the compiler is told of how to add products, and of threads."""
+    """The compiler's flags of fused products and of threads."""
     fused = ("-include", str(kernels / "fma/product.h")) if fma else ()
     pool = str(TEMPLATES / "hal/posix/threads.c")
     several = (f"-DPOET_THREADS={threads}", "-DPOET_BENCH_CLOCK=CLOCK_MONOTONIC", pool)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers of boards' storages reach, beside what the board files say.
+"""Bandwidth and latency of boards' storage drivers, beside those of the board files.
 
 The profiler's sketch pages on the model of the chip, whose bus takes the time of its bits, with a
 card that takes its time, too. A line through the times of several sizes is a latency and a
@@ -51,7 +51,7 @@ SECTORS = (1, 2, 3)
 """That a tensor fills, where a storage has larger blocks than poetfw: of a part, less is read."""
 
 READ_S, WRITE_S = 0.2e-3, 0.1e-3
-"""What the card takes from a command to its first block, and to write a block."""
+"""Seconds of the card from a command to its first block, and to write a block."""
 
 ROOM_BYTES = 16_384
 STORAGE_BYTES = 8 << 20
@@ -59,7 +59,7 @@ SERVE = "serve"
 
 
 def measured(name: str, folder: Path) -> Mapping[str, Transfer]:
-    """What `page_in` and `page_out` take, by a line through those of all sizes.
+    """Times of `page_in` and `page_out`, as lines through those of all sizes.
 
     Raises:
         PoetfwError: the sketch cannot be built, or the driver fails.
@@ -167,7 +167,7 @@ def shown(line: Transfer | Beside | None) -> str:
 
 
 def core_shown(beside: Beside | None) -> str:
-    """What a byte and a transfer take of the core; of what was not measured, spaces."""
+    """The core's time of a byte and of a transfer; of what was not measured, spaces."""
     if beside is None:
         return f"{'':22}"
     return f"{beside.core_s_per_byte * 1e9:8.1f} ns/B {beside.core_latency_s * 1e3:6.3f} ms"

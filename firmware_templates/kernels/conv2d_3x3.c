@@ -130,7 +130,7 @@ static void set_tall_rows(const struct pass *pass, struct poet_strips *strips)
 }
 
 /* All channels of the result: two at a time in strips, and the last by itself in tall ones where they are odd. */
-FOR_SIZE void sum_groups(const struct poet_conv2d *op, poet_sum_strips_f32 *sum_strips,
+FOR_SIZE void sum_passes(const struct poet_conv2d *op, poet_sum_strips_f32 *sum_strips,
                          poet_sum_strips_f32 *sum_tall_strips, bool forward, const float *source,
                          const float *weight, const float *bias, float *result)
 {
@@ -182,7 +182,7 @@ void poet_conv2d_3x3_forward_f32(const struct poet_conv2d *op, const float *x, c
                                  const float *b, float *y)
 {
     if (POET_BY_STRIPS) {
-        sum_groups(op, poet_conv2d_strips_f32, OF_ODD(poet_conv2d_tall_strips_f32), true, x, w, b, y);
+        sum_passes(op, poet_conv2d_strips_f32, OF_ODD(poet_conv2d_tall_strips_f32), true, x, w, b, y);
     } else {
         poet_conv2d_forward_f32(op, x, w, b, y);
     }
@@ -192,7 +192,7 @@ void poet_conv2d_3x3_backward_input_f32(const struct poet_conv2d *op, const floa
                                         const float *dy, float *dx)
 {
     if (POET_BY_STRIPS) {
-        sum_groups(op, poet_conv2d_strips_backwards_f32,
+        sum_passes(op, poet_conv2d_strips_backwards_f32,
                    OF_ODD(poet_conv2d_tall_strips_backwards_f32), false, dy, w, NULL, dx);
     } else {
         poet_conv2d_backward_input_f32(op, w, dy, dx);

@@ -59,7 +59,7 @@ FOR_SIZE void sum_ends(const struct poet_conv2d *op, const struct poet_strips *s
 
 /* The rows at the top, between, and at the bottom where the kernel leaves the plane, for two channels: a row, all others, a
  * row. */
-FOR_SIZE void set_rows(const struct poet_conv2d *op, struct poet_strips *strips)
+FOR_SIZE void set_strip_rows(const struct poet_conv2d *op, struct poet_strips *strips)
 {
     const int32_t width = op->in_width;
     const int32_t group_in = op->in_channels / op->groups;
@@ -103,7 +103,7 @@ void poet_conv2d_3x3_by_2_forward_f32(const struct poet_conv2d *op, const float 
     const int32_t other = group_out > 1 ? 1 : 0;
     const bool finite = weights_are_finite(op, w);
     struct poet_strips strips[3];
-    set_rows(op, strips);
+    set_strip_rows(op, strips);
     for (int32_t n = 0; n < op->batch * op->groups; n++) {
         const int32_t first = n % op->groups * group_out;
         for (int32_t pair = 0; pair < group_out; pair += 2) {

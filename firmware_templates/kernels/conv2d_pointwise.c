@@ -6,7 +6,7 @@
 
 #include "conv2d_blocks.h"
 #include "conv2d_bursts.h"
-#include "conv2d_pointwise_apart.h"
+#include "conv2d_clear.h"
 #include "conv2d_pointwise_rows.h"
 #include "dot.h"
 #include "shapes.h"

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "conv2d_clear.h"
 #include "conv2d_pointwise.h"
 #include "conv2d_strip.h"
 
@@ -76,13 +77,6 @@ sum_apart(const struct poet_apart *at, const float *source, const float *weight,
     {                                                                                          \
         sum_apart(at, source, weight, result, backwards);                                      \
     }
-
-void poet_conv2d_clear_f32(float *to, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++) {
-        to[i] = 0.0f;
-    }
-}
 
 SUMS(1, false)
 SUMS(2, false)

@@ -11,7 +11,4 @@ void poet_conv2d_pointwise_apart_forward_f32(const struct poet_conv2d *op, const
 void poet_conv2d_pointwise_apart_backward_input_f32(const struct poet_conv2d *op, const float *w,
                                                     const float *dy, float *dx);
 
-/* Zeros, for what is to have results of dX. */
-void poet_conv2d_clear_f32(float *to, int32_t count);
-
 #endif

@@ -23,6 +23,14 @@ void poet_dropout_f32(const struct poet_dropout *op, const float *x, const float
     }
 }
 
+void poet_uniform_f32(const struct poet_uniform *op, const float *step, float *y)
+{
+    const uint32_t key = mixed((uint32_t)op->seed ^ mixed((uint32_t)*step));
+    for (int32_t i = 0; i < op->elements; i++) {
+        y[i] = (float)(mixed(mixed((uint32_t)i ^ key) + key) >> 8) * 0x1p-24f;
+    }
+}
+
 void poet_count_step_f32(const struct poet_count_step *op, float *step)
 {
     *step = *step < (float)op->last ? *step + 1.0f : 0.0f;

@@ -17,11 +17,6 @@ struct poet_samples {
     uint32_t record_blocks;
 };
 
-/* Sample at position `position` of epoch `epoch`: a permutation of [0, samples) for each epoch and seed, without a
- * table. A four-round Feistel network over the smallest even number of bits that can count the samples is iterated
- * until the result is below `samples`. samples >= 1, position < samples. */
-uint32_t poet_sample_at(uint32_t position, uint32_t samples, uint32_t seed, uint32_t epoch);
-
 /* Selects training batch `step` (0-based) in shuffled order. Each epoch uses the first floor(count / POET_BATCH) *
  * POET_BATCH positions of its permutation. count >= POET_BATCH, or 0: then all samples come from the ring, and
  * POET_ERROR_NO_SAMPLES means that it has none. Here and below, `samples` must stay valid while the batch is current.

@@ -16,11 +16,6 @@
 
 _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "a context holds an image");
 
-static struct {
-    void (*call)(void *argument);
-    void *argument;
-} hook;
-
 static uint8_t is_loaded; /* the arena holds data that a call loaded since the program's start */
 
 /* Set while a call is in the library. An atomic exchange keeps other threads out; a core without it, such as the
@@ -65,8 +60,6 @@ static void give_back(const int *taken)
 
 /* True if a step has begun and not ended. */
 #ifdef POET_SLICES
-struct poet_progress poet_progress;
-
 static int is_in_step(void)
 {
     return poet_progress.next != 0u;
@@ -203,8 +196,6 @@ int poetfw_save_is_due(const struct poetfw *context)
 
 /* Status of a whole step; a step that needs partners' data cannot be run here. */
 #ifdef POET_MESSAGES
-uint32_t poet_stopped_for;
-
 static int whole(int status)
 {
     poet_stopped_for = 0u;
@@ -447,19 +438,6 @@ int poetfw_busy(void)
         return POET_ERROR_BUSY;
     }
     return is_in_step() ? POET_ERROR_IN_STEP : POET_OK;
-}
-
-void poetfw_between_ops(void (*call)(void *argument), void *argument)
-{
-    hook.call = call;
-    hook.argument = argument;
-}
-
-void poet_between_ops(void)
-{
-    if (hook.call != NULL) {
-        hook.call(hook.argument);
-    }
 }
 
 const struct poetfw_plan *poetfw_plan(void)

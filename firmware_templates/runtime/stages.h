@@ -4,7 +4,7 @@
 #define POET_STAGES_H
 
 #include "commits.h"
-#include "storage.h"
+#include "image.h"
 
 #include <stdint.h>
 

@@ -23,11 +23,6 @@ static struct {
 } tried;
 #endif
 
-static POET_CALLED uint8_t *page(void)
-{
-    return poet_arena + POET_PAGE_BUFFER;
-}
-
 /* Block of the record, counted from the set's first block. */
 static uint32_t record_block(void)
 {
@@ -74,18 +69,18 @@ static void pack(const struct poet_commit *commit, uint32_t identity, uint8_t *b
 static int read_record(const struct poet_image *image, uint32_t set, struct poet_commit *commit)
 {
     uint8_t packed[RECORD_BYTES];
-    POET_TRY(poet_storage_read_blocks(first_block(image, set) + record_block(), page(), 1u));
+    POET_TRY(poet_storage_read_blocks(first_block(image, set) + record_block(), poet_storage_page(), 1u));
     commit->set = set;
-    commit->sequence = poet_get_u32(page() + 12);
-    commit->step = poet_get_u32(page() + 16);
-    commit->written = poet_get_u32(page() + 20);
-    commit->crc = poet_get_u32(page() + 24);
+    commit->sequence = poet_get_u32(poet_storage_page() + 12);
+    commit->step = poet_get_u32(poet_storage_page() + 16);
+    commit->written = poet_get_u32(poet_storage_page() + 20);
+    commit->crc = poet_get_u32(poet_storage_page() + 24);
 #if POET_RING > 0
-    commit->ring = poet_get_u32(page() + 28);
+    commit->ring = poet_get_u32(poet_storage_page() + 28);
 #endif
-    const uint32_t identity = poet_get_u32(page() + 8);
+    const uint32_t identity = poet_get_u32(poet_storage_page() + 8);
     pack(commit, identity, packed);
-    if (memcmp(page(), packed, RECORD_BYTES) != 0) {
+    if (memcmp(poet_storage_page(), packed, RECORD_BYTES) != 0) {
         return POET_ERROR_COMMIT;
     }
     return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
@@ -116,7 +111,7 @@ static int find_last(const struct poet_image *image, uint32_t limit, struct poet
 /* Continues the CRC over all trailers: a slot that was just transferred left its trailer in the page buffer. */
 static uint32_t add_trailer(uint32_t crc)
 {
-    return poet_crc32(crc, page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
+    return poet_crc32(crc, poet_storage_page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
                       POET_SLOT_TRAILER_BYTES);
 }
 
@@ -236,9 +231,9 @@ static int write_record(const struct poet_image *image, const struct poet_commit
     tried.commit = *commit;
     tried.is_unsure = 1;
 #endif
-    memset(page(), 0, POET_BLOCK_BYTES);
-    pack(commit, poet_storage_identity(), page());
-    POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), page(), 1u));
+    memset(poet_storage_page(), 0, POET_BLOCK_BYTES);
+    pack(commit, poet_storage_identity(), poet_storage_page());
+    POET_TRY(poet_storage_write_blocks(first_block(image, commit->set) + record_block(), poet_storage_page(), 1u));
     POET_TRY(poet_storage_flush());
     const int status = read_record(image, commit->set, &kept);
     if (status == POET_ERROR_COMMIT || (status == POET_OK && kept.sequence != commit->sequence)) {

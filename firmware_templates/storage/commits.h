@@ -16,7 +16,7 @@
 #ifndef POET_COMMITS_H
 #define POET_COMMITS_H
 
-#include "storage.h"
+#include "image.h"
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 /* Writes an image on the device itself. The superblock comes last: after a power cut the storage has no image. */
 #include "for_size.h"
 
-#include "storage.h"
+#include "image.h"
 
 #include "bytes.h"
 #include "commits.h"
@@ -120,7 +120,7 @@ static int wipe(const struct layout *layout, uint32_t sets)
 
 int poet_storage_format(uint32_t seed, uint32_t sets)
 {
-    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const page = poet_storage_page();
     struct layout layout;
     POET_TRY(poet_storage_start());
     POET_TRY(lay_out(sets, &layout));

@@ -8,6 +8,9 @@
 #include "hal.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "sample_order.h"
+#include "slots.h"
+#include "storage.h"
 
 #if POET_RING > 0
 
@@ -36,11 +39,6 @@ static struct {
     uint32_t committed;
     uint32_t unsure; /* 1 + the place where a write failed; 0 for none */
 } ring;
-
-static uint8_t *page(void)
-{
-    return poet_arena + POET_PAGE_BUFFER;
-}
 
 static uint32_t unit_blocks(uint32_t bytes)
 {
@@ -87,14 +85,14 @@ static int read_part(uint32_t block, const struct poet_window *wanted, void *ram
     uint32_t at = 0u;
     for (uint32_t left = poet_slot_blocks(bytes); left > 0u; left--) {
         const uint32_t part = bytes - at < POET_BLOCK_BYTES ? bytes - at : POET_BLOCK_BYTES;
-        POET_TRY(poet_storage_read_blocks(block++, page(), 1u));
-        crc = poet_crc32(crc, page(), part);
+        POET_TRY(poet_storage_read_blocks(block++, poet_storage_page(), 1u));
+        crc = poet_crc32(crc, poet_storage_page(), part);
         if (ram != NULL) {
-            poet_storage_keep(ram, wanted, page(), at, part);
+            poet_storage_keep(ram, wanted, poet_storage_page(), at, part);
         }
         at += part;
     }
-    const uint8_t *const trailer = page() + TRAILER_OFFSET;
+    const uint8_t *const trailer = poet_storage_page() + TRAILER_OFFSET;
     stamp->id = poet_get_u32(trailer + 8);
     stamp->event = poet_get_u32(trailer + 12);
     stamp->is_blank = poet_storage_is_blank(trailer, POET_SLOT_TRAILER_BYTES);
@@ -117,15 +115,15 @@ static int write_part(uint32_t block, const void *data, uint32_t bytes, const st
     poet_hal_storage_forget(block, blocks);
     for (uint32_t i = 0u; i < blocks; i++) {
         const uint32_t part = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
-        memset(page(), 0, POET_BLOCK_BYTES);
-        memcpy(page(), source, part);
+        memset(poet_storage_page(), 0, POET_BLOCK_BYTES);
+        memcpy(poet_storage_page(), source, part);
         crc = poet_crc32(crc, source, part);
         source += part;
         left -= part;
         if (i + 1u == blocks) {
-            (void)seal(crc, poet_storage_identity(), stamp, page() + TRAILER_OFFSET);
+            (void)seal(crc, poet_storage_identity(), stamp, poet_storage_page() + TRAILER_OFFSET);
         }
-        POET_TRY(poet_storage_write_blocks(block + i, page(), 1u));
+        POET_TRY(poet_storage_write_blocks(block + i, poet_storage_page(), 1u));
     }
     POET_TRY(poet_storage_flush());
     struct stamp kept;

@@ -91,7 +91,7 @@ int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
     }
     block += whole;
 
-    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const page = poet_storage_page();
     memset(page, 0, POET_BLOCK_BYTES);
     memcpy(page, payload + whole * POET_BLOCK_BYTES, rest);
     if (rest > TRAILER_OFFSET) {
@@ -115,7 +115,7 @@ int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
     }
     block += whole;
 
-    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const page = poet_storage_page();
     POET_TRY(poet_storage_read_blocks(block, page, 1u));
     memcpy(payload + whole * POET_BLOCK_BYTES, page, rest);
     if (rest > TRAILER_OFFSET) {
@@ -126,7 +126,7 @@ int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
 
 int poet_slot_read_back(uint32_t slot)
 {
-    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    uint8_t *const page = poet_storage_page();
     const uint32_t bytes = poet_slots[slot].bytes;
     uint32_t left = bytes;
     uint32_t crc = 0u;

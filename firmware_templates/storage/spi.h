@@ -18,11 +18,13 @@ void poet_hal_spi_select(int selected);
 /* Starts an exchange of `bytes` bytes (1 to 512). A null `tx` sends 0xff; a null `rx` drops received bytes; not both
  * are null. They need not be aligned, and must be in memory that the bus can reach: arena and static data are.
  *
- * Returns 1 if it is done with that: every bit is through, or the bus is not ok. Else it returns 0, and when the
- * last bit is through or the bus is not ok, calls poet_sd_exchanged, once, from an interrupt. A family
- * without interrupts exchanges the bytes before it returns. */
+ * Returns 1 if it is done with that: every bit is through, or the bus is not ok. Else it returns 0, and there is an
+ * interrupt when the last bit is through or the bus is not ok, whose handler takes the end and calls poet_sd_exchanged. A
+ * family without interrupts exchanges the bytes before it returns. */
 int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes);
-void poet_sd_exchanged(void);
+
+/* Of a family with interrupts, in the handler: whether the exchange that was begun has ended. */
+int poet_hal_spi_take_end(void);
 
 /* True if no exchange has failed since the bus was set up. */
 int poet_hal_spi_ok(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offsets in the partition table and in the superblock (layout: storage.h), for readers and writers. */
+/* Offsets in the partition table and in the superblock (layout: image.h), for readers and writers. */
 #ifndef POET_SUPERBLOCK_H
 #define POET_SUPERBLOCK_H
 

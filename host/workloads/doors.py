@@ -58,7 +58,7 @@ DOORS: Mapping[str, Mapping[str, Any] | None] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a network through a door.
+    """Result of a network that came through a door.
 
     Attributes:
         refused: why poetfw does not train it; "" where it does.
@@ -148,7 +148,7 @@ def _silence() -> Iterator[None]:
 
 
 def loss_of(name: str) -> str:
-    """What a network is trained with."""
+    """Name of the loss that a network is trained with."""
     return "mse" if name in AUTOENCODERS else "softmax_cross_entropy"
 
 
@@ -185,7 +185,7 @@ def trained(model: Model, net: torch.nn.Module, name: str, random: np.random.Gen
 
 @dataclass(frozen=True)
 class Trained:
-    """What training came to: poetfw's program and its state, and how far losses were apart."""
+    """Result of training: poetfw's program, its state, and the largest difference of losses."""
 
     program: Any
     ours: Reference
@@ -193,7 +193,7 @@ class Trained:
 
 
 def through(name: str, door: str, folder: Path) -> Outcome:
-    """What comes of a network through a door.
+    """Bring a network through a door, and train it.
 
     Raises:
         ExporterError: PyTorch cannot write it.

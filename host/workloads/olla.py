@@ -158,7 +158,7 @@ class _Stages(NamedTuple):
 
 
 def buffers_of(problem: OrderingProblem, order: Sequence[str]) -> list[Buffer]:
-    """What has to be placed if the ops run in an order: tensors and workspaces."""
+    """Tensors and workspaces to be placed if the ops run in an order."""
     workspace = {op.name: op.workspace_bytes for op in problem.ops}
     return [
         *(
@@ -261,7 +261,7 @@ def summarize(rows: Sequence[Row], pytorch_fragmentation: float | None) -> dict[
 
 
 _AT_MEASURED = "mean_total_reduction_at_measured_fragmentation"
-"""What is saved if PyTorch's fragmentation were the mean that OLLA measured, on each network."""
+"""Saving if PyTorch's fragmentation were the mean that OLLA measured, on each network."""
 
 
 def published_figures(batch: int) -> dict[str, float]:
@@ -315,7 +315,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured.
+    """All measurements.
 
     Attributes:
         rows: one for each network and batch.

@@ -8,14 +8,16 @@ never sees. `benchmarks/op_costs.py` records what the tests read.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import statistics
 import sys
 import tempfile
+import textwrap
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from poetfw.boards import load_board
@@ -32,7 +34,7 @@ from poetfw.training import make_program
 from workloads.kernels.cases import Shape
 from workloads.kernels.measuring import BenchError, Measured, measure
 
-KEPT = Path(__file__).parent / "op_costs.json"
+KEPT = Path(__file__).parent / "op_costs.txt"
 COLUMNS = ("instructions", "cycles")
 """Figures of a case in the kept file."""
 NETWORKS, USUAL = 36, 12
@@ -56,7 +58,7 @@ POSITIVE: Mapping[str, tuple[int, ...]] = {
     for norm in ("batch_norm", "layer_norm")
     for part in ("normalize", "backward_affine", "backward_input")
 }
-"""Which inputs hold variances, by kind of op."""
+"""Inputs that hold variances, by kind of op."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +262,7 @@ def cases_of(model: Model, board: str) -> Iterator[Case]:
             yield case
 
 
+@cache
 def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
     """The cases of the networks that a model is fitted to, and of those that are held out."""
     fitted: dict[str, list[Case]] = {}
@@ -270,7 +273,7 @@ def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]
 
 
 def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
-    """What a case came to in the emulator, as what is kept of a measurement."""
+    """A case counted in the emulator, in the form in which measurements are kept."""
     board = load_board(setup.board)
     time_s = instructions / setup.clock_hz
     return Measurement(
@@ -295,32 +298,54 @@ def setup_of(board_name: str, compiler: str) -> Setup:
 
 
 def recorded(what: str = "instructions") -> tuple[str, dict[str, dict[str, int]]]:
-    """The compiler, and per board a figure of each case by its key, as --record left it.
+    """The compiler, and per board a figure of each case by its key, as `record` wrote them.
 
     Args:
         what: `instructions`, or the `cycles` that the emulator's plugin estimates.
+
+    Raises:
+        BenchError: the networks have other cases now.
     """
-    document = json.loads(KEPT.read_text())
+    head, *sections = KEPT.read_text().split("\n\n")
     column = COLUMNS.index(what)
-    return document["compiler"], {
-        board: {key: row[column] for key, row in rows.items()}
-        for board, rows in document["boards"].items()
-    }
+    found: dict[str, dict[str, int]] = {}
+    for section in sections:
+        title, *lines = section.splitlines()
+        board, kind, digest = title.split()
+        keys = _keys_by_kind(board).get(kind, [])
+        figures = " ".join(lines).split()
+        if digest != _digest(keys) or len(figures) != len(keys):
+            command = "python benchmarks/op_costs.py --record"
+            raise BenchError(f"{KEPT.name}: other cases of {kind} on {board} now: run `{command}`")
+        values = (int(figure.split("/")[column]) for figure in figures)
+        found.setdefault(board, {}).update(zip(keys, values, strict=True))
+    return head.splitlines()[-1], found
 
 
-def record(compiler: str, counts: dict[str, dict[str, Measured]]) -> str:
-    """The text of the kept file: JSON with one case a line, by key."""
-    boards = [
-        f"{json.dumps(board)}: {{\n"
-        + ",\n".join(
-            f"{json.dumps(key)}: {json.dumps([getattr(one, what) for what in COLUMNS])}"
-            for key, one in sorted(found.items())
-        )
-        + "\n}"
-        for board, found in counts.items()
-    ]
-    head = f'"compiler": {json.dumps(compiler)},\n"boards": {{\n'
-    return f"{{\n{head}" + ",\n".join(boards) + "\n}\n}\n"
+def record(compiler: str, counts: Mapping[str, Mapping[str, Measured]]) -> str:
+    """The text of the kept file: for each board and kind of op a line, and its cases' figures."""
+    head = "# Instructions/cycles of each case, in the order of the networks: see op_costs.py."
+    sections = [f"{head}\n{compiler}"]
+    for board, found in counts.items():
+        for kind, keys in sorted(_keys_by_kind(board).items()):
+            figures = ("/".join(str(getattr(found[key], what)) for what in COLUMNS) for key in keys)
+            lines = textwrap.wrap(" ".join(figures), 120)
+            sections.append("\n".join([f"{board} {kind} {_digest(keys)}", *lines]))
+    return "\n\n".join(sections) + "\n"
+
+
+def _keys_by_kind(board: str) -> dict[str, list[str]]:
+    """Keys of all cases of a board, by kind of op, in the order of the networks."""
+    kinds: dict[str, dict[str, None]] = {}
+    for networks_cases in all_cases(board):
+        for cases in networks_cases.values():
+            for case in cases:
+                kinds.setdefault(case.kind, {})[case.key] = None
+    return {kind: list(keys) for kind, keys in kinds.items()}
+
+
+def _digest(keys: Sequence[str]) -> str:
+    return f"{zlib.crc32(' '.join(keys).encode()):08x}"
 
 
 def seen_cases(board: str) -> dict[str, Case]:
@@ -348,7 +373,7 @@ def prices(board: str) -> str:
         f"# {load_board(board).core}: cycles of a call, a product and a byte, by operator.",
         "# Written by `python benchmarks/op_costs.py --prices`.",
         "",
-        f'source = "benchmarks/op_costs.json: cycles by docs/kernels.md, {compiler}"',
+        f'source = "host/workloads/op_costs.txt: cycles by docs/kernels.md, {compiler}"',
         f"exact = {str(load_board(board).compute.exact).lower()}",
         "",
         "[operators]",
@@ -369,7 +394,7 @@ def with_points(text: str) -> str:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far a model is from what was counted of a network; each a share of what was counted.
+    """Errors of a model on a network, as shares of what was counted.
 
     Attributes:
         ops: errors of its ops, without sign.

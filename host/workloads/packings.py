@@ -98,7 +98,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How one instance was solved.
+    """Solution of one instance.
 
     Attributes:
         kind: of the instance.
@@ -118,7 +118,7 @@ class Packing:
 
     @property
     def perfect(self) -> bool:
-        """Whether the placement is as low as the bound."""
+        """True for a placement as low as the bound."""
         return self.height_bytes == self.lower_bound_bytes
 
 

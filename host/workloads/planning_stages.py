@@ -18,7 +18,7 @@ from workloads.olla import buffers_of
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How far memory planning has got.
+    """A stage of memory planning.
 
     Attributes:
         name: what it does that the one before does not.
@@ -32,7 +32,7 @@ class Stage:
 
 
 def stages_of(build: Build) -> list[Stage]:
-    """What a build saves, one thing after another."""
+    """Stages of a build, each with one more means of saving memory."""
     model = build.model
     stored = make_program(model.graph, model.loss, model.optimizer, fuse_updates=False)
     sharing = from_graph(stored.training)

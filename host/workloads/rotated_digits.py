@@ -56,7 +56,7 @@ class Outcome:
 def outcomes(
     model: str, batch: int, degrees: float, share: float, seed: int, ways: Sequence[str] = ()
 ) -> list[Outcome]:
-    """What every way to go on comes to with one seed.
+    """Outcome of every way to go on, with one seed.
 
     Args:
         model: a built-in model that the digits fit.
@@ -103,7 +103,7 @@ def outcomes(
 
 
 def updates_of(model: Model) -> Updates:
-    """What of a model may be trained, on this computer."""
+    """The parts of a model that may be trained, on this computer."""
     settings = BuildSettings("linux", model.name, batch=model.batch)
     return Updates(settings, model, load_board("linux"), analytic_costs)
 
@@ -122,7 +122,7 @@ def train(
 
 
 def accuracy(program: Program, weights: Mapping[str, Array], data: DataSet, model: Model) -> float:
-    """Which part of the held-out samples gets the right answer."""
+    """Share of the held-out samples that get the right answer."""
     reference, (x, y) = Reference(program, weights, np.float32), held_out_batches(data, model)
     starts = range(0, len(x), model.batch)
     right = sum(reference.evaluate(x[i : i + model.batch], y[i : i + model.batch]) for i in starts)
@@ -138,7 +138,7 @@ def turn(x: Array, degrees: float) -> Array:
 
 
 def text_of(selection: Selection) -> str:
-    """What is trained, for people."""
+    """Names of what is trained, with their channels."""
     return " ".join(
         f"{name}[:{selection.channels[name]}]" if name in selection.channels else name
         for name in sorted(selection.parameters)

@@ -53,7 +53,7 @@ class Stm32f405(Bus):
             self._heard += self._keyboard()
 
     def read(self, address: int, size_bytes: int) -> int:
-        """What a register holds, or shows."""
+        """Content of a register."""
         if address in self.readable:
             return super().read(address, size_bytes)
         value = self._values[address]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import struct
@@ -16,9 +17,10 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.common.resources import firmware_templates_dir
+from poetfw.firmware.library import statuses
 from poetfw.firmware.project import template_environment
+from poetfw.firmware.views import Define, TypeView
 
-SAMPLE = Path(__file__).parent / "sample_project"
 TEMPLATES = firmware_templates_dir()
 BLOCK = 512
 SAMPLE_PLAN_ID = 0x5A3B1E00
@@ -26,6 +28,57 @@ SAMPLE_IDENTITY = 0x5EED1234
 SAMPLE_BATCH = 4
 SAMPLE_FEATURES = 150
 SAMPLE_RECORD_BLOCKS = 2
+
+
+def _sample_project() -> Path:
+    """The sample project, its library's interface made of the template of all projects.
+
+    The folder is named by what is in it, so that compilers find in their cache what is the same.
+    """
+    sizes = {"X_BYTES": 600, "Y_BYTES": 4, "OUTPUT_BYTES": 4, "ARENA_BYTES": 4096}
+    facts = {
+        "PLAN_ID": f"0x{SAMPLE_PLAN_ID:08x}u",
+        "BOARD": '"sample"',
+        "BATCH": f"{SAMPLE_BATCH}u",
+    }
+    facts |= {"CLASSES": "0", "PAGES": "4", **{key: f"{size}u" for key, size in sizes.items()}}
+    project = {
+        "title": "the sample project",
+        "poetfw_version": "0.0.0",
+        "plan_id": f"{SAMPLE_PLAN_ID:08x}",
+        "facts": [Define(key, value) for key, value in facts.items()],
+        "slices": False,
+        "ring": False,
+        "image_words": 18,
+        "types": [
+            TypeView("poetfw_input", "Of a sample: what the network reads.", "float", ()),
+            TypeView("poetfw_target", "A target: the outputs wanted.", "float", ()),
+            TypeView("poetfw_output", "What the network says of a sample.", "float", ()),
+        ],
+        "metric_comment": "mean squared error",
+    }
+    written = Path(__file__).parent / "sample_project"
+    files = {path.name: path.read_bytes() for path in sorted(written.glob("*.[ch]"))}
+    for name in ("poetfw.h", "status_text.c"):
+        template = template_environment().get_template(f"generated/{name}.j2")
+        text = template.render(project=project, file_name=name, statuses=statuses())
+        files[name] = text.encode()
+    digest = hashlib.sha256(b"".join(files.values())).hexdigest()[:16]
+    folder = Path(__file__).parents[2] / "build/sample-projects" / digest
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        (made / "src/generated").mkdir(parents=True)
+        for name, content in files.items():
+            (made / "src/generated" / name).write_bytes(content)
+        try:
+            made.rename(folder)
+        except OSError:  # another process was quicker
+            shutil.rmtree(made)
+    return folder
+
+
+SAMPLE = _sample_project()
 SLOT_BLOCKS = {"weight": (0, 1), "means": (0, 1), "gradient": (1, 1), "x": (2, 5)}
 """First block and blocks of each: of the weight in its set, of the others where they begin."""
 SLOTS_BLOCKS, SET_BLOCKS = 7, 8
@@ -87,6 +140,7 @@ def compile_for_twin(out: Path, sources: list[Path], includes: list[Path], *flag
             *sources,
             TEMPLATES / "runtime/poet_memory.c",
             *sorted((TEMPLATES / "hal/mps2").glob("*.c")),
+            TEMPLATES / "hal/cortex_m/stack.c",
             TEMPLATES / "hal/cortex_m/startup.c",
         ],
         [*includes, TEMPLATES / "hal/mps2", TEMPLATES / "hal/cortex_m"],
@@ -115,7 +169,7 @@ def compile_sample(
         left_out |= {"sd.c", "sd_storage.c"}
     families = [hal]
     if hal == "nrf52840_qspi":
-        left_out |= {"sd.c", "sd_storage.c", "spi.c"}
+        left_out |= {"sd.c", "sd_storage.c", "spi.c", "spi_interrupt.c"}
         families.append("nrf52840")
     folders = [
         SAMPLE / "src/generated",

@@ -2,10 +2,8 @@
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
 from itertools import pairwise, permutations
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -29,9 +27,6 @@ from poetfw.memory.ilp import solve_ilp
 from poetfw.memory.search import Look, Search, SearchEnd
 from poetfw.memory.tiling import Tiling, filled_bytes
 from poetfw.schedule.milp import SolverOptions
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 from workloads.packings import cut_rectangle
 
 

@@ -17,8 +17,7 @@ import torch.nn.functional as functional
 
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.exports.library import export_project
-from poetfw.firmware import read_samples, read_slots, set_request
-from poetfw.firmware.storage_image import RunRequest
+from poetfw.firmware import RunRequest, read_samples, read_slots, set_request
 from poetfw.runs.execution import BuiltProject, open_project
 from poetfw.settings import ExportSettings
 from poetfw.tools import build_environments

@@ -67,6 +67,7 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
         ("schedule", "--board", "linux"): "give either --problem, or --board and --model, or",
         ("flash", "--force"): "--force needs --storage",
         ("build", "--board", "linux", "--parallel"): "--parallel needs --devices",
+        ("build", "--board", "linux", "--ring-share", "2"): "--ring-share needs --ring",
         ("schedule", "--ram", "1", "--ram-fraction", "1"): "--ram-fraction does not go with --ram",
     }
     for command, said in refused.items():

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from system.commands import succeed
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from workloads.ordinary import AUTOENCODERS, IDS, NETWORKS  # noqa: E402 (which needs torch)
 

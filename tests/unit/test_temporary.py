@@ -16,6 +16,7 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.common.errors import OutputError, ToolError
+from poetfw.firmware.project import Project, write_project
 from poetfw.tools.objects import Sources
 from poetfw.tools.process import run_tool
 from poetfw.tools.temporary import temporary_folder
@@ -47,6 +48,8 @@ def test_ctrl_c_while_a_folder_is_made_leaves_none(
     monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
     with pytest.raises(KeyboardInterrupt), pytest.warns(ResourceWarning), temporary_folder():
         pytest.fail("it goes on")
+    with pytest.raises(KeyboardInterrupt), pytest.warns(ResourceWarning):
+        write_project(Project({"a": b"1"}), temporary / "out")
     assert not [*temporary.iterdir()]
 
 

@@ -5,6 +5,7 @@
 #include "console.h"
 #include "hal.h"
 #include "registers.h"
+#include "stack.h"
 
 #define VTOR REGISTER(0xe000ed08u)
 #define CPACR REGISTER(0xe000ed88u)
@@ -16,8 +17,6 @@
 #define BFAR REGISTER(0xe000ed38u)
 
 /* Addresses defined by the linker script. */
-extern uint8_t poet_stack_lower[];
-extern uint8_t poet_stack_upper[];
 extern const uint32_t poet_data_source[];
 extern uint32_t poet_data_lower[];
 extern uint32_t poet_data_upper[];
@@ -68,12 +67,6 @@ void poet_reset(void)
         (*construct)();
     }
     poet_run();
-}
-
-struct poet_stack poet_hal_stack(void)
-{
-    const struct poet_stack stack = {poet_stack_lower, poet_stack_upper};
-    return stack;
 }
 
 /* The fault may be a stack overflow, so the handler resets the stack pointer to its top. */

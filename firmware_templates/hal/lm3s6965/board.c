@@ -19,17 +19,9 @@
 #include "semihosting.h"
 #include "status.h"
 #include "systick.h"
+#include "uart.h"
 
-#define UART_DATA REGISTER(0x4000c000u)
-#define UART_FLAGS REGISTER(0x4000c018u)
-#define UART_FLAGS_TX_FULL 0x20u
-#define UART_FLAGS_RX_EMPTY 0x10u
-#define UART_LINE REGISTER(0x4000c02cu)
-#define UART_LINE_8_BITS_FIFO 0x70u
-#define UART_MASK REGISTER(0x4000c038u)
-#define UART_MASK_RX 0x50u
 #define UART_INTERRUPT 5u
-
 #define INSTRUCTIONS_PER_CYCLE 80u
 
 #define RAM_LOWER 0x20000000u
@@ -56,15 +48,6 @@ int poet_hal_init(void)
     UART_LINE = UART_LINE_8_BITS_FIFO;
     poet_systick_start();
     return POET_OK;
-}
-
-void poet_hal_console_write(const char *text, uint32_t bytes)
-{
-    for (uint32_t i = 0u; i < bytes; i++) {
-        while ((UART_FLAGS & UART_FLAGS_TX_FULL) != 0u) {
-        }
-        UART_DATA = (uint8_t)text[i];
-    }
 }
 
 uint32_t poet_hal_console_read(char *text, uint32_t bytes)

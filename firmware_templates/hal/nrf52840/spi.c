@@ -38,8 +38,6 @@
 #define SPIM_INTERRUPT 3u
 #define STRAYS_MAXIMUM 1000u
 
-void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void);
-
 static int under_way;
 static uint32_t strays; /* interrupts without an event since an exchange began */
 
@@ -113,7 +111,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
 }
 
 /* The event requests the interrupt until clearing it has reached the peripheral: hence the read. */
-void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void)
+int poet_hal_spi_take_end(void)
 {
     const int ended = poet_read(SPIM_EVENTS_END) != 0u;
     poet_write(SPIM_EVENTS_END, 0u);
@@ -121,8 +119,10 @@ void SPIM0_SPIS0_TWIM0_TWIS0_SPI0_TWI0_IRQHandler(void)
     poet_barrier();
     if (ended && under_way) {
         under_way = 0;
-        poet_sd_exchanged();
-    } else if (++strays == STRAYS_MAXIMUM) {
+        return 1;
+    }
+    if (++strays == STRAYS_MAXIMUM) {
         switch_off();
     }
+    return 0;
 }

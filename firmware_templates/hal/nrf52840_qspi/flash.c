@@ -6,6 +6,7 @@
 #include "flash.h"
 
 #include "hal.h"
+#include "nvic.h"
 #include "poet.h"
 #include "poet_memory.h"
 #include "qspi.h"
@@ -48,6 +49,8 @@
 #endif
 
 _Static_assert(SECTOR_BYTES % POET_BLOCK_BYTES == 0u, "a sector is whole blocks");
+
+void QSPI_IRQHandler(void);
 
 /* Current activity of the flash. */
 enum phase {
@@ -265,7 +268,7 @@ static void fail(struct request *request, int status)
     go_on();
 }
 
-void poet_qspi_ended(void)
+static void take_step(void)
 {
     struct request *const request = &queue[ended % QUEUE];
     const uint32_t address = request->address + done;
@@ -307,6 +310,24 @@ void poet_qspi_ended(void)
         }
         break;
     }
+}
+
+void QSPI_IRQHandler(void)
+{
+    if (poet_qspi_take_end()) {
+        take_step();
+    }
+}
+
+/* Handles an end whose interrupt was lost. Returns whether the peripheral is on. */
+static int poll(void)
+{
+    const uint32_t primask = poet_interrupts_off();
+    if (poet_qspi_is_ready()) {
+        QSPI_IRQHandler();
+    }
+    poet_interrupts_restore(primask);
+    return poet_qspi_is_on();
 }
 
 /* Appends to the queue and starts the state machine if it does not run: tested after appending, as it could have seen
@@ -390,7 +411,7 @@ static void await_step(void)
 {
     const uint32_t before = steps;
     uint32_t polls = POET_FLASH_POLLS;
-    while (poet_qspi_poll() && polls > 0u) {
+    while (poll() && polls > 0u) {
         if (steps != before || ended != taken_away) {
             return;
         }

@@ -14,12 +14,8 @@
 #define QSPI_TASKS_ERASESTART 0x4002900cu
 #define QSPI_TASKS_DEACTIVATE 0x40029010u
 #define QSPI_ANOMALY_122 0x40029054u /* otherwise a disabled QSPI draws current */
-#define QSPI_EVENTS_READY 0x40029100u
 #define QSPI_INTENSET 0x40029304u
 #define QSPI_INTENSET_READY 1u
-#define QSPI_ENABLE 0x40029500u
-#define QSPI_ENABLE_DISABLED 0u
-#define QSPI_ENABLE_ENABLED 1u
 #define QSPI_READ_SRC 0x40029504u
 #define QSPI_READ_DST 0x40029508u
 #define QSPI_READ_CNT 0x4002950cu
@@ -44,8 +40,6 @@
 
 #define QSPI_INTERRUPT 41u
 #define STRAYS_MAXIMUM 1000u
-
-void QSPI_IRQHandler(void);
 
 static volatile int under_way;
 static uint32_t strays; /* interrupts without an event since an operation began */
@@ -150,7 +144,7 @@ uint32_t poet_qspi_answer(void)
 }
 
 /* The event requests the interrupt until clearing it has reached the peripheral: hence the second read. */
-void QSPI_IRQHandler(void)
+int poet_qspi_take_end(void)
 {
     const int ended = poet_read(QSPI_EVENTS_READY) != 0u;
     poet_write(QSPI_EVENTS_READY, 0u);
@@ -158,18 +152,10 @@ void QSPI_IRQHandler(void)
     poet_barrier();
     if (ended && under_way) {
         under_way = 0;
-        poet_qspi_ended();
-    } else if (++strays == STRAYS_MAXIMUM) {
+        return 1;
+    }
+    if (++strays == STRAYS_MAXIMUM) {
         poet_qspi_stop();
     }
-}
-
-int poet_qspi_poll(void)
-{
-    const uint32_t primask = poet_interrupts_off();
-    if (poet_read(QSPI_EVENTS_READY) != 0u) {
-        QSPI_IRQHandler();
-    }
-    poet_interrupts_restore(primask);
-    return poet_read(QSPI_ENABLE) == QSPI_ENABLE_ENABLED;
+    return 0;
 }

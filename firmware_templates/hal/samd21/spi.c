@@ -20,8 +20,6 @@
 /* The channel with the lower number has priority: the receiver's buffer must not overflow. */
 enum channel { RECEIVER, SENDER, CHANNELS };
 
-void DMAC_Handler(void);
-
 static struct poet_dmac_descriptor descriptors[CHANNELS];
 static struct poet_dmac_descriptor under_way[CHANNELS]; /* write-back memory of the controller */
 static uint8_t ones = 0xffu; /* sent if there is no data */
@@ -103,16 +101,15 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     return 0;
 }
 
-void DMAC_Handler(void)
+int poet_hal_spi_take_end(void)
 {
     const uint32_t flags = poet_dmac_take_flags(RECEIVER) | (poet_dmac_take_flags(SENDER) & POET_DMAC_ERROR);
-    if (is_under_way && flags != 0u) {
+    const int ended = is_under_way && flags != 0u;
+    if (ended) {
         is_under_way = 0;
-        if ((flags & POET_DMAC_ERROR) != 0u) {
-            switch_off();
-        }
-        poet_sd_exchanged();
-    } else if (++strays == STRAYS_MAXIMUM) {
+    }
+    if (ended ? (flags & POET_DMAC_ERROR) != 0u : ++strays == STRAYS_MAXIMUM) {
         switch_off();
     }
+    return ended;
 }

@@ -160,7 +160,7 @@ def _layers(report: BuildReport) -> str:
 
 
 def _saved(more: MoreRam) -> str:
-    """Saving by a larger budget, in words."""
+    """Energy that a larger budget would save, in words."""
     return f"{output.size(more.size_bytes)} more would save {more.saved:.1%}"
 
 

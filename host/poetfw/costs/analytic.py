@@ -25,7 +25,7 @@ from __future__ import annotations
 from poetfw.boards import Board
 from poetfw.costs.table import CostTable, OpCost
 from poetfw.ir import Graph
-from poetfw.ops import Work, kind_of
+from poetfw.ops import OpWork, kind_of
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
@@ -42,7 +42,7 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     return CostTable(board=board.name, ops=costs)
 
 
-def cost_of(work: Work, board: Board, kind: str | None = None) -> OpCost:
+def cost_of(work: OpWork, board: Board, kind: str | None = None) -> OpCost:
     """The seconds and joules of work on a board.
 
     Args:

@@ -30,20 +30,14 @@ from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.sound_features import render_features
 from poetfw.firmware.step_code import statement_numbers
 from poetfw.firmware.storage_image import (
-    PARTITION_BLOCK,
-    UNFINISHED,
     Commit,
     ImageSamples,
     Places,
-    RunRequest,
-    StorageContent,
     check_image,
-    holds,
     image_blocks,
     image_identity,
     is_whole,
     places,
-    plan_of,
     read_commit,
     read_committed,
     read_request,
@@ -53,6 +47,14 @@ from poetfw.firmware.storage_image import (
     set_request,
     trains_alike,
     write_image,
+)
+from poetfw.firmware.superblock import (
+    PARTITION_BLOCK,
+    UNFINISHED,
+    RunRequest,
+    StorageContent,
+    holds,
+    plan_of,
 )
 from poetfw.firmware.trace import (
     TracedOp,

@@ -24,6 +24,7 @@ from poetfw.common.errors import OutputError, listed
 from poetfw.common.interrupts import uninterrupted
 from poetfw.common.reading import parse_json, read_bytes
 from poetfw.common.resources import firmware_templates_dir, profiler_sketches_dir
+from poetfw.common.temporary import temporary_directory
 from poetfw.firmware.kernel_version import compiled_from
 from poetfw.firmware.library import (
     CONSTANTS,
@@ -448,8 +449,10 @@ def _write_staged(files: Mapping[str, bytes], folder: Path, kept: Sequence[str])
         folder: the one that they are for.
         kept: paths in it that go along as they are; they win over what is written.
     """
-    staging = Path(tempfile.mkdtemp(prefix=_staging_prefix(folder), dir=folder.parent))
-    try:
+    with temporary_directory(
+        _staging_prefix(folder), folder.parent, ignore_cleanup_errors=True
+    ) as made:
+        staging = Path(made)
         staging.chmod(0o755)
         for path, content in files.items():
             target = staging / path
@@ -459,8 +462,6 @@ def _write_staged(files: Mapping[str, bytes], folder: Path, kept: Sequence[str])
             _take_along(folder / path, staging / path)
         with uninterrupted():
             _swap(staging, folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _take_along(file: Path, target: Path) -> None:

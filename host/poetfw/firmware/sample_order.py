@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which the firmware visits training samples, as `runtime/data.c` computes it."""
+"""The order in which the firmware visits training samples: that of `runtime/sample_order.c`."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ _GENERATED = (
     ("cases.c.j2", f"{GENERATED}/cases.c"),
 )
 _LEFT_OUT = (
-    *("lib/poetfw/runtime/poetfw.c", "lib/poetfw/runtime/stages.c", "lib/poetfw/port/port.c"),
-    *("src/main.c", "src/runtime/desk.c"),
+    *(f"lib/poetfw/runtime/{name}.c" for name in ("poetfw", "progress", "stages")),
+    *("lib/poetfw/port/port.c", "src/main.c", "src/runtime/desk.c"),
 )
 """Files of training, which need parts of the plan that a sketch lacks."""
 

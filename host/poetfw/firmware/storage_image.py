@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The storage image: initial weights, data set and the run's request, as blocks.
-
-They lie in the only partition of a master boot record (MBR), so that no computer takes the card for
-an empty one and offers to format it.
-"""
+"""The storage image: initial weights, data set and the run's request, as blocks."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from poetfw.common.errors import DataError, DeviceError, MixedImagesError
 from poetfw.common.transfer import TRAILER_BYTES
-from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
@@ -32,6 +24,20 @@ from poetfw.firmware.slots import (
     set_blocks,
     slot_region_blocks,
 )
+from poetfw.firmware.superblock import (
+    CRC,
+    GAP,
+    PARTITION_BLOCK,
+    RunRequest,
+    SampleRegion,
+    Superblock,
+    fresh_image,
+    other_layout,
+    read_header,
+    read_image,
+    superblock_of,
+    unreadable,
+)
 from poetfw.ir import NUMPY_TYPES, Tensor
 from poetfw.ops import Array
 from poetfw.training import Program
@@ -39,161 +45,12 @@ from poetfw.training import Program
 LARGEST_SAMPLES_BYTES = 1 << 28
 """The samples in a storage image may have so many bytes, padding to whole blocks included."""
 
-PARTITION_BLOCK = 8
-"""First block of the partition: a multiple of 4 KiB, as partitioning tools want it."""
 
-_TABLE = struct.Struct("<446xB3sB3sII48x2s")
-_TABLE_ENTRIES = slice(446, BLOCK_BYTES)  # the bytes before are for code that a computer boots
-_NON_FS_DATA = 0xDA
-_BEYOND_CYLINDERS = b"\xfe\xff\xff"
-_SIGNATURE = b"\x55\xaa"
-_SUPERBLOCK = struct.Struct("<8s18I")
-_MAGIC = b"POETIMG1"
-_VERSION = 3
-_CRC = struct.Struct("<I")
-_GAP = bytes(4)
-"""Before a CRC: right behind what it is of, it would make that of the whole block a constant."""
 _RECORD = struct.Struct("<8s6I")
 _RECORD_MAGIC = b"POETSAVE"
 _TRAILER = struct.Struct("<4I")
 _TRAILER_MAGIC = 0x544F4C53  # "SLOT"
 _WORD = 0xFFFFFFFF
-_CAPTURE = 1
-_EVALUATE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Settings of one run of the firmware, in its storage image.
-
-    Attributes:
-        steps: training steps.
-        seed: decides the order of samples.
-        capture: whether the last step's gradients are kept.
-        evaluate: whether the held-out samples are classified afterwards.
-        checkpoint_every: steps between two commits; 0 for one at the end.
-    """
-
-    steps: int
-    seed: int = 0
-    capture: bool = False
-    evaluate: bool = True
-    checkpoint_every: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Region:
-    """Samples stored as records of whole blocks."""
-
-    first_block: int
-    samples: int
-    record_blocks: int
-
-    @property
-    def end(self) -> int:
-        return self.first_block + self.samples * self.record_blocks
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
-    """The first block of an image's partition.
-
-    Attributes:
-        plan_id: names the plan; the firmware refuses an image of another one.
-        request: what a run shall do.
-        training, held_out: where the samples are, from the partition's first block on.
-        slots_block: where the slots begin that are in no set.
-        sets_block: where the sets begin.
-        sets: how many there are.
-        blocks: of the whole partition.
-        identity: of the image, which its samples, commits and ring have too.
-    """
-
-    plan_id: int
-    request: RunRequest
-    training: _Region
-    held_out: _Region
-    slots_block: int
-    sets_block: int
-    sets: int
-    blocks: int
-    identity: int
-
-    @property
-    def table(self) -> bytes:
-        """The file's first block: the partition table."""
-        ends = _BEYOND_CYLINDERS
-        return _TABLE.pack(0, ends, _NON_FS_DATA, ends, PARTITION_BLOCK, self.blocks, _SIGNATURE)
-
-    def pack(self) -> bytes:
-        """The partition's first block."""
-        request, training, held_out = self.request, self.training, self.held_out
-        packed = _SUPERBLOCK.pack(
-            *(_MAGIC, _VERSION, self.plan_id, BLOCK_BYTES, self.blocks),
-            _CAPTURE * request.capture | _EVALUATE * request.evaluate,
-            *(request.steps, request.seed),
-            *(training.first_block, training.samples, training.record_blocks),
-            *(held_out.first_block, held_out.samples, held_out.record_blocks),
-            *(self.slots_block, self.sets_block, self.sets, request.checkpoint_every),
-            self.identity,
-        )
-        return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
-
-    @staticmethod
-    def unpack(block: bytes) -> _Header | None:
-        """The header in a block; None if it holds none, or one of which any bit is wrong."""
-        if len(block) != BLOCK_BYTES:
-            return None
-        _, _, plan_id, _, blocks, flags, steps, seed, *rest = _SUPERBLOCK.unpack_from(block)
-        *regions, slots_block, sets_block, sets, every, identity = rest
-        header = _Header(
-            plan_id,
-            RunRequest(steps, seed, bool(flags & _CAPTURE), bool(flags & _EVALUATE), every),
-            _Region(*regions[:3]),
-            _Region(*regions[3:]),
-            slots_block,
-            sets_block,
-            sets,
-            blocks,
-            identity,
-        )
-        laid_out = header.training.first_block == 1 and (
-            header.held_out.first_block == header.training.end
-            and header.held_out.end <= slots_block <= sets_block <= blocks
-            and 2 <= sets <= blocks
-        )
-        # Packing again gives the same bytes only if magic, version, block size and CRC are right.
-        return header if laid_out and header.pack() == block else None
-
-
-class StorageContent(Enum):
-    """The kind of content of a storage, by its first block."""
-
-    OURS = auto()
-    """A partition table of one partition, of our type."""
-    NOTHING = auto()
-    """It was never written, or erased."""
-    FOREIGN = auto()
-
-
-def holds(first_block: bytes) -> StorageContent:
-    """The kind of content of a storage with this first block."""
-    if first_block.count(first_block[:1]) == len(first_block) and first_block[0] in (0x00, 0xFF):
-        return StorageContent.NOTHING
-    entries = [first_block[at : at + 16] for at in range(446, 510, 16)]
-    types = [entry[4] for entry in entries if entry[4] != 0]
-    ours = first_block[510:] == _SIGNATURE and types == [_NON_FS_DATA]
-    return StorageContent.OURS if ours else StorageContent.FOREIGN
-
-
-UNFINISHED = b"POETPART".ljust(BLOCK_BYTES, b"\0")
-"""Stands where an image's superblock will be until all else of the image is there."""
-
-
-def plan_of(superblock: bytes) -> str | None:
-    """The plan that an image was made for, by its superblock; None if that is none."""
-    header = _Header.unpack(superblock)
-    return None if header is None else f"{header.plan_id:08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +75,7 @@ class Commit:
         """The record's block, of an image of this identity."""
         values = (self.sequence, self.step, self.written, self.crc, self.ring)
         packed = _RECORD.pack(_RECORD_MAGIC, identity, *values)
-        return (packed + _GAP + _CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
+        return (packed + GAP + CRC.pack(zlib.crc32(packed))).ljust(BLOCK_BYTES, b"\0")
 
     @staticmethod
     def unpack(block: bytes, identity: int) -> Commit | None:
@@ -257,7 +114,7 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
     Raises:
         DeviceError: the file is not a storage image, or not laid out like this.
     """
-    header = _header_of(image)
+    header = superblock_of(image)
     _check_layout(image, header, slots)
     sets = tuple(PARTITION_BLOCK + _set_block(header, slots, i) for i in range(header.sets))
     records = tuple(first + record_block(slots) for first in sets)
@@ -270,26 +127,26 @@ def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingReg
     Raises:
         DeviceError: the file is not a storage image, or not laid out like this.
     """
-    header = _header_of(image)
+    header = superblock_of(image)
     _check_layout(image, header, slots)
     first = _set_block(header, slots, header.sets)
     sizes = _sample_bytes(program)
     samples, rest = divmod(header.blocks - first, place_blocks(*sizes))
     if rest:
-        raise _other_layout(image)
+        raise other_layout(image)
     return RingRegion(PARTITION_BLOCK + first, samples, *sizes, header.identity)
 
 
-def _set_block(header: _Header, slots: Sequence[Slot], number: int) -> int:
+def _set_block(header: Superblock, slots: Sequence[Slot], number: int) -> int:
     return header.sets_block + number * set_blocks(slots)
 
 
-def _check_layout(image: Path, header: _Header, slots: Sequence[Slot]) -> None:
+def _check_layout(image: Path, header: Superblock, slots: Sequence[Slot]) -> None:
     if (
         header.slots_block + slot_region_blocks(slots) > header.sets_block
         or _set_block(header, slots, header.sets) > header.blocks
     ):
-        raise _other_layout(image)
+        raise other_layout(image)
 
 
 def write_image(
@@ -322,8 +179,8 @@ def write_image(
         DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
     """
     record_blocks = _record_blocks(program)
-    train = _Region(1, len(training[0]), record_blocks)
-    evaluation = _Region(train.end, len(held_out[0]), record_blocks)
+    train = SampleRegion(1, len(training[0]), record_blocks)
+    evaluation = SampleRegion(train.end, len(held_out[0]), record_blocks)
     if evaluation.end * BLOCK_BYTES > LARGEST_SAMPLES_BYTES:
         raise DataError(
             f"the data set's {train.samples + evaluation.samples:,} samples, in blocks of "
@@ -344,7 +201,7 @@ def write_image(
     columns = [_columns(program, samples) for samples in (training, held_out)]
     identity = _identity(plan_id, request.seed, columns, payloads.values())
     places = (slots_block, sets_block, sets, blocks)
-    header = _Header(int(plan_id, 16), request, train, evaluation, *places, identity)
+    header = Superblock(int(plan_id, 16), request, train, evaluation, *places, identity)
     content = bytearray((PARTITION_BLOCK + blocks) * BLOCK_BYTES)
     content[:BLOCK_BYTES] = header.table
     image = memoryview(content)[PARTITION_BLOCK * BLOCK_BYTES :]
@@ -389,7 +246,7 @@ def image_blocks(image: Path) -> int:
     Raises:
         DeviceError: the file is not a storage image.
     """
-    return PARTITION_BLOCK + _header_of(image).blocks
+    return PARTITION_BLOCK + superblock_of(image).blocks
 
 
 def check_image(image: Path, plan_id: str) -> None:
@@ -398,12 +255,12 @@ def check_image(image: Path, plan_id: str) -> None:
     Raises:
         DeviceError: the file is not a storage image, or another plan's.
     """
-    found = f"{_header_of(image).plan_id:08x}"
+    found = f"{superblock_of(image).plan_id:08x}"
     if found != plan_id:
         raise DeviceError(
             f"{image} is the storage image of another build or device (plan {found}, not "
             f"{plan_id})",
-            *_fresh(image),
+            *fresh_image(image),
         )
 
 
@@ -413,7 +270,7 @@ def image_identity(image: Path) -> int:
     Raises:
         DeviceError: the file is not a storage image.
     """
-    return _header_of(image).identity
+    return superblock_of(image).identity
 
 
 def read_request(image: Path) -> RunRequest:
@@ -422,7 +279,7 @@ def read_request(image: Path) -> RunRequest:
     Raises:
         DeviceError: the file is not a storage image.
     """
-    return _header_of(image).request
+    return superblock_of(image).request
 
 
 def set_request(image: Path, request: RunRequest) -> None:
@@ -433,11 +290,11 @@ def set_request(image: Path, request: RunRequest) -> None:
     """
     try:
         with image.open("r+b") as file:
-            header = _read_header(image, file)
+            header = read_header(image, file)
             file.seek(PARTITION_BLOCK * BLOCK_BYTES)
             file.write(replace(header, request=request).pack())
     except OSError as error:
-        raise _unreadable(image, error) from error
+        raise unreadable(image, error) from error
 
 
 def trains_alike(image: Path, other: Path) -> bool:
@@ -446,7 +303,7 @@ def trains_alike(image: Path, other: Path) -> bool:
     Raises:
         DeviceError: one of the files is not a storage image.
     """
-    (header, content), (others, other_content) = _read(image), _read(other)
+    (header, content), (others, other_content) = read_image(image), read_image(other)
     if header.blocks != others.blocks or header.slots_block != others.slots_block:
         return False
     same = (header.plan_id, header.request.seed) == (others.plan_id, others.request.seed)
@@ -461,7 +318,7 @@ def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
         DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
-    header, content = _read(image)
+    header, content = read_image(image)
     return _last_commit(image, header, content, slots)[0]
 
 
@@ -476,7 +333,7 @@ def read_slots(
         DeviceError: the file is not a storage image or not laid out like this, it holds no whole
             commit, or a slot is corrupt.
     """
-    header, content = _read(image)
+    header, content = read_image(image)
     _, payloads = _last_commit(image, header, content, slots)
     values: dict[tuple[str, SlotPurpose], Array] = {}
     for slot in slots:
@@ -488,7 +345,7 @@ def read_slots(
             payload = _checked_payload(raw, slot)
             if payload is None:
                 raise DeviceError(
-                    f"{image}: the slot of {slot.tensor!r} is corrupt", *_fresh(image)
+                    f"{image}: the slot of {slot.tensor!r} is corrupt", *fresh_image(image)
                 )
         assert payload is not None
         values[slot.tensor, slot.purpose] = _values(payload, tensors[slot.tensor])
@@ -504,7 +361,7 @@ def read_committed(
         DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
-    header, content = _read(image)
+    header, content = read_image(image)
     _, payloads = _last_commit(image, header, content, slots)
     return {name: _values(payload, tensors[name]) for name, payload in payloads.items()}
 
@@ -523,7 +380,7 @@ def is_whole(content: bytes, slots: Sequence[Slot], commit: Commit) -> bool:
 
 
 def _last_commit(
-    image: Path, header: _Header, content: bytes, slots: Sequence[Slot]
+    image: Path, header: Superblock, content: bytes, slots: Sequence[Slot]
 ) -> tuple[Commit, dict[str, bytes]]:
     """The commit of the highest sequence that is whole, and its payloads by tensor."""
     _check_layout(image, header, slots)
@@ -538,7 +395,7 @@ def _last_commit(
             if payloads is not None:
                 found.append((commit, payloads))
     if not found:
-        raise DeviceError(f"{image} holds no commit that is whole", *_fresh(image))
+        raise DeviceError(f"{image} holds no commit that is whole", *fresh_image(image))
     return max(found, key=lambda pair: pair[0].sequence)
 
 
@@ -593,12 +450,12 @@ def read_samples(image: Path, program: Program) -> ImageSamples:
         DeviceError: the file is not a storage image of this program, or holds a sample of
             another image.
     """
-    header, content = _read(image)
+    header, content = read_image(image)
     record_blocks = _record_blocks(program)
     if any(r.record_blocks != record_blocks for r in (header.training, header.held_out)):
-        raise _other_layout(image)
+        raise other_layout(image)
 
-    def samples(region: _Region) -> tuple[tuple[Array, Array], frozenset[int]]:
+    def samples(region: SampleRegion) -> tuple[tuple[Array, Array], frozenset[int]]:
         raw = np.frombuffer(content, np.uint8)[
             region.first_block * BLOCK_BYTES : region.end * BLOCK_BYTES
         ].reshape(region.samples, record_blocks * BLOCK_BYTES)
@@ -609,11 +466,11 @@ def read_samples(image: Path, program: Program) -> ImageSamples:
             columns.append(record.samples(part))
             crcs.append(_crcs(part))
             start += record.size_bytes
-        stored = np.ascontiguousarray(raw[:, start : start + 2 * _CRC.size]).view("<u4")
+        stored = np.ascontiguousarray(raw[:, start : start + 2 * CRC.size]).view("<u4")
         marks = stored ^ np.stack(crcs, axis=1) ^ np.array([0, _WORD], "<u4")
         others = marks != header.identity
         if (others.all(axis=1) & (marks[:, 0] == marks[:, 1])).any():
-            raise MixedImagesError(str(image), *_fresh(image))
+            raise MixedImagesError(str(image), *fresh_image(image))
         return (columns[0], columns[1]), frozenset(np.flatnonzero(others.any(axis=1)).tolist())
 
     (training, bad), (held_out, bad_held_out) = map(samples, (header.training, header.held_out))
@@ -625,56 +482,6 @@ def _crcs(rows: Array) -> Array:
     return np.array([zlib.crc32(row.tobytes()) for row in rows], "<u4")
 
 
-def _read(image: Path) -> tuple[_Header, bytes]:
-    """Read an image's header and its partition."""
-    try:
-        with image.open("rb") as file:
-            header = _read_header(image, file)
-            file.seek(PARTITION_BLOCK * BLOCK_BYTES)
-            return header, file.read(header.blocks * BLOCK_BYTES)
-    except OSError as error:
-        raise _unreadable(image, error) from error
-
-
-def _header_of(image: Path) -> _Header:
-    try:
-        with image.open("rb") as file:
-            return _read_header(image, file)
-    except OSError as error:
-        raise _unreadable(image, error) from error
-
-
-def _read_header(image: Path, file: BinaryIO) -> _Header:
-    table = file.read(BLOCK_BYTES)
-    file.seek(PARTITION_BLOCK * BLOCK_BYTES)
-    header = _Header.unpack(file.read(BLOCK_BYTES))
-    if (
-        header is None
-        or table[_TABLE_ENTRIES] != header.table[_TABLE_ENTRIES]
-        or (PARTITION_BLOCK + header.blocks) * BLOCK_BYTES > os.fstat(file.fileno()).st_size
-    ):
-        raise DeviceError(
-            f"{image} is not a storage image of poetfw, or its first blocks are corrupt",
-            *_fresh(image),
-        )
-    return header
-
-
-def _fresh(image: Path) -> tuple[str, ...]:
-    """Blocks that a new image needs: a run writes its own, a build the one that runs begin with."""
-    if image.parent.name == RUN_DIR:
-        return ("run it again, without --resume: `poetfw run` begins with a fresh image",)
-    return ("run `poetfw build` again to write a fresh image",)
-
-
-def _unreadable(image: Path, error: OSError) -> DeviceError:
-    return DeviceError(f"{image} cannot be used: {error.strerror or error}", *_fresh(image))
-
-
-def _other_layout(image: Path) -> DeviceError:
-    return DeviceError(f"{image} is the storage image of another build", *_fresh(image))
-
-
 def _sample_bytes(program: Program) -> tuple[int, int]:
     """Of a sample's features, and of its target."""
     return program.x.size_bytes, program.y.size_bytes
@@ -682,7 +489,7 @@ def _sample_bytes(program: Program) -> tuple[int, int]:
 
 def _record_blocks(program: Program) -> int:
     """Blocks that one sample takes: its features, its target, a CRC of each, and padding."""
-    return -(-(sum(_sample_bytes(program)) + 2 * _CRC.size) // BLOCK_BYTES)
+    return -(-(sum(_sample_bytes(program)) + 2 * CRC.size) // BLOCK_BYTES)
 
 
 def _columns(program: Program, samples: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -692,7 +499,7 @@ def _columns(program: Program, samples: tuple[Array, Array]) -> tuple[Array, Arr
 
 def _write_records(
     image: memoryview,
-    region: _Region,
+    region: SampleRegion,
     identity: int,
     columns: tuple[Array, Array],
     damaged: Collection[int],

@@ -50,7 +50,7 @@ Key = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TensorRecord:
     """A tensor, recorded before a statement.
 
     Attributes:
@@ -100,7 +100,7 @@ class TraceTable:
     """
 
     graph: Graph
-    records: tuple[Record, ...]
+    records: tuple[TensorRecord, ...]
     ops: tuple[TracedOp, ...]
     statements: int
 
@@ -139,7 +139,7 @@ class TraceTable:
             wanted |= {(number + 1, name): there[name] for name in after}
             traced.append(TracedOp(number, op))
         records = tuple(
-            Record(number, graph.by_name[name], offset)
+            TensorRecord(number, graph.by_name[name], offset)
             for (number, name), offset in sorted(wanted.items(), key=lambda item: item[0][0])
         )
         if any(record.offset + record.size_bytes > memory.arena_bytes for record in records):

@@ -188,15 +188,21 @@ class Network(NetworkTensors):
         return self.reshape(name, y, shape)
 
     def einsum(self, name: str, equation: str, factors: Sequence[str]) -> str:
-        """Append an einsum of one or two tensors, as a matrix product.
+        """Append an einsum, as matrix products: of the first two tensors, and so on.
 
         Raises:
-            UnsupportedError: There are more than two tensors, or a tensor has a letter twice.
+            UnsupportedError: A tensor has a letter twice.
         """
         terms, arrow, result = equation.replace(" ", "").partition("->")
         letters = terms.split(",")
         if not arrow:
             result = "".join(c for c in sorted(set(terms) - {","}) if terms.count(c) == 1)
+        if len(factors) == len(letters) > 2:
+            later = {*result, *"".join(letters[2:])}
+            common = "".join(c for c in dict.fromkeys(letters[0] + letters[1]) if c in later)
+            pair = self.einsum(name, f"{letters[0]},{letters[1]}->{common}", factors[:2])
+            rest = ",".join([common, *letters[2:]])
+            return self.einsum(name, f"{rest}->{result}", [pair, *factors[2:]])
         if (
             not 1 <= len(factors) == len(letters) <= 2
             or not all(
@@ -207,7 +213,9 @@ class Network(NetworkTensors):
             )
             or not set(result) <= set(terms)
         ):
-            raise UnsupportedError(f"its equation is {equation!r:.60}; poetfw multiplies 2 tensors")
+            raise UnsupportedError(
+                f"its equation is {equation!r:.60}; poetfw takes letters, none twice in a tensor"
+            )
         extents: dict[str, int] = {}
         rows, kept = [], []
         for index, (each, x) in enumerate(zip(letters, factors, strict=True)):

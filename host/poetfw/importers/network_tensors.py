@@ -106,11 +106,21 @@ class NetworkTensors:
         """Append dropout of a share of x's runs of `run` elements; the rest is scaled up."""
         if share == 0:
             return x
+        step, seed = self._drawing()
+        attributes: dict[str, Attribute] = {"share": share, "seed": seed, "run": run}
+        return self.builder.op("dropout", name, (x, step), attributes)
+
+    def uniform(self, name: str, shape: Sequence[int]) -> str:
+        """Numbers in [0, 1) that each step draws anew."""
+        step, seed = self._drawing()
+        return self.builder.op("uniform", name, (step,), {"shape": tuple(shape), "seed": seed})
+
+    def _drawing(self) -> tuple[str, int]:
+        """The number of the step, and a seed that no other op has."""
         if self._step is None:
             self._step = self.constant("step", np.zeros(1))
-        attributes: dict[str, Attribute] = {"share": share, "seed": self._dropouts, "run": run}
         self._dropouts += 1
-        return self.builder.op("dropout", name, (x, self._step), attributes)
+        return self._step, self._dropouts - 1
 
     def floats(self, name: str, x: str) -> str:
         """Convert x to f32; repeated conversions share one op."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops.base import Array, Kernel, OpKind, Shape, Work, bytes_of, register
+from poetfw.ops.base import Array, Kernel, OpKind, OpWork, Shape, bytes_of, register
 from poetfw.ops.softmax_cross_entropy import expect_classified
 
 
@@ -31,8 +31,8 @@ class CorrectCount(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         batch, classes = graph.by_name[op.inputs[0]].shape

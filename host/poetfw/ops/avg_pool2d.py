@@ -12,9 +12,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -71,7 +71,7 @@ class AvgPool2d(OpKind):
         height, width = Window.of(op).kernel
         return height + width - 1
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return pooling_work(op, inputs[0].shape, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
@@ -112,7 +112,7 @@ class AvgPool2dBackward(OpKind):
         height, width = Window.of(op).overlaps
         return height * width
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return pooling_work(op, op.integers("input_shape"), bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
@@ -148,8 +148,8 @@ class GlobalAvgPool(OpKind):
         _, _, height, width = inputs[0]
         return height + width - 1
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _global_kernel(
@@ -187,9 +187,9 @@ class GlobalAvgPoolBackward(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 1
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         assert output is not None
-        return Work(macs=output.elements, bytes_moved=bytes_of(*inputs, output))
+        return OpWork(macs=output.elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _global_kernel(op, "poet_global_avg_pool_backward_f32", op.integers("input_shape"))

@@ -30,7 +30,7 @@ LARGEST_INTEGER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OpWork:
     """The work of running an op once, independent of any board.
 
     Attributes:
@@ -195,7 +195,7 @@ class OpKind(ABC):
         """
 
     @abstractmethod
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         """The work of one run."""
 
     @abstractmethod

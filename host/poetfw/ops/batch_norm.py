@@ -30,9 +30,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -122,8 +122,8 @@ class _OverImage(OpKind):
         """Shape of the output, from that of x."""
         return shape
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(
             macs=self.passes * inputs[self.images[0]].elements,
             bytes_moved=bytes_of(*inputs, output),
         )
@@ -370,8 +370,8 @@ class BatchNormUpdateRunning(OpKind):
         terms = gamma(4) * np.abs(running) + gamma(7) * op.number("momentum") * np.abs(batch)
         return (terms + SMALLEST_NORMAL,)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=2 * inputs[0].elements, bytes_moved=3 * bytes_of(*inputs))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=2 * inputs[0].elements, bytes_moved=3 * bytes_of(*inputs))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel(

@@ -30,7 +30,7 @@ class _Exact(Elementwise):
 
 
 @register
-class Where(_Exact):
+class Select(_Exact):
     """Inputs c, a, b of one shape; y = a where c is not 0, and b elsewhere."""
 
     name = "where"
@@ -98,7 +98,7 @@ class _Stop(_Exact):
 
 
 @register
-class Positive(_Stop):
+class IsPositive(_Stop):
     """Input x; y = 1 where x > 0, and 0 elsewhere."""
 
     name = "positive"

@@ -26,9 +26,9 @@ from poetfw.ops.base import (
     Kernel,
     LossKind,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_number,
     register,
@@ -172,8 +172,8 @@ class _Forward(_OfBoth, LossKind):
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
         self.expect_fitting(op, inputs)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=4 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=4 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return self._kernel(op, graph, *op.updates)
@@ -193,8 +193,8 @@ class _Backward(_OfBoth):
         self.expect_fitting(op, inputs)
         return inputs[0].shape, Dtype.F32
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=5 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=5 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return self._kernel(op, graph, op.output)

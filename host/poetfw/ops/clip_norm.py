@@ -17,8 +17,8 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
-    Work,
     bytes_of,
     expect_floats,
     expect_number,
@@ -57,8 +57,8 @@ class SquareSum(OpKind):
         levels = (-(-elements // _ROW)).bit_length()
         return min(elements, _ROW) + 2 * levels + 1
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         read: tuple[str | None, ...] = (*op.inputs, None)[:2]
@@ -97,8 +97,8 @@ class ClipFactor(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 6  # the root, both constants, the sum, the division, and what `min` may add
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=1, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=1, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel(

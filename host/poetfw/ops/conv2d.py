@@ -10,233 +10,27 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from poetfw.common.errors import ModelError
 from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
-    expect_integer,
     expect_integers,
     expect_rank,
     expect_shape,
     register,
 )
+from poetfw.ops.conv2d_geometry import Conv2dGeometry
 from poetfw.ops.linear import LinearBackwardWeight
-from poetfw.ops.windows import Window
-
-
-@dataclass(frozen=True, slots=True)
-class _Geometry:
-    """All the extents of one convolution.
-
-    Attributes:
-        x: [N, C, H, W].
-        w: [O, C/groups, kh, kw].
-        y: [N, O, OH, OW].
-        groups: into which input and output channels are divided.
-        window: kernel, stride and padding.
-    """
-
-    x: Shape
-    w: Shape
-    y: Shape
-    groups: int
-    window: Window
-
-    @staticmethod
-    def of(op: Op, x: Shape, w: Shape) -> _Geometry:
-        """The geometry of an op's attributes with an input and a weight of these shapes.
-
-        Raises:
-            ModelError: they do not fit each other.
-        """
-        groups = expect_integer(op, "groups", 1)
-        if x[1] != w[1] * groups or w[0] % groups:
-            raise ModelError(
-                f"op {op.name!r} ({op.kind}) has input {list(x)}, weight {list(w)} and {groups} "
-                "groups: the input needs as many channels as the weight's second extent times "
-                "the groups, and the weight's first extent must be divisible by the groups"
-            )
-        window = Window.of(op, (w[2], w[3]))
-        y = (x[0], w[0], *window.positions(op, x[2], x[3]))
-        return _Geometry(x, w, y, groups, window.on(x[2:]))
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of one pass, products with padding included."""
-        batch, channels, rows, columns = self.y
-        return batch * channels * rows * columns * self.w[1] * self.w[2] * self.w[3]
-
-    @property
-    def one_tap(self) -> bool:
-        """True for a 1x1 kernel without padding."""
-        return self.window.kernel == (1, 1) and not any(self.window.padding)
-
-    @property
-    def positions(self) -> int:
-        """Rows and columns of all samples' results."""
-        return self.y[0] * self.y[2] * self.y[3]
-
-    @property
-    def pointwise(self) -> bool:
-        """True for a 1x1 kernel of stride 1 without padding."""
-        return self.one_tap and self.window.stride == (1, 1)
-
-    @property
-    def pointwise_by_2(self) -> bool:
-        """True for a 1x1 kernel without padding, of column stride 2 or with one column."""
-        return self.one_tap and (self.window.stride[1] == 2 or self.y[3] == 1)
-
-    @property
-    def dense(self) -> bool:
-        """True for 1x1 images of at least 8 channels: a dense layer, computed by `linear.c`."""
-        window = self.window
-        alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
-        return alone and self.groups == 1 and self.x[1] >= 8
-
-    @property
-    def depthwise(self) -> bool:
-        """True if each channel is a group."""
-        return self.x[1] == self.y[1] == self.groups
-
-    @property
-    def depthwise_by_1(self) -> bool:
-        """True if a depthwise 3x3 kernel has stride 1, with padding of 2 at most."""
-        return self._depthwise_planes((1, 1), 0, 2)
-
-    @property
-    def depthwise_by_2(self) -> bool:
-        """True if a depthwise 3x3 kernel has stride 2, with padding of 1 at most."""
-        return self._depthwise_planes((2, 2), -1, 1)
-
-    @property
-    def depthwise_5x5(self) -> str:
-        """The class of a depthwise 5x5 kernel with padding of 2 that has stride 1 or 2, or none."""
-        window = self.window
-        if not self.depthwise or window.kernel != (5, 5) or window.padding != (2, 2, 2, 2):
-            return ""
-        return {(1, 1): "depthwise_5x5_", (2, 2): "depthwise_5x5_by_2_"}.get(window.stride, "")
-
-    def is_column(self, results: Shape) -> bool:
-        """True if a 5x5 kernel's planes of these extents take less by the general loops, measured.
-
-        They have one column, and four samples are summed at once, or results of many planes.
-        """
-        planes = self.x[0] * self.groups
-        many = self.groups >= 2 and planes >= (3 if results[0] == 1 else 9)
-        return results[1] == 1 and (self.x[0] >= 4 or many)
-
-    def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
-        """True for a depthwise 3x3 kernel of this stride with padding in [least, most]."""
-        window = self.window
-        return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
-            before <= most and least <= results + 2 - sources - before <= min(most, results)
-            for results, sources, before in zip(
-                self.rows_by_1, self.x[2:], window.padding[:2], strict=True
-            )
-        )
-
-    @property
-    def three_by_three(self) -> bool:
-        """True for a 3x3 kernel of stride 1 and padding 1 on inputs of at least 2 x 4."""
-        window = self.window
-        moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
-        return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
-
-    @property
-    def three_by_three_by_2(self) -> bool:
-        """True for a 3x3 kernel of stride 2 and padding 1 with outputs of at least 2 x 4."""
-        window = self.window
-        moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
-        return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
-
-    @property
-    def narrow(self) -> bool:
-        """True for a 3x3 kernel of padding 1 with ≤ 3 columns at stride 1, ≤ 4 at stride 2."""
-        window = self.window
-        if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
-            return False
-        return self.y[3] <= {(1, 1): 3, (2, 2): 4}.get(window.stride, 0)
-
-    @property
-    def five_by_five(self) -> bool:
-        """True for a 5x5 kernel of stride 1 and padding 2 with 4 or at least 6 columns."""
-        window, columns = self.window, self.y[3]
-        moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
-        return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
-
-    @property
-    def five_by_five_by_2(self) -> bool:
-        """True for a 5x5 kernel of stride 2 and padding 2 with outputs of at least 2 columns."""
-        window = self.window
-        moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
-        return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
-
-    @property
-    def rows_by_1(self) -> Shape:
-        """Height and width that y would have at stride 1."""
-        rows, columns = (
-            (extent - 1) * stride + 1
-            for extent, stride in zip(self.y[2:], self.window.stride, strict=True)
-        )
-        return rows, columns
-
-    @property
-    def by_1(self) -> bool:
-        """True for a depthwise 3x3 kernel of stride 2 that only strips of stride 1 compute."""
-        return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
-
-    def fields(self) -> tuple[tuple[str, int], ...]:
-        """The constants of `struct poet_conv2d`."""
-        return (
-            ("batch", self.x[0]),
-            ("groups", self.groups),
-            ("in_channels", self.x[1]),
-            ("in_height", self.x[2]),
-            ("in_width", self.x[3]),
-            ("out_channels", self.y[1]),
-            ("out_height", self.y[2]),
-            ("out_width", self.y[3]),
-            *self.window.fields(),
-        )
-
-    def columns(self, x: Array) -> Array:
-        """The im2col matrix of input x [N, C, H, W]: [groups, C/groups*kh*kw, N*OH*OW]."""
-        batch, _, rows, columns = self.y
-        patches = self.window.patches(x)
-        grouped = patches.reshape(batch, self.groups, self.w[1], *patches.shape[2:])
-        return grouped.transpose(1, 2, 5, 6, 0, 3, 4).reshape(
-            self.groups, -1, batch * rows * columns
-        )
-
-    def from_columns(self, columns: Array) -> Array:
-        """The adjoint of `columns` (col2im)."""
-        batch, _, rows, cols = self.y
-        grouped = columns.reshape(self.groups, *self.w[1:], batch, rows, cols)
-        patches = grouped.transpose(4, 0, 1, 5, 6, 2, 3)
-        return self.window.scatter(
-            patches.reshape(batch, self.x[1], rows, cols, *self.window.kernel), self.x
-        )
-
-    def output_rows(self, dy: Array) -> Array:
-        """Gradient dy [N, O, OH, OW] as [groups, O/groups, N*OH*OW]."""
-        return dy.transpose(1, 0, 2, 3).reshape(self.groups, self.w[0] // self.groups, -1)
-
-    def weight_rows(self, w: Array) -> Array:
-        """Weight w [O, C/groups, kh, kw] as [groups, O/groups, C/groups*kh*kw]."""
-        return w.reshape(self.groups, self.w[0] // self.groups, -1)
-
 
 _FEW_POSITIONS = 24
 """For so few, the general dW is faster than that of strips, which puts one weight at a time."""
@@ -272,7 +66,7 @@ class _Conv2d(OpKind):
     }
     """The C files of classes of shapes that are not in conv2d.c."""
 
-    def shape_class(self, geometry: _Geometry) -> str:
+    def shape_class(self, geometry: Conv2dGeometry) -> str:
         """The beginning of the name of the kernel for such a shape."""
         if geometry.one_tap and self.in_bursts(geometry):
             return "pointwise_apart_" if self.apart(geometry) else "pointwise_"
@@ -288,11 +82,11 @@ class _Conv2d(OpKind):
             return "5x5_"
         return "3x3_" if geometry.three_by_three else ""
 
-    def apart(self, geometry: _Geometry) -> bool:
+    def apart(self, geometry: Conv2dGeometry) -> bool:
         """True if fours of positions of x or dx are no neighbours, and need not be gathered."""
         return geometry.x[2:] != geometry.y[2:] and math.prod(geometry.y[2:]) >= 4
 
-    def depthwise_class(self, geometry: _Geometry) -> str:
+    def depthwise_class(self, geometry: Conv2dGeometry) -> str:
         """That of a depthwise 3x3 kernel: strips, or positions, where others take longer."""
         rows, columns = results = self.results_of(geometry)
         line = columns == 1 or (rows == 1 and geometry.window.stride == (1, 1))
@@ -309,11 +103,11 @@ class _Conv2d(OpKind):
         by_boxes = planes <= 4 and rows * columns >= planes * (64 + 16 * strides)
         return "" if by_boxes else "depthwise_each_"
 
-    def results_of(self, geometry: _Geometry) -> Shape:
+    def results_of(self, geometry: Conv2dGeometry) -> Shape:
         """Rows and columns of a plane of what is computed."""
         return geometry.y[2:]
 
-    def in_bursts(self, geometry: _Geometry) -> bool:
+    def in_bursts(self, geometry: Conv2dGeometry) -> bool:
         """True if a 1x1 kernel takes less by bursts than by the general loops, as measured.
 
         Those take fours of positions wherever they are, bursts what each plane has.
@@ -331,24 +125,24 @@ class _Conv2d(OpKind):
             return False
         return results < 4 and positions * channels <= 4
 
-    def sides_of(self, geometry: _Geometry) -> Shape:
+    def sides_of(self, geometry: Conv2dGeometry) -> Shape:
         """Channels of a group that are summed, and of its results."""
         return geometry.w[1], geometry.w[0] // geometry.groups
 
     @abstractmethod
-    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
         """The extents, from the shapes of the inputs."""
 
-    def geometry_in(self, op: Op, graph: Graph) -> _Geometry:
+    def geometry_in(self, op: Op, graph: Graph) -> Conv2dGeometry:
         """The extents of an op of a graph."""
         return self.geometry(op, [graph.by_name[name].shape for name in op.inputs])
 
     @abstractmethod
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int: ...
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         geometry = self.geometry(op, [tensor.shape for tensor in inputs])
-        return Work(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
+        return OpWork(macs=geometry.macs, bytes_moved=bytes_of(*inputs, output))
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
         geometry = self.geometry_in(op, graph)
@@ -372,7 +166,7 @@ class _Conv2d(OpKind):
             divided=self.divided(geometry),
         )
 
-    def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
+    def divided(self, geometry: Conv2dGeometry) -> tuple[tuple[str, int], ...]:
         """The channels and columns that are taken in blocks."""
         return (("POET_CONV2D_SUMS", geometry.y[1] // geometry.groups),)
 
@@ -391,17 +185,17 @@ class Conv2d(_Conv2d):
     name = "conv2d"
     function = "forward"
 
-    def shape_class(self, geometry: _Geometry) -> str:
+    def shape_class(self, geometry: Conv2dGeometry) -> str:
         column = geometry.depthwise_5x5 and geometry.is_column(geometry.y[2:])
         return "" if column else super().shape_class(geometry)
 
-    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
-        return _Geometry.of(op, shapes[0], shapes[1])
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
+        return Conv2dGeometry.of(op, shapes[0], shapes[1])
 
-    def apart(self, geometry: _Geometry) -> bool:
+    def apart(self, geometry: Conv2dGeometry) -> bool:
         return super().apart(geometry) and geometry.w[1] <= 4
 
-    def in_bursts(self, geometry: _Geometry) -> bool:
+    def in_bursts(self, geometry: Conv2dGeometry) -> bool:
         # more than 4 channels of positions that are apart are gathered, above 16 in turns
         channels, positions = geometry.w[1], math.prod(geometry.y[2:])
         single = geometry.y[1] == geometry.groups
@@ -485,7 +279,7 @@ class Conv2dBackwardInput(_Conv2d):
     name = "conv2d_backward_input"
     function = "backward_input"
 
-    def shape_class(self, geometry: _Geometry) -> str:
+    def shape_class(self, geometry: Conv2dGeometry) -> str:
         if geometry.depthwise_5x5 and geometry.is_column(geometry.x[2:]):
             return ""
         two_columns = geometry.y[3] == 2 and geometry.window.stride == (2, 2)
@@ -493,13 +287,13 @@ class Conv2dBackwardInput(_Conv2d):
             return "3x3_narrow_"
         return super().shape_class(geometry)
 
-    def results_of(self, geometry: _Geometry) -> Shape:
+    def results_of(self, geometry: Conv2dGeometry) -> Shape:
         return geometry.x[2:]
 
-    def sides_of(self, geometry: _Geometry) -> Shape:
+    def sides_of(self, geometry: Conv2dGeometry) -> Shape:
         return geometry.w[0] // geometry.groups, geometry.w[1]
 
-    def in_bursts(self, geometry: _Geometry) -> bool:
+    def in_bursts(self, geometry: Conv2dGeometry) -> bool:
         # the general loops put what is left out, and take long
         samples, positions = geometry.x[0], math.prod(geometry.y[2:])
         if geometry.pointwise or positions > 3:
@@ -509,10 +303,10 @@ class Conv2dBackwardInput(_Conv2d):
         channels, results = self.sides_of(geometry)
         return positions == 1 or (channels <= 4 and (samples <= 8 or results >= 3))
 
-    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
-        return _Geometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
+        return Conv2dGeometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])
 
-    def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
+    def divided(self, geometry: Conv2dGeometry) -> tuple[tuple[str, int], ...]:
         return (("POET_CONV2D_SUMS", geometry.x[1] // geometry.groups),)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
@@ -561,7 +355,7 @@ class Conv2dBackwardWeight(_Conv2d):
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
         return tuple(name for name in super().variants(op, graph) if name != BY_1)
 
-    def shape_class(self, geometry: _Geometry) -> str:
+    def shape_class(self, geometry: Conv2dGeometry) -> str:
         if geometry.depthwise_by_1:
             return "depthwise_"
         if geometry.depthwise_by_2:
@@ -584,7 +378,7 @@ class Conv2dBackwardWeight(_Conv2d):
         in_strips = outputs >= 4 and geometry.three_by_three
         return "3x3_" if in_strips and geometry.positions > _FEW_POSITIONS else ""
 
-    def _pointwise_class(self, geometry: _Geometry) -> str:
+    def _pointwise_class(self, geometry: Conv2dGeometry) -> str:
         """That of a 1x1 kernel, as measured: fours of channels take long where most are missing."""
         inputs, outputs = geometry.w[1], geometry.w[0] // geometry.groups
         weights, positions = inputs * outputs, geometry.positions
@@ -596,8 +390,8 @@ class Conv2dBackwardWeight(_Conv2d):
             return "pointwise_"
         return "pointwise_by_2_" if geometry.pointwise_by_2 else "pointwise_by_any_"
 
-    def geometry(self, op: Op, shapes: Sequence[Shape]) -> _Geometry:
-        return _Geometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+    def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
+        return Conv2dGeometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         geometry = self.geometry_in(op, graph)
@@ -608,7 +402,7 @@ class Conv2dBackwardWeight(_Conv2d):
             (batch, features, outputs), (*self.inputs_of(op), op.output)
         )
 
-    def divided(self, geometry: _Geometry) -> tuple[tuple[str, int], ...]:
+    def divided(self, geometry: Conv2dGeometry) -> tuple[tuple[str, int], ...]:
         outputs = ("POET_CONV2D_OUTPUTS", geometry.y[1] // geometry.groups)
         in_strips = self.shape_class(geometry) == "3x3_"
         return (outputs, ("POET_CONV2D_COLUMNS", geometry.x[3])) if in_strips else (outputs,)
@@ -651,8 +445,8 @@ class Conv2dBackwardBias(OpKind):
         batch, _, rows, columns = inputs[0]
         return columns + batch * rows - 1
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         extents = graph.by_name[op.inputs[0]].shape

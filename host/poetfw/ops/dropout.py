@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout (Srivastava et al., 2014) with a counter-based random mask of step, op and element.
+"""Random numbers by step, op and element: dropout (Srivastava et al., 2014), and noise.
 
 The generator has no state: recomputing an op drops the same elements, and the backward pass draws
 the mask again instead of keeping it.
@@ -10,6 +10,7 @@ A model holds the inference form, `dropout`, which changes nothing. In training 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,12 +21,13 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_integer,
+    expect_integers,
     expect_number,
     expect_shape,
     register,
@@ -36,6 +38,9 @@ _DRAWN = 1 << 24
 _LAST_STEP = (1 << 24) - 1
 """The largest number of a step; the next one is 0. A float32 counts no further."""
 _LARGEST_SHARE = 0.999
+
+DRAWING = ("dropout_training", "uniform")
+"""Kinds of ops that draw by the number of the step, their last input."""
 
 
 def drawn(seed: int, step: int, count: int) -> NDArray[np.uint32]:
@@ -75,8 +80,8 @@ class _Dropout(OpKind):
         expect_integer(op, "run", 1, inputs[0].elements)
         return inputs[0].shape, Dtype.F32
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
 
 @register
@@ -151,6 +156,43 @@ class DropoutTraining(_Dropout):
 
 
 @register
+class Uniform(OpKind):
+    """Input the step's number [1]; y of attribute `shape` in [0, 1), drawn with attribute `seed`.
+
+    Evaluation and prediction draw by the number of the training step that comes next.
+    """
+
+    name = "uniform"
+    positive = (0,)
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        expect_shape(op, inputs[0], (1,))
+        expect_integer(op, "seed", 0)
+        return expect_integers(op, "shape", 1), Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        shape = op.integers("shape")
+        draws = drawn(op.integer("seed"), int(inputs[0][0]), math.prod(shape))
+        return (draws / _DRAWN).astype(inputs[0].dtype).reshape(shape)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        return Work(macs=0 if output is None else output.elements, bytes_moved=bytes_of(output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return Kernel(
+            source="dropout",
+            function="poet_uniform_f32",
+            arguments=(*op.inputs, op.output),
+            struct="poet_uniform",
+            fields=(("elements", math.prod(op.integers("shape"))), ("seed", op.integer("seed"))),
+        )
+
+
+@register
 class CountStep(OpKind):
     """No inputs; updates the number of the step [1], which is 0 again after 2^24 steps."""
 
@@ -168,8 +210,8 @@ class CountStep(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=1, bytes_moved=8)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=1, bytes_moved=8)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel(

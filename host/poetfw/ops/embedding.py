@@ -20,9 +20,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_dtype,
     expect_inputs,
@@ -103,8 +103,8 @@ class Embedding(OpKind):
         known = _known(ids, len(table))
         return np.where(known[..., np.newaxis], table[np.where(known, ids, 0)], 0)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=0, bytes_moved=bytes_of(inputs[0], output, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=0, bytes_moved=bytes_of(inputs[0], output, output))
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
@@ -138,9 +138,9 @@ class EmbeddingBackward(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         return _table_gradient(op, *inputs)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         ids, dy = inputs
-        return Work(macs=dy.elements, bytes_moved=bytes_of(ids, dy, dy, dy, output))
+        return OpWork(macs=dy.elements, bytes_moved=bytes_of(ids, dy, dy, dy, output))
 
     def error_bounds(
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]

@@ -30,9 +30,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -101,8 +101,8 @@ class _OverRows(OpKind):
         """The kind of the output: "y", "statistics" or "affine"."""
         return "y"
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(self.passes * inputs[0].elements, bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(self.passes * inputs[0].elements, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         groups, channels, inner = (op.integer(name) for name in ("groups", "channels", "inner"))

@@ -12,9 +12,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_rank,
@@ -39,9 +39,9 @@ class _Linear(OpKind):
     def is_small(self, batch: int, features: int, outputs: int) -> bool:
         """True if one product after the other takes less than blocks, as measured."""
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         batch, features, outputs = self.extents([tensor.shape for tensor in inputs])
-        return Work(macs=batch * features * outputs, bytes_moved=bytes_of(*inputs, output))
+        return OpWork(macs=batch * features * outputs, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         extents = self.extents([graph.by_name[name].shape for name in op.inputs])
@@ -229,8 +229,8 @@ class LinearBackwardBias(OpKind):
         batch, _ = inputs[0]
         return batch - 1
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         batch, outputs = graph.by_name[op.inputs[0]].shape

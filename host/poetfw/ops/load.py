@@ -14,8 +14,8 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
-    Work,
     bytes_of,
     expect_inputs,
     expect_integer,
@@ -51,9 +51,9 @@ class _Load(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         size = bytes_of(output)
-        return Work(macs=0, bytes_moved=size, storage_bytes=size)
+        return OpWork(macs=0, bytes_moved=size, storage_bytes=size)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         if "first" not in op.attributes:

@@ -16,9 +16,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -74,10 +74,10 @@ class Matmul(OpKind):
         y: Array = a @ b
         return y
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         a, b = inputs
         _, columns = _seen(b.shape, op.integer("transpose_b"))
-        return Work(macs=a.elements * columns, bytes_moved=bytes_of(a, b, output))
+        return OpWork(macs=a.elements * columns, bytes_moved=bytes_of(a, b, output))
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         _, inner = _seen(inputs[0], op.integer("transpose_a"))

@@ -13,9 +13,9 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_rank,
@@ -31,7 +31,7 @@ class _MaxPool2d(OpKind):
 
     function: ClassVar[str]
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return pooling_work(op, inputs[0].shape, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:

@@ -20,9 +20,9 @@ from poetfw.ops.base import (
     Kernel,
     LossKind,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_shape,
@@ -142,8 +142,8 @@ class _Forward(_OfBoth, LossKind):
         total = self.loss_of.value(*inputs).mean() + own
         return (np.full(1, own + summed * total + SMALLEST_NORMAL),)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return self._kernel(op, graph, *op.updates)
@@ -175,8 +175,8 @@ class _Backward(_OfBoth):
         bound = (error + gamma(3) * (np.abs(slope) + error)) / slope.size
         return (bound + SMALLEST_NORMAL,)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return self._kernel(op, graph, op.output)

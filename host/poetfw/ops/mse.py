@@ -12,9 +12,9 @@ from poetfw.ops.base import (
     Kernel,
     LossKind,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_shape,
@@ -55,8 +55,8 @@ class Mse(LossKind):
         batch, *features = inputs[0]
         return 3 + (math.prod(features) - 1) + (batch - 1) + 2
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _kernel(op, graph, "poet_mse_forward_f32", *op.updates)
@@ -87,8 +87,8 @@ class MseBackward(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 4  # the difference, the number of elements, the division, the product
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=2 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _kernel(op, graph, "poet_mse_backward_f32", op.output)

@@ -20,9 +20,9 @@ from poetfw.ops.base import (
     Kernel,
     LossKind,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_floats,
     expect_shape,
@@ -39,8 +39,8 @@ class _Scalar(OpKind):
 
     position: ClassVar[int]
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=0, bytes_moved=8)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=0, bytes_moved=8)
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
@@ -56,7 +56,7 @@ class _Scalar(OpKind):
 
 
 @register
-class Objective(_Scalar, LossKind):
+class ScalarObjective(_Scalar, LossKind):
     """Inputs value [1], and one [1], the constant 1; updates loss [1].
 
     In a model's graph it marks the scalar, and has an output in place of the loss. Its attribute
@@ -124,7 +124,7 @@ class _Term(OpKind):
         kind.compute(seen, inputs, [result])
         return result
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         kind, seen = self._seen(op)
         return replace(kind.work(seen, inputs, None), bytes_moved=bytes_of(*inputs, output))
 

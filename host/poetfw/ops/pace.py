@@ -18,8 +18,8 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
-    Work,
     bytes_of,
     expect_inputs,
     expect_integer,
@@ -137,9 +137,9 @@ class Pace(OpKind):
         in_state[:2] = 0
         return in_pace + SMALLEST_NORMAL, in_state + SMALLEST_NORMAL
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         assert output is not None
-        return Work(macs=16 + 4 * output.elements, bytes_moved=3 * bytes_of(output))
+        return OpWork(macs=16 + 4 * output.elements, bytes_moved=3 * bytes_of(output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         betas = _betas(op)

@@ -17,9 +17,9 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
     Kernel,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_number,
     register,
@@ -285,9 +285,9 @@ class _Pointwise(Elementwise):
             expect_number(op, *self.function_of.parameter)
         return super().infer(op, inputs)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         macs = self.function_of.passes * len(inputs) * inputs[0].elements
-        return Work(macs, bytes_of(*inputs, output))
+        return OpWork(macs, bytes_of(*inputs, output))
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         error = self._error()

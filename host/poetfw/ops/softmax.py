@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops.base import Array, Kernel, Tape, Work, bytes_of, gradient_from_output, register
+from poetfw.ops.base import Array, Kernel, OpWork, Tape, bytes_of, gradient_from_output, register
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDOFF, gamma
 
@@ -18,8 +18,8 @@ class _Softmax(Elementwise):
 
     source = "softmax"
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(3 * inputs[0].elements, bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(3 * inputs[0].elements, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         x = graph.by_name[op.inputs[0]]

@@ -17,9 +17,9 @@ from poetfw.ops.base import (
     Kernel,
     LossKind,
     OpKind,
+    OpWork,
     Shape,
     Tape,
-    Work,
     bytes_of,
     expect_dtype,
     expect_inputs,
@@ -113,8 +113,8 @@ class SoftmaxCrossEntropy(LossKind):
         bound = np.where(hot, in_losses + gamma(len(labels) + 1) * losses, 0).sum() / len(labels)
         return (np.full(1, 1.01 * bound + SMALLEST_NORMAL),)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=3 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=3 * inputs[0].elements, bytes_moved=bytes_of(*inputs) + 4)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _kernel(op, graph, "poet_softmax_cross_entropy_forward_f32", *op.updates)
@@ -157,8 +157,8 @@ class SoftmaxCrossEntropyBackward(OpKind):
         counted = _one_hot(logits, labels).any(axis=1, keepdims=True)
         return (np.where(counted, in_result, 0) / len(labels),)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=4 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=4 * inputs[0].elements, bytes_moved=bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return _kernel(op, graph, "poet_softmax_cross_entropy_backward_f32", op.output)

@@ -26,7 +26,7 @@ from poetfw.ops.base import (
     Constants,
     Kernel,
     OpKind,
-    Work,
+    OpWork,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -201,9 +201,9 @@ class UpdateKind(OpKind):
         error = gamma(len(factor)) * np.abs(scaled)
         return self.apply_bounds(op, scaled, error, pace, updates)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         gradient, factors = inputs[0], len(inputs) - _paced(op) - 1
-        return Work(
+        return OpWork(
             macs=(self.macs_per_element(op) + factors) * gradient.elements,
             bytes_moved=bytes_of(*inputs) + 2 * len(op.updates) * bytes_of(gradient),
         )
@@ -291,14 +291,14 @@ class FusedUpdate(OpKind):
         assert gradient is not None
         return self.update.apply_bounds(op, gradient, error, pace, updates)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         kept = inputs[: len(inputs) - _paced(op)]
         plain = self._gradient(op)
         inferred = self.gradient_kind.infer(plain, kept)
         assert inferred is not None
         elements = math.prod(inferred[0])
         gradient = self.gradient_kind.work(plain, kept, None)
-        return Work(
+        return OpWork(
             macs=gradient.macs + self.update.macs_per_element(op) * elements,
             bytes_moved=gradient.bytes_moved
             + bytes_of(*inputs[len(kept) :])

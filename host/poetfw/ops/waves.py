@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.ir import Op, Tensor
-from poetfw.ops.base import Array, Tape, Work, bytes_of, register
+from poetfw.ops.base import Array, OpWork, Tape, bytes_of, register
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
@@ -34,8 +34,8 @@ class _Wave(Elementwise):
             y: Array = self.wave(inputs[0])
             return y
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(_OPERATIONS * inputs[0].elements, bytes_of(*inputs, output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(_OPERATIONS * inputs[0].elements, bytes_of(*inputs, output))
 
     def error_bounds(
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]

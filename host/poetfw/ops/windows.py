@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Op
-from poetfw.ops.base import Array, Shape, Work, expect_integers
+from poetfw.ops.base import Array, OpWork, Shape, expect_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ def pooled_shape(op: Op, shape: Shape) -> Shape:
     return (*shape[:2], *window.positions(op, shape[2], shape[3]))
 
 
-def pooling_work(op: Op, x: Shape, bytes_moved: int) -> Work:
+def pooling_work(op: Op, x: Shape, bytes_moved: int) -> OpWork:
     """Work of a pooling op, or of its gradient, for an x [N, C, H, W]: each window, once."""
     height, width = Window.of(op).kernel
-    return Work(macs=math.prod(pooled_shape(op, x)) * height * width, bytes_moved=bytes_moved)
+    return OpWork(macs=math.prod(pooled_shape(op, x)) * height * width, bytes_moved=bytes_moved)
 
 
 def pooling_fields(op: Op, x: Shape) -> tuple[tuple[str, int], ...]:

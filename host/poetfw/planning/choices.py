@@ -103,11 +103,9 @@ def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
 
     Raises:
         ConfigError: The ring has a single place, or its share exceeds the samples of a training
-            step, or no share is set.
+            step, or is none of them.
     """
     if settings.ring == 0:
-        if settings.ring_share is not None:
-            raise ConfigError("--ring-share goes with --ring")
         return None
     share = batch // 2 if settings.ring_share is None else settings.ring_share
     if settings.ring < 2:

@@ -16,7 +16,7 @@ from poetfw.report.drawing import (
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.several import (
     DevicesProblem,
-    Span,
+    StepSpan,
     timeline,
 )
 
@@ -56,10 +56,10 @@ def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> by
     return render(figure, kind, f"Who computes what when: {problem.name}")
 
 
-def lanes_of(spans: tuple[Span, ...]) -> dict[str, list[tuple[str, Span]]]:
+def lanes_of(spans: tuple[StepSpan, ...]) -> dict[str, list[tuple[str, StepSpan]]]:
     """Labelled spans of each device, and of each pair of devices with a link."""
-    devices: dict[str, list[tuple[str, Span]]] = {}
-    links: dict[str, list[tuple[str, Span]]] = {}
+    devices: dict[str, list[tuple[str, StepSpan]]] = {}
+    links: dict[str, list[tuple[str, StepSpan]]] = {}
     computed: set[str] = set()
     for span in spans:
         step = span.step

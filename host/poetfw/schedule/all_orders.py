@@ -183,7 +183,7 @@ class _Moves:
         )
 
     def label(self, way: _Way) -> tuple[float, ...]:
-        """Figures of a way that matter later: a way that is lower in all of them is better."""
+        """The part of a way that matters for what follows: where all is less, the way is better."""
         return (way.joules, *(way.clock.state_s(self.names) if way.clock is not None else ()))
 
     def after(self, way: _Way, move: _Move) -> _Way | None:

@@ -89,6 +89,7 @@ class Application(Settings, group="Storage and application"):
         otherwise="half of them",
         type=click.IntRange(1),
         metavar="SAMPLES",
+        needs=("--ring",),
     )
 
 

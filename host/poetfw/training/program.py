@@ -27,6 +27,7 @@ from poetfw.ops import (
     stores_gradient,
 )
 from poetfw.ops.class_losses import ALIKE, ClassOptions
+from poetfw.ops.dropout import DRAWING
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.objective import OWN_LOSS
@@ -541,7 +542,7 @@ class _Builder:
 
     def count_step(self) -> None:
         """Append the increment of the step counter, if ops draw random numbers by it."""
-        counters = [op.inputs[1] for op in self._ops if op.kind == "dropout_training"]
+        counters = [op.inputs[-1] for op in self._ops if op.kind in DRAWING]
         for counter in dict.fromkeys(counters):
             self.emit("count_step", "count step", (), updates=(counter,))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels' benchmark runs: ops of given shapes, and the goals for some of them."""
+"""Ops of given shapes that the kernels' benchmark runs, and the goals for some of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a kernel should take at most, per MAC or element.
+    """Most that a kernel should take, per MAC or element.
 
     Attributes:
         instructions: executed.
@@ -210,7 +210,7 @@ def normalization(
 
 
 def elementwise(shape: Shape) -> Iterator[Case]:
-    """What takes a few instructions per element."""
+    """Ops of a few instructions per element."""
     n, c, h, w = shape
     window: dict[str, Attribute] = {
         "kernel": (2, 2),

@@ -53,7 +53,7 @@ PLUGIN_COMPILE = ("-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What running a case once took.
+    """Counts of one run of a case.
 
     Attributes:
         instructions: executed, the call's own among them.
@@ -155,7 +155,7 @@ def compiler_version(board_name: str) -> str:
 
 
 def worse(kept: Mapping[str, Measured], now: Mapping[str, Measured]) -> list[str]:
-    """Which cases of both take more instructions now than they may, and by how much."""
+    """Cases of both that take more instructions now than they may, and by how much."""
     return [
         f"{key}: {one.instructions:,} instructions, "
         f"{one.instructions / kept[key].instructions - 1:+.1%} of the kept "
@@ -166,7 +166,7 @@ def worse(kept: Mapping[str, Measured], now: Mapping[str, Measured]) -> list[str
 
 
 def changed(kept: Mapping[str, Measured], now: Mapping[str, Measured]) -> list[str]:
-    """Which cases of both leave other bits now."""
+    """Cases of both that leave other bits now."""
     return [key for key, one in now.items() if key in kept and one.crc32 != kept[key].crc32]
 
 
@@ -174,7 +174,7 @@ def load(path: Path = KEPT) -> tuple[str, dict[str, Results]]:
     """The compiler and the figures in a file that `--record` wrote."""
     document = json.loads(path.read_text())
     results = {
-        board: {key: Measured(**one) for key, one in entry["cases"].items()}
+        board: {key: Measured(**one) for key, one in entry.items()}
         for board, entry in document["boards"].items()
     }
     return document["compiler"], results
@@ -234,6 +234,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Ops], folder: Path
         ),
         *(TEMPLATES / "runtime").glob("soft_float*.[cS]"),
         TEMPLATES / "storage/crc32.c",
+        TEMPLATES / "hal/cortex_m/stack.c",
         TEMPLATES / "hal/cortex_m/startup.c",
         *(TEMPLATES / f"hal/{hal}/{name}" for name in ("board.c", "guard.c")),
     ]

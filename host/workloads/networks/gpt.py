@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from poetfw.boards import Board
 from poetfw.costs.analytic import cost_of
-from poetfw.ops import Work
+from poetfw.ops import OpWork
 from poetfw.schedule import Node, ScheduleProblem, Storage
 
 _TOKENS, _WIDTH, _HEADS = 32, 64, 4
@@ -32,7 +32,7 @@ class _Step:
         taken: str | None = None,
     ) -> str:
         """Append a node; one without elements is an update. Returns its name."""
-        cost = cost_of(Work(macs=macs, bytes_moved=0), self.board)
+        cost = cost_of(OpWork(macs=macs, bytes_moved=0), self.board)
         self.nodes.append(
             Node(
                 name,

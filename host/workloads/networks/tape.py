@@ -20,7 +20,7 @@ FLOAT = 4
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """What an op computed: a view of some memory, as left by some op.
+    """Result of an op: a view of some memory, as left by some op.
 
     Attributes:
         shape: elements along each axis.
@@ -44,7 +44,7 @@ class Value:
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """What was recorded.
+    """A recorded op.
 
     Attributes:
         problem: the step's ops in PyTorch's order.
@@ -99,7 +99,7 @@ class Tape:
         self._gradients: dict[Value, Value] = {}
 
     def resident(self, *shape: int, item_bytes: int = FLOAT) -> Value:
-        """What the caller holds during the whole step: a batch."""
+        """A batch, which the caller holds during the whole step."""
         value = Value(shape, None, None, trained=False, item_bytes=item_bytes)
         self._resident.append(value.size_bytes)
         return value

@@ -11,7 +11,7 @@ from poetfw.common.transfer import Beside, Transfer
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
 from poetfw.costs.table import SCHEMA_VERSION
 from poetfw.ir import Graph, Op, Role, Tensor
-from poetfw.ops import Work
+from poetfw.ops import OpWork
 from workloads import BOARDS
 
 BOARD = load_board(BOARDS / "poet-m4f.toml")
@@ -19,26 +19,26 @@ BOARD = load_board(BOARDS / "poet-m4f.toml")
 
 
 def test_arithmetic_bounds_the_time_of_work_with_many_macs():
-    cost = cost_of(Work(macs=3_185_000, bytes_moved=4), BOARD)
+    cost = cost_of(OpWork(macs=3_185_000, bytes_moved=4), BOARD)
     assert cost.time_s == pytest.approx(1.0)
     assert cost.energy_j == pytest.approx(10.98e-3)
 
 
 def test_ram_traffic_bounds_the_time_of_work_with_few_macs():
-    assert cost_of(Work(macs=1, bytes_moved=256_000_000), BOARD).time_s == pytest.approx(1.0)
+    assert cost_of(OpWork(macs=1, bytes_moved=256_000_000), BOARD).time_s == pytest.approx(1.0)
 
 
 def test_a_load_pays_for_whole_blocks_of_storage():
     assert BOARD.storage is not None
-    one = cost_of(Work(macs=0, bytes_moved=0, storage_bytes=1), BOARD)
-    assert one == cost_of(Work(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
+    one = cost_of(OpWork(macs=0, bytes_moved=0, storage_bytes=1), BOARD)
+    assert one == cost_of(OpWork(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
     assert one.time_s == pytest.approx(0.109e-3 + 512 / 4.617e6)
     assert one.energy_j == pytest.approx(0.33 * one.time_s, rel=1e-4)
 
 
 def test_a_load_that_calculates_as_well_does_one_after_the_other():
-    both = cost_of(Work(macs=3_185_000, bytes_moved=0, storage_bytes=512), BOARD)
-    alone = cost_of(Work(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
+    both = cost_of(OpWork(macs=3_185_000, bytes_moved=0, storage_bytes=512), BOARD)
+    alone = cost_of(OpWork(macs=0, bytes_moved=0, storage_bytes=512), BOARD)
     assert both.time_s == pytest.approx(1.0 + alone.time_s)
     assert both.energy_j == pytest.approx(10.98e-3 + alone.energy_j)
 
@@ -61,7 +61,7 @@ def test_every_op_of_a_graph_has_a_cost_that_survives_json():
 def test_an_operator_with_a_price_costs_its_cycles_and_any_other_what_the_roofline_says():
     compute = replace(BOARD.compute, prices={"relu": Price(fixed=100.0, mac=0.5, byte=2.0)})
     board = replace(BOARD, compute=compute)
-    work = Work(macs=1000, bytes_moved=3000)
+    work = OpWork(macs=1000, bytes_moved=3000)
     cost = cost_of(work, board, "relu")
     assert cost.time_s == pytest.approx((100 + 500 + 6000) / 64e6)
     assert cost.energy_j == pytest.approx(cost.time_s * 10.98e-3)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from pathlib import Path
 from statistics import median
 
@@ -15,10 +15,8 @@ from poetfw.costs import Case, Measurement
 from poetfw.costs.fitted import FittedModel, fit, fit_beside, fit_transfer
 from poetfw.ir import Dtype
 from unit.costs.test_cost_database import row
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from workloads import op_costs
+from workloads.kernels.measuring import BenchError, Measured
 
 
 @pytest.mark.slow
@@ -39,6 +37,28 @@ def test_networks_that_are_held_out_are_predicted(board: str) -> None:
 def test_prices_are_those_of_the_recorded_cycles() -> None:
     for board, core in op_costs.PRICED.items():
         assert (cores_dir() / f"{core}.toml").read_text() == op_costs.prices(board)
+
+
+def test_figures_of_other_cases_are_not_taken_for_those_of_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "op_costs.txt"
+    text = op_costs.KEPT.read_text()
+    (digest,) = re.findall(r"^nrf52840 adagrad (\w+)$", text, re.M)
+    kept.write_text(text.replace(digest, "01234567"))
+    monkeypatch.setattr(op_costs, "KEPT", kept)
+    with pytest.raises(BenchError, match="other cases of adagrad on nrf52840 now: run `python"):
+        op_costs.recorded()
+
+
+def test_recorded_figures_are_written_as_they_were_read() -> None:
+    compiler, instructions = op_costs.recorded()
+    _, cycles = op_costs.recorded("cycles")
+    counts = {
+        board: {key: Measured(found[key], cycles[board][key], 0, "") for key in found}
+        for board, found in instructions.items()
+    }
+    assert op_costs.record(compiler, counts) == op_costs.KEPT.read_text()
 
 
 def test_a_fit_finds_the_prices() -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from unit.training.test_prediction import predict
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
 
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 from workloads import doors  # noqa: E402 (which needs torch)
 from workloads.doors import BATCH, SGD, draw, made, same_dropout, trained  # noqa: E402

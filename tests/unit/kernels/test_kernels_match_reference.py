@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every C kernel against its operator's NumPy reference, over drawn shapes."""
+"""Every C kernel against its operator's NumPy reference, over drawn shapes.
+
+`run_kernel` holds each result to its operator's error bound, which `test_error_bounds.py` tests.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +25,11 @@ few = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 Run = Callable[..., Any]
 seeds = st.integers(0, 2**32 - 1)
 small = st.integers(1, 5)
-TOLERANCE = 1e-5
 
 
 def normal(seed: int, *shapes: tuple[int, ...]) -> list[Array]:
     generator = np.random.default_rng(seed)
     return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
-
-
-def assert_close(actual: Array | None, expected: Array | None, scale: float | None = None) -> None:
-    """Largest error within 1e-5 of the largest value, or of `scale` where sums may cancel."""
-    assert actual is not None
-    assert expected is not None
-    assert actual.shape == expected.shape
-    assert actual.dtype == np.float32
-    if scale is None:
-        scale = float(np.abs(expected).max())
-    error = float(np.abs(actual.astype(np.float64) - expected).max())
-    assert error <= TOLERANCE * scale, f"error {error} of {scale}"
 
 
 class Windowed(NamedTuple):
@@ -110,41 +100,22 @@ def convolution(
     return Convolution(x, w, (x[0], w[0], rows, columns), {**attributes, "groups": groups})
 
 
-def magnitude(
-    run: Run, kind: str, inputs: Sequence[Array], attributes: dict[str, Attribute]
-) -> float:
-    """What a sum of products would be without cancellation: its rounding errors scale with it."""
-    result = run(kind, [np.abs(value) for value in inputs], attributes).expected_output
-    return float(result.max())
-
-
-@few
-@given(convolutions(), st.booleans(), seeds)
-def test_conv2d_forward(run_kernel: Run, case: Convolution, biased: bool, seed: int) -> None:
-    inputs = normal(seed, case.x, case.w, case.w[:1])[: 3 if biased else 2]
-    ran = run_kernel("conv2d", inputs, case.attributes)
-    scale = magnitude(run_kernel, "conv2d", inputs, case.attributes)
-    assert_close(ran.output, ran.expected_output, scale)
+def run_passes(run: Run, case: Convolution, seed: int) -> None:
+    """Forward, with and without a bias, and both gradients."""
+    x, w, y, bias = normal(seed, case.x, case.w, case.y, case.w[:1])
+    for kind, inputs, more in (
+        ("conv2d", [x, w], {}),
+        ("conv2d", [x, w, bias], {}),
+        ("conv2d_backward_input", [w, y], {"input_shape": case.x}),
+        ("conv2d_backward_weight", [x, y], {"weight_shape": case.w}),
+    ):
+        run(kind, inputs, {**case.attributes, **more})
 
 
 @few
 @given(convolutions(), seeds)
-def test_conv2d_backward_input(run_kernel: Run, case: Convolution, seed: int) -> None:
-    inputs = normal(seed, case.w, case.y)
-    attributes = {**case.attributes, "input_shape": case.x}
-    ran = run_kernel("conv2d_backward_input", inputs, attributes)
-    scale = magnitude(run_kernel, "conv2d_backward_input", inputs, attributes)
-    assert_close(ran.output, ran.expected_output, scale)
-
-
-@few
-@given(convolutions(), seeds)
-def test_conv2d_backward_weight(run_kernel: Run, case: Convolution, seed: int) -> None:
-    inputs = normal(seed, case.x, case.y)
-    attributes = {**case.attributes, "weight_shape": case.w}
-    ran = run_kernel("conv2d_backward_weight", inputs, attributes)
-    scale = magnitude(run_kernel, "conv2d_backward_weight", inputs, attributes)
-    assert_close(ran.output, ran.expected_output, scale)
+def test_conv2d(run_kernel: Run, case: Convolution, seed: int) -> None:
+    run_passes(run_kernel, case, seed)
 
 
 GEOMETRIES = [
@@ -162,43 +133,24 @@ GEOMETRIES = [
 
 @pytest.mark.parametrize("case", GEOMETRIES)
 def test_conv2d_of_every_geometry(run_kernel: Run, case: Convolution) -> None:
-    x, w, y, bias = normal(1, case.x, case.w, case.y, case.w[:1])
-    for kind, inputs, more in (
-        ("conv2d", [x, w], {}),
-        ("conv2d", [x, w, bias], {}),
-        ("conv2d_backward_input", [w, y], {"input_shape": case.x}),
-        ("conv2d_backward_weight", [x, y], {"weight_shape": case.w}),
-    ):
-        attributes = {**case.attributes, **more}
-        ran = run_kernel(kind, inputs, attributes)
-        assert_close(
-            ran.output, ran.expected_output, magnitude(run_kernel, kind, inputs, attributes)
-        )
+    run_passes(run_kernel, case, 1)
 
 
 @few
 @given(st.tuples(small, small, small, small), seeds)
 def test_conv2d_backward_bias(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
-    inputs = normal(seed, shape)
-    ran = run_kernel("conv2d_backward_bias", inputs)
-    scale = magnitude(run_kernel, "conv2d_backward_bias", inputs, {})
-    assert_close(ran.output, ran.expected_output, scale)
+    run_kernel("conv2d_backward_bias", normal(seed, shape))
 
 
 @few
-@given(small, st.integers(1, 100), st.integers(1, 9), st.booleans(), seeds)
-def test_linear(
-    run_kernel: Run, batch: int, features: int, outputs: int, biased: bool, seed: int
-) -> None:
+@given(small, st.integers(1, 100), st.integers(1, 9), seeds)
+def test_linear(run_kernel: Run, batch: int, features: int, outputs: int, seed: int) -> None:
     x, w, b, dy = normal(seed, (batch, features), (outputs, features), (outputs,), (batch, outputs))
-    for kind, inputs in (
-        ("linear", [x, w, b] if biased else [x, w]),
-        ("linear_backward_input", [w, dy]),
-        ("linear_backward_weight", [x, dy]),
-        ("linear_backward_bias", [dy]),
-    ):
-        ran = run_kernel(kind, inputs)
-        assert_close(ran.output, ran.expected_output, magnitude(run_kernel, kind, inputs, {}))
+    run_kernel("linear", [x, w, b])
+    run_kernel("linear", [x, w])
+    run_kernel("linear_backward_input", [w, dy])
+    run_kernel("linear_backward_weight", [x, dy])
+    run_kernel("linear_backward_bias", [dy])
 
 
 batches = st.one_of(st.tuples(small, small), st.tuples(small, small, small, small))
@@ -216,20 +168,13 @@ def test_batch_norm(run_kernel: Run, shape: tuple[int, ...], seed: int, eps: flo
         ("batch_norm_normalize", [x, statistics, affine], {}),
         ("batch_norm_backward_frozen", [dy, affine, statistics], {}),
     ):
-        ran = run_kernel(kind, inputs, {**attributes, **more})
-        assert_close(ran.output, ran.expected_output)
+        run_kernel(kind, inputs, {**attributes, **more})
 
-    ran = run_kernel("batch_norm_statistics", [x + np.float32(2)])
-    assert_close(ran.output, ran.expected_output)
+    run_kernel("batch_norm_statistics", [x + np.float32(2)])
 
-    ran = run_kernel("batch_norm_backward_affine", [x, statistics, dy], attributes)
-    away = np.abs(x) + np.abs(statistics[0]).max()
-    assert_close(
-        ran.output, ran.expected_output, float(np.abs(dy).sum() * away.max() / np.sqrt(0.1))
-    )
+    run_kernel("batch_norm_backward_affine", [x, statistics, dy], attributes)
 
-    ran = run_kernel("batch_norm_backward_input", [x, statistics, affine, daffine, dy], attributes)
-    assert_close(ran.output, ran.expected_output)
+    run_kernel("batch_norm_backward_input", [x, statistics, affine, daffine, dy], attributes)
 
 
 @few
@@ -240,8 +185,7 @@ def test_batch_norm_update_running(
     statistics, running = normal(seed, (2, channels), (2, channels))
     statistics, running = np.abs(statistics), np.abs(running)
     attributes: dict[str, Attribute] = {"momentum": momentum, "count": count}
-    ran = run_kernel("batch_norm_update_running", [statistics], attributes, [running])
-    assert_close(ran.updates[0], ran.expected_updates[0])
+    run_kernel("batch_norm_update_running", [statistics], attributes, [running])
 
 
 @few
@@ -307,10 +251,8 @@ def test_stretched_and_summed(
     small_shape = tuple(kept[data.draw(st.integers(0, len(kept) - 1)) :])
     a, b = normal(seed, tuple(shape), small_shape)
     for kind in ("add_broadcast", "multiply"):
-        ran = run_kernel(kind, [a, b])
-        assert_close(ran.output, ran.expected_output)
-    ran = run_kernel("sum_to", [a], {"shape": small_shape})
-    assert_close(ran.output, ran.expected_output, float(np.abs(a).sum()))
+        run_kernel(kind, [a, b])
+    run_kernel("sum_to", [a], {"shape": small_shape})
     padding = tuple((1, 2) for _ in shape)
     wide = np.pad(a, padding)
     steps = contiguous_steps(wide.shape)
@@ -373,10 +315,7 @@ def test_matmul(
         "transpose_a": int(turned[0]),
         "transpose_b": int(turned[1]),
     }
-    ran = run_kernel("matmul", inputs, attributes)
-    assert_close(
-        ran.output, ran.expected_output, magnitude(run_kernel, "matmul", inputs, attributes)
-    )
+    run_kernel("matmul", inputs, attributes)
 
 
 @few
@@ -412,6 +351,14 @@ def test_dropout(run_kernel: Run, size: int, run: int, share: float, step: int, 
     attributes: dict[str, Attribute] = {"share": share, "seed": seed, "run": min(run, size)}
     ran = run_kernel("dropout_training", [x, np.float32([step])], attributes)
     np.testing.assert_array_equal(ran.output == 0, ran.expected_output == 0)
+
+
+@few
+@given(st.integers(1, 50), st.integers(0, 2**24 - 1), st.integers(0, 1000))
+def test_uniform(run_kernel: Run, size: int, step: int, seed: int) -> None:
+    ran = run_kernel("uniform", [np.float32([step])], {"shape": (size,), "seed": seed})
+    np.testing.assert_array_equal(ran.output, ran.expected_output)
+    assert ((ran.output >= 0) & (ran.output < 1)).all()
 
 
 @pytest.mark.parametrize(("step", "following"), [(0, 1), (2**24 - 2, 2**24 - 1), (2**24 - 1, 0)])
@@ -462,8 +409,7 @@ def test_max_pool2d(
     ran = run_kernel("max_pool2d", [x], window.attributes)
     np.testing.assert_array_equal(ran.output, ran.expected_output)
     (dy,) = normal(seed + 1, ran.output.shape)
-    ran = run_kernel("max_pool2d_backward", [x, dy], window.attributes)
-    assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
+    run_kernel("max_pool2d_backward", [x, dy], window.attributes)
 
 
 @pytest.mark.parametrize("stride", [(1, 3), (2, 2)])
@@ -476,8 +422,7 @@ def test_max_pool2d_of_windows_of_two(
     ran = run_kernel("max_pool2d", [x], attributes)
     np.testing.assert_array_equal(ran.output, ran.expected_output)
     (dy,) = normal(2, ran.output.shape)
-    ran = run_kernel("max_pool2d_backward", [x, dy], attributes)
-    assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
+    run_kernel("max_pool2d_backward", [x, dy], attributes)
 
 
 @few
@@ -488,21 +433,17 @@ def test_avg_pool2d(
     (x,) = normal(seed, (batch, channels, window.height, window.width))
     attributes: dict[str, Attribute] = {**window.attributes, "count_include_pad": include}
     ran = run_kernel("avg_pool2d", [x], attributes)
-    assert_close(ran.output, ran.expected_output, float(np.abs(x).max()))
     (dy,) = normal(seed + 1, ran.output.shape)
-    ran = run_kernel("avg_pool2d_backward", [dy], {**attributes, "input_shape": x.shape})
-    assert_close(ran.output, ran.expected_output, float(np.abs(dy).max()))
+    run_kernel("avg_pool2d_backward", [dy], {**attributes, "input_shape": x.shape})
 
 
 @few
 @given(st.tuples(small, small, small, small), seeds)
 def test_global_avg_pool(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
     (x,) = normal(seed, shape)
-    ran = run_kernel("global_avg_pool", [x])
-    assert_close(ran.output, ran.expected_output, float(np.abs(x).max()))
+    run_kernel("global_avg_pool", [x])
     (dy,) = normal(seed + 1, (*shape[:2], 1, 1))
-    ran = run_kernel("global_avg_pool_backward", [dy], {"input_shape": shape})
-    assert_close(ran.output, ran.expected_output)
+    run_kernel("global_avg_pool_backward", [dy], {"input_shape": shape})
 
 
 @few
@@ -524,10 +465,8 @@ def test_softmax_cross_entropy(
     # Labels that are no class are drawn too: they must be left out, not read or written there.
     labels = np.random.default_rng(seed).integers(-1, classes + 1, batch).astype(np.int32)
     loss = np.full(1, np.nan, np.float32)
-    ran = run_kernel("softmax_cross_entropy", [logits, labels], {}, [loss])
-    assert_close(ran.updates[0], ran.expected_updates[0], max(1.0, spread))
-    ran = run_kernel("softmax_cross_entropy_backward", [logits, labels])
-    assert_close(ran.output, ran.expected_output, 1 / batch)
+    run_kernel("softmax_cross_entropy", [logits, labels], {}, [loss])
+    run_kernel("softmax_cross_entropy_backward", [logits, labels])
 
 
 @few
@@ -556,10 +495,8 @@ def test_losses_of_weighted_classes(
     without = ClassOptions(weights, 0.0, ignored).attributes(classes)
     for kind, attributes in (("weighted_cross_entropy", options), ("nll", without)):
         loss = np.full(1, np.nan, np.float32)
-        ran = run_kernel(kind, [logits, labels], attributes, [loss])
-        assert_close(ran.updates[0], ran.expected_updates[0], max(1.0, spread))
-        ran = run_kernel(f"{kind}_backward", [logits, labels], attributes)
-        assert_close(ran.output, ran.expected_output, 1.0)
+        run_kernel(kind, [logits, labels], attributes, [loss])
+        run_kernel(f"{kind}_backward", [logits, labels], attributes)
 
 
 def test_a_class_that_counts_nothing_may_have_no_likelihood(run_kernel: Run) -> None:
@@ -575,10 +512,8 @@ def test_a_class_that_counts_nothing_may_have_no_likelihood(run_kernel: Run) -> 
 def test_mse(run_kernel: Run, shape: tuple[int, ...], seed: int) -> None:
     prediction, target = normal(seed, shape, shape)
     loss = np.full(1, np.nan, np.float32)
-    ran = run_kernel("mse", [prediction, target], {}, [loss])
-    assert_close(ran.updates[0], ran.expected_updates[0])
-    ran = run_kernel("mse_backward", [prediction, target])
-    assert_close(ran.output, ran.expected_output)
+    run_kernel("mse", [prediction, target], {}, [loss])
+    run_kernel("mse_backward", [prediction, target])
 
 
 @few
@@ -608,9 +543,7 @@ def test_sgd(
         "weight_decay": decay,
     }
     inputs = [gradient, factor] if clipped else [gradient]
-    ran = run_kernel("sgd", inputs, attributes, updates if momentum else updates[:1])
-    for actual, expected in zip(ran.updates, ran.expected_updates, strict=True):
-        assert_close(actual, expected, max(1.0, float(np.abs(expected).max())))
+    run_kernel("sgd", inputs, attributes, updates if momentum else updates[:1])
 
 
 def assert_fused_as_apart(
@@ -627,12 +560,8 @@ def assert_fused_as_apart(
     apart = run("sgd", [gradient], descent, updates)
     fused = run(f"{kind}_sgd", inputs, {**attributes, **descent}, updates)
     assert len(fused.updates) == len(updates)
-    scale = max(1.0, magnitude(run, kind, inputs, attributes))
-    for actual, same, expected in zip(
-        fused.updates, apart.updates, fused.expected_updates, strict=True
-    ):
+    for actual, same in zip(fused.updates, apart.updates, strict=True):
         assert actual.tobytes() == same.tobytes()
-        assert_close(actual, expected, scale)
 
 
 descents = st.fixed_dictionaries(
@@ -709,8 +638,7 @@ def test_sgd_with_a_factor_of_1_gives_the_bits_of_sgd_without(run_kernel: Run) -
 @given(st.integers(1, 600), st.booleans(), seeds)
 def test_square_sum(run_kernel: Run, elements: int, first: bool, seed: int) -> None:
     gradient, before = normal(seed, (elements,), (1,))
-    ran = run_kernel("square_sum", [gradient] if first else [gradient, np.abs(before)])
-    assert_close(ran.output, ran.expected_output)
+    run_kernel("square_sum", [gradient] if first else [gradient, np.abs(before)])
 
 
 @few
@@ -718,7 +646,6 @@ def test_square_sum(run_kernel: Run, elements: int, first: bool, seed: int) -> N
 def test_clip_factor(run_kernel: Run, total: float, max_norm: float) -> None:
     inputs = [np.array([total], np.float32)]
     ran = run_kernel("clip_factor", inputs, {"max_norm": max_norm})
-    assert_close(ran.output, ran.expected_output)
     assert 0 < ran.output[0] <= 1
 
 
@@ -748,7 +675,7 @@ def test_sums_over_large_images_stay_accurate(run_kernel: Run) -> None:
     shape = (32, 1, 64, 64)
     x = normal(1, shape)[0] + np.float32(3)
     ran = run_kernel("batch_norm_statistics", [x])
-    assert_close(ran.output, ran.expected_output, 0.1)
+    np.testing.assert_allclose(ran.output, ran.expected_output, rtol=0, atol=1e-6)
     dy = np.abs(normal(2, shape)[0])
     attributes: dict[str, Attribute] = {
         "stride": (1, 1),
@@ -757,4 +684,5 @@ def test_sums_over_large_images_stay_accurate(run_kernel: Run) -> None:
         "weight_shape": (1, 1, 3, 3),
     }
     ran = run_kernel("conv2d_backward_weight", [x, dy], attributes)
-    assert_close(ran.output, ran.expected_output)
+    error = np.abs(ran.output - ran.expected_output).max()
+    assert error <= 1e-5 * np.abs(ran.expected_output).max()

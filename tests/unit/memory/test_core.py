@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from poetfw.memory.core import CoreSearch
 from poetfw.memory.heuristics import Greedy
 from poetfw.memory.ordering import lifetimes, order_ops
 from poetfw.memory.search import SearchEnd
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from workloads.networks import NETWORKS
 from workloads.networks.sharing import with_sharing
 

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.training import Reference, Sgd, make_program
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from workloads.nntrainer import (
     MIDDLE_FROZEN_EXPECTED,
     TABLE_4,

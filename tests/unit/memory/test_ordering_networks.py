@@ -3,16 +3,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from poetfw.common.limits import Work
 from poetfw.memory.ordering import OrderingProblem, OrderingStatus, OrderOp, order_ops, peak_bytes
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from workloads.caching_allocator import CachingAllocator, reserved_bytes
 from workloads.networks import NETWORKS
 from workloads.networks.sharing import with_sharing

@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from poetfw.common.limits import Deadline, Work
 from poetfw.memory import Buffer, PlacementStatus, place, validate_placement
 from poetfw.memory.search import SearchEnd
 from poetfw.memory.tiling import Tiling, filled_bytes
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
 from workloads.packings import cut_rectangle
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "host/poetfw"
+HOST = Path(__file__).parents[3] / "host"
 QUESTIONS = ("How", "If", "What", "When", "Where", "Whether", "Which", "Who", "Whose", "Why")
 ENDINGS = ("", "ever")
 
@@ -29,8 +29,8 @@ def begins_with_a_question(text: str) -> bool:
 
 def test_no_docstring_begins_with_a_question() -> None:
     found = [
-        f"{path.relative_to(PACKAGE)}:{line}: {text.splitlines()[0]}"
-        for path in sorted(PACKAGE.rglob("*.py"))
+        f"{path.relative_to(HOST)}:{line}: {text.splitlines()[0]}"
+        for path in sorted(HOST.rglob("*.py"))
         for line, text in docstrings(path.read_text(encoding="utf-8"))
         if begins_with_a_question(text)
     ]

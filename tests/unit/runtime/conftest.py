@@ -27,9 +27,12 @@ def compile_runtime(out: Path, *flags: str) -> Path:
             SAMPLE / "src/generated/plan.c",
             *(
                 TEMPLATES / "storage" / f"{name}.c"
-                for name in ("commits", "crc32", "pages", "slots", "storage")
+                for name in ("commits", "crc32", "image", "pages", "slots", "storage")
             ),
-            *(TEMPLATES / "runtime" / f"{name}.c" for name in ("console", "data", "poet_math")),
+            *(
+                TEMPLATES / "runtime" / f"{name}.c"
+                for name in ("console", "data", "poet_math", "sample_order")
+            ),
         ],
         [SAMPLE / "src/generated", *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
         "-shared",

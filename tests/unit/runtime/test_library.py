@@ -102,8 +102,8 @@ def overlapping(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _compile(out: Path, *flags: str) -> Path:
     names = {
-        "storage": ("commits", "crc32", "format", "pages", "slots", "storage"),
-        "runtime": ("data", "poet_math", "poetfw", "stages"),
+        "storage": ("commits", "crc32", "format", "image", "pages", "slots", "storage"),
+        "runtime": ("data", "poet_math", "poetfw", "progress", "sample_order", "stages"),
     }
     return compile_c(
         out,

@@ -28,7 +28,7 @@ QSPI, NONE, PROTECTED, MODE, RANGE, READ, ERASE, PROGRAM, NOT_ERASED, NOT_PROGRA
 )
 PER_SECTOR = SECTOR_BYTES // BLOCK
 BLOCKS = SIZE_BYTES // BLOCK
-SD_FILES = ("sd.c", "sd_storage.c", "spi.c")
+SD_FILES = ("sd.c", "sd_storage.c", "spi.c", "spi_interrupt.c")
 u32 = ctypes.c_uint32
 
 

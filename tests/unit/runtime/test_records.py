@@ -43,9 +43,12 @@ def _runtime(folder: Path, x_bytes: int, y_bytes: int) -> ctypes.CDLL:
             *(BLOCK_DEVICE, SAMPLE / "src/generated/plan.c"),
             *(
                 TEMPLATES / "storage" / f"{name}.c"
-                for name in ("commits", "crc32", "slots", "storage")
+                for name in ("commits", "crc32", "image", "slots", "storage")
             ),
-            *(TEMPLATES / "runtime" / f"{name}.c" for name in ("data", "poet_math")),
+            *(
+                TEMPLATES / "runtime" / f"{name}.c"
+                for name in ("data", "poet_math", "sample_order")
+            ),
         ],
         [folder, *(TEMPLATES / d for d in ("runtime", "storage", "hal"))],
         *("-shared", "-fPIC"),

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +39,6 @@ from poetfw.planning.update_program import Choice, Needs, UpdateProgram
 from poetfw.schedule import solve
 from poetfw.settings import UpdateBudget
 from poetfw.training import select
-
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 from workloads.rotated_digits import outcomes
 
 BOARD = load_board("linux")

@@ -255,3 +255,5 @@ FOLDED = frozenset(_RULES)
 """Operators that can be evaluated on constants."""
 FILLED = ("zeros.default", "ones.default", "full.default")
 """Operators that create a constant of a given size."""
+SIZED = (*FILLED, "rand.default", "randn.default")
+"""Operators whose result has a size that may begin with the batch."""

@@ -152,14 +152,14 @@ def _own_ending(exported: Exported, value: str, *predictions: str) -> Ending:
         )
     labelled = of[targets[0]]
     calculated = {name for source in sources for name in of[source] - {source}} - labelled
-    prediction = _compared(graph, sources[0], calculated, labelled)
-    return Ending(sources, targets, (prediction,), OWN_LOSS, value=value)
+    compared = _compared(graph, sources[0], calculated, labelled)
+    return Ending(sources, targets, compared, OWN_LOSS, value=value)
 
 
 def _compared(
     graph: schema.ExportedGraph, source: str, calculated: set[str], labelled: set[str]
-) -> str:
-    """Tensor that a loss compares with labels.
+) -> tuple[str, ...]:
+    """The tensors that a loss compares with labels, or combines with what it does.
 
     Args:
         graph: the program.
@@ -191,12 +191,12 @@ def _compared(
     if len(read) != 1 or graph.tensor_values[min(read)].sizes[:1] != batch:
         read = {whole(name) for name in read}
     first = min(read, key=lambda name: place[name], default=None)
-    if first is None or not read <= _dependent(graph, first):
-        raise ModelError(
-            "it cannot be told what the loss is of",
-            "return the prediction behind the loss: return loss, prediction",
-        )
-    return first
+    if first is not None and read <= _dependent(graph, first):
+        return (first,)
+    raise ModelError(
+        "it cannot be told what the loss is of",
+        "return the prediction behind the loss: return loss, prediction",
+    )
 
 
 def _dependent(graph: schema.ExportedGraph, name: str) -> set[str]:
@@ -236,7 +236,8 @@ def _named_ending(exported: Exported) -> Ending | None:
         path = _origin(target, producers)
         sources = tuple(name for name in inputs if name != path[-1])
         read = {name for name in sources if prediction in _dependent(graph, name)}
-        if not sources or path[-1] not in inputs or read != set(sources):
+        own = prediction in _dependent(graph, path[-1])
+        if not sources or path[-1] not in inputs or read != set(sources) or own:
             raise UnsupportedError(
                 f"of its {len(inputs)} inputs, one must be the target, as it is, and the others "
                 "must be what the prediction is calculated from"

@@ -19,7 +19,7 @@ from poetfw.importers.results import Result, finished, mark_loss
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.batches import Batches, Place
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
-from poetfw.importers.torch_export.constants import FILLED, FOLDED, fold
+from poetfw.importers.torch_export.constants import FILLED, FOLDED, SIZED, fold
 from poetfw.importers.torch_export.endings import read_ending, user_inputs, user_outputs
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
 from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS
@@ -136,6 +136,7 @@ class _Importer:
         for name in self._targets:
             self._storage.setdefault(name, len(self._storage))
         self._weights = set(exported.weights)
+        self._read = {name for node in self._graph.nodes for name in node.reads}
         self._changed: dict[str, str] = {}
 
     def _entry(self, name: str, what: str) -> tuple[Shape, Dtype]:
@@ -233,6 +234,7 @@ class _Importer:
                 constants = self._arguments(node, typed=True)
                 if target in FILLED:
                     constants["size"] = call.results[0]
+                if target in SIZED:
                     if call.sizes[0][:1] == (self._batches.filed,) != (self._batches.asked,):
                         self._filled.update(outputs)
                 results: Any = fold(target, constants, values)
@@ -251,9 +253,13 @@ class _Importer:
         return attempt(translate)
 
     def _call(self, node: schema.OperatorCall, outputs: list[str]) -> Call:
-        sizes = []
+        sizes: list[Shape] = []
         for name in outputs:
             meta = self._graph.tensor_values.get(name)
+            empty = meta is not None and any(size.as_int == 0 for size in meta.sizes)
+            if empty and name not in self._read:
+                sizes.append(())  # which some operators give beside what is asked for
+                continue
             sizes.append(_shape(meta, f"its result {name!r:.120}"))
         place = self._place(node, sizes)
         results = [

@@ -36,7 +36,7 @@ class _Read(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-class Expression(_Read):
+class SymbolicSize(_Read):
     """A symbolic size."""
 
     expr_str: Text
@@ -46,7 +46,7 @@ class Size(_Read):
     """An extent, a stride or an offset: a number, or an expression if it is symbolic."""
 
     as_int: int | None = None
-    as_expr: Expression | None = None
+    as_expr: SymbolicSize | None = None
 
 
 class TensorMeta(_Read):

@@ -29,7 +29,7 @@ from poetfw.schedule.several.problem_json import (
     devices_schedule_to_json,
     devices_to_json,
 )
-from poetfw.schedule.several.simulator import Span, simulate_devices, timeline
+from poetfw.schedule.several.simulator import StepSpan, simulate_devices, timeline
 from poetfw.schedule.several.solve import DevicesInterrupted, solve_devices
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "Link",
     "Minimise",
     "Row",
-    "Span",
+    "StepSpan",
     "best_alone",
     "ceiling",
     "compare_devices",

@@ -48,7 +48,7 @@ def simulate_devices(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFig
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StepSpan:
     """Begin and end of a step that takes time.
 
     Attributes:
@@ -61,7 +61,7 @@ class Span:
     end_s: float
 
 
-def timeline(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[Span, ...]:
+def timeline(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[StepSpan, ...]:
     """Times of all steps that are not frees, in the plan's order.
 
     Raises:
@@ -155,7 +155,7 @@ class _Replay:
         self.counts = {"recomputes": 0, "copies": 0, "page_ins": 0, "page_outs": 0}
         self.taken_over: str | None = None
         self.clock = _Clock(problem)
-        self.spans: list[Span] = []
+        self.spans: list[StepSpan] = []
         self.needs: dict[str, int] = {}
         self.beside: dict[str, int] = {}
         self.number = 0
@@ -315,7 +315,7 @@ class _Replay:
         for name, held_bytes in held.items():
             self.memories[name].peak = max(self.memories[name].peak, held_bytes)
             self.clock.give(name, end_s, self.beside[name])
-        self.spans.append(Span(self.step, begin_s, end_s))
+        self.spans.append(StepSpan(self.step, begin_s, end_s))
         self.times_s.append(time_s)
         self.energies_j.append(energy_j)
         return end_s

@@ -12,10 +12,12 @@ from poetfw.importers.torch_export.rules import (  # noqa: F401
     functions,
     layers,
     losses,
+    noise,
     pointwise,
     pooling,
     recurrence,
     shapes,
+    volumes,
 )
 from poetfw.importers.torch_export.rules.registry import RESHAPING, RULES, STRETCHING, VIEWS
 

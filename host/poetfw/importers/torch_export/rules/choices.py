@@ -29,6 +29,10 @@ def _operand(call: Call, like: Expression, value: Value | Number) -> Expression:
     return expression(call, value)
 
 
+_MOST_RUNS = 8
+"""Of more runs of positions, their choice is a product with a matrix."""
+
+
 @aten("gt.Scalar", "gt.Tensor")
 def _above(call: Call, self: Value, other: Value | Number) -> str:
     x = expression(call, self)
@@ -219,6 +223,13 @@ def _positions(x: Expression, axis: int, positions: NDArray[np.generic]) -> Expr
         else:
             runs.append([each])
     net, name = x.call.net, x.call.name
+    if len(runs) > _MOST_RUNS:
+        chosen = np.zeros((extent, len(wanted)), np.float32)
+        chosen[wanted, range(len(wanted))] = 1
+        last = x.last(axis)
+        y = Expression(x.call, net.matmul(name, last.tensor, net.constant(name, chosen)))
+        rank = len(x.shape)
+        return y.permute([*range(axis), rank - 1, *range(axis, rank - 1)])
     parts = [net.part(name, x.tensor, axis, run[0], len(run)) for run in runs]
     return Expression(x.call, net.concat(name, parts, axis))
 
@@ -236,13 +247,19 @@ def _index(call: Call, self: Value, indices: tuple[Value | None, ...]) -> str:
             return _positions(x, axis, np.flatnonzero(positions.values)).tensor
         if positions.values.ndim == 1:
             return _positions(x, axis, positions.values).tensor
-    if len(given) == 2 and [axis for axis, _ in given] == [0, 1] and len(x.shape) == 2:
+        flat = _positions(x, axis, positions.values.reshape(-1))
+        return flat.reshape((*x.shape[:axis], *positions.values.shape, *x.shape[axis + 1 :])).tensor
+    if len(given) == 1 and len(call.shape(given[0][1])) == 1:
+        return _index_select(call, self, given[0][0], given[0][1])
+    if len(given) == 2 and [axis for axis, _ in given] == [0, 1]:
         first, second = (each for _, each in given)
         rows = np.arange(x.shape[0])
         if isinstance(first, Weight) and np.array_equal(first.values.reshape(-1), rows):
             ids = expression(call, second)
             note_classes(call.net, ids.tensor, x.shape[1])
-            return ids.reshape(rows.shape).one_hot(x.shape[1]).keep(x).sum([-1]).tensor
+            hot = ids.reshape(rows.shape).one_hot(x.shape[1])
+            wide = hot.reshape((*hot.shape, *(1,) * (len(x.shape) - 2)))
+            return wide.keep(x).sum([1]).tensor
     if any(isinstance(each, Live) for _, each in given):
         raise UnsupportedError(
             "it takes elements by what is calculated: use torch.where for masks, and "

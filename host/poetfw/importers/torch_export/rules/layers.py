@@ -13,6 +13,7 @@ from poetfw.importers.torch_export.calls import (
     Live,
     Value,
 )
+from poetfw.importers.torch_export.expression import Expression, expression
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.arithmetic import matmul
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
@@ -238,8 +239,55 @@ def _embedding(
         rows = call.net.part(call.name, call.tensor(weight), 0, 0, ids.size)
         return call.net.reshape(call.name, rows, (*ids.shape, call.shape(weight)[1]))
     attributes = {"padding": padding_idx} if padding_idx >= 0 else {}
-    inputs = (indices.tensor, call.tensor(weight))
+    inputs = (call.net.integers(call.name, indices.tensor), call.tensor(weight))
     return call.net.builder.op("embedding", call.name, inputs, attributes)
+
+
+@aten("embedding_bag.padding_idx", "embedding_bag.default")
+def _embedding_bag(
+    call: Call,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = -1,
+) -> tuple[str, None, None, None]:
+    """The sum, mean or maximum (mode 0, 1, 2) over bags of one size, whose offsets are constant."""
+    if scale_grad_by_freq or include_last_offset or padding_idx not in (None, -1):
+        raise UnsupportedError("it has padding_idx, include_last_offset or scale_grad_by_freq")
+    (count,) = call.shape(indices)
+    if not isinstance(offsets, Weight) or not isinstance(indices, Live):
+        raise UnsupportedError("its bags have sizes that are calculated")
+    size = count // max(len(offsets.values), 1)
+    if not np.array_equal(offsets.values, np.arange(0, count, max(size, 1))):
+        raise UnsupportedError("its bags differ in size: give ids [batch, length]")
+    rows = _embedding(call, weight, indices)
+    features = call.shape(weight)[1]
+    bags = Expression(call, rows).reshape((count // size, size, features))
+    if per_sample_weights is not None:
+        bags = bags * expression(call, per_sample_weights).reshape((count // size, size, 1))
+    if mode == 2:
+        return call.net.largest(call.name, bags.tensor, (1,), keep=False), None, None, None
+    return (bags.mean([1]) if mode == 1 else bags.sum([1])).tensor, None, None, None
+
+
+@aten("bilinear.default")
+def _bilinear(
+    call: Call, input1: Value, input2: Value, weight: Value, bias: Value | None = None
+) -> str:
+    """X1 times each output's matrix times x2, of vectors on the last axis."""
+    lead = call.shape(input1)[:-1]
+    rows = [
+        call.net.reshape(call.name, call.tensor(each), (math.prod(lead), call.shape(each)[-1]))
+        for each in (input1, input2)
+    ]
+    y = call.net.einsum(call.name, "bi,oij,bj->bo", [rows[0], call.tensor(weight), rows[1]])
+    shaped = call.net.reshape(call.name, y, (*lead, call.shape(weight)[0]))
+    return shaped if bias is None else call.net.add(call.name, shaped, call.tensor(bias))
 
 
 @aten("dropout.default", view=True)

@@ -172,6 +172,17 @@ def _distance(
     return apart.length(p, [-1], keep=keepdim).tensor
 
 
+@aten("cdist.default")
+def _distances(
+    call: Call, x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = None
+) -> str:
+    """Of each row of x1 [..., P, F] to each of x2 [..., R, F]."""
+    a, b = expression(call, x1), expression(call, x2)
+    rows = a.reshape((*a.shape[:-1], 1, a.shape[-1]))
+    columns = b.reshape((*b.shape[:-2], 1, *b.shape[-2:]))
+    return (rows - columns).length(p, [-1]).tensor
+
+
 @aten("cosine_embedding_loss.default")
 def _cosine_embedding(
     call: Call,

@@ -12,7 +12,7 @@ from poetfw.importers.torch_export.calls import (
     CHECKED,
     Result,
 )
-from poetfw.importers.torch_export.constants import FILLED
+from poetfw.importers.torch_export.constants import SIZED
 from poetfw.importers.torch_export.file import Weight
 
 Rule = Callable[..., Result | Weight | tuple[Result, ...]]
@@ -28,7 +28,7 @@ STRETCHING = ("expand.default", "repeat.default")
 RESHAPING = (
     *("view.default", "reshape.default", "flatten.using_ints", "unflatten.int"),
     *STRETCHING,
-    *FILLED,
+    *SIZED,
 )
 """Operators whose result has the shape in `Call.results`."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from poetfw.importers.torch_export.calls import (
     axes_of,
     axis_of,
 )
+from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 from poetfw.ir import Dtype
@@ -158,6 +160,59 @@ def _slice(
     axis = axis_of(call, self, dim)
     positions = range(*slice(start, end, step).indices(call.shape(self)[axis]))
     return call.net.part(call.name, call.tensor(self), axis, positions.start, len(positions), step)
+
+
+@aten("zeros_like.default")
+def _zeros_like(call: Call, self: Value, dtype: int | None = None) -> Weight:
+    return Weight((), np.zeros(call.results[0], np.float32))
+
+
+@aten("ones_like.default")
+def _ones_like(call: Call, self: Value, dtype: int | None = None) -> Weight:
+    return Weight((), np.ones(call.results[0], np.float32))
+
+
+@aten("full_like.default")
+def _full_like(call: Call, self: Value, fill_value: Number, dtype: int | None = None) -> Weight:
+    return Weight((), np.full(call.results[0], fill_value, np.float32))
+
+
+@aten("diagonal.default", view=True)
+def _diagonal(call: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> str:
+    """Of a matrix: every element that is one more row and column away."""
+    shape = call.shape(self)
+    if len(shape) != 2 or offset or (dim1, dim2) not in ((0, 1), (-2, -1)):
+        raise UnsupportedError("it is not the main diagonal of a matrix")
+    flat = call.net.reshape(call.name, call.tensor(self), (math.prod(shape),))
+    return call.net.part(call.name, flat, 0, 0, min(shape), shape[1] + 1)
+
+
+@aten("channel_shuffle.default")
+def _channel_shuffle(call: Call, self: Value, groups: int) -> str:
+    batch, channels, *rest = call.shape(self)
+    if groups < 1 or channels % groups:
+        raise UnsupportedError(f"it has {channels} channels in {groups} groups")
+    view = (batch, groups, channels // groups, math.prod(rest))
+    turned = call.net.permute(
+        call.name, call.net.reshape(call.name, call.tensor(self), view), (0, 2, 1, 3)
+    )
+    return call.net.reshape(call.name, turned, (batch, channels, *rest))
+
+
+@aten("im2col.default")
+def _patches(
+    call: Call, self: Value, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> str:
+    """Windows of x [N, C, H, W], [N, C · kh · kw, positions]."""
+    net, name, x = call.net, call.name, call.tensor(self)
+    if set(dilation) != {1} or len(net.shape(x)) != 4:
+        raise UnsupportedError("it is dilated, or its input has no batch")
+    x = net.pad(name, x, {2: (padding[0],) * 2, 3: (padding[-1],) * 2})
+    x = net.windows(name, x, 2, kernel_size[0], stride[0])
+    x = net.windows(name, x, 3, kernel_size[-1], stride[-1])
+    batch, channels, rows, columns, *kernel = net.shape(x)
+    turned = net.permute(name, x, (0, 1, 4, 5, 2, 3))
+    return net.reshape(name, turned, (batch, channels * math.prod(kernel), rows * columns))
 
 
 @aten("chunk.default", view=True)

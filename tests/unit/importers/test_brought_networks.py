@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks as people bring them: those that train do so as in PyTorch, the others are named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[3] / "host"))
+
+from brought import outcomes
+
+from workloads.brought import NETWORKS
+
+REFUSED = {
+    "assignment to slices": "in place",
+    "cosine embedding": "return loss, prediction",
+    "siamese, contrastive": "return loss, prediction",
+    "skip-gram": "return loss, prediction",
+    "spectral norm": "no such operator",
+    "vector quantised": "argmin",
+}
+"""Those that are refused, with a part of the reason."""
+FEW = (
+    *("3-D with pooling", "bag of words", "mixture of experts", "patches", "channel shuffle"),
+    *("variational autoencoder", "token by index list", "relative positions", "prototypes"),
+    *("barlow twins", "bilinear layer", "encoder with padding", "two modalities", "arc margin"),
+    *("local response norm", "triplet", "denoising autoencoder", "spectral norm"),
+)
+
+
+def judge(networks: list[str]) -> None:
+    for found in outcomes(networks):
+        if found.network in REFUSED:
+            assert REFUSED[found.network] in found.refused, found
+        else:
+            assert found.trains, found
+
+
+def test_some_networks_train_as_in_torch() -> None:
+    judge(list(FEW))
+
+
+@pytest.mark.slow
+def test_networks_train_as_in_torch() -> None:
+    assert len(NETWORKS) - len(REFUSED) >= 100
+    judge(list(NETWORKS))
