@@ -6,13 +6,16 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Whatever imports a module keeps its bytecode: pip compiles none (below).
+unexport PYTHONDONTWRITEBYTECODE
+
 # program:Debian package
 PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm gcc:gcc \
             aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo test test-all test-faults test-power mutants bench bench-schedule bench-memory bench-kernels bench-models bench-devices lint setup setup-dev system system-dev clean
+.PHONY: help demo test test-all pytest test-faults test-power mutants bench bench-schedule bench-memory bench-kernels bench-models bench-devices lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,11 +24,17 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
 	$(BIN)/poetfw run --board nrf52840
 
-test: lint ## Run every check but the slow ones (10 minutes on two cores)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
+test: setup-dev ## Run every check but the slow ones
+	$(BESIDE) CHOICE='-m "not slow"'
 
-test-all: lint ## Run every check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=thorough
+test-all: setup-dev ## Run every check
+	$(BESIDE) CHOICE=--hypothesis-profile=thorough
+
+# The linters are at work on one core while the tests are collected on another.
+BESIDE = $(MAKE) --no-print-directory -j2 lint pytest
+
+pytest: setup-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(CHOICE)
 
 test-faults: setup-dev ## Every fault of an SD card at every call of a short run, on each driver (10 minutes)
 	$(BIN)/python tests/unit/runtime/storage_faults.py
@@ -69,16 +78,20 @@ setup-dev: PACKAGES += clang cmake g++ ccache
 setup: system $(VENV)/.installed ## Install everything poetfw needs
 setup-dev: system-dev $(VENV)/.installed-dev ## Install everything its tests need as well
 
-INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
+# pip would compile ten times what is used. PlatformIO keeps no bytecode: what it uses is compiled here.
+INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable
+COMPILE := $(BIN)/python -m compileall -q $(addprefix $(VENV)/lib/python*/site-packages/,SCons platformio)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | system
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
+	$(COMPILE)
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | system
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[dev,torch]'
+	$(COMPILE)
 	touch $@ $(VENV)/.installed
 
 # Installs missing system packages where that is allowed, else says which line to type.

@@ -20,8 +20,8 @@ from workloads.kernels.measuring import BenchError, Measured, compiler_version
 from workloads.op_costs import (
     KEPT,
     PRICED,
-    all_cases,
     count,
+    counted_cases,
     held_out_errors,
     prices,
     record,
@@ -56,7 +56,7 @@ def main() -> int:
     counts: dict[str, dict[str, Measured]] = {}
     rows = []
     for board in [arguments.board] if arguments.board else CASES:
-        cases = [case for part in all_cases(board) for found in part.values() for case in found]
+        cases = counted_cases(board)
         counts[board] = count(board, cases)
         setup = setup_of(board, compiler_version(board))
         by_key = {case.key: case for case in cases}

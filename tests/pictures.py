@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from poetfw import pipeline
-
 PICTURES = "TESTS_DRAW_PICTURES"
 FILES = tuple(f"{name}.{kind}" for name in ("schedule", "memory") for kind in ("svg", "png"))
-
-_draw = pipeline.draw_pictures
 
 
 def leave_out() -> None:
     """Have builds of this process draw nothing, unless the variable is set."""
+    from poetfw import pipeline  # late, as whoever imports this may say first that it be compiled
+
+    drawn = pipeline.draw_pictures
+
+    def draw(*plan: Any) -> dict[str, bytes]:
+        return drawn(*plan) if PICTURES in os.environ else dict.fromkeys(FILES, b"")
+
     pipeline.draw_pictures = draw  # type: ignore[attr-defined]
-
-
-def draw(*plan: Any) -> dict[str, bytes]:
-    """The files that a build draws, without content unless the variable is set."""
-    return _draw(*plan) if PICTURES in os.environ else dict.fromkeys(FILES, b"")

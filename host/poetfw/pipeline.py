@@ -52,6 +52,7 @@ from poetfw.planning import (
     boards_of,
     choose_optimizer,
     decide,
+    effect_of_format,
     folders_of,
     held_out_batches,
     load_model,
@@ -131,6 +132,7 @@ def plan_build(
         time_limited=deadline.decided,
         timing=deadline.timing(),
         kernels_by=decided.kernels_by.get(decided.program.training.name, {}),
+        frozen_as=effect_of_format(settings, model, data, decided.program),
     )
 
 

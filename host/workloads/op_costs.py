@@ -22,7 +22,14 @@ from pathlib import Path
 
 from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
-from poetfw.costs.fitted import FittedModel, fit
+from poetfw.costs.features import Featured, featured
+from poetfw.costs.fitted import (
+    ENOUGH_FUNCTIONS,
+    ENOUGH_ROWS,
+    LARGEST_ERROR,
+    FittedModel,
+    fit,
+)
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model
@@ -48,6 +55,21 @@ AT_ONCE = 300
 
 PRICED = {"nrf52840": "cortex-m4f", "mkr1000": "cortex-m0plus"}
 """Files of prices, by the board whose core was counted."""
+
+_LOAD = '{ "samples" = 653.6, "bytes" = 8.006 }'
+MOVED = {
+    "cortex-m4f": {
+        "poet_data_load_x": _LOAD,
+        "poet_data_load_y": _LOAD,
+        "check": '{ "samples" = 139.1, "bytes" = 6.997 }',
+        "page_in": '{ "fixed" = 480.0, "bytes" = 6.992 }',
+        "page_out": '{ "fixed" = 840.0, "bytes" = 6.992 }',
+    }
+}
+"""Instructions of loads and transfers, by core: solved from two sizes of each in the steps of `mlp`
+in batches of 8, with all RAM and with 58,000 bytes, that `poetfw run --trace` counted."""
+
+_NOTHING = 1e-6  # instructions for a unit of a feature: rounding
 
 MEASURED_AT = "2026-11-22T00:00:00Z"
 LARGEST_OPERANDS_BYTES = {"nrf52840": 3 << 20, "mkr1000": 24 << 10}
@@ -246,6 +268,31 @@ def networks(board: str, count: int) -> Iterator[tuple[str, bool, Model]]:
         )
 
 
+MORE_UNFITTED = {
+    "lstm": 2,
+    "gru": 3,
+    "squeeze-excite": 1,
+    "transformer-tiny": 1,
+    "autoencoder": 2,
+}
+"""Batches of built-in networks that are counted beside the held-out ones, for a Cortex-M4F."""
+
+
+def unfitted_networks(board: str) -> dict[str, Model]:
+    """Networks that no price is fitted to, by name; with `MORE_UNFITTED`."""
+    found = {name: model for name, held_out, model in networks(board, 0) if held_out}
+    return found | {name: build_model(name, batch) for name, batch in MORE_UNFITTED.items()}
+
+
+def losses() -> Iterator[Model]:
+    """Networks of one layer with squared errors, which those drawn at random have not."""
+    for seed in range(12):
+        draw = random.Random(seed)
+        layers = Layers(f"mse{seed}", (draw.randint(1, 8), draw.randint(2, 9)), seed)
+        x = layers.linear("out", layers.input, draw.randint(1, 200))
+        yield Model(*layers.build(x), loss="mse", description="")
+
+
 def cases_of(model: Model, board: str) -> Iterator[Case]:
     """The cases of a training step, loads apart, that the machine has room and patience for."""
     graph = make_program(model.graph, model.loss, model.optimizer).training
@@ -270,6 +317,15 @@ def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]
     for name, held, model in networks(board, NETWORKS):
         (held_out if held else fitted)[name] = list(cases_of(model, board))
     return fitted, held_out
+
+
+def counted_cases(board: str) -> list[Case]:
+    """All cases that are counted, in the order of the networks; some of them are the same."""
+    found = [case for part in all_cases(board) for cases in part.values() for case in cases]
+    if PRICED[board] in MOVED:
+        for model in (*unfitted_networks(board).values(), *losses()):
+            found += cases_of(model, board)
+    return found
 
 
 def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
@@ -335,12 +391,10 @@ def record(compiler: str, counts: Mapping[str, Mapping[str, Measured]]) -> str:
 
 
 def _keys_by_kind(board: str) -> dict[str, list[str]]:
-    """Keys of all cases of a board, by kind of op, in the order of the networks."""
+    """Keys of all counted cases of a board, by kind of op, in the order of the networks."""
     kinds: dict[str, dict[str, None]] = {}
-    for networks_cases in all_cases(board):
-        for cases in networks_cases.values():
-            for case in cases:
-                kinds.setdefault(case.kind, {})[case.key] = None
+    for case in counted_cases(board):
+        kinds.setdefault(case.kind, {})[case.key] = None
     return {kind: list(keys) for kind, keys in kinds.items()}
 
 
@@ -384,7 +438,35 @@ def prices(board: str) -> str:
             f"{name} = {fitted.get(name, 0.0):.4g}" for name in ("fixed", "mac", "byte")
         )
         lines.append(f"{kind} = {{ {with_points(price)} }}")
+    if PRICED[board] in MOVED:
+        lines += ["", "[instructions]", *_instructions(board)]
     return "\n".join(lines) + "\n"
+
+
+def _instructions(board: str) -> Iterator[str]:
+    """Lines of the file: instructions of each feature, by C function and C file."""
+    counts = recorded()[1][board]
+    unfitted = {c.key for m in unfitted_networks(board).values() for c in cases_of(m, board)}
+    cases = seen_cases(board)
+    for model in losses():
+        cases |= {c.key: c for c in cases_of(model, board) if c.key not in unfitted}
+    known = [(case.key, featured(case)) for case in cases.values()]
+    rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]
+    for level in ("function", "family"):
+        groups: dict[str, list[tuple[Featured, float]]] = {}
+        for of, count in rows:
+            groups.setdefault(getattr(of, level), []).append((of, count))
+        for name, found in sorted(groups.items()):
+            functions = [of.function for of, _ in found] if level == "family" else []
+            if len(found) < ENOUGH_ROWS or 0 < len(set(functions)) < ENOUGH_FUNCTIONS:
+                continue
+            fitted = fit([(of.features, count) for of, count in found], name, functions)
+            if fitted.median_error <= LARGEST_ERROR:
+                priced = [(of, x) for of, x in fitted.prices.items() if x > _NOTHING]
+                each = ", ".join(f'"{of}" = {price:.4g}' for of, price in priced)
+                yield f'"{name}" = {{ {with_points(each)} }}'
+    for name, price in MOVED[PRICED[board]].items():
+        yield f'"{name}" = {price}'
 
 
 def with_points(text: str) -> str:

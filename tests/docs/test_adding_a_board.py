@@ -29,7 +29,7 @@ SHOWN = (
 ENVIRONMENTS = block_behind(PAGE, "These environments")
 
 
-def board_file() -> str:
+def tables_of_the_page() -> str:
     """The tables on the page, one behind the other."""
     blocks = takewhile(lambda block: not block.text.startswith("poetfw"), split(PAGE)[0])
     return "\n".join(block.text for block in blocks)
@@ -45,7 +45,7 @@ def files_of_the_family() -> set[str]:
 
 
 def test_the_tables_are_the_board_that_poetfw_has_under_another_name() -> None:
-    shown = tomllib.loads(board_file())
+    shown = tomllib.loads(tables_of_the_page())
     shipped = tomllib.loads(load_board(FAMILY).path.read_text())
     assert shown["name"] == "my-f405"
     assert shown | {key: shipped[key] for key in ("name", "description")} == shipped
@@ -83,7 +83,7 @@ def test_the_files_on_the_page_are_a_board_of_a_third_family(tmp_path: Path) -> 
 
     own = tmp_path / "config/poetfw/boards/my-f405.toml"
     own.parent.mkdir(parents=True)
-    own.write_text(board_file())
+    own.write_text(tables_of_the_page())
     reader = {"PYTHONPATH": str(tree / "host"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     without = poetfw("build", "--board", "my-f405", cwd=tmp_path, **reader)
     assert without.code == 1

@@ -28,8 +28,10 @@ from unit.kernels.test_canonical_sums import (
     backward_weight,
     bits,
     forward,
+    passes,
     passes_of_zeros,
     separate,
+    sums,
 )
 from unit.kernels.test_error_bounds import CASES as OPERATORS
 from unit.kernels.test_error_bounds import Draw
@@ -85,22 +87,9 @@ def has_fours(case: Geometry) -> bool:
 def test_convolutions(core_of: Callable[[Build], Core], build: Build, case: Geometry) -> None:
     if build is FOURS and not has_fours(case):
         pytest.skip("four does not divide its channels")
-    generator = np.random.default_rng(3)
-    x, w, dy, b = (
-        generator.standard_normal(shape).astype(np.float32)
-        for shape in (case.x, case.w, case.y, case.w[:1])
-    )
-    x[x < -1] = 0
-    extents: dict[str, Attribute] = {"input_shape": case.x, "weight_shape": case.w}
-    wanted: dict[str, tuple[Sequence[Array], Callable[[], Array]]] = {
-        "conv2d": ([x, w, b], lambda: forward(case, x, w, b)),
-        "conv2d_backward_input": ([w, dy], lambda: backward_input(case, w, dy)),
-        "conv2d_backward_weight": ([x, dy], lambda: backward_weight(case, x, dy)),
-    }
-    for kind, (inputs, expected) in wanted.items():
-        attributes = case.attributes if kind == "conv2d" else case.attributes | extents
-        (left,) = core_of(build).run(kind, inputs, attributes)
-        np.testing.assert_array_equal(bits(left), bits(expected()), kind)
+    for one, expected in zip(passes(case)[1:], sums(case)[1:], strict=True):
+        (left,) = core_of(build).run(*one)
+        np.testing.assert_array_equal(bits(left), bits(expected), one[0])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -219,8 +208,8 @@ def test_dense_layers(core_of: Callable[[Build], Core], build: Build) -> None:
             *core.run("linear_backward_input", [w, dy]),
             *core.run("linear_backward_weight", [x, dy]),
         )
-        for result, sums in zip(left, expected, strict=True):
-            np.testing.assert_array_equal(bits(result), bits(sums), str(layer))
+        for result, wanted in zip(left, expected, strict=True):
+            np.testing.assert_array_equal(bits(result), bits(wanted), str(layer))
 
 
 @pytest.mark.parametrize("build", [M4F, M0PLUS], ids=str)

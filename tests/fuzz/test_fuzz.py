@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from fuzz.formats import FORMATS
+from system import fork
+from system.commands import Result
 
 CASES = 10 * settings.default.max_examples  # type: ignore[attr-defined]
 """Per format: 100, or 1,000 with `--hypothesis-profile=thorough`."""
@@ -24,28 +25,27 @@ CASES = 10 * settings.default.max_examples  # type: ignore[attr-defined]
 LONG_PART, LONG_PARTS = 500, 20
 
 
+FUZZ = "from fuzz.__main__ import main; raise SystemExit(main())"
+
+
+def forked(code: str, *arguments: str, cwd: Path) -> Result:
+    """Run code in a process of its own, with everything loaded."""
+    streams = cwd.parent / f"{cwd.name}.out", cwd.parent / f"{cwd.name}.err"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    returned = fork.run(code, ["fuzz", *arguments], cwd, environment, streams, timeout_s=580)
+    return Result(returned, *(path.read_text() for path in streams))
+
+
 def fuzz(name: str, first: int, count: int, folder: Path, record: pytest.FixtureRequest) -> None:
     """Run cases in a process of its own, and record how many they were."""
     log = folder / "case"
-    command = [sys.executable, "-m", "fuzz", "--format", name, "--log", str(log)]
-    command += ["--first", str(first), "--count", str(count)]
-    tests = Path(__file__).parent.parent
-    paths = [str(tests), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    arguments = ["--format", name, "--log", str(log), "--first", str(first), "--count", str(count)]
     try:
-        result = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=580,
-            check=False,
-        )
+        result = forked(FUZZ, *arguments, cwd=folder)
     except subprocess.TimeoutExpired:
         pytest.fail(f"{log.read_text()} hangs, or the machine is too slow for {count} cases")
     where = log.read_text() if log.exists() else "the start"
-    assert result.returncode == 0, f"after {where}:\n{result.stderr[-5000:]}"
+    assert result.code == 0, f"after {where}:\n{result.stderr[-5000:]}"
     found = json.loads(result.stdout.splitlines()[-1])
     assert found["cases"] == count
     assert found["codes"].get("0", 0) >= count // 20, "hardly a case was accepted"
@@ -78,7 +78,6 @@ def broken():
 made = []
 main._run = broken
 running.CPU_LIMIT_S = 1.0
-sys.argv = ["fuzz", "--format", "csv", "--count", "1"]
 sys.exit(__main__.main())
 """
 
@@ -102,17 +101,7 @@ sys.exit(__main__.main())
     ],
 )
 def test_the_judge_finds_what_is_wrong(what: str, says: str, tmp_path: Path) -> None:
-    tests = str(Path(__file__).parent.parent)
-    paths = [tests, *filter(None, [os.environ.get("PYTHONPATH")])]
-    result = subprocess.run(
-        [sys.executable, "-c", BREAKING.format(what=what)],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = forked(BREAKING.format(what=what), "--format", "csv", "--count", "1", cwd=tmp_path)
     Path("/var/tmp/poetfw-stray").unlink(missing_ok=True)
-    assert result.returncode == 1, result.stderr
+    assert result.code == 1, result.stderr
     assert says in result.stderr

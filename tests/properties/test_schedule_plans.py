@@ -27,7 +27,8 @@ from poetfw.schedule.solve import without_paging
 from poetfw.schedule.transfers import plan_transfers
 
 EXACT = SolveOptions(gap=0.0)
-SEEDS = range(2000, 2020)
+QUICK = range(2000, 2008)
+SEEDS = [*QUICK, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2008, 2020))]
 LITTLE = 0.2  # units of work: most searches end before they are through
 
 
@@ -115,7 +116,7 @@ def test_overlap_takes_neither_energy_nor_ram_nor_time(seed: int) -> None:
             assert with_overlap.time_s <= without.time_s * (1 + TIME_TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:8])
+@pytest.mark.parametrize("seed", QUICK)
 def test_a_deadline_that_the_best_plan_meets_changes_nothing(seed: int) -> None:
     waiting = random_problem(seed, 18, 0.3)
     assert waiting.storage is not None

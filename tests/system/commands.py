@@ -28,6 +28,15 @@ needs_aarch64 = pytest.mark.skipif(
 )
 
 
+POETFW = """
+import pictures
+from poetfw.cli.main import main
+
+pictures.leave_out()
+main()
+"""
+
+
 @dataclass(frozen=True)
 class Result:
     code: int
@@ -62,7 +71,7 @@ def poetfw(*arguments: str | Path, cwd: Path, timeout_s: float = 280, **environm
                     check=False,
                 ).returncode
         else:
-            code = fork.run(words, cwd, variables, (out, err), timeout_s)
+            code = fork.run(POETFW, ["poetfw", *words], cwd, variables, (out, err), timeout_s)
         return Result(code, out.read_text(), err.read_text())
 
 

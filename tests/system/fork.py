@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `poetfw` in a process forked from a server that has already imported everything.
+"""Runs code in a process forked from a server that has already imported everything.
 
 A process of its own costs a second and a half of imports; a fork costs milliseconds, and is as
 much a process: with a working directory, an environment, streams, signals and an exit code.
@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import pictures
 import poetfw
 
 HEAVY = ("torch", "distributed", "dask")
@@ -44,25 +43,29 @@ def _imported() -> list[str]:
 
 
 def run(
+    code: str,
     arguments: Sequence[str],
     cwd: Path,
     environment: Mapping[str, str],
     streams: tuple[Path, Path],
     timeout_s: float,
 ) -> int:
-    """Run `poetfw`, its output and its errors in two files; returns its exit code.
+    """Run Python code, as `python -c` does, its output and errors in two files.
+
+    Returns:
+        Its exit code.
 
     Raises:
         subprocess.TimeoutExpired: it was ended, since it took longer than `timeout_s`.
     """
     process = _server().Process(
-        target=_become, args=(list(arguments), str(cwd), dict(environment), streams)
+        target=_become, args=(code, list(arguments), str(cwd), dict(environment), streams)
     )
     process.start()
     try:
         process.join(timeout_s)
         if process.is_alive():
-            raise subprocess.TimeoutExpired(["poetfw", *arguments], timeout_s)
+            raise subprocess.TimeoutExpired(arguments, timeout_s)
     finally:  # also where the test's own time is over
         process.kill()
         process.join()
@@ -71,16 +74,17 @@ def run(
 
 
 def _become(
-    arguments: list[str], cwd: str, environment: dict[str, str], streams: tuple[Path, Path]
+    code: str,
+    arguments: list[str],
+    cwd: str,
+    environment: dict[str, str],
+    streams: tuple[Path, Path],
 ) -> None:
-    """Make this process what a shell would have begun, then run the command."""
+    """Make this process what a shell would have begun, then run the code."""
     for number, path in zip((1, 2), streams, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["poetfw", *arguments]
-    from poetfw.cli import main
-
-    pictures.leave_out()
-    main.main()
+    sys.argv = arguments
+    exec(code, {"__name__": "__main__"})

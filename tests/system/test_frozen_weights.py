@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poetfw.importers.weight_files import read_weights
+from poetfw.importers.weight_files import npz_bytes, read_weights
 from poetfw.models import build_model
 from system.commands import needs_twin, poetfw, succeed
 
@@ -61,7 +61,10 @@ def test_weights_that_the_flash_cannot_hold_are_named(tmp_path: Path) -> None:
 
 
 @needs_twin
-def test_folded_weights_are_exported_as_the_author_has_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [None, "float16", "int8"])
+def test_folded_weights_are_exported_as_the_author_has_them(
+    form: str | None, tmp_path: Path
+) -> None:
     torch = pytest.importorskip("torch")
     nn = torch.nn
     torch.manual_seed(0)
@@ -74,8 +77,16 @@ def test_folded_weights_are_exported_as_the_author_has_them(tmp_path: Path) -> N
     body.requires_grad_(False)
     file = tmp_path / "net.pt2"
     torch.export.save(torch.export.export(net, (torch.zeros(2, 1, 8, 8),)), file)
-    succeed("build", "--board", "nrf52840", "--model", str(file), "--batch", "4", "--ram", "64K",
-            cwd=tmp_path)  # fmt: skip
+    options = [] if form is None else ["--frozen-as", form]
+    report = succeed("build", "--board", "nrf52840", "--model", str(file), "--batch", "4", "--ram",
+                     "64K", *options, cwd=tmp_path)  # fmt: skip
+    weights, channels = 36, 4
+    held = {None: 4 * weights, "float16": 2 * weights, "int8": weights + 4 * channels}[form]
+    assert report["frozen_bytes"] == held + 4 * channels  # and the bias
+    assert (report["frozen_as"] is None) is (form is None)
+    if form is not None:
+        assert report["frozen_as"]["format"] == form
+        assert abs(report["frozen_as"]["before"] - report["frozen_as"]["after"]) < 0.02
     graph = json.loads((tmp_path / "build/nrf52840/graph.json").read_text())
     kinds = [op["kind"] for op in graph["training"]["ops"]]
     assert not {"batch_norm", "put_strided"} & set(kinds)
@@ -87,3 +98,23 @@ def test_folded_weights_are_exported_as_the_author_has_them(tmp_path: Path) -> N
     after = read_weights(tmp_path / "trained.safetensors", names)
     for name in names:
         assert np.array_equal(before[name], after[name]) is not name.startswith("3."), name
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "said"),
+    [
+        ("int8", 0.0, "output channel 3 of 8 has the int8 scale 0"),
+        ("float16", 7e4, "hold 70000, and float16 ends at 65504"),
+    ],
+)
+def test_weights_that_a_format_cannot_hold_are_named(
+    form: str, value: float, said: str, tmp_path: Path
+) -> None:
+    weights = {name: np.array(values) for name, values in MODEL.weights.items()}
+    name = next(n for n in FROZEN if n.endswith("weight") and len(weights[n]) == 8)
+    weights[name][3] = value
+    (tmp_path / "start.npz").write_bytes(npz_bytes(weights))
+    result = poetfw("build", *SETTINGS, "--weights", "start.npz", "--frozen-as", form, cwd=tmp_path)
+    assert result.code == 1
+    assert f"frozen weights {name!r}" in result.stderr
+    assert said in " ".join(result.stderr.split())

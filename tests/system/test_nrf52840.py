@@ -89,6 +89,12 @@ def test_network_learns_inside_the_twin(build: Any, run: Any) -> None:
 
 
 @needs_gcc_12_2
+def test_instructions_are_those_planned_within_5_percent(run: Any) -> None:
+    counted = run["ticks"] / run["steps"]
+    assert run["step_instructions"] == pytest.approx(counted)
+    assert run["planned_instructions"] == pytest.approx(counted, rel=0.05)
+
+
 def test_stack_does_not_grow(run: Any) -> None:
     assert run["stack_high_water_bytes"] <= STACK_BYTES
     assert f"needs {STACK_BYTES:,} bytes on the twin" in (ROOT / "docs/builds.md").read_text()

@@ -36,7 +36,7 @@ def test_a_temporary_folder_is_gone_afterwards(temporary: Path) -> None:
 
 
 def test_ctrl_c_while_a_folder_is_made_leaves_none(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, interruptible: None
 ) -> None:
     make = tempfile.mkdtemp
 

@@ -54,6 +54,8 @@ class Compute:
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
         arithmetic: how sums of products are rounded. Boards of one class have the same bits.
         prices: what operators take, by kind; of those without one, the two figures above decide.
+        instructions: instructions that the core executes for each unit of a feature of
+            `poetfw.costs.features`, by feature, by C function or C file.
         threads: that kernels divide their results among, to the same bits.
     """
 
@@ -61,6 +63,7 @@ class Compute:
     ram_bandwidth_bytes_per_s: float
     arithmetic: Arithmetic = Arithmetic.SEPARATE
     prices: Mapping[str, Price] = field(default_factory=dict)
+    instructions: Mapping[str, Mapping[str, float]] = field(default_factory=dict, repr=False)
     threads: int = 1
 
     @property

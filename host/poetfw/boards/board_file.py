@@ -147,6 +147,7 @@ class CoreFile(Table):
     source: _Line
     exact: bool
     operators: dict[str, _Price]
+    instructions: dict[str, dict[str, _Cycles]] = {}
 
     @staticmethod
     def of(core: str) -> CoreFile:

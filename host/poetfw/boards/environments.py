@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import configparser
+from functools import cache
 
 from poetfw.common.resources import platformio_ini
 
@@ -17,6 +18,7 @@ def known_environments() -> frozenset[str]:
     )
 
 
+@cache
 def read_environments() -> configparser.RawConfigParser:
     """Read the platformio.ini that holds all environments."""
     parser = configparser.RawConfigParser()

@@ -257,12 +257,14 @@ def _board(file: BoardFile, kind: str | None, path: Path) -> Board:
 def _compute(table: ComputeTable) -> Compute:
     values = _values(table)
     name = values.pop("prices")
-    operators = {} if name is None else CoreFile.of(name).operators
+    core = None if name is None else CoreFile.of(name)
+    operators = {} if core is None else core.operators
     prices = {kind: Price(**dict(price)) for kind, price in operators.items()}
     values["arithmetic"] = (
         Arithmetic(table.arithmetic) if values.pop("exact") else Arithmetic.INTEGERS
     )
-    return Compute(**values, prices=prices)
+    instructions = {} if core is None else core.instructions
+    return Compute(**values, prices=prices, instructions=instructions)
 
 
 def _power(file: BoardFile) -> Power:

@@ -35,7 +35,7 @@ from poetfw.settings import (
 from poetfw.settings.values import File
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport, MoreRam
+    from poetfw.report import BuildReport, FrozenAs, MoreRam
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,16 @@ def _saved(more: MoreRam) -> str:
     return f"{output.size(more.size_bytes)} more would save {more.saved:.1%}"
 
 
+def _format_row(frozen_as: FrozenAs, classifies: bool) -> tuple[str, str]:
+    """Measure of held-out samples with frozen weights in float32, and in a smaller format."""
+    before, after = (
+        f"{value:.2%}" if classifies else f"{value:.6g}"
+        for value in (frozen_as.before, frozen_as.after)
+    )
+    measure = "accuracy" if classifies else "loss"
+    return f"frozen as {frozen_as.format}", f"held-out {measure} {before} → {after}, untrained"
+
+
 def _trained(report: BuildReport) -> str:
     text = f"{report.trained_weights:,} of {report.weights:,} weights"
     parts = [f"{part} of {name}" for name, part in report.trained_in_part.items()]
@@ -189,6 +199,7 @@ def _print(
         output.Detail("layers", _layers(report)),
         output.Detail("optimizer", report.optimizer),
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
+        *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         *(row for name in report.memories for row in _program_rows(name, report.of(name))),
         (

@@ -203,10 +203,21 @@ def _planned_rows(report: RunReport) -> list[tuple[str, str]]:
     if ONLY not in report.arenas:  # planned for the devices in the files, not for those that ran
         return [("planned time per step, on its devices", f"{report.planned_step_s:.3g} s")]
     planned = f"{report.planned_step_s:.4f} s"
-    if report.instructions is None:  # emulated instructions cannot be compared with seconds
+    if not report.emulated:  # else they are seconds of two kinds
         planned += f", {report.planned_step_s / report.step_s - 1:+.1%}"
     costs = output.Detail("… by costs", report.planned_by)
-    return [("planned time per step", planned), costs]
+    return [("planned time per step", planned), costs, *_instruction_rows(report)]
+
+
+def _instruction_rows(report: RunReport) -> list[tuple[str, str]]:
+    """Instructions per step: counted, and planned by the prices of the core."""
+    counted, planned = report.step_instructions, report.planned_instructions
+    if counted is None:
+        return []
+    if planned is None:
+        return [("instructions per step", f"{counted:,.0f}")]
+    compared = f"{planned:,.0f} planned, {planned / counted - 1:+.1%}"
+    return [("instructions per step", f"{counted:,.0f}; {compared}")]
 
 
 def _print_trace(trace: StepTrace) -> None:

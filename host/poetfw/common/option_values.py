@@ -34,6 +34,9 @@ SCHEDULERS = (
 LOSSES = ("softmax_cross_entropy", "nll", "mse", "l1", "huber", "binary_cross_entropy")
 """The losses: keys of `poetfw.training.LOSSES`."""
 
+FROZEN_FORMATS = ("float16", "int8")
+"""Formats of frozen weights besides float32: those of `poetfw.ops.packed`."""
+
 ANALYTIC, MEASURED = COSTS = ("analytic", "measured")
 """Sources of costs."""
 

@@ -7,6 +7,7 @@ from poetfw.costs.comparing import ComparedOp, compare_costs, fits_of
 from poetfw.costs.database import Database
 from poetfw.costs.exchange import read_measurements, to_csv, to_json
 from poetfw.costs.fitted import Fit
+from poetfw.costs.instructions import planned_instructions
 from poetfw.costs.measured import Measured, MeasuredCosts, usable
 from poetfw.costs.measurement import (
     BESIDE,
@@ -51,6 +52,7 @@ __all__ = [
     "direction_of",
     "fits_of",
     "own_case_of",
+    "planned_instructions",
     "read_measurements",
     "reads_storage",
     "to_csv",

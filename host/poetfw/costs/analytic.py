@@ -38,7 +38,8 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     for op in graph.ops:
         inputs = [graph.by_name[name] for name in op.inputs]
         output = None if op.output is None else graph.by_name[op.output]
-        costs[op.name] = cost_of(kind_of(op).work(op, inputs, output), board, op.kind)
+        kind = kind_of(op)
+        costs[op.name] = cost_of(kind.work(op, inputs, output), board, kind.priced_as)
     return CostTable(board=board.name, ops=costs)
 
 

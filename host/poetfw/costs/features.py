@@ -91,6 +91,8 @@ def featured(case: Case) -> Featured:
         extents = _extents(kernel)
         results = extents["batch"] * extents["rows"] * extents["columns"]
         found["runs"] = results * -(-extents["inner"] // _RUN)
+    elif not kernel.source and output is not None:  # a load
+        found["samples"] = output.shape[0]
     elif kernel.source == "update_rows":
         found["rows"] = inputs[0].shape[0]
     elif kernel.source == "slice":

@@ -111,6 +111,7 @@ def _values_in_c(identifier: str, name: str, values: Array) -> ValuesInC:
 
 
 def _lines(values: Array) -> Iterator[str]:
-    bits = np.ascontiguousarray(values, "<f4").view("<u4").ravel()
+    kind = "<i4" if values.dtype.kind == "i" else "<f4"
+    bits = np.ascontiguousarray(values, kind).view("<u4").ravel()
     for start in range(0, bits.size, _WORDS_IN_A_LINE):
         yield " ".join(f"0x{word:08x}u," for word in bits[start : start + _WORDS_IN_A_LINE])

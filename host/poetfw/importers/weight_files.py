@@ -44,10 +44,14 @@ def safetensors_bytes(arrays: Arrays) -> bytes:
     end = 0
     for name, values in arrays.items():
         start, end = end, end + values.nbytes
-        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [start, end]}
+        kind = "I32" if values.dtype.kind == "i" else "F32"
+        header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    content = b"".join(np.ascontiguousarray(v, "<f4").tobytes() for v in arrays.values())
+    content = b"".join(
+        np.ascontiguousarray(v, "<i4" if v.dtype.kind == "i" else "<f4").tobytes()
+        for v in arrays.values()
+    )
     return struct.pack("<Q", len(text)) + text + content
 
 
@@ -119,10 +123,12 @@ def _read_safetensors(path: Path, names: Sequence[str] | None) -> dict[str, NDAr
 
 def _tensor(name: str, entry: Any, data: memoryview) -> NDArray[Any]:
     shape, (start, end) = entry["shape"], entry["data_offsets"]
-    if entry["dtype"] != "F32":
+    if entry["dtype"] not in ("F32", "I32"):
         raise ValueError(f"{name!r:.80} is {entry['dtype']!r:.20}; poetfw reads F32")
     if any(type(number) is not int or number < 0 for number in (*shape, start, end)):
         raise ValueError(f"shape or offsets of {name!r:.80} are not sizes")
     if not start <= end <= len(data) or end - start != 4 * math.prod(shape):
         raise ValueError(f"{name!r:.80} is declared as bytes {start} to {end} of {len(data)}")
-    return np.frombuffer(data[start:end], "<f4").reshape(shape)
+    return np.frombuffer(data[start:end], "<i4" if entry["dtype"] == "I32" else "<f4").reshape(
+        shape
+    )

@@ -92,6 +92,7 @@ class Kernel:
         workspace_bytes: scratch it needs while it runs.
         fallible: whether it returns an error code that the caller must check.
         divided: names of `DIVISORS`, with the extents that the kernel takes in blocks.
+        calls: further files, whose functions its constants name.
     """
 
     source: str
@@ -102,13 +103,14 @@ class Kernel:
     workspace_bytes: int = 0
     fallible: bool = False
     divided: tuple[tuple[str, int], ...] = ()
+    calls: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The files that the call needs, its own and its constants'."""
         constants = (argument for argument in self.arguments if isinstance(argument, Constants))
         further = (source for argument in constants for source in argument.sources)
-        return tuple(source for source in (self.source, *further) if source)
+        return tuple(source for source in (self.source, *self.calls, *further) if source)
 
 
 class Tape(Protocol):
@@ -178,6 +180,11 @@ class OpKind(ABC):
     streams: ClassVar[bool] = False
     """True if its kernel has a form that hands each element of its output, a gradient, to an
     optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
+
+    @property
+    def priced_as(self) -> str:
+        """The operator whose counted prices are its own."""
+        return self.name
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:

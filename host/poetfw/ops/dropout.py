@@ -179,8 +179,8 @@ class Uniform(OpKind):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         return 0
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
-        return Work(macs=0 if output is None else output.elements, bytes_moved=bytes_of(output))
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(macs=0 if output is None else output.elements, bytes_moved=bytes_of(output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel(

@@ -14,7 +14,7 @@ from poetfw.planning.costing import costs_from, database_for
 from poetfw.planning.curve import Curve, Point, budgets_between, smallest_budget
 from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
-from poetfw.planning.held_out import held_out_batches
+from poetfw.planning.held_out import effect_of_format, held_out_batches
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (
@@ -63,6 +63,7 @@ __all__ = [
     "decide",
     "derive_program",
     "devices_problem",
+    "effect_of_format",
     "folders_of",
     "held_out_batches",
     "load_devices_problem",

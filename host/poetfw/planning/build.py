@@ -19,7 +19,7 @@ from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport, MoreRam, ProgramReport
+from poetfw.report import BuildReport, FrozenAs, MoreRam, ProgramReport
 from poetfw.schedule import ScheduleSummary
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
@@ -62,6 +62,7 @@ class Build:
         beside: files of the whole build, beside those of its programs.
         time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
+        frozen_as: effect of a smaller format of frozen weights; None for float32.
         kernels_by: what decided by which kernel each op with several runs in the training step.
         more_ram: what a larger budget would save; None where nobody asked, or little.
     """
@@ -78,6 +79,7 @@ class Build:
     time_limited: bool
     timing: Timing
     kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
+    frozen_as: FrozenAs | None = None
     more_ram: MoreRam | None = None
 
     @property
@@ -114,6 +116,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         batch=build.model.batch,
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
         frozen_bytes=constant_bytes(build.program),
+        frozen_as=build.frozen_as,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),
         classifies=build.model.classes is not None,

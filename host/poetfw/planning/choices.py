@@ -29,6 +29,7 @@ from poetfw.training import (
     fold,
     make_program,
     matching_parameters,
+    pack_constants,
     select,
 )
 
@@ -233,8 +234,11 @@ def derive_program(
         undecayed=matching_parameters(model.graph, settings.no_decay),
         heads=model.heads,
     )
-    program = replace(order_program(program, deadline), made=made)
-    return program.with_values(model.weights)
+    program = replace(program, made=made)
+    if settings.frozen_as is not None and program.constants:
+        weights = [tensor.name for tensor in model.graph.with_role(Role.PARAMETER)]
+        program = pack_constants(program, model.weights, weights, settings.frozen_as)
+    return order_program(program, deadline).with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

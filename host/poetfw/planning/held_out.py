@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The held-out samples, as batches that a device evaluates."""
+"""The held-out samples: batches that a device evaluates, and what a format of weights changes."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from poetfw.importers import DataSet
 from poetfw.models import Model
 from poetfw.ops import Array
+from poetfw.planning.choices import derive_program
+from poetfw.report import FrozenAs
+from poetfw.settings import BuildSettings
+from poetfw.training import Program, Reference
+
+_SAMPLES = 1000
+"""Held-out samples that are evaluated on this computer, at most."""
 
 
 def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:
@@ -23,3 +32,36 @@ def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:
     missing = -len(x) % model.batch
     blank = np.zeros((missing, *x.shape[1:]), x.dtype)
     return np.concatenate([x, blank]), np.concatenate([y, np.full(missing, -1, y.dtype)])
+
+
+def effect_of_format(
+    settings: BuildSettings, model: Model, data: DataSet, program: Program
+) -> FrozenAs | None:
+    """Measure of held-out samples with frozen weights in float32 and in the chosen format.
+
+    Of the first held-out samples, 1,000 at most, before anything is trained.
+
+    Args:
+        settings: of the build.
+        model: with its first weights.
+        data: of which the held-out samples are evaluated.
+        program: with frozen weights in the format.
+    """
+    if settings.frozen_as is None:
+        return None
+    x, y = held_out_batches(
+        replace(data, x_test=data.x_test[:_SAMPLES], y_test=data.y_test[:_SAMPLES]), model
+    )
+    floats = derive_program(replace(settings, frozen_as=None), model)
+    samples = min(len(data.x_test), _SAMPLES) if model.classes is not None else len(x)
+    before, after = (
+        _measure(Reference(each, model.weights, np.float32), x, y, model, samples)
+        for each in (floats, program)
+    )
+    return FrozenAs(settings.frozen_as, before, after, samples)
+
+
+def _measure(ran: Reference, x: Array, y: Array, model: Model, samples: int) -> float:
+    starts = range(0, len(x), model.batch)
+    found = [ran.evaluate(x[i : i + model.batch], y[i : i + model.batch]) for i in starts]
+    return sum(found) / samples if model.classes is not None else float(np.mean(found))

@@ -18,8 +18,8 @@ from poetfw.common.errors import DataError, ModelError, OutputError, PlanError
 from poetfw.common.reading import parse_json, read_bytes
 from poetfw.costs import CostTable
 from poetfw.firmware import Slot, assign_slots
-from poetfw.importers.weight_files import read_every, read_weights, safetensors_bytes
-from poetfw.ir import Graph
+from poetfw.importers.weight_files import read_every, safetensors_bytes
+from poetfw.ir import Dtype, Graph
 from poetfw.memory import MemoryPlan, Message, Part, StepPlan
 from poetfw.models import StateEntry
 from poetfw.ops import Array, check_shapes, kind_of
@@ -239,8 +239,12 @@ def _state_dict(
 def _constants(folder: Path, program: Program) -> Mapping[str, Array]:
     if not program.constants:
         return {}
-    values = read_weights(folder / CONSTANTS, [tensor.name for tensor in program.constants])
-    if any(values[tensor.name].shape != tensor.shape for tensor in program.constants):
+    values = read_every(folder / CONSTANTS)
+    if any(
+        values[tensor.name].shape != tensor.shape
+        or (values[tensor.name].dtype.kind == "i") is not (tensor.dtype is Dtype.I32)
+        for tensor in program.constants
+    ):
         raise ModelError(f"{CONSTANTS} has other shapes than graph.json")
     if program.with_values(values) != program:
         raise ModelError(f"{CONSTANTS} holds other values than the firmware")

@@ -60,6 +60,24 @@ class ProgramReport:
     parts: tuple[Part, ...]
 
 
+@dataclass(frozen=True)
+class FrozenAs:
+    """Effect of a smaller format of frozen weights, before anything is trained.
+
+    Attributes:
+        format: name of the format.
+        before: measure of the held-out samples with weights in float32: share classified correctly,
+            or mean loss.
+        after: the same with weights in the format.
+        samples: number of held-out samples.
+    """
+
+    format: str
+    before: float
+    after: float
+    samples: int
+
+
 @checked_dataclass(frozen=True, config=_CHECKED)
 class MoreRam:
     """A larger budget, and a step's energy in it.
@@ -95,6 +113,7 @@ class BuildReport(ProgramReport):
         checkpoint_all_peak_bytes: most bytes live at any step, if everything were kept.
         frozen_bytes: bytes of flash that weights and statistics take which training leaves as they
             are.
+        frozen_as: effect of the smaller format of frozen weights; None for float32.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
@@ -123,6 +142,7 @@ class BuildReport(ProgramReport):
     warnings: tuple[str, ...]
     checkpoint_all_peak_bytes: int
     frozen_bytes: int
+    frozen_as: FrozenAs | None = None
     train_samples: PositiveInt
     held_out_samples: PositiveInt
     classifies: bool
@@ -402,6 +422,10 @@ class RunReport(ProgramRun):
         message_bytes: their bytes together.
         planned_step_s: what the plan says that a training step takes.
         planned_by: source of the plan's costs, in words.
+        step_instructions: instructions that were counted of a training step, on average; None where
+            they are not counted, or for several programs.
+        planned_instructions: instructions of a training step by the prices of the board's core;
+            None where `step_instructions` is, or where an op has no price.
         memories: the run of each memory's program, by the memory's name; an only one's is empty.
         verify: comparison with the references; None without `--verify`.
         trace: times of each op and transfer of a step; None without `--trace`.
@@ -420,6 +444,8 @@ class RunReport(ProgramRun):
     memories: dict[str, ProgramRun]
     verify: Verification | None
     trace: StepTrace | None = None
+    step_instructions: float | None = None
+    planned_instructions: float | None = None
 
     @property
     def metric_name(self) -> str:

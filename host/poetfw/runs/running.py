@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from poetfw.common.errors import ConfigError, DeviceError, OutputError
+from poetfw.costs import planned_instructions
 from poetfw.firmware import (
     BLOCK_BYTES,
     IMAGE,
@@ -335,6 +336,29 @@ def _arenas(plan: StepPlan, log: RunLog) -> dict[str, int]:
     return {arena.device: size for arena, size in zip(arenas, used, strict=True)}
 
 
+def _counted(project: BuiltProject, log: RunLog) -> float | None:
+    """Instructions of a training step, on average; None where they are not those of one thread."""
+    if log.tick_unit != "instructions" or not log.losses or project.stages.training.threads:
+        return None
+    return log.ticks / len(log.losses)
+
+
+def _planned(project: BuiltProject) -> float | None:
+    """Instructions of a training step by the prices of the board's core."""
+    plan, graph = project.stages.training, project.stages.program.training
+    outputs = {op.name: op.output for op in graph.ops}
+    return planned_instructions(
+        graph,
+        [step.node for step in plan.steps if step.kind is StepKind.COMPUTE],
+        [
+            (step.kind.value, graph.by_name[outputs[step.node] or ""].size_bytes)
+            for step in plan.steps
+            if step.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT)
+        ],
+        project.board,
+    )
+
+
 def _report(
     build: BuildFolder,
     request: RunRequest,
@@ -347,6 +371,7 @@ def _report(
     log = training.programs[here].log
     kept = evaluate_log(project, request.steps, log)
     commit = read_commit(training.programs[here].image, project.stages.slots)
+    counted = _counted(project, log) if len(programs) == 1 else None
     return RunReport(
         **vars(programs[here]),
         steps=commit.step,
@@ -359,6 +384,8 @@ def _report(
         message_bytes=sum(map(build.size_bytes, build.messages_of_a_step)),
         planned_step_s=project.report.schedule.time_s,
         planned_by=project.report.costs,
+        step_instructions=counted,
+        planned_instructions=None if counted is None else _planned(project),
         memories=programs,
         verify=verification,
     )

@@ -14,6 +14,7 @@ from poetfw.common.option_values import (
     DEFAULT_BATCH,
     DEFAULT_MODEL,
     FEATURES,
+    FROZEN_FORMATS,
     LOSSES,
 )
 from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
@@ -170,6 +171,13 @@ class TrainingSettings(Settings, group="Training"):
     )
     freeze: tuple[str, ...] = _patterns(
         "Freeze parameters whose names match, e.g. 'conv1*'. May be given repeatedly."
+    )
+
+    frozen_as: str | None = setting(
+        "Keep frozen weights of convolutions and linear layers in a smaller format: int8 with a "
+        "scale for each output channel.",
+        otherwise="float32",
+        type=click.Choice(FROZEN_FORMATS),
     )
 
     @property

@@ -4,6 +4,7 @@
 from poetfw.optimizers import Sgd
 from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
+from poetfw.training.packing import pack_constants
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import (
     CLASSIFYING,
@@ -39,6 +40,7 @@ __all__ = [
     "make_program",
     "matching_parameters",
     "open_windows",
+    "pack_constants",
     "select",
     "value_of",
 ]

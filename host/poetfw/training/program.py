@@ -103,7 +103,8 @@ class Program:
         digest = hashlib.sha256()
         for tensor in self.constants:
             value = self.made[tensor.name] if tensor.name in self.made else values[tensor.name]
-            digest.update(np.ascontiguousarray(value, "<f4").tobytes())
+            kind = "<i4" if tensor.dtype is Dtype.I32 else "<f4"
+            digest.update(np.ascontiguousarray(value, kind).tobytes())
         return replace(self, fingerprint=digest.hexdigest()[:16])
 
     @cached_property

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from poetfw.ir import Graph, Tensor
+from poetfw.ir import Dtype, Graph, Tensor
 from poetfw.ops import Array, kind_of
 from poetfw.ops.load import first_byte
 from poetfw.training.program import Program
@@ -41,8 +41,11 @@ class Reference:
             tensor.name: np.array(weights.get(tensor.name, np.zeros(tensor.shape)), dtype)
             for tensor in program.persistent
         } | {
-            name: np.array(program.made[name] if name in program.made else weights[name], dtype)
-            for name in (tensor.name for tensor in program.constants)
+            tensor.name: np.array(
+                (program.made if tensor.name in program.made else weights)[tensor.name],
+                dtype if tensor.dtype is Dtype.F32 else np.int32,
+            )
+            for tensor in program.constants
         }
         self.gradients: dict[str, Array] = {}
 

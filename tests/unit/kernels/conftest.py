@@ -31,6 +31,8 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SEMANTICS = ("-std=c11", "-ffp-contract=off", "-fno-math-errno")
 INCLUDES = (f"-I{KERNELS}", f"-I{TEMPLATES / 'runtime'}")
 SANITIZE = os.environ.get("POETFW_TEST_SANITIZE") == "1"
+if SANITIZE:
+    os.environ.pop("LD_PRELOAD")  # the sanitizer's: compilers do without
 GUARD_BYTES = 64
 
 
@@ -59,7 +61,7 @@ class Ran:
 
 
 Run = Callable[..., Ran]
-_C_TYPES = {float: "float", int: "int32_t", str: "poet_step_f32 *", tuple: "const float *"}
+_C_TYPES = {float: "float", int: "int32_t", str: "function", tuple: "const float *"}
 
 
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
@@ -155,7 +157,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
         if SANITIZE:
             checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
             kept = (flag for flag in flags if flag.startswith("-D"))
-            flags, compiler = ("-O0", "-g", *checks, *kept), "gcc"
+            flags, compiler = ("-O0", "-g1", *checks, *kept), "gcc"
+            how["beside"] = None if folder else optimised
         folder = folder or tmp_path_factory.mktemp("kernels")
         return compile_kernels(folder, *flags, compiler=compiler, **how)
 
@@ -264,22 +267,25 @@ def _check_against_header(kernel: Kernel) -> None:
     assert len(prototype[1].split(",")) == given
 
 
+@cache
 def _headers(source: str) -> str:
     """A kernel's header and those that come with it."""
     files = kernel_files([source], Arithmetic.SEPARATE)
     return "".join(path.read_text() for path in files if path.suffix == ".h")
 
 
+@cache
 def _members(struct: str) -> list[tuple[str, str]]:
     """Type and name of each number in a struct, those of the structs it holds included."""
     headers = "".join(path.read_text() for path in sorted(KERNELS.glob("*.h")))
     body = re.search(rf"struct {struct} {{(.*?)}};", headers, re.DOTALL)
     assert body is not None, struct
     members = []
-    pattern = r"(?:struct (\w+) |(int32_t|float|const float \*|poet_step_f32 \*) ?)(\w+);"
+    pattern = r"(?:struct (\w+) |(int32_t|float|const float \*|poet_\w+_f32 \*) ?)(\w+);"
     for inner, plain, name in re.findall(pattern, body[1]):
         within = [(kind, f"{name}.{part}") for kind, part in _members(inner)] if inner else []
-        members += within or [(plain, name)]
+        is_function = plain.startswith("poet_")
+        members += within or [("function" if is_function else plain, name)]
     return members
 
 

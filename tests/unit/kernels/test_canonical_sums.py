@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -384,8 +385,9 @@ GEOMETRIES = [
 ]
 
 
-@pytest.mark.parametrize("case", GEOMETRIES, ids=str)
-def test_convolutions(run_kernel: Run, case: Geometry) -> None:
+@cache
+def passes(case: Geometry) -> list[tuple[str, list[Array], dict[str, Attribute]]]:
+    """A convolution's operators, without a bias first, with the inputs and attributes of each."""
     generator = np.random.default_rng(3)
     x, w, dy, b = (
         generator.standard_normal(shape).astype(np.float32)
@@ -393,13 +395,31 @@ def test_convolutions(run_kernel: Run, case: Geometry) -> None:
     )
     x[x < -1] = ZERO  # as behind a ReLU: products may be -0, sums must not be
     attributes = case.attributes
-    exact = np.testing.assert_array_equal
-    exact(bits(run_kernel("conv2d", [x, w], attributes).output), bits(forward(case, x, w, None)))
-    exact(bits(run_kernel("conv2d", [x, w, b], attributes).output), bits(forward(case, x, w, b)))
-    ran = run_kernel("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
-    exact(bits(ran.output), bits(backward_input(case, w, dy)))
-    ran = run_kernel("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
-    exact(bits(ran.output), bits(backward_weight(case, x, dy)))
+    return [
+        ("conv2d", [x, w], attributes),
+        ("conv2d", [x, w, b], attributes),
+        ("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x}),
+        ("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w}),
+    ]
+
+
+@cache
+def sums(case: Geometry, add: Add = separate) -> list[Array]:
+    """The results of `passes`, which several compilers, cores and variants must have."""
+    (_, (x, w), _), (_, (_, _, b), _), (_, (_, dy), _), _ = passes(case)
+    y = forward(case, x, w, None, add)
+    return [
+        y,
+        y + b.reshape(-1, 1, 1),
+        backward_input(case, w, dy, add),
+        backward_weight(case, x, dy, add),
+    ]
+
+
+@pytest.mark.parametrize("case", GEOMETRIES, ids=str)
+def test_convolutions(run_kernel: Run, case: Geometry) -> None:
+    for one, expected in zip(passes(case), sums(case), strict=True):
+        np.testing.assert_array_equal(bits(run_kernel(*one).output), bits(expected), one[0])
 
 
 def test_zeros_of_fused_products_have_no_sign(run_fused: Run) -> None:
@@ -424,19 +444,8 @@ FUSED = [case for case in GEOMETRIES if np.prod(case.y) * np.prod(case.w[1:]) < 
 
 @pytest.mark.parametrize("case", FUSED, ids=str)
 def test_convolutions_of_fused_products(run_fused: Run, case: Geometry) -> None:
-    generator = np.random.default_rng(3)
-    x, w, dy, b = (
-        generator.standard_normal(shape).astype(np.float32)
-        for shape in (case.x, case.w, case.y, case.w[:1])
-    )
-    x[x < -1] = ZERO
-    attributes = case.attributes
-    exact = np.testing.assert_array_equal
-    exact(bits(run_fused("conv2d", [x, w, b], attributes)), bits(forward(case, x, w, b, fused)))
-    dx = run_fused("conv2d_backward_input", [w, dy], {**attributes, "input_shape": case.x})
-    exact(bits(dx), bits(backward_input(case, w, dy, fused)))
-    dw = run_fused("conv2d_backward_weight", [x, dy], {**attributes, "weight_shape": case.w})
-    exact(bits(dw), bits(backward_weight(case, x, dy, fused)))
+    for one, expected in zip(passes(case), sums(case, fused), strict=True):
+        np.testing.assert_array_equal(bits(run_fused(*one)), bits(expected), one[0])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -18,6 +18,7 @@ from poetfw.ir import Attribute, Op
 from poetfw.ops import KINDS, Array, fused_name
 from poetfw.ops.class_losses import LARGEST_WEIGHT, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
+from poetfw.ops.packed import PACKED, pack
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 from poetfw.optimizers import OPTIMIZERS
@@ -148,6 +149,27 @@ def updated(kind: str) -> Callable[[Draw], Case]:
     return case
 
 
+def packed_case(layer: str) -> Callable[[Draw], Case]:
+    """A case of a layer, with its weights as int8."""
+
+    def case(d: Draw) -> Case:
+        plain = CASES[layer](d)
+        _, position = PACKED[layer]
+        inputs = list(plain.inputs)
+        words, scales = pack("w", inputs[position], "int8")
+        assert scales is not None
+        shape = inputs[position].shape
+        inputs[position] = words
+        attributes: dict[str, Attribute] = {
+            **plain.attributes,
+            "weight_shape": shape,
+            "format": "int8",
+        }
+        return Case([*inputs, scales], attributes)
+
+    return case
+
+
 def streamed(gradient: str, kind: str) -> Callable[[Draw], Case]:
     """A case of a gradient that is applied without being stored."""
 
@@ -244,6 +266,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "weighted_cross_entropy_term": lambda d: Case([d(16, 10), d.labels(16, 10)], COUNTED),
     **{f"{name}_term": lambda d: Case([d(8, 10), d(8, 10)]) for name in ("mse", *MEAN_LOSSES)},
     "nll_term": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL),
+    **{kind: packed_case(layer) for layer, (kind, _) in PACKED.items()},
     "detach": lambda d: Case([d(*X)], {"shape": X}),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
     "pace": lambda d: Case([], PACE, (np.float32([40, 2, 0.3, 0.01]),)),

@@ -118,7 +118,7 @@ def test_twenty_thousand_buffers():
         lower = rng.randrange(100_000)
         length = rng.choice([5, 50, 500, 5_000])
         buffers.append(Buffer(str(i), lower, lower + rng.randint(1, length), rng.randint(1, 9999)))
-    placement = place(buffers, work=Work(5.0))
+    placement = place(buffers, work=Work(0.2))
     validate_by_sweep(buffers, placement)
     validate_placement(buffers, placement)
     assert placement.height_bytes < 1.1 * lower_bound(buffers)

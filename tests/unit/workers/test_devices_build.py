@@ -246,7 +246,22 @@ def test_a_plans_time_is_that_of_the_devices_in_the_files() -> None:
         replace(report, arenas={ONLY: 64}, planned_by="1 measured, 2 by the board file")
     )
     assert alone[0][1].startswith("0.0000 s, -100")
-    assert alone[1] == ("… by costs", "1 measured, 2 by the board file")
+    assert alone[1:] == [("… by costs", "1 measured, 2 by the board file")]
+
+
+def test_only_figures_of_one_unit_are_compared() -> None:
+    counted = RunReport(
+        **{field.name: None for field in fields(RunReport)}
+        | {"planned_step_s": 0.5, "step_s": 0.25, "arenas": {ONLY: 64}, "planned_by": "analytic"}
+        | {"emulated": True, "step_instructions": 1000.0, "planned_instructions": 1020.0}
+    )
+    rows = dict(_planned_rows(counted))
+    assert rows["planned time per step"] == "0.5000 s"
+    assert rows["instructions per step"] == "1,000; 1,020 planned, +2.0%"
+    without = dict(_planned_rows(replace(counted, planned_instructions=None)))
+    assert without["instructions per step"] == "1,000"
+    board = replace(counted, emulated=False, step_instructions=None)
+    assert dict(_planned_rows(board))["planned time per step"] == "0.5000 s, +100.0%"
 
 
 def test_the_examples_say_their_boards() -> None:

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "packed.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The value of an IEEE 754 half that is finite. Each is a float, too. */
+static float half(uint32_t bits)
+{
+    const uint32_t exponent = bits >> 10 & 31u;
+    const uint32_t fraction = bits & 1023u;
+    if (exponent == 0u) {
+        const float magnitude = (float)fraction * 0x1p-24f;
+        return bits >> 15 != 0u ? -magnitude : magnitude;
+    }
+    const uint32_t as_float = bits >> 15 << 31 | (exponent + 112u) << 23 | fraction << 13;
+    float value;
+    memcpy(&value, &as_float, sizeof value);
+    return value;
+}
+
+static float *put_halves(const int32_t *words, int32_t first, int32_t count, float *w)
+{
+    for (int32_t i = first; i < first + count; i++) {
+        const uint32_t pair = (uint32_t)words[i >> 1];
+        *w++ = half((i & 1) != 0 ? pair >> 16 : pair & 0xffffu);
+    }
+    return w;
+}
+
+void poet_unpack_f32(const struct poet_packed *packed, int32_t slice, const int32_t *words,
+                     const float *scales, float *w)
+{
+    int32_t first = slice * packed->from_slice;
+    for (int32_t row = 0; row < packed->rows; row++) {
+        if (scales == NULL) {
+            w = put_halves(words, first, packed->row, w);
+        } else {
+            const signed char *bytes = (const signed char *)words + first;
+            const float scale = scales[slice * packed->scales + row];
+            for (int32_t i = 0; i < packed->row; i++) {
+                *w++ = (float)bytes[i] * scale;
+            }
+        }
+        first += packed->from_row;
+    }
+}

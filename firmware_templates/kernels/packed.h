@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights that take less than a float each, and layers that read them.
+ *
+ *   words   float16: the bits of two IEEE 754 halves in each; int8: four signed bytes, the lowest first
+ *   scales  int8: [output channels], what a weight's byte is multiplied with; NULL for float16
+ *
+ * A layer runs in slices of its results' channels: the weights of a slice are made floats in the workspace,
+ * and the layer's own kernel calculates the slice of each sample from them.
+ */
+#ifndef POET_PACKED_H
+#define POET_PACKED_H
+
+#include <stdint.h>
+
+struct poet_packed {
+    int32_t slices;
+    int32_t rows;            /* stretches of the weights that a slice has */
+    int32_t row;             /* weights of such a stretch */
+    int32_t from_row;        /* weights from the beginning of a stretch to that of the next */
+    int32_t from_slice;      /* weights from the first of a slice to that of the next */
+    int32_t scales;          /* scales from slice to slice; 0 where each row of each slice has the same */
+    int32_t samples;         /* that are calculated one by one */
+    int32_t input;           /* elements of a sample's input */
+    int32_t input_of_slice;  /* elements of it from slice to slice; 0 where each slice reads all */
+    int32_t output;          /* elements of a sample's output */
+    int32_t output_of_slice; /* elements of it from slice to slice */
+    int32_t bias_of_slice;   /* elements of the bias from slice to slice */
+};
+
+/* w[rows][row] = the weights of a slice */
+void poet_unpack_f32(const struct poet_packed *packed, int32_t slice, const int32_t *words,
+                     const float *scales, float *w);
+
+#endif

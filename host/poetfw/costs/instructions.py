@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of a training step, by the prices of a core.
+
+Kernels have prices of the features by which `features.py` tells how often their loops run; loads
+have prices of a sample and a byte, transfers of a call and a byte. The first load of a step checks
+the part of the samples that it does not load, too. All were counted on the core's emulator, with
+poetfw's compiler and flags, so they are instructions and not cycles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from poetfw.boards import Board
+from poetfw.costs.features import featured
+from poetfw.costs.measurement import case_of
+from poetfw.ir import Graph
+
+
+def planned_instructions(
+    graph: Graph, computed: Iterable[str], moved: Iterable[tuple[str, int]], board: Board
+) -> float | None:
+    """Instructions of one training step.
+
+    Args:
+        graph: the training step.
+        computed: names of ops in the order of the plan, each as often as it computes it.
+        moved: transfers of the plan, each `page_in` or `page_out` and its bytes.
+        board: where it runs, on one thread.
+
+    Returns:
+        None if the core has no prices for an op or a transfer.
+    """
+    prices, times = board.compute.instructions, Counter(computed)
+    counts: list[float | None] = []
+    loads: dict[str, Mapping[str, float]] = {}
+    for op in graph.ops:
+        known = featured(case_of(op, graph))
+        if "samples" in known.features:
+            loads[op.name] = known.features
+        price = prices.get(known.function, prices.get(known.family))
+        if op.name in times:
+            counts.append(_counted(price, known.features, times[op.name]))
+    first = next((name for name in times if name in loads), None)
+    for name, features in loads.items():
+        if first not in (None, name):
+            counts.append(_counted(prices.get("check"), features, 1))
+    for (kind, size), count in Counter(moved).items():
+        counts.append(_counted(prices.get(kind), {"fixed": 1.0, "bytes": size}, count))
+    known_counts = [count for count in counts if count is not None]
+    return sum(known_counts) if len(known_counts) == len(counts) else None
+
+
+def _counted(
+    price: Mapping[str, float] | None, features: Mapping[str, float], times: int
+) -> float | None:
+    if price is None:
+        return None
+    return times * sum(each * features.get(name, 0.0) for name, each in price.items())

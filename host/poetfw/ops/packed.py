@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and linear layers whose frozen weights take less than a float each.
+
+Formats: `float16`, IEEE 754 halves; `int8`, symmetric by output channel (Jacob et al., CVPR 2018,
+section 2.1, without zero points): weight = byte · scale of its output channel. Words of 32 bits
+hold two halves or four bytes, the first in the lowest bits.
+
+A layer of packed weights runs in slices of its results' channels: the weights of one are made
+floats in a workspace, and the layer's own kernel calculates that slice. Sums have the order of the
+whole layer's, so results have the bits of the layer with the weights that the format stands for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from poetfw.common.errors import ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops.base import (
+    KINDS,
+    Array,
+    Kernel,
+    OpKind,
+    Shape,
+    Work,
+    bytes_of,
+    expect_integers,
+    expect_shape,
+    infer_output,
+    register,
+)
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
+
+INT8, FLOAT16 = "int8", "float16"
+FORMATS = (FLOAT16, INT8)
+BYTES = {FLOAT16: 2, INT8: 1}
+"""Bytes of a weight, by format."""
+
+_LARGEST = 127
+_SLICE_BYTES = 8192
+"""Size of a slice's weights as floats, at most, unless a single channel has more."""
+
+
+def pack(name: str, weights: Array, form: str) -> tuple[Array, Array | None]:
+    """Words [n] of i32 that hold weights [O, ...], and for int8 the scales [O].
+
+    Raises:
+        ModelError: a weight is beyond the format, or a channel's scale would be 0 or no number.
+    """
+    if form == FLOAT16:
+        with np.errstate(over="ignore"):
+            halves = weights.astype("<f2")
+        if not np.isfinite(halves).all():
+            raise ModelError(
+                f"frozen weights {name!r:.80} hold {np.abs(weights).max():g}, and float16 ends at "
+                "65504",
+                "leave out --frozen-as, or use --frozen-as int8",
+            )
+        return _words(halves), None
+    largest = np.abs(weights.reshape(len(weights), -1)).max(axis=1)
+    scales = (largest / _LARGEST).astype(np.float32)
+    bad = np.flatnonzero(~(np.isfinite(scales) & (scales >= SMALLEST_NORMAL)))
+    if bad.size:
+        raise ModelError(
+            f"frozen weights {name!r:.80}: output channel {bad[0]} of {len(weights)} has the int8 "
+            f"scale {scales[bad[0]]:g}, as its largest weight is {largest[bad[0]]:g}",
+            "use --frozen-as float16, or remove the channel",
+        )
+    steps = weights.astype(np.float64) / scales.reshape(-1, *(1,) * (weights.ndim - 1))
+    return _words(np.clip(np.rint(steps), -_LARGEST, _LARGEST).astype(np.int8)), scales
+
+
+def unpack(words: Array, scales: Array | None, shape: Shape) -> Array:
+    """The weights that words, and for int8 scales, stand for: in float64."""
+    form = FLOAT16 if scales is None else INT8
+    flat = np.ascontiguousarray(words, "<i4").view("<f2" if form == FLOAT16 else "i1")
+    weights: Array = flat[: math.prod(shape)].astype(np.float64).reshape(shape)
+    if scales is not None:
+        weights = weights * np.asarray(scales, np.float64).reshape(-1, *(1,) * (len(shape) - 1))
+    return weights
+
+
+def words_of(shape: Shape, form: str) -> int:
+    """Number of words that hold weights of a shape."""
+    return -(-math.prod(shape) * BYTES[form] // 4)
+
+
+def _words(values: Array) -> Array:
+    content = values.tobytes()
+    return np.frombuffer(content + bytes(-len(content) % 4), "<i4")
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """A layer's division by channels of its results.
+
+    Attributes:
+        count: of slices.
+        rows: True if a slice has rows of the weights [O, ...]; else columns, channels of axis 1.
+        parted: True if a slice reads channels of the input of its own.
+    """
+
+    count: int
+    rows: bool
+    parted: bool
+
+
+class _Packed(OpKind):
+    """Shared by the passes.
+
+    Inputs are those of the layer's op, with words [n] of i32 in place of weights, and for int8 the
+    scales [O] behind them. Attributes are the layer's, `weight_shape` and `format`.
+    """
+
+    layer: ClassVar[str]
+    """The operator with weights in floats."""
+    position: ClassVar[int]
+    """Position of the weights among its inputs."""
+    source: ClassVar[str]
+    struct: ClassVar[str]
+    function: ClassVar[str]
+
+    @property
+    def priced_as(self) -> str:
+        return self.layer
+
+    @property
+    def _layer(self) -> OpKind:
+        return KINDS[self.layer]
+
+    def _shape(self, op: Op) -> Shape:
+        return expect_integers(op, "weight_shape", 1)
+
+    def _form(self, op: Op) -> str:
+        form = op.attributes.get("format")
+        if not isinstance(form, str) or form not in FORMATS:
+            raise ModelError(
+                f"op {op.name!r} ({op.kind}) needs attribute 'format' to be one of {FORMATS}"
+            )
+        return form
+
+    def _as_layer(self, op: Op) -> Op:
+        """The op with weights in floats."""
+        attributes = {
+            name: value
+            for name, value in op.attributes.items()
+            if name not in ("weight_shape", "format")
+        }
+        inputs = op.inputs[:-1] if self._form(op) == INT8 else op.inputs
+        return replace(op, kind=self.layer, inputs=inputs, attributes=attributes)
+
+    def _as_tensors(self, op: Op, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Its inputs."""
+        tensors = list(inputs[:-1] if self._form(op) == INT8 else inputs)
+        if len(tensors) > self.position:
+            words = tensors[self.position]
+            tensors[self.position] = Tensor(words.name, self._shape(op), role=words.role)
+        return tensors
+
+    def _as_arrays(self, op: Op, inputs: Sequence[Array]) -> list[Array]:
+        arrays = list(inputs)
+        scales = arrays.pop() if self._form(op) == INT8 else None
+        floating = next(value.dtype for value in inputs if value.dtype.kind == "f")
+        weights = unpack(arrays[self.position], scales, self._shape(op))
+        arrays[self.position] = weights.astype(floating)
+        return arrays
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        shape, form = self._shape(op), self._form(op)
+        if form == INT8:
+            if not inputs or inputs[-1].dtype is not Dtype.F32:
+                raise ModelError(
+                    f"op {op.name!r} ({op.kind}) needs scales of f32 behind its inputs"
+                )
+            expect_shape(op, inputs[-1], shape[:1])
+        found = self._layer.infer(self._as_layer(op), self._as_tensors(op, inputs))
+        words = inputs[self.position]
+        if words.dtype is not Dtype.I32:
+            raise ModelError(f"op {op.name!r} ({op.kind}) needs {words.name!r} to be words of i32")
+        expect_shape(op, words, (words_of(shape, form),))
+        return found
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
+        return self._layer.compute(self._as_layer(op), self._as_arrays(op, inputs), updates)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        shapes = list(inputs[:-1] if self._form(op) == INT8 else inputs)
+        shapes[self.position] = self._shape(op)
+        return self._layer.roundings(self._as_layer(op), shapes) + (self._form(op) == INT8)
+
+    def error_bounds(
+        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
+    ) -> tuple[Array, ...]:
+        # a byte's product with its scale is rounded; a half is a float
+        count = self.roundings(op, [value.shape for value in inputs])
+        arrays = [magnitude(value) for value in self._as_arrays(op, inputs)]
+        sums = self._layer.results(self._as_layer(op), arrays, updates)
+        return tuple(gamma(count) * value + SMALLEST_NORMAL for value in sums)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+        tensors = self._as_tensors(op, inputs)
+        layer = self._layer.work(self._as_layer(op), tensors, output)
+        weights = tensors[self.position]
+        return Work(
+            macs=layer.macs + weights.elements,
+            bytes_moved=layer.bytes_moved + weights.size_bytes + bytes_of(inputs[self.position]),
+        )
+
+    def _slices(self, op: Op, tensors: Sequence[Tensor]) -> _Slices:
+        shape = self._shape(op)
+        groups = op.integer("groups") if "groups" in op.attributes else 1
+        rows = groups > 1 or self.position == 1
+        channels = groups if groups > 1 else shape[0 if rows else 1]
+        each = math.prod(shape) // channels * Dtype.F32.size_bytes
+        most = max(_SLICE_BYTES // each, 1)
+        width = max(d for d in range(1, min(most, channels) + 1) if channels % d == 0)
+        return _Slices(channels // width, rows, groups > 1)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        inputs = [graph.by_name[name] for name in op.inputs]
+        assert op.output is not None
+        output = graph.by_name[op.output]
+        tensors = self._as_tensors(op, inputs)
+        slices = self._slices(op, tensors)
+        slice_op, slice_graph = self._slice(op, tensors, output, slices)
+        layer = self._layer.kernel(slice_op, slice_graph)
+        assert layer.struct is not None
+        assert not layer.workspace_bytes
+        shape, count = self._shape(op), slices.count
+        row = math.prod(shape[1:])
+        own = shape[0] // count if slices.rows else shape[0]
+        stretch = row if slices.rows else row // count
+        x = tensors[1 - self.position]
+        samples = output.shape[0] if count > 1 else 1
+        fields = {
+            "slices": count,
+            "rows": own,
+            "row": stretch,
+            "from_row": row,
+            "from_slice": own * row if slices.rows else stretch,
+            "scales": own if slices.rows else 0,
+            "samples": samples,
+            "input": x.elements // samples,
+            "input_of_slice": x.elements // samples // count if slices.parted else 0,
+            "output": output.elements // samples,
+            "output_of_slice": output.elements // samples // count,
+            "bias_of_slice": shape[0] // count,
+        }
+        given = list(self._as_layer(op).inputs)
+        bias: tuple[str | None, ...] = tuple(given[2:]) or (None,)
+        scales = op.inputs[-1] if self._form(op) == INT8 else None
+        arguments = (*given[:2], *(bias if self.position == 1 else ()), scales, op.output)
+        return Kernel(
+            source=self.source,
+            function=self.function,
+            arguments=arguments,
+            struct=self.struct,
+            fields=(
+                *((f"packed.{name}", value) for name, value in fields.items()),
+                *((f"layer.{name}", value) for name, value in layer.fields),
+                ("kernel", layer.function),
+            ),
+            workspace_bytes=own * stretch * Dtype.F32.size_bytes,
+            divided=layer.divided,
+            calls=(layer.source,),
+        )
+
+    def _slice(
+        self, op: Op, tensors: Sequence[Tensor], output: Tensor, slices: _Slices
+    ) -> tuple[Op, Graph]:
+        """The layer's op on a slice: of one sample, unless it is all there is."""
+        count = slices.count
+        batch = output.shape[0] if count == 1 else 1
+
+        def part(tensor: Tensor, axis: int | None, of_batch: bool) -> Tensor:
+            shape = list(tensor.shape)
+            if of_batch:
+                shape[0] = batch
+            if axis is not None:
+                shape[axis] //= count
+            return replace(tensor, shape=tuple(shape), role=Role.INPUT)
+
+        weights, x = tensors[self.position], tensors[1 - self.position]
+        parts = [part(x, 1 if slices.parted else None, True)]
+        parts.insert(self.position, part(weights, 0 if slices.rows else 1, False))
+        parts += [part(bias, 0, False) for bias in tensors[2:]]
+        layer = self._as_layer(op)
+        attributes: dict[str, Attribute] = dict(layer.attributes)
+        if slices.parted:
+            attributes["groups"] = layer.integer("groups") // count
+        if "input_shape" in attributes:
+            attributes["input_shape"] = part(output, 1, True).shape
+        layer = replace(layer, attributes=attributes)
+        made = infer_output(layer, parts, Role.ACTIVATION)
+        assert made is not None
+        return layer, Graph("slice", (*parts, made), (layer,), made.name)
+
+
+class _OfInputs(_Packed):
+    """The passes from a layer's input to its output."""
+
+    position = 1
+
+
+class _OfGradients(_Packed):
+    """The passes from the gradient of a layer's output to that of its input."""
+
+    position = 0
+
+
+@register
+class PackedConv2d(_OfInputs):
+    """`conv2d` of packed weights."""
+
+    name = "packed_conv2d"
+    layer = "conv2d"
+    source, struct = "packed_conv2d", "poet_packed_conv2d"
+    function = "poet_packed_conv2d_forward_f32"
+
+
+@register
+class PackedConv2dBackwardInput(_OfGradients):
+    """`conv2d_backward_input` of packed weights."""
+
+    name = "packed_conv2d_backward_input"
+    layer = "conv2d_backward_input"
+    source, struct = "packed_conv2d", "poet_packed_conv2d_input"
+    function = "poet_packed_conv2d_backward_input_f32"
+
+
+@register
+class PackedLinear(_OfInputs):
+    """`linear` of packed weights."""
+
+    name = "packed_linear"
+    layer = "linear"
+    source, struct = "packed_linear", "poet_packed_linear"
+    function = "poet_packed_linear_forward_f32"
+
+
+@register
+class PackedLinearBackwardInput(_OfGradients):
+    """`linear_backward_input` of packed weights."""
+
+    name = "packed_linear_backward_input"
+    layer = "linear_backward_input"
+    source, struct = "packed_linear", "poet_packed_linear_input"
+    function = "poet_packed_linear_backward_input_f32"
+
+
+PACKED = {
+    kind.layer: (kind.name, kind.position)
+    for kind in (PackedConv2d, PackedConv2dBackwardInput, PackedLinear, PackedLinearBackwardInput)
+}
+"""Name of the operator of packed weights and position of its weights, by the layer's operator."""
