@@ -26,8 +26,8 @@ from poetfw.ops.base import (
     Array,
     Kernel,
     OpKind,
+    OpWork,
     Shape,
-    Work,
     bytes_of,
     expect_integers,
     expect_shape,
@@ -202,11 +202,11 @@ class _Packed(OpKind):
         sums = self._layer.results(self._as_layer(op), arrays, updates)
         return tuple(gamma(count) * value + SMALLEST_NORMAL for value in sums)
 
-    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> Work:
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         tensors = self._as_tensors(op, inputs)
         layer = self._layer.work(self._as_layer(op), tensors, output)
         weights = tensors[self.position]
-        return Work(
+        return OpWork(
             macs=layer.macs + weights.elements,
             bytes_moved=layer.bytes_moved + weights.size_bytes + bytes_of(inputs[self.position]),
         )
