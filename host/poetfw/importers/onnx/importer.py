@@ -25,9 +25,9 @@ from poetfw.models import GraphBuilder, Model
 def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
     """Import a network from an ONNX file (opset 13 to 21), with its weights as initial weights.
 
-    The file must have one input and one output, whose axis 0 is the batch; the file's batch size is
-    replaced by the requested one. A final softmax is dropped if the loss is softmax cross-entropy,
-    which includes it. Nodes that the output does not need are ignored.
+    Axis 0 of every input and output must be the batch; the file's batch size is replaced by the
+    requested one. A final softmax is dropped if the loss is softmax cross-entropy, which includes
+    it. Nodes that the outputs do not need are ignored.
 
     Args:
         path: path of the file; external weights must lie in its folder.
@@ -146,7 +146,7 @@ def _dtype(source: onnx.ValueInfoProto) -> Dtype:
 
 
 def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The inputs, which must be batches of float32 features, or of ids, with the same batch."""
+    """Inputs, which must be batches of float32 features or of ids, with equal batch sizes."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     if not inputs or not graph.output:
