@@ -43,7 +43,7 @@ from poetfw.ir import Graph
 from poetfw.models import build_model
 from poetfw.ops import kind_of
 from poetfw.pipeline import plan_build
-from poetfw.planning import BuildSettings, load_devices_problem, load_room
+from poetfw.planning import BuildSettings, load_devices_problem, load_kernel_choices
 from poetfw.planning.problem import schedule_problem
 from poetfw.report import Panel, draw_panels, draw_timeline
 from poetfw.schedule import (
@@ -186,8 +186,8 @@ def demo() -> Drawn:
 
 def check_demo(data: Data) -> list[tuple[object, object]]:
     """Figures of the recorded plan, by the simulator."""
-    _, ways = load_room(BuildSettings(board="nrf52840"))
-    problem = ways.within(data["budget_bytes"]).by(data["faster"])
+    _, variants = load_kernel_choices(BuildSettings(board="nrf52840"))
+    problem = variants.within(data["budget_bytes"]).by(data["faster"])
     plan = plan_from_json(json.dumps({"plan": data["plan"]}))
     return [(data["figures"], _figures(PlanFigures.of(simulate(problem, plan))))]
 
@@ -262,7 +262,7 @@ def check_models(data: Data) -> list[tuple[object, object]]:
 
 def held(name: str) -> Data:
     """Ops, multiply-accumulates and the peak, without resident bytes, of a step of batch 1."""
-    graph, problem = _program(name).training, Comparison.of(Task("rpi4", name)).ways.lean
+    graph, problem = _program(name).training, Comparison.of(Task("rpi4", name)).variants.lean
     macs = {False: 0, True: 0}
     for op in graph.ops:
         inputs = [graph.by_name[tensor] for tensor in op.inputs]

@@ -30,7 +30,7 @@ from storage import READ_S, WRITE_S, times_of
 
 from poetfw.boards import load_board
 from poetfw.common.resources import boards_dir
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.costs import Case, case_of
 from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.ir import Graph
@@ -228,7 +228,7 @@ def planned(project: Path, times: Mapping[Case, float], beside: bool) -> Clock:
                 times[Case(f"{kind}{how}", size_bytes=sizes[node])]
                 for how in ("", "_beside", "_taken")
             )
-            line = Beside(math.inf, storage_s, core_s, 0.0) if beside else None
+            line = OverlapCosts(math.inf, storage_s, core_s, 0.0) if beside else None
             moving = Transfer(math.inf, waited_s, 0.0, 0.0, line).moving(0)
             (clock.page_in if kind == "page_in" else clock.page_out)(node, moving)
     return clock

@@ -44,7 +44,7 @@ class Case:
     model: str
     batch: int
     seeds: int
-    ways: tuple[str, ...]
+    variants: tuple[str, ...]
 
 
 CASES = (
@@ -59,7 +59,7 @@ def measured(case: Case, degrees: float = 90.0, share: float = 0.5) -> dict[str,
     """The outcome of each way with each seed, as plain JSON values."""
     rows: list[Outcome] = []
     for seed in range(case.seeds):
-        rows += outcomes(case.model, case.batch, degrees, share, seed, case.ways)
+        rows += outcomes(case.model, case.batch, degrees, share, seed, case.variants)
         print(f"{case.model}: seed {seed} done", file=sys.stderr)
     return {**asdict(case), "rows": [asdict(row) for row in rows]}
 

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from poetfw.boards import load_board
-from poetfw.common.transfer import TRAILER_BYTES, Beside, Transfer, page_bytes
+from poetfw.common.transfer import TRAILER_BYTES, OverlapCosts, Transfer, page_bytes
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case
 from poetfw.costs.fitted import fit_beside, fit_transfer
 from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
@@ -159,14 +159,14 @@ def main(board: str | None, as_json: bool) -> None:
                 print(f"{'':<15}{'  core':<10}" + "   ".join(map(core_shown, besides)))
 
 
-def shown(line: Transfer | Beside | None) -> str:
+def shown(line: Transfer | OverlapCosts | None) -> str:
     """Bandwidth and latency; of what was not measured, spaces."""
     if line is None:
         return f"{'':22}"
     return f"{line.bandwidth_bytes_per_s / 1e3:8.1f} KB/s {line.latency_s * 1e3:6.3f} ms"
 
 
-def core_shown(beside: Beside | None) -> str:
+def core_shown(beside: OverlapCosts | None) -> str:
     """The core's time of a byte and of a transfer; of what was not measured, spaces."""
     if beside is None:
         return f"{'':22}"

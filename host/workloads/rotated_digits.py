@@ -54,7 +54,7 @@ class Outcome:
 
 
 def outcomes(
-    model: str, batch: int, degrees: float, share: float, seed: int, ways: Sequence[str] = ()
+    model: str, batch: int, degrees: float, share: float, seed: int, variants: Sequence[str] = ()
 ) -> list[Outcome]:
     """Outcome of every way to go on, with one seed.
 
@@ -64,7 +64,7 @@ def outcomes(
         degrees: by how much digits are turned.
         share: of the bytes that training everything takes, the budget of the plan.
         seed: of the first weights and the order of samples.
-        ways: what `--train` takes, to compare with.
+        variants: what `--train` takes, to compare with.
     """
     first = build_model(model, batch, seed)
     data = load_data("digits", first)
@@ -79,7 +79,7 @@ def outcomes(
     batches = calibration_batches(turned, batch, CALIBRATION_BATCHES, seed)
     plan = updates.plan(UpdateBudget(bytes_share=share), batches, Work())
     selections = {"everything": updates.everything(), "plan": plan.selection}
-    selections |= {way: select(first.graph, way.split("+")) for way in ways}
+    selections |= {way: select(first.graph, way.split("+")) for way in variants}
     before = accuracy(everything, trained.weights, turned, trained)
     found: list[Outcome] = []
     for way, selection in selections.items():

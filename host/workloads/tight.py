@@ -53,7 +53,7 @@ METHOD_WORK = 2.0
 
 def run_tight(case: Tight) -> dict[str, Any]:
     """Schedule a network within a budget, in a process of its own; its figures and missed goals."""
-    problem = Comparison.of(Task("nrf52840", case.model, case.batch)).ways.lean
+    problem = Comparison.of(Task("nrf52840", case.model, case.batch)).variants.lean
     everything = checkpoint_all_schedule(problem)
     ram_bytes = case.ram_bytes or int(case.fraction * everything.peak_bytes)
     problem = replace(problem, ram_bytes=ram_bytes)

@@ -29,7 +29,7 @@ from poetfw.planning import (
     plan_evaluation,
     plan_within,
     ram_needs,
-    use_room,
+    use_workspace,
 )
 from poetfw.schedule import SolveOptions, Status
 
@@ -69,7 +69,7 @@ class Building:
         plan, minimum = plan_within(
             chosen.program, board, analytic_costs, *common, evaluation, Work(work)
         )
-        return use_room(chosen, plan, board, analytic_costs, *common, Work(work))[1], minimum
+        return use_workspace(chosen, plan, board, analytic_costs, *common, Work(work))[1], minimum
 
 
 @cache

@@ -23,13 +23,13 @@ from poetfw.models.layers import Layers
 from poetfw.ops import VARIANT, in_variants, kind_of
 from poetfw.planning import (
     BuildSettings,
-    Room,
+    KernelChoices,
     choose_kernels,
     plan_unscheduled,
     plan_within,
     schedule_problem,
-    solve_ways,
-    use_room,
+    solve_variants,
+    use_workspace,
 )
 from poetfw.schedule import simulate, solve
 from poetfw.training import Program, Sgd, make_program
@@ -70,8 +70,8 @@ def program() -> Program:
         x = net.conv(name, x, 4, 3, stride=2, padding=(2, 2, 1, 1), groups=4)
     graph, _ = net.build(net.linear("logits", net.flatten("flatten", x), 4))
     program = make_program(graph, "softmax_cross_entropy", Sgd())
-    ways = [in_variants(op, program.training)[-1] for op in program.training.ops]
-    assert workspace_bytes(replace(program.training, ops=tuple(ways))) > 0
+    variants = [in_variants(op, program.training)[-1] for op in program.training.ops]
+    assert workspace_bytes(replace(program.training, ops=tuple(variants))) > 0
     return program
 
 
@@ -98,7 +98,7 @@ def test_no_plan_takes_more_with_than_without(
         without, _ = plan_within(chosen.program, BOARD, costs, budget, SETTINGS, evaluation, work)
     except InfeasibleError:
         assume(False)
-    found, plan = use_room(chosen, without, BOARD, costs, budget, SETTINGS, work)
+    found, plan = use_workspace(chosen, without, BOARD, costs, budget, SETTINGS, work)
     assert plan.training.energy_j <= without.training.energy_j
     assert plan.memory.arena_bytes <= budget
     graph = found.program.training
@@ -116,17 +116,19 @@ def test_no_schedule_takes_more_with_than_without(
     costs, budget = Costs(seed), math.ceil(least + share * (most - least))
     chosen = choose_kernels(program, BOARD, costs)
     training = chosen.program.training
-    room = Room.of(training, chosen.by[training.name], BOARD, costs)
+    room = KernelChoices.of(training, chosen.by[training.name], BOARD, costs)
     assert room.faster_by.keys() <= room.by.keys()
     available = budget - resident_bytes(program.persistent, BLOCK_BYTES)
-    ways = room.ways(available, None)
+    variants = room.variants(available, None)
     try:
-        without = solve(ways.lean, work=Work(15.0))
+        without = solve(variants.lean, work=Work(15.0))
     except InfeasibleError:
         assume(False)
-    found = solve_ways(ways, work=Work(20.0))
+    found = solve_variants(variants, work=Work(20.0))
     assert found.energy_j <= without.energy_j
     graph = room.graph_with(found.faster)
     problem = schedule_problem(graph, BOARD, costs(graph, BOARD), available)
-    assert problem == ways.by(found.faster), "what an op takes does not depend on others' kernels"
+    assert problem == variants.by(found.faster), (
+        "what an op takes does not depend on others' kernels"
+    )
     assert simulate(problem, found.plan).energy_j == found.energy_j

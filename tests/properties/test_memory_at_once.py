@@ -21,7 +21,7 @@ from poetfw.schedule.several import (
     solve_devices,
     timeline,
 )
-from poetfw.schedule.several.fitting import Kitchen
+from poetfw.schedule.several.fitting import Fitter
 from poetfw.schedule.several.parallel import at_once, earliest
 from poetfw.schedule.several.plan import complete, named
 
@@ -37,13 +37,13 @@ def without_storage(seed: int) -> DevicesProblem:
 
 def fitted(problem: DevicesProblem) -> Iterator[ExecutionPlan]:
     """What recipes come to: all on one device, and where each node ends earliest."""
-    kitchen = Kitchen(problem, Minimise.TIME)
+    fitter = Fitter(problem, Minimise.TIME)
     names = tuple(device.name for device in problem.devices)
-    places = [[d] * kitchen.n for d in kitchen.devices]
-    for recipe in (*map(kitchen.recipe, places), earliest(kitchen)):
-        made = kitchen.follow(recipe, Work())
+    places = [[d] * fitter.n for d in fitter.devices]
+    for recipe in (*map(fitter.recipe, places), earliest(fitter)):
+        made = fitter.follow(recipe, Work())
         if made is not None:
-            yield named(kitchen.graph, names, complete(kitchen.graph, made))
+            yield named(fitter.graph, names, complete(fitter.graph, made))
 
 
 def live_at_most(problem: DevicesProblem, plan: ExecutionPlan, device: Device) -> int:

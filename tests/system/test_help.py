@@ -54,7 +54,7 @@ def test_every_rule_names_options_of_its_command() -> None:
         assert isinstance(command, Command)
         for option in command.options.values():
             assert {*option.setting.needs, *option.setting.excludes} <= {*command.options}
-        assert {flag for ways in command.one_of for way in ways for flag in way} <= {
+        assert {flag for variants in command.one_of for way in variants for flag in way} <= {
             *command.options
         }
 

@@ -44,7 +44,7 @@ from poetfw.boards.tables import (
 from poetfw.common.errors import BoardError, listed
 from poetfw.common.reading import expected, read_bytes
 from poetfw.common.resources import boards_dir, user_boards_dir
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 
 _LARGEST_FILE_BYTES = 256 * 1024
 
@@ -332,7 +332,7 @@ def _storage(table: StorageTable) -> BoardStorage:
 
 
 def _transfer(table: TransferRates) -> Transfer:
-    beside = None if table.beside is None else Beside(**_values(table.beside))
+    beside = None if table.beside is None else OverlapCosts(**_values(table.beside))
     return Transfer(**{**_values(table), "beside": beside})
 
 

@@ -19,7 +19,7 @@ from poetfw.settings import CostSettings, Limits, SchedulerSettings, Solver
 from poetfw.settings.schedule import Answer, Several, TaskBudget, TaskSettings
 
 if TYPE_CHECKING:
-    from poetfw.planning import Room, Ways
+    from poetfw.planning import KernelChoices, Variants
     from poetfw.schedule import Schedule, ScheduleProblem, Simulation
 
 
@@ -48,37 +48,47 @@ def schedule(
     if task.devices is not None:
         work = Work(limits.work_limit, end)
         return schedule_devices(task, budget, several, solver, work, answer)
-    room, ways = _load(task, costs, end)
-    ways = modelled_as(ways, solver.model_as)
+    choices, variants = _load(task, costs, end)
+    variants = modelled_as(variants, solver.model_as)
     if answer.pareto is not None:
-        ways = _in_time(ways, budget)
+        variants = _in_time(variants, budget)
         work = Work(limits.work_limit, end)
-        search = CurveSearch(ways, room, by.scheduler, solver.solver, answer.pareto, work)
+        search = CurveSearch(variants, choices, by.scheduler, solver.solver, answer.pareto, work)
         return search.show(budget.ram_fraction, several.plot, answer.as_json)
-    ways = _limited(ways, budget)
+    variants = _limited(variants, budget)
     if answer.export is not None:
-        replace_file(answer.export, json_bytes(problem_to_json(ways.lean)))
+        replace_file(answer.export, json_bytes(problem_to_json(variants.lean)))
         output.messages.print(f"wrote {output.escaped(str(answer.export))}")
         return 0
     if answer.replay is not None:
-        _replay(answer.replay, ways, room, answer.as_json)
+        _replay(answer.replay, variants, choices, answer.as_json)
         return 0
-    if room is not None and budget.ram_bytes is None and budget.ram_fraction is None:
-        ways = ways.within(room.board.unreserved_bytes)
-    return _solve(ways, room, by.scheduler, solver.solver, Work(limits.work_limit, end), answer)
+    if choices is not None and budget.ram_bytes is None and budget.ram_fraction is None:
+        variants = variants.within(choices.board.unreserved_bytes)
+    return _solve(
+        variants, choices, by.scheduler, solver.solver, Work(limits.work_limit, end), answer
+    )
 
 
-def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room | None, Ways]:
+def _load(
+    task: TaskSettings, costs: CostSettings, end: Deadline
+) -> tuple[KernelChoices | None, Variants]:
     """Problem of a file, or of a model on a board with its `Room`."""
-    from poetfw.planning import BuildSettings, Ways, costs_from, database_for, load_room
+    from poetfw.planning import (
+        BuildSettings,
+        Variants,
+        costs_from,
+        database_for,
+        load_kernel_choices,
+    )
     from poetfw.schedule import problem_from_json
 
     if task.problem is not None:
         problem = problem_from_json(read_file(task.problem), str(task.problem))
-        return None, Ways(problem, problem)
+        return None, Variants(problem, problem)
     assert task.board is not None
     assert task.model is not None
-    return load_room(
+    return load_kernel_choices(
         BuildSettings(board=task.board, model=task.model, batch=task.batch),
         output.warn,
         costs_from(database_for(task.board, costs.costs, costs.db)),
@@ -86,43 +96,50 @@ def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> tuple[Room 
     )
 
 
-def _replay(path: Path, ways: Ways, room: Room | None, as_json: bool) -> None:
+def _replay(path: Path, variants: Variants, choices: KernelChoices | None, as_json: bool) -> None:
     """Simulate the plan of an answer and print its figures."""
     from poetfw.schedule import functions_from_json, plan_from_json, simulate
 
-    text, problem = read_file(path), ways.lean
+    text, problem = read_file(path), variants.lean
     plan = plan_from_json(text, str(path))
-    if room is not None:
-        problem = ways.by(room.with_functions(functions_from_json(text, str(path))))
+    if choices is not None:
+        problem = variants.by(choices.with_functions(functions_from_json(text, str(path))))
     _print_simulation(problem, simulate(problem, plan).beside(problem.resident_bytes), as_json)
 
 
 def _solve(
-    ways: Ways, room: Room | None, scheduler: str, solver: str, work: Work, shown: Answer
+    variants: Variants,
+    choices: KernelChoices | None,
+    scheduler: str,
+    solver: str,
+    work: Work,
+    shown: Answer,
 ) -> int:
     """Find a schedule and print it; returns the exit code."""
-    from poetfw.planning import solve_ways
+    from poetfw.planning import solve_variants
     from poetfw.schedule import Interrupted, SolveOptions, schedule_to_json
 
-    problem, end, code = ways.lean, work.deadline, 0
+    problem, end, code = variants.lean, work.deadline, 0
     with output.spinner() as progress:
         progress(f"{scheduler}: {problem.name}, {len(problem.nodes)} nodes")
         tell = output.search_log(progress, end)
         try:
-            answer = solve_ways(ways, scheduler, SolveOptions(solver=solver), work=work, tell=tell)
+            answer = solve_variants(
+                variants, scheduler, SolveOptions(solver=solver), work=work, tell=tell
+            )
         except Interrupted as interrupted:
             answer, code = interrupted.schedule, 130
     answer = answer.beside(problem.resident_bytes)
     if shown.as_json:
         limits = {"ram_bytes": problem.budget_bytes, "deadline_s": problem.deadline_s}
-        of_model = {} if room is None else sources_and_kernels(room, answer)
+        of_model = {} if choices is None else sources_and_kernels(choices, answer)
         output.print_json(schedule_to_json(answer) | limits | of_model | output.spent_json(end))
     else:
-        _print(problem, answer, end, room, shown.verbose)
+        _print(problem, answer, end, choices, shown.verbose)
     return code
 
 
-def _limited(ways: Ways, budget: TaskBudget) -> Ways:
+def _limited(variants: Variants, budget: TaskBudget) -> Variants:
     """Problem with the requested budget and deadline.
 
     Raises:
@@ -134,25 +151,29 @@ def _limited(ways: Ways, budget: TaskBudget) -> Ways:
             raise click.UsageError(
                 "--ram-fraction takes several values with --devices or --pareto only"
             )
-        ram_bytes = ways.budget_bytes(*budget.ram_fraction)
+        ram_bytes = variants.budget_bytes(*budget.ram_fraction)
     if ram_bytes is not None:
-        ways = ways.within(ram_bytes)
-    return _in_time(ways, budget)
+        variants = variants.within(ram_bytes)
+    return _in_time(variants, budget)
 
 
-def _in_time(ways: Ways, budget: TaskBudget) -> Ways:
+def _in_time(variants: Variants, budget: TaskBudget) -> Variants:
     if budget.deadline_s is None:
-        return ways
-    return ways.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
+        return variants
+    return variants.mapped(lambda problem: replace(problem, deadline_s=budget.deadline_s))
 
 
 def _print(
-    problem: ScheduleProblem, answer: Schedule, end: Deadline, room: Room | None, verbose: bool
+    problem: ScheduleProblem,
+    answer: Schedule,
+    end: Deadline,
+    choices: KernelChoices | None,
+    verbose: bool,
 ) -> None:
     of_model: list[output.Detail] = []
-    if room is not None:
-        counts = Counter(by.value for by in room.chosen_by(answer.faster).values())
-        costs = ("costs", room.table_with(answer.faster).summary)
+    if choices is not None:
+        counts = Counter(by.value for by in choices.chosen_by(answer.faster).values())
+        costs = ("costs", choices.table_with(answer.faster).summary)
         of_model = output.details([costs, *output.kernels_rows(counts)])
     rows = [
         ("budget", output.size(problem.budget_bytes)),

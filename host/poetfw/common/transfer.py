@@ -15,7 +15,7 @@ def page_bytes(size_bytes: int, block_bytes: int, trailer_bytes: int = TRAILER_B
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class OverlapCosts:
     """Costs of a transfer while the core computes.
 
     The storage is busy with n bytes (whole blocks) for `latency_s + n / bandwidth_bytes_per_s`
@@ -30,7 +30,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class BusyTimes:
     """Seconds in which core and storage are busy with one transfer.
 
     Attributes:
@@ -64,7 +64,7 @@ class Transfer:
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
-    beside: Beside | None = None
+    beside: OverlapCosts | None = None
 
     def time_s(self, size_bytes: int) -> float:
         """Seconds that a transfer of `size_bytes` (whole blocks) takes."""
@@ -74,12 +74,12 @@ class Transfer:
         """Joules that a transfer of `size_bytes` (whole blocks) takes."""
         return self.energy_j + size_bytes * self.energy_j_per_byte
 
-    def moving(self, size_bytes: int) -> Moving:
+    def moving(self, size_bytes: int) -> BusyTimes:
         """Times that `size_bytes` (whole blocks) keep core and storage busy beside computing."""
         waited_s, beside = self.time_s(size_bytes), self.beside
         if beside is None:
-            return Moving(waited_s)
+            return BusyTimes(waited_s)
         storage_s = min(waited_s, beside.latency_s + size_bytes / beside.bandwidth_bytes_per_s)
         core_s = min(waited_s, beside.core_latency_s + size_bytes * beside.core_s_per_byte)
         apart_s = min(core_s, waited_s - storage_s)
-        return Moving(storage_s, core_s - apart_s, apart_s)
+        return BusyTimes(storage_s, core_s - apart_s, apart_s)

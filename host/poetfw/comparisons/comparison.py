@@ -21,12 +21,12 @@ from poetfw.common.limits import Deadline, Work
 from poetfw.common.option_values import SCHEDULERS
 from poetfw.planning import (
     BuildSettings,
-    Room,
-    Ways,
+    KernelChoices,
+    Variants,
     costs_from,
-    load_room,
+    load_kernel_choices,
     modelled_as,
-    solve_ways,
+    solve_variants,
 )
 from poetfw.report import Line
 from poetfw.schedule import (
@@ -41,7 +41,7 @@ from poetfw.schedule import (
 )
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Budgets that are compared by default, as `Ways.budget_bytes` takes them."""
+"""Budgets that are compared by default, as `Variants.budget_bytes` takes them."""
 
 BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
 """Label of an axis that shows `Cell.ram_fraction`."""
@@ -70,7 +70,9 @@ class Task:
     model_as: str = "device"
     db: str | None = None
 
-    def load(self, warn: Callable[[str], None] = lambda text: None) -> tuple[Room, Ways]:
+    def load(
+        self, warn: Callable[[str], None] = lambda text: None
+    ) -> tuple[KernelChoices, Variants]:
         """Its training step, and the schedule problem of that.
 
         Args:
@@ -81,8 +83,8 @@ class Task:
                 in the database.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
-        room, ways = load_room(settings, warn, costs_from(self.db))
-        return room, modelled_as(ways, self.model_as)
+        choices, variants = load_kernel_choices(settings, warn, costs_from(self.db))
+        return choices, modelled_as(variants, self.model_as)
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Comparison:
     Attributes:
         task: what is scheduled.
         deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
-        ways: its problem, with the deadline; budgets are set for each cell.
+        variants: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, with RAM for all workspace that makes it
             faster. Others are compared to it.
         warnings: the model's.
@@ -160,7 +162,7 @@ class Comparison:
 
     task: Task
     deadline_factor: float | None
-    ways: Ways
+    variants: Variants
     everything: Schedule
     warnings: tuple[str, ...] = ()
     costs: str = ""
@@ -178,13 +180,13 @@ class Comparison:
             PoetfwError: the board or the model is unknown or malformed.
         """
         warnings: list[str] = []
-        room, ways = task.load(warnings.append)
-        everything = checkpoint_all_schedule(ways.every).beside(ways.every.resident_bytes)
+        choices, variants = task.load(warnings.append)
+        everything = checkpoint_all_schedule(variants.every).beside(variants.every.resident_bytes)
         if deadline_factor is not None:
-            deadline_s = deadline_factor * checkpoint_all_schedule(ways.lean).time_s
-            ways = ways.mapped(partial(replace, deadline_s=deadline_s))
-        costs = room.table_with(room.faster).summary
-        return Comparison(task, deadline_factor, ways, everything, tuple(warnings), costs)
+            deadline_s = deadline_factor * checkpoint_all_schedule(variants.lean).time_s
+            variants = variants.mapped(partial(replace, deadline_s=deadline_s))
+        costs = choices.table_with(choices.faster).summary
+        return Comparison(task, deadline_factor, variants, everything, tuple(warnings), costs)
 
     def cells(
         self,
@@ -200,7 +202,7 @@ class Comparison:
         that knew a plan, its cell comes last, before KeyboardInterrupt.
 
         Args:
-            fractions: budgets, as `Ways.budget_bytes` takes them.
+            fractions: budgets, as `Variants.budget_bytes` takes them.
             schedulers: keys of `poetfw.schedule.SCHEDULERS`.
             options: how to solve.
             work_limit: units of work of each solve.
@@ -213,14 +215,14 @@ class Comparison:
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
-            ram_bytes = self.ways.budget_bytes(fraction)
+            ram_bytes = self.variants.budget_bytes(fraction)
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
                 cell = self._blank(ram_bytes, float(fraction), name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
                 work = Work(work_limit, Deadline(time_limit_s))
                 try:
-                    ways = self.ways.within(ram_bytes)
-                    schedule = solve_ways(ways, name, options, known, work)
+                    variants = self.variants.within(ram_bytes)
+                    schedule = solve_variants(variants, name, options, known, work)
                 except UnsuitableError as error:
                     yield replace(cell, status=UNSUITABLE, reason=error.reason)
                 except InfeasibleError as error:
@@ -237,7 +239,7 @@ class Comparison:
         return Trial(
             **asdict(self.task),
             deadline_factor=self.deadline_factor,
-            deadline_s=self.ways.lean.deadline_s,
+            deadline_s=self.variants.lean.deadline_s,
             ram_fraction=fraction,
             ram_bytes=ram_bytes,
             scheduler=scheduler,
@@ -248,7 +250,7 @@ class Comparison:
         return replace(
             cell,
             status=schedule.status,
-            answer=ScheduleSummary.of(schedule).beside(self.ways.lean.resident_bytes),
+            answer=ScheduleSummary.of(schedule).beside(self.variants.lean.resident_bytes),
             time_limited=deadline.decided,
             solve_time_s=deadline.elapsed_s,
         )

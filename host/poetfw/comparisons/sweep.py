@@ -58,7 +58,7 @@ class SweepPoint:
     Attributes:
         task: what is scheduled.
         deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
-        ram_fraction: the budget, as `Ways.budget_bytes` takes it.
+        ram_fraction: the budget, as `Variants.budget_bytes` takes it.
     """
 
     task: Task

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.costs.features import Featured, Features, featured
 from poetfw.costs.measurement import MOVES, Case, Measurement
 
@@ -186,7 +186,7 @@ def fit_transfer(rows: Sequence[tuple[int, float, float]], believed: Transfer) -
 
 def fit_beside(
     storage: Sequence[tuple[int, float]], core: Sequence[tuple[int, float]]
-) -> Beside | None:
+) -> OverlapCosts | None:
     """Fit transfers beside computing; None where less than two sizes were measured of each.
 
     Args:
@@ -197,7 +197,7 @@ def fit_beside(
     if min(len(dict(storage)), len(dict(core))) < 2:
         return None
     latency_s, s_per_byte = _line(storage)
-    return Beside(1 / s_per_byte if s_per_byte else np.inf, latency_s, *_line(core))
+    return OverlapCosts(1 / s_per_byte if s_per_byte else np.inf, latency_s, *_line(core))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from poetfw.boards import Board
 from poetfw.common.errors import ProblemError
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.ir import Graph
 
 SCHEMA_VERSION = 3
@@ -153,7 +153,7 @@ def _transfer(document: Mapping[str, Any] | None) -> Transfer | None:
         return None
     beside = document["beside"]
     figures = _figures({name: value for name, value in document.items() if name != "beside"})
-    return Transfer(**figures, beside=None if beside is None else Beside(**_figures(beside)))
+    return Transfer(**figures, beside=None if beside is None else OverlapCosts(**_figures(beside)))
 
 
 def _figures(document: Mapping[str, Any]) -> dict[str, float]:

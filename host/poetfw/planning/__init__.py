@@ -27,12 +27,12 @@ from poetfw.planning.plans import (
     ram_needs,
 )
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.room import Room, use_room
 from poetfw.planning.several import boards_of, plan_on_devices
-from poetfw.planning.unbuilt import load_room, load_schedule_problem
+from poetfw.planning.unbuilt import load_kernel_choices, load_schedule_problem
 from poetfw.planning.update_plan import UpdatePlan, Updates, calibration_batches
+from poetfw.planning.variants import Variants, modelled_as, solve_variants
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.planning.ways import Ways, modelled_as, solve_ways
+from poetfw.planning.workspace import KernelChoices, use_workspace
 from poetfw.settings import BuildSettings, DevicesSettings
 
 __all__ = [
@@ -43,15 +43,15 @@ __all__ = [
     "Decision",
     "DevicesSettings",
     "Image",
+    "KernelChoices",
     "Plan",
     "Point",
     "Progress",
     "RamNeeds",
-    "Room",
     "Searching",
     "UpdatePlan",
     "Updates",
-    "Ways",
+    "Variants",
     "arena_budget",
     "boards_of",
     "budgets_between",
@@ -67,8 +67,8 @@ __all__ = [
     "folders_of",
     "held_out_batches",
     "load_devices_problem",
+    "load_kernel_choices",
     "load_model",
-    "load_room",
     "load_schedule_problem",
     "lower_plan",
     "make_ring",
@@ -87,8 +87,8 @@ __all__ = [
     "schedule_bytes",
     "schedule_problem",
     "smallest_budget",
-    "solve_ways",
-    "use_room",
+    "solve_variants",
+    "use_workspace",
     "watchdog_time_ms",
     "with_lower_peak",
 ]

@@ -5,7 +5,7 @@ A budget means the same in all commands: bytes that the arena may occupy. It inc
 (parameters, optimizer state, running statistics and the page buffer); activations, gradients and
 workspace share the rest, which is a problem's `ram_bytes`. Static data and the stack come on top. A
 fraction refers to the RAM that keeping every tensor takes, without resident bytes
-(`Ways.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all. The papers define it so, too.
+(`Variants.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all. The papers define it so, too.
 """
 
 from __future__ import annotations

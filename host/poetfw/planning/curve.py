@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
-from poetfw.planning.ways import Ways, solve_ways
+from poetfw.planning.variants import Variants, solve_variants
 from poetfw.schedule import (
     SCHEDULERS,
     BoundCovers,
@@ -59,23 +59,23 @@ def budgets_between(low: int, high: int, count: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(low + (high - low) * k // (count - 1) for k in range(count)))
 
 
-def smallest_budget(ways: Ways, work: Work) -> int:
+def smallest_budget(variants: Variants, work: Work) -> int:
     """The smallest budget in bytes for which a schedule is known.
 
     Args:
-        ways: the problem.
+        variants: the problem.
         work: of which a part is for this.
     """
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
-        needed = minimum_budget(ways.lean, work=part).bytes
-    return max(ways.lean.resident_bytes + needed, ways.evaluation_bytes)
+        needed = minimum_budget(variants.lean, work=part).bytes
+    return max(variants.lean.resident_bytes + needed, variants.evaluation_bytes)
 
 
 class Curve:
     """Schedules of a problem at several budgets, as far as a search has come.
 
     Args:
-        ways: the problem.
+        variants: the problem.
         budgets: what the arena may occupy, in bytes.
         scheduler: a key of `poetfw.schedule.SCHEDULERS`. Plans are made to fit for those that start
             from plans; from others, a plan is used unchanged in more RAM.
@@ -84,12 +84,12 @@ class Curve:
 
     def __init__(
         self,
-        ways: Ways,
+        variants: Variants,
         budgets: Iterable[int],
         scheduler: str = "poet",
         options: SolveOptions | None = None,
     ) -> None:
-        self._ways = ways
+        self._variants = variants
         self._budgets = sorted(set(budgets))
         self._scheduler = scheduler
         self._options = options
@@ -168,7 +168,7 @@ class Curve:
 
     def _solve(self, budget: int, known: Iterable[ExecutionPlan], work: Work, tell: Tell) -> None:
         """Search at a budget, and note what is found."""
-        resident = self._ways.lean.resident_bytes
+        resident = self._variants.lean.resident_bytes
         before = self._found.get(budget, Point(budget, None))
 
         def note(found: Schedule) -> None:
@@ -178,9 +178,9 @@ class Curve:
             limited = work.deadline.decided
             self._found[budget] = replace(before, schedule=schedule, time_limited=limited)
 
-        ways = self._ways.within(budget)
+        variants = self._variants.within(budget)
         try:
-            note(solve_ways(ways, self._scheduler, self._options, known, work, tell))
+            note(solve_variants(variants, self._scheduler, self._options, known, work, tell))
         except Interrupted as stop:
             note(stop.schedule)
             raise
@@ -200,7 +200,7 @@ class Curve:
         if not self._starts or (own is not None and _is_best(own)):
             return
         try:
-            within = self._ways.within(budget)
+            within = self._variants.within(budget)
         except InfeasibleError:
             return
         problem = SCHEDULERS[self._scheduler].restrict(within.by(schedule.faster))

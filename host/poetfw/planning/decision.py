@@ -22,9 +22,9 @@ from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
-from poetfw.planning.room import use_room
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
+from poetfw.planning.workspace import use_workspace
 from poetfw.schedule import Tell, tell_nobody
 from poetfw.schedule.several import DevicesProblem, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
@@ -120,7 +120,7 @@ def _decide_on_board(
     plan, minimum = plan_within(
         program, board, costs, budget, settings, unlimited.evaluation, work, searching.tell
     )
-    chosen, plan = use_room(chosen, plan, board, costs, budget, settings, work, searching.tell)
+    chosen, plan = use_workspace(chosen, plan, board, costs, budget, settings, work, searching.tell)
     if chosen.program != program:
         program = chosen.program
         unlimited = plan_unscheduled(program, board, costs, deadline)

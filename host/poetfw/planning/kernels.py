@@ -67,7 +67,7 @@ def choose_in(
 
     No chosen kernel takes more workspace than the kernel for the op's shape.
     """
-    ops, by = _choose(graph, {op.name: _ways(op, graph)[0] for op in graph.ops}, board, costs)
+    ops, by = _choose(graph, {op.name: _variants(op, graph)[0] for op in graph.ops}, board, costs)
     return with_ops(graph, ops), by
 
 
@@ -78,12 +78,12 @@ def faster_with_workspace(
 
     The second mapping has the evidence for each op that has such a kernel, chosen or not.
     """
-    ways = {op.name: [op, *_ways(op, graph)[1]] for op in graph.ops}
-    ops, by = _choose(graph, ways, board, costs)
-    return {name: op for name, op in ops.items() if op != ways[name][0]}, by
+    variants = {op.name: [op, *_variants(op, graph)[1]] for op in graph.ops}
+    ops, by = _choose(graph, variants, board, costs)
+    return {name: op for name, op in ops.items() if op != variants[name][0]}, by
 
 
-def _ways(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
+def _variants(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
     """An op with each of its kernels: those with the first one's workspace at most, and others."""
     first, *others = in_variants(op, graph)
     lean, with_more = [first], list[Op]()
@@ -94,10 +94,10 @@ def _ways(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
 
 
 def _choose(
-    graph: Graph, ways: Mapping[str, Sequence[Op]], board: Board, costs: CostProvider
+    graph: Graph, variants: Mapping[str, Sequence[Op]], board: Board, costs: CostProvider
 ) -> tuple[dict[str, Op], dict[str, ChosenBy]]:
     """The kernel of each op that has several, and the evidence for it."""
-    several = {name: each for name, each in ways.items() if len(each) > 1}
+    several = {name: each for name, each in variants.items() if len(each) > 1}
     tables = []
     for number in range(max(map(len, several.values()), default=0)):
         these = {name: each[number] for name, each in several.items() if number < len(each)}

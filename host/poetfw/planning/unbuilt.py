@@ -14,19 +14,19 @@ from poetfw.memory import resident_bytes
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.plans import plan_evaluation
-from poetfw.planning.room import Room
-from poetfw.planning.ways import Ways
+from poetfw.planning.variants import Variants
+from poetfw.planning.workspace import KernelChoices
 from poetfw.schedule import ScheduleProblem
 from poetfw.settings import BuildSettings
 from poetfw.tools import emulator_of
 
 
-def load_room(
+def load_kernel_choices(
     settings: BuildSettings,
     warn: Callable[[str], None] = lambda text: None,
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
-) -> tuple[Room, Ways]:
+) -> tuple[KernelChoices, Variants]:
     """A model's training step on a board, with all the RAM that the board has for tensors.
 
     Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
@@ -41,16 +41,16 @@ def load_room(
     program = chosen.program
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     training = program.training
-    room = Room.of(training, chosen.by[training.name], board, costs)
+    choices = KernelChoices.of(training, chosen.by[training.name], board, costs)
     available = max(0, board.unreserved_bytes - resident)
-    ways = room.ways(available, settings.deadline_s, resident)
+    variants = choices.variants(available, settings.deadline_s, resident)
     evaluation = plan_evaluation(program, board, costs).peak_bytes
-    return room, replace(ways, evaluation_bytes=resident + evaluation)
+    return choices, replace(variants, evaluation_bytes=resident + evaluation)
 
 
 def load_schedule_problem(
     settings: BuildSettings, costs: CostProvider = analytic_costs
 ) -> ScheduleProblem:
     """A model's schedule problem in which every op uses its kernel of the least workspace."""
-    _, ways = load_room(settings, costs=costs)
-    return ways.lean
+    _, variants = load_kernel_choices(settings, costs=costs)
+    return variants.lean

@@ -93,8 +93,8 @@ class ProfileReport:
 
     @cached_property
     def _ops(self) -> Mapping[Case, str]:
-        ways = (way for op in self.graph.ops for way in in_variants(op, self.graph))
-        return {own_case_of(op, self.graph): op.name for op in ways}
+        variants = (way for op in self.graph.ops for way in in_variants(op, self.graph))
+        return {own_case_of(op, self.graph): op.name for op in variants}
 
     def to_json(self) -> dict[str, Any]:
         """Report as plain JSON values."""

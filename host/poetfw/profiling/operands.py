@@ -66,8 +66,8 @@ def operands_of(
         update: called with the number of finished steps.
     """
     graph = program.training
-    ways = (way for op in graph.ops for way in in_variants(op, graph))
-    ops = {own_case_of(op, graph): op for op in ways}
+    variants = (way for op in graph.ops for way in in_variants(op, graph))
+    ops = {own_case_of(op, graph): op for op in variants}
     ops = {case: ops[case] for case in cases if case.numbers}
     if not ops:
         return {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self
 
-from poetfw.common.transfer import Moving, Transfer, page_bytes
+from poetfw.common.transfer import BusyTimes, Transfer, page_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class Storage:
         """Bytes that move when a tensor of `size_bytes` is paged: whole blocks."""
         return page_bytes(size_bytes, self.block_bytes, self.trailer_bytes)
 
-    def moving_in(self, size_bytes: int) -> Moving:
+    def moving_in(self, size_bytes: int) -> BusyTimes:
         """Times for which core and channel are busy with paging in a tensor of `size_bytes`."""
         return self._moving(self.page_in, size_bytes)
 
-    def moving_out(self, size_bytes: int) -> Moving:
+    def moving_out(self, size_bytes: int) -> BusyTimes:
         """Times for which core and channel are busy with paging out a tensor of `size_bytes`."""
         return self._moving(self.page_out, size_bytes)
 
-    def _moving(self, transfer: Transfer, size_bytes: int) -> Moving:
+    def _moving(self, transfer: Transfer, size_bytes: int) -> BusyTimes:
         paged = self.paged_bytes(size_bytes)
-        return transfer.moving(paged) if self.overlap else Moving(transfer.time_s(paged))
+        return transfer.moving(paged) if self.overlap else BusyTimes(transfer.time_s(paged))
 
     def page_in_time_s(self, size_bytes: int) -> float:
         """Seconds that paging in a tensor of `size_bytes` keeps the channel busy."""
@@ -271,7 +271,7 @@ class Schedule(ScheduleSummary):
     Attributes:
         plan: the execution plan.
         faster: nodes that run in less time and energy than in the problem that was given, and in
-            more workspace; see `poetfw.planning.ways`.
+            more workspace; see `poetfw.planning.variants`.
     """
 
     plan: ExecutionPlan

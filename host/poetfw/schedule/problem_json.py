@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from poetfw.common.errors import ProblemError
 from poetfw.common.reading import first_flaw, parse_json
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.schedule.problem import (
     ExecutionPlan,
     Node,
@@ -210,7 +210,7 @@ def transfer_of(document: TransferTable) -> Transfer:
         document.energy_j,
         None
         if beside is None
-        else Beside(
+        else OverlapCosts(
             _rate(beside.bandwidth_bytes_per_s),
             beside.latency_s,
             beside.core_latency_s,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from poetfw.common.transfer import Moving
+from poetfw.common.transfer import BusyTimes
 
 
 class Span(NamedTuple):
@@ -88,13 +88,13 @@ class Clock:
         """The next op writes over a tensor, which must be out before."""
         self._wait(self._written_s.get(name, 0.0))
 
-    def page_in(self, name: str, moving: Moving) -> None:
+    def page_in(self, name: str, moving: BusyTimes) -> None:
         """A tensor begins its way in once it has been written and the channel is free."""
         self._transfer(self._written_s.get(name, 0.0), moving.storage_s)
         self._arrives_s[name] = self._channel_s, moving.apart_s
         self._core_s += moving.during_s
 
-    def page_out(self, name: str, moving: Moving) -> None:
+    def page_out(self, name: str, moving: BusyTimes) -> None:
         """A tensor begins its way out once it is there and the channel is free."""
         self._core_s += moving.apart_s
         arrives_s, _ = self._arrives_s.get(name, _LONG_THERE)

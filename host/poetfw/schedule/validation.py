@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from poetfw.common.errors import ProblemError, listed
 from poetfw.common.option_values import LARGEST_BYTES, LARGEST_COST
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 
 
@@ -97,7 +97,7 @@ def require_transfer(where: str, transfer: Transfer) -> None:
         _check_rates(f"{where}.beside", transfer.beside, quantities)
 
 
-def _check_rates(where: str, rates: Transfer | Beside, quantities: tuple[str, ...]) -> None:
+def _check_rates(where: str, rates: Transfer | OverlapCosts, quantities: tuple[str, ...]) -> None:
     for quantity in quantities:
         require(where, quantity, getattr(rates, quantity))
     bandwidth = rates.bandwidth_bytes_per_s

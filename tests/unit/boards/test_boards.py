@@ -11,7 +11,7 @@ from poetfw.boards import Arithmetic, Board, Machine, list_boards, load_board
 from poetfw.cli.main import cli
 from poetfw.common.errors import BoardError, DataError
 from poetfw.common.resources import boards_dir, firmware_templates_dir
-from poetfw.common.transfer import Beside
+from poetfw.common.transfer import OverlapCosts
 from poetfw.planning import BuildSettings
 from poetfw.tools import emulator_of
 from workloads import BOARDS
@@ -206,7 +206,7 @@ def test_a_board_may_have_several_storages():
     assert first.storage is not None
     written = tomllib.loads(first.path.read_text())["storage"]["page_in"]["beside"]
     figures = {name: figure["value"] for name, figure in written.items()}
-    assert first.storage.page_in.beside == Beside(**figures)
+    assert first.storage.page_in.beside == OverlapCosts(**figures)
     assert first.storage.page_out.beside != first.storage.page_in.beside
     waiting = load_board("stm32f405").storage
     assert waiting is not None

@@ -50,7 +50,7 @@ def program() -> Program:
     return derive_program(SETTINGS, load_model(SETTINGS))
 
 
-def ways(program: Program, kind: str = "conv2d") -> list[tuple[Op, ...]]:
+def variants(program: Program, kind: str = "conv2d") -> list[tuple[Op, ...]]:
     graph = program.training
     return [in_variants(op, graph) for op in graph.ops if op.kind == kind]
 
@@ -81,7 +81,7 @@ def test_without_rows_shapes_decide(program: Program) -> None:
 
 
 def test_what_was_measured_of_both_decides(program: Program, tmp_path: Path) -> None:
-    (one, other_one), (two, other_two), (three, other_three) = ways(program)
+    (one, other_one), (two, other_two), (three, other_three) = variants(program)
     rows = [(one, 2e-3), (other_one, 1e-3), (two, 1e-3), (other_two, 2e-3), (three, 1e-3)]
     functions, by = chosen(program, database(tmp_path, program, rows))
     assert functions[one.name] == "poet_conv2d_forward_f32"
@@ -102,7 +102,7 @@ def test_what_was_measured_of_both_decides(program: Program, tmp_path: Path) -> 
 
 
 def test_less_energy_that_takes_longer_is_not_taken(program: Program, tmp_path: Path) -> None:
-    (one, other), *_ = ways(program)
+    (one, other), *_ = variants(program)
     rows = [
         replace(measured(case_of(op, program.training), s), energy_j=joules, setup=setup)
         for op, s, joules in ((one, 1e-3, 1e-3), (other, 1.1e-3, 1e-4))
@@ -116,7 +116,7 @@ def test_less_energy_that_takes_longer_is_not_taken(program: Program, tmp_path: 
 
 def test_a_model_decides_beyond_its_error(program: Program, tmp_path: Path) -> None:
     """Rows of other shapes tell the two functions apart, by how much each product takes."""
-    shapes, general = zip(*ways(program), strict=True)
+    shapes, general = zip(*variants(program), strict=True)
 
     def rows(several: Sequence[Op], per_mac: float) -> list[Measurement]:
         found = []
@@ -136,13 +136,13 @@ def test_a_model_decides_beyond_its_error(program: Program, tmp_path: Path) -> N
         store = Database(tmp_path / f"{faster}.sqlite")
         store.add([*rows(shapes, 1e-8), *rows(general, faster * 1e-8)])
         functions, decided = chosen(program, store)
-        names = [first.name for first, *_ in ways(program)]
+        names = [first.name for first, *_ in variants(program)]
         assert {functions[name] for name in names} == {function}
         assert {decided[name] for name in names} == {by}
 
 
 def test_plans_pay_for_the_kernel_that_is_chosen(program: Program, tmp_path: Path) -> None:
-    (one, other), *_ = ways(program)
+    (one, other), *_ = variants(program)
     store = database(tmp_path, program, [(one, 2e-3), (other, 1e-3)])
     costs = MeasuredCosts(store, case_version)
     problem = load_schedule_problem(SETTINGS, costs=costs)
@@ -165,7 +165,7 @@ def test_plans_pay_for_the_kernel_that_is_chosen(program: Program, tmp_path: Pat
 
 def test_ops_with_numbers_of_their_own_keep_their_rows(program: Program, tmp_path: Path) -> None:
     """A network is the same by whichever kernels its ops run: so were its ops measured."""
-    (one, other), (two, _), _ = ways(program)
+    (one, other), (two, _), _ = variants(program)
     graph = program.training
     (first, second) = (op for op in graph.ops if op.name in ("relu1", "relu2"))
     store = Database(tmp_path / "costs.sqlite")
@@ -182,9 +182,9 @@ def test_ops_with_numbers_of_their_own_keep_their_rows(program: Program, tmp_pat
 def test_profiles_measure_every_kernel(program: Program) -> None:
     board = load_board("nrf52840")
     cases = set(cases_of(program.training, board))
-    for every in ways(program):
+    for every in variants(program):
         assert {case_of(op, program.training) for op in every} <= cases
-    (one, other), *_ = ways(program)
+    (one, other), *_ = variants(program)
     keys = [case_of(op, program.training).key for op in (one, other)]
     assert keys[0] != keys[1]
     assert "variant" not in case_of(one, program.training).to_json()
@@ -194,7 +194,7 @@ def test_profiles_measure_every_kernel(program: Program) -> None:
 
 
 def test_rows_say_their_kernel_and_only_one_that_there_is(program: Program, tmp_path: Path) -> None:
-    _, other = ways(program)[0]
+    _, other = variants(program)[0]
     row = measured(case_of(other, program.training), 1e-3)
     path = tmp_path / "rows.json"
     path.write_bytes(to_json([row]))
@@ -209,7 +209,7 @@ def test_rows_say_their_kernel_and_only_one_that_there_is(program: Program, tmp_
 
 
 def test_rows_of_before_are_of_the_kernel_for_the_shape(program: Program, tmp_path: Path) -> None:
-    one, other = ways(program)[0]
+    one, other = variants(program)[0]
     costs = MeasuredCosts(database(tmp_path, program, [(one, 1e-3)]), case_version)
     graph = program.training
     assert costs(graph, BOARD).ops[one.name].source is Source.MEASURED

@@ -7,7 +7,7 @@ import pytest
 
 from poetfw.boards import Price, load_board
 from poetfw.common.errors import ProblemError
-from poetfw.common.transfer import Beside, Transfer
+from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
 from poetfw.costs.table import SCHEMA_VERSION
 from poetfw.ir import Graph, Op, Role, Tensor
@@ -77,7 +77,7 @@ def test_a_cost_is_finite_and_not_negative(value: float):
 TABLE = CostTable(
     "b",
     {"a": OpCost(1.0, 2.0, Source.MEASURED), "c": OpCost(3.0, 4.0, Source.FITTED)},
-    page_in=Transfer(1e6, 1e-3, 1e-8, 1e-6, Beside(math.inf, 1e-4, 1e-5, 1e-7)),
+    page_in=Transfer(1e6, 1e-3, 1e-8, 1e-6, OverlapCosts(math.inf, 1e-4, 1e-5, 1e-7)),
     basis="qemu",
 )
 MEASURED = TABLE.to_json()

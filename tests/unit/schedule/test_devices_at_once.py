@@ -20,7 +20,7 @@ from poetfw.schedule.several import (
     solve_devices,
     timeline,
 )
-from poetfw.schedule.several.fitting import Fate, Kitchen, improve
+from poetfw.schedule.several.fitting import Fate, Fitter, improve
 from poetfw.schedule.several.parallel import at_once, earliest
 from poetfw.schedule.several.plan import Made, complete, named
 
@@ -145,13 +145,13 @@ def test_what_has_no_room_is_copied_away_or_computed_again() -> None:
         Node("c", ("b",), 1.0, 0.0, 10),
         Node("d", ("a", "c"), 1.0, 0.0, 0),
     )
-    kitchen = Kitchen(two(nodes, 20, parallel=False), Minimise.TIME)
-    recipe = kitchen.recipe([0] * 4)
+    fitter = Fitter(two(nodes, 20, parallel=False), Minimise.TIME)
+    recipe = fitter.recipe([0] * 4)
 
     def steps(fate: Fate) -> list[str]:
-        made = kitchen.follow(replace(recipe, fate=(fate, *recipe.fate[1:])), Work())
+        made = fitter.follow(replace(recipe, fate=(fate, *recipe.fate[1:])), Work())
         assert made is not None
-        whole = named(kitchen.graph, ("left", "right"), complete(kitchen.graph, made))
+        whole = named(fitter.graph, ("left", "right"), complete(fitter.graph, made))
         simulate_devices(two(nodes, 20, parallel=False), whole)
         done = [step for step in whole if step.kind is not StepKind.FREE]
         return [f"{step.kind}:{step.node}" for step in done]
@@ -160,7 +160,7 @@ def test_what_has_no_room_is_copied_away_or_computed_again() -> None:
     # Computing a again takes 1.5 s, two copies 2 s.
     assert steps(Fate.CHEAPEST) == [*computed, "compute:a", "compute:d"]
     assert steps(Fate.COPIED) == [*computed[:2], "copy:a", computed[2], "copy:a", "compute:d"]
-    assert Kitchen(two(nodes, 10), Minimise.TIME).follow(recipe, Work()) is None
+    assert Fitter(two(nodes, 10), Minimise.TIME).follow(recipe, Work()) is None
 
 
 @pytest.mark.parametrize(("fractions", "most_s"), [((0.3, 0.3), 22.79e-3), ((0.2, 0.3), 24.14e-3)])
@@ -171,15 +171,15 @@ def test_resnet18_fits_into_less_with_a_second_memory(
 
     pair = [FILES / f"tx2-{name}.toml" for name in ("gpu", "a57")]
     problem = load_devices_problem(pair, "resnet18", ram_fractions=fractions)
-    kitchen = Kitchen(problem, Minimise.TIME)
+    fitter = Fitter(problem, Minimise.TIME)
 
     def replayed(of: DevicesProblem, work: Work, orders: bool) -> float:
         def judge(made: list[Made]) -> float:
-            steps = complete(kitchen.graph, made)
-            return simulate_devices(of, named(kitchen.graph, ("tx2-gpu", "tx2-a57"), steps)).time_s
+            steps = complete(fitter.graph, made)
+            return simulate_devices(of, named(fitter.graph, ("tx2-gpu", "tx2-a57"), steps)).time_s
 
-        best = improve(kitchen, kitchen.recipe([0] * kitchen.n), judge, work, orders=orders)
-        made = kitchen.follow(best, Work())
+        best = improve(fitter, fitter.recipe([0] * fitter.n), judge, work, orders=orders)
+        made = fitter.follow(best, Work())
         assert made is not None
         return judge(made)
 
@@ -192,7 +192,7 @@ def test_resnet18_fits_into_less_with_a_second_memory(
 
 def test_what_ends_earliest_uses_both_devices() -> None:
     nodes = (A, Node("b", ("a",), 4.0, 0.0, 0), Node("c", ("a",), 2.0, 0.0, 0))
-    recipe = earliest(Kitchen(two(nodes), Minimise.TIME))
+    recipe = earliest(Fitter(two(nodes), Minimise.TIME))
     assert recipe.order == (0, 1, 2)
     assert recipe.place == (0, 0, 1)
 
@@ -206,16 +206,16 @@ def test_what_was_updated_is_not_computed_again() -> None:
         Node("d", ("a", "c"), 1.0, 0.0, 0),
     )
     problem = two(nodes, 20, parallel=False)
-    kitchen = Kitchen(problem, Minimise.TIME)
-    made = kitchen.follow(kitchen.recipe([0] * 5), Work())
+    fitter = Fitter(problem, Minimise.TIME)
+    made = fitter.follow(fitter.recipe([0] * 5), Work())
     assert made is not None
-    steps = named(kitchen.graph, ("left", "right"), complete(kitchen.graph, made))
+    steps = named(fitter.graph, ("left", "right"), complete(fitter.graph, made))
     assert simulate_devices(problem, steps).copies == 2
 
 
 def test_the_same_work_tries_the_same_recipes() -> None:
     nodes = (A, Node("b", ("a",), 4.0, 0.0, 10), Node("c", ("a", "b"), 2.0, 0.0, 0))
-    kitchen = Kitchen(two(nodes), Minimise.TIME)
+    fitter = Fitter(two(nodes), Minimise.TIME)
 
     def tried() -> list[list[Made]]:
         seen: list[list[Made]] = []
@@ -224,7 +224,7 @@ def test_the_same_work_tries_the_same_recipes() -> None:
             seen.append(made)
             return 1.0
 
-        improve(kitchen, kitchen.recipe([0, 0, 0]), judge, Work(), orders=True)
+        improve(fitter, fitter.recipe([0, 0, 0]), judge, Work(), orders=True)
         return seen
 
     assert len(tried()) > 100

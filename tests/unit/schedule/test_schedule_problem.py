@@ -10,7 +10,7 @@ import pytest
 from schedule_problems import STORAGE, chain, plan
 
 from poetfw.common.errors import ProblemError
-from poetfw.common.transfer import Beside
+from poetfw.common.transfer import OverlapCosts
 from poetfw.schedule import (
     Node,
     ScheduleProblem,
@@ -85,7 +85,8 @@ def problem(*nodes: Node) -> ScheduleProblem:
             replace(
                 problem(node("a")),
                 storage=replace(
-                    STORAGE, page_out=Transfer(1.0, 0.0, 0.0, 0.0, Beside(1.0, 0.0, 0.0, -1.0))
+                    STORAGE,
+                    page_out=Transfer(1.0, 0.0, 0.0, 0.0, OverlapCosts(1.0, 0.0, 0.0, -1.0)),
                 ),
             ),
             "storage's page_out.beside has core_s_per_byte -1.0: expected a finite number, "
@@ -117,7 +118,7 @@ def test_problems_survive_json() -> None:
     nodes = (*chain().nodes, node("f", recompute=False, page=False, recompute_before="g"))
     written = replace(chain(), nodes=(*nodes, node("g")), deadline_s=30.0)
     assert written.storage is not None
-    beside = replace(written.storage.page_in, beside=Beside(math.inf, 0.1, 0.2, 0.3))
+    beside = replace(written.storage.page_in, beside=OverlapCosts(math.inf, 0.1, 0.2, 0.3))
     paged = replace(written.storage, page_in=beside, overlap=True, trailer_bytes=16)
     for original in (written, replace(written, storage=paged), chain(storage=None)):
         assert problem_from_json(json.dumps(problem_to_json(original))) == original

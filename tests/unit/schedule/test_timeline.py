@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.common.transfer import Beside, Moving
+from poetfw.common.transfer import BusyTimes, OverlapCosts
 from poetfw.schedule import (
     Node,
     ScheduleProblem,
@@ -56,13 +56,13 @@ PAGED = (
 def test_core_and_channel_wait_for_each_other_where_they_must() -> None:
     clock = Clock(overlap=True)
     clock.compute((), 1.0)
-    clock.page_out("a", Moving(5.0))  # 1 to 6
+    clock.page_out("a", BusyTimes(5.0))  # 1 to 6
     assert clock.makespan_s == 6.0
     clock.compute(("a",), 1.0)  # 1 to 2: reading what is on its way out is no matter
     clock.take_over("a")  # but writing over it is
     clock.compute(("a",), 1.0)  # 6 to 7
-    clock.page_in("a", Moving(2.0))  # 7 to 9
-    clock.page_in("b", Moving(2.0))  # 9 to 11
+    clock.page_in("a", BusyTimes(2.0))  # 7 to 9
+    clock.page_in("b", BusyTimes(2.0))  # 9 to 11
     clock.compute(("a",), 1.0)  # 9 to 10
     clock.free("b")  # 11
     starts = [span.start_s for span in clock.spans]
@@ -240,33 +240,33 @@ def test_a_hastened_page_in_takes_the_next_ones_room() -> None:
 @pytest.mark.parametrize(
     ("beside", "moving"),
     [
-        (None, Moving(6.0)),
-        (Beside(200.0, 1.0, 0.5, 0.01), Moving(3.0, 1.5, 3.0)),
-        (Beside(200.0, 1.0, 0.5, 0.0), Moving(3.0, 0.0, 0.5)),
-        (Beside(50.0, 1.0, 0.5, 0.01), Moving(6.0, 4.5, 0.0)),
-        (Beside(200.0, 1.0, 0.5, 0.1), Moving(3.0, 3.0, 3.0)),
+        (None, BusyTimes(6.0)),
+        (OverlapCosts(200.0, 1.0, 0.5, 0.01), BusyTimes(3.0, 1.5, 3.0)),
+        (OverlapCosts(200.0, 1.0, 0.5, 0.0), BusyTimes(3.0, 0.0, 0.5)),
+        (OverlapCosts(50.0, 1.0, 0.5, 0.01), BusyTimes(6.0, 4.5, 0.0)),
+        (OverlapCosts(200.0, 1.0, 0.5, 0.1), BusyTimes(3.0, 3.0, 3.0)),
     ],
 )
 def test_nothing_takes_longer_than_a_transfer_that_is_waited_for(
-    beside: Beside | None, moving: Moving
+    beside: OverlapCosts | None, moving: BusyTimes
 ) -> None:
     """Of 400 bytes, in 6 seconds."""
     assert Transfer(100.0, 2.0, 0.0, 0.0, beside).moving(400) == moving
 
 
 def test_a_trailer_moves_with_every_tensor() -> None:
-    quick = replace(SECOND, beside=Beside(200.0, 0.0, 0.0, 0.0))
+    quick = replace(SECOND, beside=OverlapCosts(200.0, 0.0, 0.0, 0.0))
     storage = Storage(100, SECOND, quick, overlap=True, trailer_bytes=16)
     assert [storage.paged_bytes(size) for size in (84, 85, 100)] == [100, 200, 200]
-    assert storage.moving_in(85) == Moving(2.0)
-    assert storage.moving_out(85) == Moving(1.0, 0.0, 0.0)
+    assert storage.moving_in(85) == BusyTimes(2.0)
+    assert storage.moving_out(85) == BusyTimes(1.0, 0.0, 0.0)
     assert (storage.page_in_time_s(85), storage.page_out_time_s(85)) == (2.0, 1.0)
-    assert replace(storage, overlap=False).moving_out(85) == Moving(2.0)
+    assert replace(storage, overlap=False).moving_out(85) == BusyTimes(2.0)
 
 
 def test_what_a_transfer_takes_of_the_core_is_never_hidden() -> None:
     """Waited for, it takes 10; the storage is busy for 8 of them, the core for 5."""
-    transfer = Transfer(math.inf, 10.0, 0.0, 0.0, Beside(math.inf, 8.0, 5.0, 0.0))
+    transfer = Transfer(math.inf, 10.0, 0.0, 0.0, OverlapCosts(math.inf, 8.0, 5.0, 0.0))
     moving = transfer.moving(1)
     assert (moving.storage_s, moving.during_s, moving.apart_s) == (8.0, 3.0, 2.0)
     for begin in ("page_in", "page_out"):

@@ -65,7 +65,7 @@ class _NoRoom(Exception):
     """An op and what it reads need more RAM than there is, or the device cannot compute it."""
 
 
-class Kitchen:
+class Fitter:
     """A problem as lists: what recipes are followed in.
 
     Args:
@@ -123,34 +123,34 @@ class Kitchen:
 
     def follow(self, recipe: Recipe, work: Work) -> list[Made] | None:
         """The steps of a recipe without those that free; None if it does not fit."""
-        meal = _Meal(self, recipe)
+        following = _Following(self, recipe)
         try:
-            return meal.cook()
+            return following.cook()
         except _NoRoom:
             return None
         finally:
-            work.spend((meal.looked + _STEP_WORK * len(meal.made)) / _LOOKS_PER_UNIT)
+            work.spend((following.looked + _STEP_WORK * len(following.made)) / _LOOKS_PER_UNIT)
 
 
-class _Meal:
+class _Following:
     """One recipe followed, step by step."""
 
-    def __init__(self, kitchen: Kitchen, recipe: Recipe) -> None:
-        self.kitchen, self.recipe = kitchen, recipe
-        self.held: list[dict[int, None]] = [{} for _ in kitchen.devices]
-        self.free = list(kitchen.ram)
-        self.pinned: list[dict[int, int]] = [{} for _ in kitchen.devices]
+    def __init__(self, fitter: Fitter, recipe: Recipe) -> None:
+        self.fitter, self.recipe = fitter, recipe
+        self.held: list[dict[int, None]] = [{} for _ in fitter.devices]
+        self.free = list(fitter.ram)
+        self.pinned: list[dict[int, int]] = [{} for _ in fitter.devices]
         self.made: list[Made] = []
         self.looked = 0
         self.now = 0
-        self.at = [0] * kitchen.n
+        self.at = [0] * fitter.n
         self.reads: list[list[list[int]]] = [
-            [[] for _ in range(kitchen.n)] for _ in (*kitchen.devices, None)
+            [[] for _ in range(fitter.n)] for _ in (*fitter.devices, None)
         ]
         for position, i in enumerate(recipe.order):
             self.at[i] = position
         for k in reversed(recipe.order):
-            for u in kitchen.graph.inputs[k]:
+            for u in fitter.graph.inputs[k]:
                 self.reads[recipe.place[k]][u].append(self.at[k])
                 self.reads[-1][u].append(self.at[k])
 
@@ -179,18 +179,18 @@ class _Meal:
 
     def remake(self, d: int, i: int, until: float, without: int = -1, depth: int = 8) -> float:
         """About what computing a tensor again on a device takes, from what is held now."""
-        kitchen = self.kitchen
+        fitter = self.fitter
         self.looked += 1
-        if not kitchen.again[i] or not depth or self.passed(i, until):
+        if not fitter.again[i] or not depth or self.passed(i, until):
             return _NEVER
-        cost = kitchen.cost[d][i]
+        cost = fitter.cost[d][i]
         held = self.held[d]
-        for u in kitchen.graph.inputs[i]:
+        for u in fitter.graph.inputs[i]:
             if u == without or u not in held:
                 least = self.remake(d, u, until, without, depth - 1)
-                for e in kitchen.devices:
-                    if u in self.held[e] and e != d and kitchen.copy[e, d][u] < least:
-                        least = kitchen.copy[e, d][u]
+                for e in fitter.devices:
+                    if u in self.held[e] and e != d and fitter.copy[e, d][u] < least:
+                        least = fitter.copy[e, d][u]
                 cost += least
                 if cost == _NEVER:
                     break
@@ -198,44 +198,44 @@ class _Meal:
 
     def passed(self, i: int, position: float) -> bool:
         """True if a node may not be computed any more at a position of the order."""
-        end = self.kitchen.ends[i]
-        return end < self.kitchen.n and self.at[end] < position
+        end = self.fitter.ends[i]
+        return end < self.fitter.n and self.at[end] < position
 
     def score(self, d: int, i: int) -> tuple[float, int | None]:
         """The cost of giving up a tensor per byte and position, and where to copy it first."""
-        kitchen = self.kitchen
+        fitter = self.fitter
         fate, here, soon = self.recipe.fate[i], self.next_use(i, d), self.next_use(i)
-        others = [e for e in kitchen.devices if e != d]
-        back = [kitchen.copy[e, d][i] for e in others if i in self.held[e]]
+        others = [e for e in fitter.devices if e != d]
+        back = [fitter.copy[e, d][i] for e in others if i in self.held[e]]
         cost, target = 0.0, None
         if back:
             cost, soon = (0.0 if here == _NEVER else min(back)), here
         elif soon < _NEVER:
             cost = _NEVER if fate is Fate.COPIED else self.remake(d, i, soon, without=i)
             for e in others if fate is not Fate.DROPPED or cost == _NEVER else ():
-                way = kitchen.copy[d, e][i] + (0.0 if here == _NEVER else kitchen.copy[e, d][i])
-                if way < cost and self.has_room(e, i, kitchen.buffer[d, e]):
+                way = fitter.copy[d, e][i] + (0.0 if here == _NEVER else fitter.copy[e, d][i])
+                if way < cost and self.has_room(e, i, fitter.buffer[d, e]):
                     cost, target = way, e
             if cost == _NEVER and fate is Fate.COPIED:  # no room elsewhere
                 cost = self.remake(d, i, soon, without=i)
         if fate is Fate.KEPT:
-            cost = cost * _FAR + kitchen.least
-        return cost / (kitchen.graph.size[i] * max(1, min(soon, kitchen.n) - self.now)), target
+            cost = cost * _FAR + fitter.least
+        return cost / (fitter.graph.size[i] * max(1, min(soon, fitter.n) - self.now)), target
 
     def has_room(self, d: int, i: int, beside: int) -> bool:
         """True if a tensor comes to a device without anything that is read again going there."""
-        needs = self.kitchen.graph.size[i] + beside
+        needs = self.fitter.graph.size[i] + beside
         if self.free[d] >= needs:
             return True
         dead = [u for u in self.held[d] if u not in self.pinned[d] and self.next_use(u) == _NEVER]
-        return self.free[d] + sum(self.kitchen.graph.size[u] for u in dead) >= needs
+        return self.free[d] + sum(self.fitter.graph.size[u] for u in dead) >= needs
 
     # What is done ------------------------------------------------------------------------------
 
     def compute(self, d: int, i: int, stage: int) -> None:
-        if self.kitchen.cost[d][i] == _NEVER:
+        if self.fitter.cost[d][i] == _NEVER:
             raise _NoRoom
-        graph = self.kitchen.graph
+        graph = self.fitter.graph
         pinned = self.pinned[d]
         for u in graph.inputs[i]:
             pinned[u] = pinned.get(u, 0) + 1
@@ -243,7 +243,7 @@ class _Meal:
             if u not in self.held[d]:
                 self.fetch(d, u)
         taken = graph.in_place[i]
-        room = graph.size[i] + self.kitchen.graphs[d].workspace[i]
+        room = graph.size[i] + self.fitter.graphs[d].workspace[i]
         dies = taken is not None and pinned[taken] == 1 and self.gives_up(d, taken, room)
         if dies:
             room -= graph.size[i]
@@ -262,12 +262,12 @@ class _Meal:
 
         It does where nobody reads the input after it, or where there is no room for both.
         """
-        saved = any(u in self.held[e] for e in self.kitchen.devices if e != d)
+        saved = any(u in self.held[e] for e in self.fitter.devices if e != d)
         if self.next_use(u, d, after=True) == _NEVER and (
             saved or self.next_use(u, after=True) == _NEVER
         ):
             return True
-        size, held = self.kitchen.graph.size, self.held[d]
+        size, held = self.fitter.graph.size, self.held[d]
         if self.free[d] + sum(size[v] for v in held if v not in self.pinned[d]) >= room:
             return False
         if saved or self.remake(d, u, self.now + 1, without=u) < _NEVER:
@@ -279,13 +279,13 @@ class _Meal:
 
     def fetch(self, d: int, u: int) -> None:
         """Bring a tensor to a device: copied, or computed again there or elsewhere."""
-        kitchen = self.kitchen
+        fitter = self.fitter
         best = (self.remake(d, u, self.now, without=u), d, True)
-        for e in kitchen.devices:
+        for e in fitter.devices:
             if e != d:
                 held = u in self.held[e]
                 first = 0.0 if held else self.remake(e, u, self.now, without=u)
-                best = min(best, (first + kitchen.copy[e, d][u], e, not held))
+                best = min(best, (first + fitter.copy[e, d][u], e, not held))
         cost, source, again = best
         if cost == _NEVER:
             raise _NoRoom
@@ -295,15 +295,15 @@ class _Meal:
             self.send(source, d, u)
 
     def send(self, source: int, target: int, u: int) -> None:
-        buffer = self.kitchen.buffer[source, target]
+        buffer = self.fitter.buffer[source, target]
         self.pinned[source][u] = self.pinned[source].get(u, 0) + 1
-        self.make_room(target, self.kitchen.graph.size[u] + buffer)
+        self.make_room(target, self.fitter.graph.size[u] + buffer)
         if buffer:
             self.make_room(source, buffer)
         self.unpin(source, u)
         self.made.append(Made(self.recipe.order[self.now], u, StepKind.COPY, source, target))
         self.held[target][u] = None
-        self.free[target] -= self.kitchen.graph.size[u]
+        self.free[target] -= self.fitter.graph.size[u]
 
     def make_room(self, d: int, needs: int) -> None:
         while self.free[d] < needs:
@@ -327,7 +327,7 @@ class _Meal:
 
     def lose(self, d: int, u: int) -> None:
         del self.held[d][u]
-        self.free[d] += self.kitchen.graph.size[u]
+        self.free[d] += self.fitter.graph.size[u]
 
 
 Judge = Callable[[list[Made]], float]
@@ -335,7 +335,7 @@ Judge = Callable[[list[Made]], float]
 
 
 def improve(
-    kitchen: Kitchen,
+    fitter: Fitter,
     recipe: Recipe,
     judge: Judge,
     work: Work,
@@ -349,7 +349,7 @@ def improve(
     recipe.
 
     Args:
-        kitchen: of the problem.
+        fitter: of the problem.
         recipe: where to begin.
         judge: says what is better.
         work: what to do; all of it is done unless `least` is reached, or nothing better is found
@@ -358,22 +358,22 @@ def improve(
         orders: whether the order may change.
     """
     draw = random.Random(0)
-    large = max(kitchen.graph.size) // 64
-    tensors = [i for i in range(kitchen.n) if kitchen.graph.size[i] > large]
+    large = max(fitter.graph.size) // 64
+    tensors = [i for i in range(fitter.n) if fitter.graph.size[i] > large]
     total = max(work.left, 1e-9)
 
     def judged(of: Recipe) -> float:
-        made = kitchen.follow(of, work)
+        made = fitter.follow(of, work)
         return math.inf if made is None else judge(made)
 
     best, best_cost = recipe, judged(recipe)
     now, now_cost = best, best_cost
     stale = 0
-    while work.is_left() and best_cost > least and stale < _TRIES_PER_NODE * kitchen.n:
+    while work.is_left() and best_cost > least and stale < _TRIES_PER_NODE * fitter.n:
         if orders and draw.random() < _ORDERS_SHARE:
-            changed = moved_at_random(kitchen, now, draw)
+            changed = moved_at_random(fitter, now, draw)
         else:
-            changed = changed_at_random(kitchen, now, tensors, draw)
+            changed = changed_at_random(fitter, now, tensors, draw)
         cost = judged(changed)
         if cost <= now_cost * (1 + _THRESHOLD * work.left / total):
             now, now_cost = changed, cost
@@ -386,7 +386,7 @@ def improve(
 
 
 def changed_at_random(
-    kitchen: Kitchen, recipe: Recipe, tensors: Sequence[int], draw: random.Random
+    fitter: Fitter, recipe: Recipe, tensors: Sequence[int], draw: random.Random
 ) -> Recipe:
     """A recipe with one small change."""
     if tensors and draw.random() < 0.6:
@@ -395,25 +395,25 @@ def changed_at_random(
         fate[i] = draw.choice([other for other in Fate if other is not fate[i]])
         return replace(recipe, fate=tuple(fate))
     place = list(recipe.place)
-    first = draw.randrange(kitchen.n)
-    d = draw.choice([d for d in kitchen.devices if d != place[recipe.order[first]]])
+    first = draw.randrange(fitter.n)
+    d = draw.choice([d for d in fitter.devices if d != place[recipe.order[first]]])
     for i in recipe.order[first : first + draw.choice((1, 1, 2, 3, 5, 8, 13, 21))]:
-        if kitchen.fits(d, i):
+        if fitter.fits(d, i):
             place[i] = d
     return replace(recipe, place=tuple(place))
 
 
-def moved_at_random(kitchen: Kitchen, recipe: Recipe, draw: random.Random) -> Recipe:
+def moved_at_random(fitter: Fitter, recipe: Recipe, draw: random.Random) -> Recipe:
     """A recipe in which one node comes earlier or later, as far as others allow."""
     order = list(recipe.order)
-    at = draw.randrange(kitchen.n)
+    at = draw.randrange(fitter.n)
     i, to, step = order[at], at, draw.choice((-1, 1))
     for _ in range(draw.randint(1, _FARTHEST)):
         beside = to + step
-        if not 0 <= beside < kitchen.n:
+        if not 0 <= beside < fitter.n:
             break
         other = order[beside]
-        if other in kitchen.after[i] if step < 0 else i in kitchen.after[other]:
+        if other in fitter.after[i] if step < 0 else i in fitter.after[other]:
             break
         to = beside
     order.insert(to, order.pop(at))

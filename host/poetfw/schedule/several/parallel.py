@@ -7,7 +7,7 @@ import math
 
 from poetfw.common.limits import Work
 from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
-from poetfw.schedule.several.fitting import Kitchen, Recipe
+from poetfw.schedule.several.fitting import Fitter, Recipe
 from poetfw.schedule.several.problem import AtOnce, DevicesProblem, Minimise
 
 _ROUNDING = 1e-9
@@ -15,20 +15,20 @@ _ROUNDING = 1e-9
 
 def at_once(problem: DevicesProblem, work: Work) -> AtOnce:
     """A lower bound of plans for devices that work at once."""
-    kitchen = Kitchen(problem, Minimise.TIME)
+    fitter = Fitter(problem, Minimise.TIME)
     ends: list[float] = []
-    for i in range(kitchen.n):
-        begin = max((ends[k] for k in kitchen.after[i]), default=0.0)
-        ends.append(begin + min(of[i] for of in kitchen.cost))
+    for i in range(fitter.n):
+        begin = max((ends[k] for k in fitter.after[i]), default=0.0)
+        ends.append(begin + min(of[i] for of in fitter.cost))
     program = IntegerProgram()
     longest = program.continuous(1.0, math.inf)
-    loads = [[(longest, -1.0)] for _ in kitchen.devices]
-    for i in range(kitchen.n):
+    loads = [[(longest, -1.0)] for _ in fitter.devices]
+    for i in range(fitter.n):
         parts = []
-        for d in kitchen.devices:
-            if kitchen.cost[d][i] < math.inf:
+        for d in fitter.devices:
+            if fitter.cost[d][i] < math.inf:
                 parts.append((program.continuous(), 1.0))
-                loads[d].append((parts[-1][0], kitchen.cost[d][i]))
+                loads[d].append((parts[-1][0], fitter.cost[d][i]))
         program.equal(parts, 1.0)
     for load in loads:
         program.at_most(load, 0.0)
@@ -37,7 +37,7 @@ def at_once(problem: DevicesProblem, work: Work) -> AtOnce:
     return AtOnce(max(ends), max(0.0, balanced_s) * (1 - _ROUNDING))
 
 
-def earliest(kitchen: Kitchen) -> Recipe:
+def earliest(fitter: Fitter) -> Recipe:
     """Each node where it ends first, those with the longest way to the end first (HEFT).
 
     Topcuoglu, Hariri, Wu, "Performance-effective and low-complexity task scheduling for
@@ -45,41 +45,41 @@ def earliest(kitchen: Kitchen) -> Recipe:
     What is copied is copied once per device, over the one link of a pair. It asks nothing about
     RAM beyond whether a node fits on a device at all.
     """
-    rank = [0.0] * kitchen.n
-    readers: list[list[int]] = [[] for _ in range(kitchen.n)]
-    for k in range(kitchen.n):
-        for i in kitchen.after[k]:
+    rank = [0.0] * fitter.n
+    readers: list[list[int]] = [[] for _ in range(fitter.n)]
+    for k in range(fitter.n):
+        for i in fitter.after[k]:
             readers[i].append(k)
-    pairs = [pair for pair in kitchen.copy if kitchen.copy[pair][0] < math.inf]
-    for i in reversed(range(kitchen.n)):
-        runs = [of[i] for of in kitchen.cost if of[i] < math.inf]
-        read = kitchen.graph.consumers[i]
-        moved = sum(kitchen.copy[pair][i] for pair in pairs) / max(1, len(pairs)) / len(runs)
+    pairs = [pair for pair in fitter.copy if fitter.copy[pair][0] < math.inf]
+    for i in reversed(range(fitter.n)):
+        runs = [of[i] for of in fitter.cost if of[i] < math.inf]
+        read = fitter.graph.consumers[i]
+        moved = sum(fitter.copy[pair][i] for pair in pairs) / max(1, len(pairs)) / len(runs)
         rank[i] = sum(runs) / len(runs) + max(
             (rank[k] + (moved if k in read else 0.0) for k in readers[i]), default=0.0
         )
-    order = sorted(range(kitchen.n), key=lambda i: (-rank[i], i))
+    order = sorted(range(fitter.n), key=lambda i: (-rank[i], i))
     ready: dict[tuple[int, int], float] = {}
-    done = [0.0] * kitchen.n
-    busy = [0.0] * len(kitchen.graphs)
+    done = [0.0] * fitter.n
+    busy = [0.0] * len(fitter.graphs)
     links: dict[frozenset[int], float] = {}
-    place, begins = [0] * kitchen.n, [0.0] * kitchen.n
+    place, begins = [0] * fitter.n, [0.0] * fitter.n
     for i in order:
         best: tuple[float, float, int, list[tuple[int, int, float]]] | None = None
-        for d in kitchen.devices:
-            if not kitchen.fits(d, i):
+        for d in fitter.devices:
+            if not fitter.fits(d, i):
                 continue
-            begin, copies = max([busy[d], *(done[k] for k in kitchen.after[i])]), []
+            begin, copies = max([busy[d], *(done[k] for k in fitter.after[i])]), []
             used: dict[frozenset[int], float] = {}
-            for u in kitchen.graph.inputs[i]:
+            for u in fitter.graph.inputs[i]:
                 if (d, u) not in ready:
                     e = place[u]
                     link = frozenset((d, e))
                     free = max(used.get(link, links.get(link, 0.0)), done[u])
-                    used[link] = free + kitchen.copy[e, d][u]
+                    used[link] = free + fitter.copy[e, d][u]
                     copies.append((u, e, used[link]))
                 begin = max(begin, ready.get((d, u), copies[-1][2] if copies else 0.0))
-            end = begin + kitchen.cost[d][i]
+            end = begin + fitter.cost[d][i]
             if best is None or end < best[0]:
                 best = (end, begin, d, copies)
         if best is None:
@@ -90,5 +90,5 @@ def earliest(kitchen: Kitchen) -> Recipe:
             links[frozenset((d, e))] = max(there, links.get(frozenset((d, e)), 0.0))
         place[i], done[i], busy[d], ready[d, i] = d, end, end, end
     position = {i: number for number, i in enumerate(order)}
-    by_time = sorted(range(kitchen.n), key=lambda i: (begins[i], position[i]))
-    return kitchen.recipe(place, by_time)
+    by_time = sorted(range(fitter.n), key=lambda i: (begins[i], position[i]))
+    return fitter.recipe(place, by_time)

@@ -27,7 +27,7 @@ from poetfw.schedule.problem import (
 from poetfw.schedule.search import SolveOptions
 from poetfw.schedule.several.baselines import Ceiling, ceiling, greedy, on_device, single_plan
 from poetfw.schedule.several.bounds import bound_by_blocks
-from poetfw.schedule.several.fitting import Kitchen, Recipe, improve
+from poetfw.schedule.several.fitting import Fitter, Recipe, improve
 from poetfw.schedule.several.parallel import at_once, earliest
 from poetfw.schedule.several.plan import Made, complete, in_order, in_stages, named
 from poetfw.schedule.several.problem import (
@@ -189,7 +189,7 @@ class _Search:
         self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
     ) -> None:
         self.problem, self.minimise, self.options, self.tell = problem, minimise, options, tell
-        self.kitchen = Kitchen(problem, minimise)
+        self.fitter = Fitter(problem, minimise)
         self.recipe: Recipe | None = None
         self.at_once: AtOnce | None = None
         self.graph = Indexed.of(problem.devices[0].problem)
@@ -225,7 +225,7 @@ class _Search:
             if in_turn.plan is not None:
                 self.at_once = replace(self.at_once, sequential_s=in_turn.cost)
                 self.take(in_turn.scheduler, in_turn.plan)
-        starts = [earliest(self.kitchen), *([in_turn.recipe] if in_turn.recipe else [])]
+        starts = [earliest(self.fitter), *([in_turn.recipe] if in_turn.recipe else [])]
         self.fit(work, starts)
 
     def run_in_turn(self, work: Work) -> None:
@@ -285,25 +285,25 @@ class _Search:
         costs = [
             (math.inf if made is None else self.fitted(made), recipe)
             for recipe in recipes
-            for made in (self.kitchen.follow(recipe, work),)
+            for made in (self.fitter.follow(recipe, work),)
         ]
         cost, recipe = min(costs, key=lambda pair: pair[0])
         if cost < math.inf:
             proven = self.bound * (1 + self.options.gap + _ROUNDING)
             self.recipe = improve(
-                self.kitchen, recipe, self.fitted, work, proven, orders=self.problem.parallel
+                self.fitter, recipe, self.fitted, work, proven, orders=self.problem.parallel
             )
 
     def recipes(self, starts: Iterable[list[Made]]) -> Iterator[Recipe]:
         """All on one device, and what placements have where."""
         for d in range(len(self.names)):
-            yield self.kitchen.recipe([d] * self.graph.n)
+            yield self.fitter.recipe([d] * self.graph.n)
         for steps in starts:
             first = {
                 step.node: step.device for step in reversed(steps) if step.kind is StepKind.COMPUTE
             }
             if first:
-                yield self.kitchen.recipe([first[i] for i in range(self.graph.n)])
+                yield self.fitter.recipe([first[i] for i in range(self.graph.n)])
 
     def fitted(self, made: list[Made]) -> float:
         """The plan of steps without what nobody reads; remembered if it is the best."""
@@ -341,7 +341,7 @@ class _Search:
             self.bound, self.covers = found.bound, BoundCovers.STAGES
         if found.place is not None and not self.is_proven():
             before, recipe = self.cost, self.recipe
-            self.fit(work, [self.kitchen.recipe(list(found.place))])
+            self.fit(work, [self.fitter.recipe(list(found.place))])
             if self.cost == before:
                 self.recipe = recipe
 

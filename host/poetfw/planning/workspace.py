@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that trade workspace for speed.
 
-The schedule decides which ops use them: see `ways`.
+The schedule decides which ops use them: see `variants`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from poetfw.planning.budget import place_within
 from poetfw.planning.kernels import Chosen, ChosenBy, faster_with_workspace, with_ops
 from poetfw.planning.plans import Plan, place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.ways import Ways, use_faster
+from poetfw.planning.variants import Variants, use_faster
 from poetfw.schedule import ExecutionPlan, Schedule, Tell, tell_nobody
 from poetfw.settings import BuildSettings
 
 
 @dataclass(frozen=True)
-class Room:
+class KernelChoices:
     """A training step on a board, and the ops that have a faster kernel with more workspace.
 
     Attributes:
@@ -47,9 +47,11 @@ class Room:
     faster_by: Mapping[str, ChosenBy]
 
     @staticmethod
-    def of(graph: Graph, by: Mapping[str, ChosenBy], board: Board, costs: CostProvider) -> Room:
+    def of(
+        graph: Graph, by: Mapping[str, ChosenBy], board: Board, costs: CostProvider
+    ) -> KernelChoices:
         """The step with the faster kernels that more workspace would allow."""
-        return Room(graph, by, board, costs, *faster_with_workspace(graph, board, costs))
+        return KernelChoices(graph, by, board, costs, *faster_with_workspace(graph, board, costs))
 
     def graph_with(self, names: Collection[str]) -> Graph:
         """The step in which these ops use their faster kernels."""
@@ -87,7 +89,9 @@ class Room:
             if kind_of(op).kernel(op, graph).function == functions.get(name)
         )
 
-    def ways(self, ram_bytes: int, deadline_s: float | None, resident_bytes: int = 0) -> Ways:
+    def variants(
+        self, ram_bytes: int, deadline_s: float | None, resident_bytes: int = 0
+    ) -> Variants:
         """The step's schedule problem with both kernels of each op.
 
         Args:
@@ -101,10 +105,10 @@ class Room:
             )
             for names in ((), self.faster)
         )
-        return Ways(lean, every).mapped(partial(replace, resident_bytes=resident_bytes))
+        return Variants(lean, every).mapped(partial(replace, resident_bytes=resident_bytes))
 
 
-def use_room(
+def use_workspace(
     chosen: Chosen,
     plan: Plan,
     board: Board,
@@ -131,25 +135,25 @@ def use_room(
     """
     program, evaluation = chosen.program, plan.evaluation
     name = program.training.name
-    room = Room.of(program.training, chosen.by[name], board, costs)
+    choices = KernelChoices.of(program.training, chosen.by[name], board, costs)
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    ways = room.ways(budget_bytes - resident, settings.deadline_s, resident)
+    variants = choices.variants(budget_bytes - resident, settings.deadline_s, resident)
 
     def follow(schedule: Schedule) -> Plan | None:
-        running = replace(program, training=room.graph_with(schedule.faster))
+        running = replace(program, training=choices.graph_with(schedule.faster))
         placed = place_plan(running, schedule, evaluation, work.deadline)
         return placed if placed.memory.arena_bytes <= budget_bytes else None
 
     def search(known: ExecutionPlan) -> Plan:
-        running = replace(program, training=room.graph_with(room.faster))
+        running = replace(program, training=choices.graph_with(choices.faster))
         scheduler = settings.scheduler
         return place_within(
-            running, ways.every, budget_bytes, scheduler, evaluation, work, tell, [known]
+            running, variants.every, budget_bytes, scheduler, evaluation, work, tell, [known]
         )
 
-    found = use_faster(ways, plan, follow, search)
+    found = use_faster(variants, plan, follow, search)
     faster = found.training.faster
     return Chosen(
-        replace(program, training=room.graph_with(faster)),
-        {**chosen.by, name: room.chosen_by(faster)},
+        replace(program, training=choices.graph_with(faster)),
+        {**chosen.by, name: choices.chosen_by(faster)},
     ), found

@@ -47,7 +47,7 @@ _Found = TypeVar("_Found", bound=Scheduled)
 
 
 @dataclass(frozen=True)
-class Ways:
+class Variants:
     """A schedule problem in two variants that differ in the cost and workspace of nodes alone.
 
     Attributes:
@@ -73,7 +73,7 @@ class Ways:
         nodes = tuple(fast if fast.name in names else node for node, fast in pairs)
         return replace(self.lean, nodes=nodes)
 
-    def mapped(self, change: Callable[[ScheduleProblem], ScheduleProblem]) -> Ways:
+    def mapped(self, change: Callable[[ScheduleProblem], ScheduleProblem]) -> Variants:
         """Both variants after the same change."""
         return replace(self, lean=change(self.lean), every=change(self.every))
 
@@ -82,7 +82,7 @@ class Ways:
         """The smallest budget beside resident bytes, found once for all that are refused."""
         return minimum_budget(self.lean).bytes
 
-    def within(self, budget_bytes: int) -> Ways:
+    def within(self, budget_bytes: int) -> Variants:
         """The problem within a budget, of which resident bytes are a part.
 
         Raises:
@@ -115,14 +115,14 @@ class Ways:
         return Fraction(budget_bytes - self.lean.resident_bytes, shared_bytes)
 
 
-def modelled_as(ways: Ways, name: str) -> Ways:
+def modelled_as(variants: Variants, name: str) -> Variants:
     """A problem as `poetfw.schedule.MODELS_AS` has it; what POET's paper models only trains."""
-    changed = ways.mapped(MODELS_AS[name])
+    changed = variants.mapped(MODELS_AS[name])
     return changed if name == "device" else replace(changed, evaluation_bytes=0)
 
 
 def use_faster(
-    ways: Ways,
+    variants: Variants,
     found: _Found,
     follow: Callable[[Schedule], _Found | None],
     search: Callable[[ExecutionPlan], _Found],
@@ -130,7 +130,7 @@ def use_faster(
     """Find a schedule with faster kernels in more workspace, if one is better.
 
     Args:
-        ways: the problem, within its budget and deadline.
+        variants: the problem, within its budget and deadline.
         found: what was found for it with less workspace.
         follow: makes the result of a schedule with faster kernels; None where that is infeasible.
         search: searches with all faster kernels, from a known plan if one is given.
@@ -138,14 +138,14 @@ def use_faster(
     Raises:
         Interrupted: the user interrupted the search: the best that was known.
     """
-    faster = ways.faster
+    faster = variants.faster
     if not faster:
         return found
     plan = found.training.plan
-    taken = [name for name in faster if _is_legal(ways.by([name]), plan)]
-    found = replace(found, training=_running(ways, (), found.training))
+    taken = [name for name in faster if _is_legal(variants.by([name]), plan)]
+    found = replace(found, training=_running(variants, (), found.training))
     while taken:
-        followed = follow(_running(ways, taken, found.training))
+        followed = follow(_running(variants, taken, found.training))
         if followed is not None:
             found = followed
             break
@@ -163,8 +163,8 @@ def use_faster(
     return again if _better(found.training, again.training) is again.training else found
 
 
-def solve_ways(
-    ways: Ways,
+def solve_variants(
+    variants: Variants,
     scheduler: str = "poet",
     options: SolveOptions | None = None,
     known: Iterable[ExecutionPlan] = (),
@@ -176,16 +176,16 @@ def solve_ways(
     Arguments and errors are those of `solve`; both searches share the work.
     """
     work, known = work or Work(), tuple(known)
-    first = work.part(work.left * ATTEMPT_SHARE) if ways.faster else work
+    first = work.part(work.left * ATTEMPT_SHARE) if variants.faster else work
     try:
-        found = solve(ways.lean, scheduler, options, known, first, tell)
+        found = solve(variants.lean, scheduler, options, known, first, tell)
     except Interrupted as stop:
-        raise Interrupted(_running(ways, (), stop.schedule)) from None
+        raise Interrupted(_running(variants, (), stop.schedule)) from None
 
     def search(plan: ExecutionPlan) -> Scheduled:
-        return Scheduled(solve(ways.every, scheduler, options, (*known, plan), work, tell))
+        return Scheduled(solve(variants.every, scheduler, options, (*known, plan), work, tell))
 
-    return use_faster(ways, Scheduled(found), Scheduled, search).training
+    return use_faster(variants, Scheduled(found), Scheduled, search).training
 
 
 def _better(one: Schedule, other: Schedule) -> Schedule:
@@ -201,13 +201,13 @@ def _is_legal(problem: ScheduleProblem, plan: ExecutionPlan) -> bool:
     return True
 
 
-def _running(ways: Ways, names: Collection[str], schedule: Schedule) -> Schedule:
+def _running(variants: Variants, names: Collection[str], schedule: Schedule) -> Schedule:
     """A schedule's figures when only these nodes use their faster kernels."""
-    if not ways.faster:
+    if not variants.faster:
         return schedule
-    simulation = simulate(ways.by(names), schedule.plan)
+    simulation = simulate(variants.by(names), schedule.plan)
     energy_j = simulation.energy_j
-    once_j = math.fsum(node.energy_j for node in ways.every.nodes)
+    once_j = math.fsum(node.energy_j for node in variants.every.nodes)
     overhead = energy_j / once_j - 1 if once_j else None
     gap = (energy_j - once_j) / energy_j if energy_j else 0.0
     status = Status.OPTIMAL if gap <= SolveOptions().gap else Status.FEASIBLE

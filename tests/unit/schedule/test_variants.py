@@ -11,7 +11,7 @@ import pytest
 
 from poetfw.common.errors import UnsuitableError
 from poetfw.common.limits import Work
-from poetfw.planning import Ways, solve_ways, ways
+from poetfw.planning import Variants, solve_variants, variants
 from poetfw.schedule import (
     BoundCovers,
     ExecutionPlan,
@@ -28,7 +28,7 @@ RAM = 650
 at d 150; c has none, unless the plan frees a and has it again."""
 
 
-def both(**faster: tuple[float, int]) -> Ways:
+def both(**faster: tuple[float, int]) -> Variants:
     """The chain, and by the nodes' names the joules and the workspace of faster ways."""
     lean = chain(RAM)
     nodes = []
@@ -37,7 +37,7 @@ def both(**faster: tuple[float, int]) -> Ways:
             joules, workspace = faster[node.name]
             node = replace(node, energy_j=joules, workspace_bytes=workspace)
         nodes.append(node)
-    return Ways(lean, replace(lean, nodes=tuple(nodes)))
+    return Variants(lean, replace(lean, nodes=tuple(nodes)))
 
 
 ROOM = both(b=(0.5, 350), d=(3.5, 150))
@@ -74,7 +74,7 @@ class Solves:
 @pytest.fixture
 def solves(monkeypatch: pytest.MonkeyPatch) -> Solves:
     noted = Solves()
-    monkeypatch.setattr(ways, "solve", noted)
+    monkeypatch.setattr(variants, "solve", noted)
     return noted
 
 
@@ -92,7 +92,7 @@ def test_the_first_of_the_faster_saves_most() -> None:
 
 def test_without_a_choice_there_is_one_search_with_all_the_work(solves: Solves) -> None:
     problem = chain(550)
-    found = solve_ways(Ways(problem, problem), work=Work(8.0))
+    found = solve_variants(Variants(problem, problem), work=Work(8.0))
     assert solves.works == [8.0]
     assert found == solve(problem, work=Work(8.0))
     assert found.faster == ()
@@ -100,7 +100,7 @@ def test_without_a_choice_there_is_one_search_with_all_the_work(solves: Solves) 
 
 def test_both_searches_share_the_work(solves: Solves) -> None:
     work, known = Work(8.0), solve(chain(RAM), "dtr").plan
-    found = solve_ways(WORTH_IT, "poet", None, [known], work)
+    found = solve_variants(WORTH_IT, "poet", None, [known], work)
     assert solves.works == [6.0, 7.0]
     assert work.left <= 6.0
     assert solves.known[0] == (known,)
@@ -109,14 +109,14 @@ def test_both_searches_share_the_work(solves: Solves) -> None:
 
 
 def test_where_there_is_room_for_all() -> None:
-    found = solve_ways(ROOM)
+    found = solve_variants(ROOM)
     assert found == replace(solve(ROOM.every), faster=("b", "d"))
     assert (found.energy_j, found.overhead, found.status) == (13.0, 0, Status.OPTIMAL)
 
 
 def test_where_there_is_room_for_one() -> None:
     """What is proven then is of both: that none takes less than all at once and the faster way."""
-    found = solve_ways(FOR_ONE)
+    found = solve_variants(FOR_ONE)
     assert (found.faster, found.energy_j, found.peak_bytes) == (("d",), 14.5, RAM)
     assert found.status is Status.FEASIBLE
     assert (found.bound_j, found.bound_covers) == (13.0, BoundCovers.ALL)
@@ -126,10 +126,10 @@ def test_where_there_is_room_for_one() -> None:
 
 
 def test_a_plan_pays_for_room_that_is_worth_it() -> None:
-    found = solve_ways(WORTH_IT)
+    found = solve_variants(WORTH_IT)
     assert (found.faster, found.energy_j, found.recomputes) == (("c",), 14.0, 1)
     assert found.overhead == pytest.approx(1 / 13)
-    found = solve_ways(NOT_WORTH_IT)
+    found = solve_variants(NOT_WORTH_IT)
     assert (found.faster, found.energy_j, found.recomputes) == ((), 15.0, 0)
     assert (found.status, found.bound_j) == (Status.FEASIBLE, 14.5)
     assert found.overhead == pytest.approx(0.5 / 14.5)
@@ -138,20 +138,20 @@ def test_a_plan_pays_for_room_that_is_worth_it() -> None:
 def test_of_two_plans_alike_the_one_of_which_more_is_proven() -> None:
     """In 550 bytes a is computed twice: no plan takes less than that of both searches."""
     tight = both(b=(0.5, 250), d=(3.5, 50)).mapped(lambda form: replace(form, ram_bytes=550))
-    found = solve_ways(tight)
+    found = solve_variants(tight)
     assert (found.faster, found.energy_j, found.status) == (("b", "d"), 14.0, Status.OPTIMAL)
     assert (found.bound_j, found.bound_covers) == (14.0, BoundCovers.ALL)
 
 
 def test_what_is_proven_of_plans_in_stages_is_not_of_both_ways() -> None:
     """No plan has room for the faster way, and the search without it computes a twice."""
-    found = solve_ways(both(c=(2.5, RAM)).mapped(lambda form: replace(form, ram_bytes=550)))
+    found = solve_variants(both(c=(2.5, RAM)).mapped(lambda form: replace(form, ram_bytes=550)))
     assert (found.faster, found.recomputes, found.energy_j) == ((), 1, 16.0)
     assert (found.bound_j, found.bound_covers) == (14.5, BoundCovers.ALL)
 
 
 def test_what_takes_next_to_nothing_less_is_as_good() -> None:
-    found = solve_ways(both(c=(2.999, 100)))
+    found = solve_variants(both(c=(2.999, 100)))
     assert (found.faster, found.status) == ((), Status.OPTIMAL)
 
 
@@ -159,13 +159,13 @@ def test_ops_that_take_nothing_have_no_overhead() -> None:
     nodes = tuple(replace(node, energy_j=0.0) for node in FOR_ONE.lean.nodes)
     quicker = tuple(replace(node, workspace_bytes=351) for node in nodes)
     problem = replace(FOR_ONE.lean, nodes=nodes)
-    found = solve_ways(Ways(problem, replace(problem, nodes=quicker)))
+    found = solve_variants(Variants(problem, replace(problem, nodes=quicker)))
     assert (found.energy_j, found.overhead, found.gap) == (0, None, 0)
 
 
 def test_a_method_that_has_no_plan_the_second_time_keeps_the_first(solves: Solves) -> None:
     solves.raises[2] = UnsuitableError("poet", "it does not like it")
-    assert solve_ways(ROOM).faster == ("b", "d")
+    assert solve_variants(ROOM).faster == ("b", "d")
     assert len(solves.works) == 2
 
 
@@ -179,9 +179,9 @@ def test_the_plan_that_was_known_when_the_user_interrupted() -> None:
         with pytest.MonkeyPatch.context() as patch:
             noted = Solves()
             noted.raises[2] = second
-            patch.setattr(ways, "solve", noted)
+            patch.setattr(variants, "solve", noted)
             with pytest.raises(Interrupted) as stopped:
-                solve_ways(problem)
+                solve_variants(problem)
         found = stopped.value.schedule
         assert (found.faster, found.energy_j) == (faster, energy_j)
         assert found.status is Status.INTERRUPTED
@@ -190,7 +190,7 @@ def test_the_plan_that_was_known_when_the_user_interrupted() -> None:
 def test_interrupted_at_first_nothing_more_is_searched(solves: Solves) -> None:
     solves.raises[1] = interrupted(chain(RAM))
     with pytest.raises(Interrupted) as stopped:
-        solve_ways(ROOM)
+        solve_variants(ROOM)
     found = stopped.value.schedule
     assert (found.status, found.energy_j, found.faster) == (Status.INTERRUPTED, 15.0, ())
     assert found.overhead == pytest.approx(2 / 13), "over that of keeping everything, as of others"
@@ -202,6 +202,6 @@ def test_without_a_choice_it_keeps_what_was_proven(solves: Solves) -> None:
     problem = chain(550)
     solves.raises[1] = interrupted(problem)
     with pytest.raises(Interrupted) as stopped:
-        solve_ways(Ways(problem, problem))
+        solve_variants(Variants(problem, problem))
     assert stopped.value.schedule == interrupted(problem).schedule
     assert stopped.value.schedule.bound_covers is BoundCovers.ALL

@@ -28,9 +28,9 @@ from poetfw.planning import (
     ChosenBy,
     Plan,
     budget,
-    load_room,
+    load_kernel_choices,
     room,
-    solve_ways,
+    solve_variants,
 )
 from poetfw.planning.kernels import faster_with_workspace
 from poetfw.planning.problem import schedule_problem
@@ -232,7 +232,7 @@ def test_what_decided_is_said_of_the_kernel_that_is_taken(
     by = build.kernels_by
     assert {name for name in by if by[name] is ChosenBy.MEASURED} == BY_1
     assert set(by.values()) == {ChosenBy.MEASURED, ChosenBy.SHAPE}
-    known, _ = load_room(BuildSettings("linux", "depthwise", batch=4), costs=but_general)
+    known, _ = load_kernel_choices(BuildSettings("linux", "depthwise", batch=4), costs=but_general)
     assert known.chosen_by(()) == dict.fromkeys(by, ChosenBy.SHAPE), "no room for any"
 
 
@@ -242,7 +242,7 @@ def test_a_schedule_without_a_build_is_the_same(scheduler: str, deadline_s: floa
     """With the RAM that the build's plan takes, whether all, one or none has room there."""
     without = plan(PLENTY, analytic_costs)
     settings = BuildSettings("linux", "depthwise", batch=4, deadline_s=deadline_s)
-    known, ways = load_room(settings, costs=backward_dear)
+    known, variants = load_kernel_choices(settings, costs=backward_dear)
     resident = resident_bytes(without.program.persistent, BLOCK_BYTES)
     counts = set()
     for ram_bytes in (
@@ -250,14 +250,14 @@ def test_a_schedule_without_a_build_is_the_same(scheduler: str, deadline_s: floa
         without.plan.memory.arena_bytes,
         PLENTY,
     ):
-        limited = ways.mapped(partial(replace, ram_bytes=ram_bytes - resident))
+        limited = variants.mapped(partial(replace, ram_bytes=ram_bytes - resident))
         try:
             build = plan(ram_bytes, backward_dear, scheduler, deadline_s)
         except InfeasibleError:
             with pytest.raises(InfeasibleError):
-                solve_ways(limited, scheduler)
+                solve_variants(limited, scheduler)
             continue
-        found, planned = solve_ways(limited, scheduler), build.plan.training
+        found, planned = solve_variants(limited, scheduler), build.plan.training
         assert set(found.faster) == taken(build)
         assert found.energy_j == planned.energy_j
         assert (found.status, found.gap) == (planned.status, planned.gap)
