@@ -44,7 +44,7 @@ static struct {
     } at;
 } current;
 
-/* How many samples of the batch come from the ring, in the place of the last ones from the card; all where that has none. */
+/* Number of ring samples in the batch, in place of the last ones from the card; all if the card has no samples. */
 #if POET_RING > 0
 static uint32_t share_of_ring(void)
 {

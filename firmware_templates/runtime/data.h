@@ -17,10 +17,10 @@ struct poet_samples {
     uint32_t record_blocks;
 };
 
-/* Makes batch `step` (0-based) of training, in shuffled order, the current one. Each epoch uses the
- * first floor(count / POET_BATCH) * POET_BATCH positions of its permutation. count >= POET_BATCH, or 0: then all come from the ring,
- * and POET_ERROR_NO_SAMPLES says that it has none to draw.
- * Of this and the next, `samples` is read as long as the batch is the current one. */
+/* Selects training batch `step` (0-based) in shuffled order. Each epoch uses the first floor(count / POET_BATCH) *
+ * POET_BATCH positions of its permutation. count >= POET_BATCH, or 0: then all samples come from the ring, and
+ * POET_ERROR_NO_SAMPLES means that it has none. Here and below, `samples` must stay valid while the batch is current.
+ * */
 int poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step);
 
 /* Selects held-out batch `batch` (0-based), in storage order. */

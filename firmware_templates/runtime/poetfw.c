@@ -16,7 +16,7 @@
 
 _Static_assert(sizeof(struct poet_image) == sizeof((struct poetfw *)0)->image, "a context holds an image");
 
-static uint8_t is_loaded; /* the arena holds what a call loaded, since the program's start */
+static uint8_t is_loaded; /* the arena holds data that a call loaded since the program's start */
 
 /* Set while a call is in the library. An atomic exchange keeps other threads out; a core without it, such as the
  * Cortex-M0+, keeps out interrupts and the function between ops, which end before the interrupted code continues. */

@@ -23,7 +23,7 @@ static struct {
 } tried;
 #endif
 
-/* Where the record is, counted from the set's first block. */
+/* Block of the record, counted from the set's first block. */
 static uint32_t record_block(void)
 {
     const struct poet_slot *const last = &poet_slots[POET_PERSISTENTS - 1u];

@@ -41,11 +41,11 @@ int poet_sd_blocks(uint32_t *blocks);
 int poet_sd_read_begin(uint32_t block, uint8_t *ram, uint32_t count);
 int poet_sd_write_begin(uint32_t block, const uint8_t *ram, uint32_t count);
 
-/* Goes on where the bus has ended an exchange, once for each, from its interrupt. */
+/* Continues after the end of an exchange on the bus; called once for each, from its interrupt. */
 void poet_sd_exchanged(void);
 
-/* Waits for the transfer that has been under way for longest, and returns how it ended; 0 if there is none. After
- * an error what reached RAM or the card is unknown. */
+/* Waits for the oldest transfer under way and returns its status; 0 if there is none. After an error the content of
+ * RAM or card is undefined. */
 int poet_sd_wait(void);
 
 #endif

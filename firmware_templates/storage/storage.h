@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of the storage, whatever is in them. */
+/* Access to the storage's blocks, independent of their content. */
 #ifndef POET_STORAGE_H
 #define POET_STORAGE_H
 
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Blocks moved since the start. */
+/* Blocks transferred since the start. */
 struct poet_traffic {
     uint32_t read_blocks;
     uint32_t written_blocks;
@@ -16,8 +16,8 @@ struct poet_traffic {
 /* Initialises the storage, unless that has been done. */
 int poet_storage_start(void);
 
-/* The page buffer, of a block. Called, so that its address is in a register: of the bytes there, most have offsets that fit into
- * short instructions. */
+/* Page buffer, the size of a block. A function, so that its address is in a register: most offsets then fit short
+ * instructions. */
 __attribute__((const)) uint8_t *poet_storage_page(void);
 
 /* Writes zeros to a block that is not blank, and verifies them, through the page buffer. POET_ERROR_LOST: the zeros
@@ -27,7 +27,7 @@ int poet_storage_wipe(uint32_t block);
 /* True if bytes are as in unwritten storage: all 0x00, or all 0xff. */
 int poet_storage_is_blank(const uint8_t *bytes, uint32_t count);
 
-/* The identity of the image that was opened last, which whoever opens it says. */
+/* Identity of the image opened last, which its opener sets. */
 void poet_storage_identify(uint32_t of_image);
 uint32_t poet_storage_identity(void);
 

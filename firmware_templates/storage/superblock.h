@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offsets in the partition table and in the superblock (image.h has the whole layout), for those who read and who write them. */
+/* Offsets in the partition table and in the superblock (layout: image.h), for readers and writers. */
 #ifndef POET_SUPERBLOCK_H
 #define POET_SUPERBLOCK_H
 

@@ -109,6 +109,7 @@ SHORTENED = {
         "--model mlp"
     ): "--work-limit 0.5",
     "python benchmarks/schedule.py --quick": "--help",
+    "python benchmarks/fine_tuning.py --run": "--help",
 }
 """Commands that take minutes to hours, and what is put behind them here."""
 
@@ -147,6 +148,9 @@ def provide(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
     """Make the files that a page says there are."""
     if page == "README.md":
         shutil.copytree(request.getfixturevalue("digits"), folder, dirs_exist_ok=True)
+    if page == "docs/fine-tuning.md":
+        pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
+        (folder / "pretrain.py").write_text(block_behind(page, "`pretrain.py`"))
     if page == "docs/scheduling.md":
         (folder / "problem.json").write_text(block_behind(page, "`problem.json`"))
 

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import settings
 
 from fuzz.formats import FORMATS
-from system import fork
-from system.commands import Result
+from system.commands import Result, forked
 
 CASES = 10 * settings.default.max_examples  # type: ignore[attr-defined]
 """Per format: 100, or 1,000 with `--hypothesis-profile=thorough`."""
@@ -28,12 +27,9 @@ LONG_PART, LONG_PARTS = 500, 20
 FUZZ = "from fuzz.__main__ import main; raise SystemExit(main())"
 
 
-def forked(code: str, *arguments: str, cwd: Path) -> Result:
-    """Run code in a process of its own, with everything loaded."""
-    streams = cwd.parent / f"{cwd.name}.out", cwd.parent / f"{cwd.name}.err"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    returned = fork.run(code, ["fuzz", *arguments], cwd, environment, streams, timeout_s=580)
-    return Result(returned, *(path.read_text() for path in streams))
+def run(code: str, *arguments: str, cwd: Path) -> Result:
+    variables = os.environ | {"OMP_NUM_THREADS": "1"}
+    return forked(code, "fuzz", *arguments, cwd=cwd, variables=variables, timeout_s=580)
 
 
 def fuzz(name: str, first: int, count: int, folder: Path, record: pytest.FixtureRequest) -> None:
@@ -41,7 +37,7 @@ def fuzz(name: str, first: int, count: int, folder: Path, record: pytest.Fixture
     log = folder / "case"
     arguments = ["--format", name, "--log", str(log), "--first", str(first), "--count", str(count)]
     try:
-        result = forked(FUZZ, *arguments, cwd=folder)
+        result = run(FUZZ, *arguments, cwd=folder)
     except subprocess.TimeoutExpired:
         pytest.fail(f"{log.read_text()} hangs, or the machine is too slow for {count} cases")
     where = log.read_text() if log.exists() else "the start"
@@ -101,7 +97,7 @@ sys.exit(__main__.main())
     ],
 )
 def test_the_judge_finds_what_is_wrong(what: str, says: str, tmp_path: Path) -> None:
-    result = forked(BREAKING.format(what=what), "--format", "csv", "--count", "1", cwd=tmp_path)
+    result = run(BREAKING.format(what=what), "--format", "csv", "--count", "1", cwd=tmp_path)
     Path("/var/tmp/poetfw-stray").unlink(missing_ok=True)
     assert result.code == 1, result.stderr
     assert says in result.stderr

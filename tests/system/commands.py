@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,23 +57,22 @@ def poetfw(*arguments: str | Path, cwd: Path, timeout_s: float = 280, **environm
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("POETFW_")}
     variables = {**inherited, **environment}
     words = [str(argument) for argument in arguments]
+    if not any(name.startswith("PYTHON") for name in environment):
+        return forked(POETFW, "poetfw", *words, cwd=cwd, variables=variables, timeout_s=timeout_s)
+    command = [sys.executable, "-m", "poetfw.cli.main", *words]
+    how: Any = {"cwd": cwd, "env": variables, "timeout": timeout_s, "check": False}
+    ran = subprocess.run(command, capture_output=True, text=True, **how)
+    return Result(ran.returncode, ran.stdout, ran.stderr)
+
+
+def forked(
+    code: str, *words: str, cwd: Path, variables: Mapping[str, str], timeout_s: float
+) -> Result:
+    """Run Python code, `sys.argv` being the words, in a process of its own with all loaded."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
-        if any(name.startswith("PYTHON") for name in environment):
-            command = [sys.executable, "-m", "poetfw.cli.main", *words]
-            with out.open("wb") as stdout, err.open("wb") as stderr:
-                code = subprocess.run(
-                    command,
-                    cwd=cwd,
-                    env=variables,
-                    stdout=stdout,
-                    stderr=stderr,
-                    timeout=timeout_s,
-                    check=False,
-                ).returncode
-        else:
-            code = fork.run(POETFW, ["poetfw", *words], cwd, variables, (out, err), timeout_s)
-        return Result(code, out.read_text(), err.read_text())
+        code_of_exit = fork.run(code, words, cwd, variables, (out, err), timeout_s)
+        return Result(code_of_exit, out.read_text(), err.read_text())
 
 
 def succeed(*arguments: str | Path, cwd: Path, **environment: str) -> Any:
@@ -87,7 +87,10 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def benchmark(name: str, *arguments: str | Path, code: int = 0) -> Result:
     """Run a command of `benchmarks/`, named without `.py`, which must end with this code."""
-    command = [sys.executable, BENCHMARKS / f"{name}.py", *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert ran.returncode == code, f"{ran.stdout}\n{ran.stderr}"
-    return Result(ran.returncode, ran.stdout, ran.stderr)
+    path = str(BENCHMARKS / f"{name}.py")
+    run = f"import runpy, sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+    run += f"runpy.run_path({path!r}, run_name='__main__')"
+    words = (path, *map(str, arguments))
+    ran = forked(run, *words, cwd=Path.cwd(), variables=os.environ, timeout_s=500)
+    assert ran.code == code, f"{ran.stdout}\n{ran.stderr}"
+    return ran

@@ -16,7 +16,7 @@
 #define MMFAR REGISTER(0xe000ed34u)
 #define BFAR REGISTER(0xe000ed38u)
 
-/* The linker script's addresses. */
+/* Addresses defined by the linker script. */
 extern const uint32_t poet_data_source[];
 extern uint32_t poet_data_lower[];
 extern uint32_t poet_data_upper[];
@@ -69,7 +69,7 @@ void poet_reset(void)
     poet_run();
 }
 
-/* The fault may be that the stack is used up, so the handler starts it anew from its top. */
+/* The fault may be a stack overflow, so the handler resets the stack pointer to its top. */
 __attribute__((naked)) void poet_fault_entry(void)
 {
     __asm__ volatile("mov r0, sp\n\t"

@@ -110,7 +110,7 @@ int poet_hal_spi_begin(const uint8_t *tx, uint8_t *rx, uint32_t bytes)
     return 0;
 }
 
-/* The event is what interrupts, until it is cleared and that has reached the peripheral: hence the read. */
+/* The event requests the interrupt until clearing it has reached the peripheral: hence the read. */
 int poet_hal_spi_take_end(void)
 {
     const int ended = poet_read(SPIM_EVENTS_END) != 0u;

@@ -52,7 +52,7 @@ _Static_assert(SECTOR_BYTES % POET_BLOCK_BYTES == 0u, "a sector is whole blocks"
 
 void QSPI_IRQHandler(void);
 
-/* What the flash is doing. */
+/* Current activity of the flash. */
 enum phase {
     IDLE,
     READING,
@@ -319,7 +319,7 @@ void QSPI_IRQHandler(void)
     }
 }
 
-/* Sees to an end whose interrupt was lost. Returns whether the peripheral is on. */
+/* Handles an end whose interrupt was lost. Returns whether the peripheral is on. */
 static int poll(void)
 {
     const uint32_t primask = poet_interrupts_off();
@@ -330,7 +330,8 @@ static int poll(void)
     return poet_qspi_is_on();
 }
 
-/* Adds to the queue. The machine is started where it does not run: asked after it could have seen the request. */
+/* Appends to the queue and starts the state machine if it does not run: tested after appending, as it could have seen
+ * the request. */
 static int begin(struct request request)
 {
     request.status = POET_OK;

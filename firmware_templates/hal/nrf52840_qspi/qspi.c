@@ -13,7 +13,7 @@
 #define QSPI_TASKS_WRITESTART 0x40029008u
 #define QSPI_TASKS_ERASESTART 0x4002900cu
 #define QSPI_TASKS_DEACTIVATE 0x40029010u
-#define QSPI_ANOMALY_122 0x40029054u /* without it, what is switched off draws current */
+#define QSPI_ANOMALY_122 0x40029054u /* otherwise a disabled QSPI draws current */
 #define QSPI_INTENSET 0x40029304u
 #define QSPI_INTENSET_READY 1u
 #define QSPI_READ_SRC 0x40029504u
@@ -143,7 +143,7 @@ uint32_t poet_qspi_answer(void)
     return poet_read(QSPI_CINSTRDAT0) & 0xffu;
 }
 
-/* The event is what interrupts, until it is cleared and that has reached the peripheral: hence the second read. */
+/* The event requests the interrupt until clearing it has reached the peripheral: hence the second read. */
 int poet_qspi_take_end(void)
 {
     const int ended = poet_read(QSPI_EVENTS_READY) != 0u;

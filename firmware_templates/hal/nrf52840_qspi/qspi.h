@@ -13,7 +13,7 @@
 #define QSPI_ENABLE_DISABLED 0u
 #define QSPI_ENABLE_ENABLED 1u
 
-/* The longest read: the register counts up to 0x3ffff bytes. */
+/* Longest read: the register counts to 0x3ffff bytes. */
 #define POET_QSPI_LONGEST 0x20000u
 
 /* Options of an instruction to the flash. */
@@ -30,8 +30,8 @@ int poet_qspi_start(void);
  * before poet_qspi_listen. */
 int poet_qspi_instruct(uint32_t opcode, uint32_t bytes, enum poet_qspi_flags flags, uint32_t *data);
 
-/* From now on the end of what begins is an interrupt, whose handler (QSPI_IRQHandler) is the caller's. It takes the end:
- * whether something has ended, rather than nothing that was begun. */
+/* From now on, the end of an operation is an interrupt, whose handler (QSPI_IRQHandler) is the caller's. It takes the
+ * end; returns whether an operation ended, rather than a stray interrupt. */
 void poet_qspi_listen(void);
 int poet_qspi_take_end(void);
 
@@ -44,7 +44,7 @@ void poet_qspi_erase(uint32_t address);
 void poet_qspi_await(uint32_t opcode);
 uint32_t poet_qspi_answer(void);
 
-/* Whether there is an end to take, and whether the peripheral is on: it is switched off if it interrupts for nothing. */
+/* True if there is an end to take; true if the peripheral is on: it is switched off after stray interrupts. */
 static inline int poet_qspi_is_ready(void)
 {
     return poet_read(QSPI_EVENTS_READY) != 0u;

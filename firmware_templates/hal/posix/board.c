@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A computer under Linux. */
+/* A Linux computer. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "board.h"

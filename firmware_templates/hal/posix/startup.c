@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ends the program where it would meet an instruction that this computer does not know. */
+/* Ends the program if this computer lacks instructions that it is compiled for. */
 static void require_processor(void)
 {
 #if defined POET_FMA && defined __x86_64__

@@ -35,11 +35,11 @@ class DataSet:
     """Samples that fit a model.
 
     Attributes:
-        name: what it was asked for by.
-        x_train, x_test: features, float32 [samples, *features], or int32 ids; of several inputs,
+        name: name or path of the data set.
+        x_train, x_test: features, float32 or int32 ids [samples, *features]; with several inputs,
             records of them (`poetfw.ir.Record`).
-        y_train, y_test: int32 class numbers [samples], or float32 targets [samples, *outputs].
-        record: how features were made and what classes are called: JSON values.
+        y_train, y_test: class numbers, int32 [samples], or targets, float32 [samples, *outputs].
+        record: settings of the features and names of classes, as JSON values.
     """
 
     name: str
@@ -56,13 +56,13 @@ def load_data(spec: str | Path, model: Model, features: str | None = None) -> Da
     If the data do not mark held-out samples, every fifth is held out.
 
     Args:
-        spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if it is
-            split already, `x_test`, `y_test`, or with the names of the model's inputs and labels
-            where it has several; a folder with an `.npy` file for each of these; a
-            `.csv` file; a folder of images or of WAV files, in one folder for each class.
-        model: decides the shapes, and whether `y` holds class numbers (integers in
-            [0, classes)) or, for the loss mse, targets of the shape of the model's output.
-        features: what is calculated of sounds, one of `poetfw.common.option_values.FEATURES`; None
+        spec: a key of `BUILT_IN`, or a path: an `.npz` file with arrays `x`, `y` and, if split
+            already, `x_test`, `y_test`, or with the names of the model's inputs and labels if there
+            are several; a folder with an `.npy` file for each of these; a `.csv` file; a folder of
+            images or WAV files in one folder per class.
+        model: determines the shapes, and whether `y` holds class numbers (integers in [0, classes))
+            or, for the loss mse, targets of the shape of the model's output.
+        features: features computed from sounds, one of `poetfw.common.option_values.FEATURES`; None
             for the first of these.
 
     Raises:
@@ -117,10 +117,10 @@ def _names(model: Model) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _expect_one_array(source: str | Path, model: Model) -> None:
-    """Check that a model has the one input and one label that a format of data has room for.
+    """Check that a model has a single input and a single label, as some formats of data require.
 
     Raises:
-        DataError: it has others.
+        DataError: The model has several inputs or labels.
     """
     names = array_names(model.x, model.y)
     if len(model.x.members) != 1 or len(model.y.members) != 1:
@@ -151,10 +151,10 @@ def _data_set(name: str, samples: Samples, model: Model) -> DataSet:
 def _part(
     path: str, suffix: str, x: Sequence[Values], y: Sequence[Values], model: Model
 ) -> tuple[Features, Targets]:
-    """Features and targets of one part of a data set.
+    """Features and targets of one part of a data set, training or held-out samples.
 
     Raises:
-        DataError: an array does not fit the model, or has another number of samples than the first.
+        DataError: An array does not fit the model, or has another number of samples than the first.
     """
     inputs, labels = _names(model)
     first, samples = f"{inputs[0]}{suffix}", len(x[0]) if x[0].ndim else 0
@@ -184,7 +184,7 @@ def _judged(data: DataSet, model: Model) -> DataSet:
 
 
 def _digits(model: Model) -> Samples:
-    """The digits with class numbers; for the loss mse, 1 at the class and 0 elsewhere."""
+    """The digits with class numbers or, for the loss mse, one-hot targets."""
     _expect_one_array("data set 'digits'", model)
     x, labels = load_digits(model)
     needed = int(labels.max()) + 1
@@ -228,7 +228,7 @@ def _features(
 def _ids(
     path: str, key: str, array: NDArray[np.generic], count: int, model: Model
 ) -> NDArray[np.int32]:
-    """Ids that each table that they are looked up in has."""
+    """Check that ids exist in every embedding table that they index."""
     if array.dtype.kind not in "iu":
         raise DataError(f"{path}: {key} holds {array.dtype}, but the model reads integer ids")
     if not len(array):

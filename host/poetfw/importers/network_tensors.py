@@ -22,12 +22,12 @@ class NetworkTensors:
     """Tensors of a network under construction.
 
     Attributes:
-        builder: the graph being built.
-        loss: what the model is to be trained with.
-        entries: where the tensors of the file's state dict lie in those of the graph.
-        frozen: parameters that the file says are not trained.
-        warnings: what may make it another network than its author means.
-        classes: of each label, its number of classes, and the class number that does not count, if
+        builder: graph under construction.
+        loss: loss to train with.
+        entries: mapping of the file's state dict to the graph's tensors.
+        frozen: parameters that the file marks as not trained.
+        warnings: possible differences from the network that the author meant.
+        classes: number of classes of each label, and the class number that the loss ignores, if
             any.
     """
 
@@ -111,12 +111,12 @@ class NetworkTensors:
         return self.builder.op("dropout", name, (x, step), attributes)
 
     def uniform(self, name: str, shape: Sequence[int]) -> str:
-        """Numbers in [0, 1) that each step draws anew."""
+        """Append random numbers in [0, 1), drawn anew in each step."""
         step, seed = self._drawing()
         return self.builder.op("uniform", name, (step,), {"shape": tuple(shape), "seed": seed})
 
     def _drawing(self) -> tuple[str, int]:
-        """The number of the step, and a seed that no other op has."""
+        """Inputs of a random op: the step's number, and a seed that no other op has."""
         if self._step is None:
             self._step = self.constant("step", np.zeros(1))
         self._dropouts += 1

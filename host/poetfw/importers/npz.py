@@ -33,15 +33,15 @@ _MALFORMED = (
 
 
 def read_arrays(path: Path, inputs: Sequence[str], labels: Sequence[str]) -> Samples:
-    """The samples of an `.npz` file, or of a folder that holds an `.npy` file for each array.
+    """Read samples from an `.npz` file, or from a folder with an `.npy` file for each array.
 
     Args:
-        path: the file or folder.
-        inputs: names of the arrays of features; with `_test` behind them, those held out.
-        labels: names of the arrays of targets.
+        path: path of the file or folder.
+        inputs: names of the feature arrays; held-out ones have the suffix `_test`.
+        labels: names of the target arrays, likewise.
 
     Raises:
-        DataError: as `read_npz`, or some of the arrays held out are there and others are not.
+        DataError: See `read_npz`, or only some of the held-out arrays are present.
     """
     read = read_npy_folder if path.is_dir() else read_npz
     names = (*inputs, *labels)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a network: its predictions, one or several, and what they are compared with."""
+"""Results of a network: one or several predictions, and the labels they are compared with."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import numpy as np
 
 from poetfw.common.errors import ModelError
 from poetfw.importers.network import Network
-from poetfw.ir import Dtype, FreshNames, Role
+from poetfw.ir import Dtype, FreshNames, Head, Role
 from poetfw.models import Model
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.objective import OWN_LOSS
-from poetfw.training import CLASSIFYING, Head
+from poetfw.training import CLASSIFYING
 
 _MOVES = ("to_float", "to_integer", "reshape", "transpose", "take_strided", "slice")
-"""Kinds of ops whose results are numbers of what they read."""
+"""Kinds of ops that move or convert numbers without computing new ones."""
 
 
 class Result(NamedTuple):
-    """A prediction: its author's name, and its tensor [batch, ...]."""
+    """A prediction: the author's name of it, and its tensor [batch, ...]."""
 
     name: str
     tensor: str
 
 
 def note_classes(net: Network, numbers: str, classes: int, ignored: int | None = None) -> None:
-    """Remember how many classes a tensor numbers, where it holds labels: data are checked by it.
+    """Record the number of classes of a tensor of class numbers, if it holds labels, to check data.
 
     Args:
-        net: the network.
-        numbers: the tensor of class numbers.
+        net: network under construction.
+        numbers: name of the tensor of class numbers.
         classes: number of classes.
-        ignored: the class number that does not count; None for none.
+        ignored: class number that the loss ignores; None if there is none.
     """
     producer = net.builder.producer(numbers)
     while producer is not None and producer.kind in _MOVES:
@@ -49,8 +49,8 @@ def note_classes(net: Network, numbers: str, classes: int, ignored: int | None =
 def mark_loss(net: Network, value: str, results: Sequence[Result]) -> None:
     """Append the op that marks a network's own loss [1].
 
-    Held-out samples are counted by right answers where there is one label a sample, which numbers
-    the classes of the one result.
+    Right answers of held-out samples are counted if there is a single result and one label per
+    sample, which is a class number of this result.
     """
     counts = 0
     if len(results) == 1 and len(net.classes) == 1:
@@ -68,20 +68,20 @@ def finished(
     options: ClassOptions = ALIKE,
     warnings: Sequence[str] = (),
 ) -> Model:
-    """The model of a network.
+    """Create the model of a network.
 
-    Several results without a loss of the network's own are trained by the sum of the chosen loss of
-    each, which has labels called as the result is, with `_y` behind it.
+    Several results without an own loss are trained with the sum of the chosen loss over all
+    results; the label of each is named after the result, with the suffix `_y`.
 
     Args:
         net: the network.
-        results: its predictions.
-        description: of the model, for people.
-        options: how much classes and samples count in the loss.
-        warnings: about the file, beside those of the network.
+        results: predictions of the network.
+        description: one-line description of the model.
+        options: class weights, label smoothing and ignored label of the loss.
+        warnings: warnings about the file, in addition to the network's.
 
     Raises:
-        ModelError: the loss does not fit a result, or the model is malformed.
+        ModelError: The loss does not fit a result, or the model is malformed.
     """
     named = _named(results)
     if len(named) > 1 and net.loss != OWN_LOSS:
@@ -104,7 +104,7 @@ def finished(
 
 
 def _named(results: Sequence[Result]) -> list[Result]:
-    """The results, each with another name."""
+    """Results with distinct names."""
     names, named = FreshNames(), dict[str, str]()
     for name, tensor in results:
         named[names.fresh(name, named)] = tensor
@@ -112,7 +112,7 @@ def _named(results: Sequence[Result]) -> list[Result]:
 
 
 def _joined(net: Network, tensors: Sequence[str]) -> str:
-    """The elements of several tensors, one after the other, sample by sample."""
+    """Concatenate tensors per sample, each flattened."""
     rows = []
     for tensor in tensors:
         batch, *rest = net.shape(tensor)
@@ -121,7 +121,7 @@ def _joined(net: Network, tensors: Sequence[str]) -> str:
 
 
 def _add_losses(net: Network, results: Sequence[Result]) -> None:
-    """Append the sum of the chosen loss of each result, as the network's own."""
+    """Append the sum of the chosen loss over all results, as the network's own loss."""
     terms = []
     for name, tensor in results:
         shape, classifies = net.shape(tensor), net.loss in CLASSIFYING

@@ -28,7 +28,7 @@ _SHARE_OF_IDS = 0.25
 
 
 def make_synthetic(model: Model) -> Samples:
-    """Features [samples, *features] of each input; class numbers or targets of each label."""
+    """Features [samples, *features] of each input, and class numbers or targets of each label."""
     random = np.random.Generator(np.random.PCG64(_SEED))
     fitting = _LARGEST_BYTES // model.x.size_bytes
     samples = max(min(_SAMPLES, fitting), 4 * model.batch)
@@ -57,7 +57,7 @@ def _features(
 def _targets(
     random: np.random.Generator, labels: NDArray[np.int32], x: Sequence[Values], tensor: Tensor
 ) -> Values:
-    """Class numbers; an input, where one has the target's shape; else a linear function of all."""
+    """Class numbers; else an input of the target's shape; else a linear function of all inputs."""
     samples, outputs = len(labels), tensor.shape[1:]
     if tensor.dtype is Dtype.I32:
         return np.broadcast_to(labels.reshape(-1, *(1,) * len(outputs)), (samples, *outputs))

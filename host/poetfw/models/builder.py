@@ -37,7 +37,7 @@ class GraphBuilder:
         """Start with an input of shape [batch, features...].
 
         Raises:
-            ModelError: as `add_input`.
+            ModelError: See `add_input`.
         """
         self._name = name
         self._tensors: dict[str, Tensor] = {}
@@ -50,7 +50,7 @@ class GraphBuilder:
         """Add a further input of shape [batch, features...]; returns its name.
 
         Raises:
-            ModelError: an extent is below 1, or the batch is absurdly large.
+            ModelError: The batch is below 1 or above `LARGEST_BATCH`, or another extent is below 1.
         """
         if not 1 <= shape[0] <= LARGEST_BATCH:
             raise ModelError(f"the batch is {shape[0]}: it must be between 1 and {LARGEST_BATCH}")
@@ -65,11 +65,11 @@ class GraphBuilder:
         return self._tensors[tensor].dtype
 
     def role(self, tensor: str) -> Role:
-        """A tensor's role."""
+        """Role of a tensor."""
         return self._tensors[tensor].role
 
     def producer(self, tensor: str) -> Op | None:
-        """The op that calculates a tensor; None where none does."""
+        """Op that computes a tensor; None if there is none."""
         return self._ops.get(tensor)
 
     def parameter(self, name: str, values: NDArray[np.float32]) -> str:

@@ -12,41 +12,41 @@ from types import MappingProxyType
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Dtype, Graph, Record, Role, Tensor
+from poetfw.ir import Dtype, Graph, Head, Record, Role, Tensor, label_name
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.base import LARGEST_INTEGER
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
-from poetfw.training import CLASSIFYING, LOSSES, Head, Sgd, label_name
+from poetfw.training import CLASSIFYING, LOSSES, Sgd
 
 
 @dataclass(frozen=True)
 class Model:
     """A network, and the initial weights and settings of its training.
 
-    Construction checks shapes, that all inputs have the same batch, that the loss fits the
-    output, and that every persistent tensor has finite float32 weights of its shape.
+    Construction checks shapes, that all inputs have the same batch, that the loss fits the output,
+    and that every persistent tensor has finite float32 weights of its shape.
 
     Attributes:
-        graph: inference form: tensors of role `INPUT`, weights of role `PARAMETER`, running
+        graph: inference graph: tensors of role `INPUT`, weights of role `PARAMETER`, running
             statistics of role `STATE`. Axis 0 of inputs and output is the batch.
-        weights: initial values of every persistent tensor; drawn when they are first read, where
-            they are `DrawnWeights`.
-        loss: a key of `poetfw.training.LOSSES`; or `OWN_LOSS`: then the graph has a tensor of role
-            `LABEL`, and an op of the kind `objective` that marks its loss.
-        heads: names and shapes [batch, ...] of several results, whose elements the output has one
-            after the other, sample by sample; empty for one result, which is the output itself.
-        told_apart: of each label of a loss of its own that numbers classes, how many there are, and
-            the number that does not count, if any.
-        loss_options: how much classes and samples count, for a loss of a classifier.
-        description: one line for people.
-        optimizer: settings that train it well.
-        epochs: passes over the data set that train it well.
-        warnings: sentences about possible differences from the network that its author means.
-        frozen: names of the parameters that its author does not train.
-        state_dict: where the tensors of its author's network lie in those of the graph.
+        weights: initial values of every persistent tensor; `DrawnWeights` are drawn when first
+            read.
+        loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`: the graph then has tensors of role
+            `LABEL` and an op of kind `objective` that marks the loss.
+        heads: names and shapes [batch, ...] of several results, which the output concatenates per
+            sample; empty for a single result, which is the output itself.
+        told_apart: for an own loss, number of classes of each label that holds class numbers, and
+            the ignored class number, if any.
+        loss_options: class weights, label smoothing and ignored label of a classifier's loss.
+        description: one-line description.
+        optimizer: default optimizer and its settings.
+        epochs: default number of passes over the data set.
+        warnings: possible differences from the network that its author meant, one sentence each.
+        frozen: names of parameters that the author does not train.
+        state_dict: mapping of the author's tensors to the graph's.
 
     Raises:
         ModelError: A check failed.
@@ -132,12 +132,12 @@ class Model:
 
     @cached_property
     def x(self) -> Record:
-        """The features of a sample: the network's inputs."""
+        """Features of a sample: the network's inputs."""
         return Record(self.graph.with_role(Role.INPUT))
 
     @cached_property
     def y(self) -> Record:
-        """The targets of a sample: class numbers, or what else the loss compares."""
+        """Targets of a sample: class numbers, or values that the loss compares."""
         if self.loss == OWN_LOSS:
             return Record(self.graph.with_role(Role.LABEL))
         if self.classes is not None:
@@ -148,7 +148,7 @@ class Model:
 
     @property
     def input(self) -> Tensor:
-        """The batch of features: the first input's."""
+        """First input tensor: a batch of features."""
         return self.x.members[0]
 
     @property
@@ -173,27 +173,27 @@ class Model:
 
     @property
     def target(self) -> Tensor:
-        """The batch of targets, of a network whose samples have one.
+        """Target tensor of a network with a single target: a batch of targets.
 
         Raises:
-            ModelError: they have none, or several.
+            ModelError: The network has no target, or several.
         """
         if len(self.y.members) != 1:
             raise ModelError(f"model {self.name!r} has {len(self.y.members)} targets, not 1")
         return self.y.members[0]
 
     def label_classes(self, tensor: Tensor) -> tuple[int | None, int | None]:
-        """The number of classes that a label has, and that which does not count; None for neither.
+        """Number of classes of a label, and the class number to ignore; None for neither.
 
         Args:
-            tensor: one of `y`.
+            tensor: a member of `y`.
         """
         if self.loss == OWN_LOSS:
             return self.told_apart.get(tensor.name, (None, None))
         return self.classes, self.loss_options.ignore_index
 
     def ids(self, tensor: Tensor) -> int:
-        """Number of ids, from 0 on, that every table has in which an input is looked up."""
+        """Smallest number of rows of the embedding tables that look up an input."""
         readers = self.graph.consumers.get(tensor.name, ())
         tables = (op.inputs[1] for op in readers if op.kind == "embedding")
         return min(

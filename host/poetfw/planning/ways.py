@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from poetfw.common.errors import InfeasibleError, PlanError
@@ -77,6 +77,11 @@ class Ways:
         """Both variants after the same change."""
         return replace(self, lean=change(self.lean), every=change(self.every))
 
+    @cached_property
+    def _minimum_bytes(self) -> int:
+        """The smallest budget beside resident bytes, found once for all that are refused."""
+        return minimum_budget(self.lean).bytes
+
     def within(self, budget_bytes: int) -> Ways:
         """The problem within a budget, of which resident bytes are a part.
 
@@ -90,7 +95,7 @@ class Ways:
                 why = "parameters, optimizer state and the page buffer, which never leave RAM, take"
             else:
                 why = "evaluation, which keeps all that it needs again, takes"
-            minimum = max(needed, resident_bytes + minimum_budget(self.lean).bytes)
+            minimum = max(needed, resident_bytes + self._minimum_bytes)
             raise InfeasibleError(
                 f"the budget of {budget_bytes:,} bytes is too small: at least {minimum:,} are "
                 f"needed, and {why} {needed:,}",

@@ -61,10 +61,10 @@ class OpChecker:
         """Check ops of a training step.
 
         Args:
-            training_step: its number, from 1.
-            ops: the ops, in the order in which they ran.
-            values: what was recorded before the statements of these ops, and behind the last.
-            batch: what the step was to load, by tensor.
+            training_step: number of the step, from 1.
+            ops: ops in execution order.
+            values: values recorded before each op's statement and after the last.
+            batch: the batch that the step loads, by tensor name.
         """
         graph = self._table.graph
         for traced in ops:
@@ -110,7 +110,7 @@ class OpChecker:
 def _expected(
     graph: Graph, op: Op, before: Mapping[str, Array], batch: Mapping[str, Array]
 ) -> list[tuple[str, Array, Array]]:
-    """The tensors that an op should have written, and how far each element may be from them."""
+    """Expected outputs of an op, each with its tensor's name and the error bound per element."""
     if op.output is not None and op.output in batch:
         shape = graph.by_name[op.output].shape
         return [(op.output, batch[op.output].reshape(shape), np.zeros(shape))]

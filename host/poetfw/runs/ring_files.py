@@ -65,7 +65,7 @@ def write_samples(project: BuiltProject, held: RingSamples, out: Path) -> int:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """A name that no member of a sample has."""
+    """Return a name that no member of a sample has."""
     while name in taken:
         name += "_"
     return name

@@ -14,7 +14,7 @@ from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Role
 from poetfw.models import Model
 from poetfw.ops import kind_of
-from poetfw.training import Sgd, make_program
+from poetfw.training import Reference, Sgd, make_program
 
 Array = NDArray[np.float32]
 RANDOM = np.random.default_rng(7)
@@ -854,6 +854,23 @@ def test_inputs_of_unlike_batches_are_refused(tmp_path: Path):
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match="unlike counts of samples: 'z' has 3, but 'x' has 2"):
         import_onnx(path, 2)
+
+
+def test_a_mean_and_a_bias_of_one_initializer_are_two_tensors(tmp_path: Path):
+    """Exporters store equal tensors once; the statistics follow training, the bias is trained."""
+    values = {"scale": np.ones(3, np.float32), "zeros": np.zeros(3, np.float32)}
+    norm = node("BatchNormalization", "x,scale,zeros,zeros,scale", training_mode=1)
+    model = import_onnx(write(tmp_path, [norm], values), 2, loss="mse")
+    (op,) = (op for op in model.graph.ops if op.kind == "batch_norm")
+    roles = [model.graph.by_name[name].role for name in op.inputs[1:]]
+    assert roles == [Role.PARAMETER, Role.STATE]
+    np.testing.assert_array_equal(model.weights[op.inputs[2]], [[0] * 3, [1] * 3])
+    program = make_program(model.graph, model.loss, Sgd(learning_rate=0.5, momentum=0.0))
+    reference, random = Reference(program, model.weights), np.random.default_rng(2)
+    reference.step(random.normal(2, 3, (2, 3, 8, 8)), random.normal(size=(2, 3, 8, 8)))
+    bias, mean = reference.persistent[op.inputs[1]][1], reference.persistent[op.inputs[2]][0]
+    assert (np.abs(bias) > 1e-4).all()
+    assert (np.abs(mean - bias) > 1e-2).all()
 
 
 def external(folder: Path, location: str, **entries: str) -> Path:

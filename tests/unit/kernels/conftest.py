@@ -27,7 +27,7 @@ from poetfw.ops.base import Field
 
 TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
 KERNELS = TEMPLATES / "kernels"
-WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror")
 SEMANTICS = ("-std=c11", "-ffp-contract=off", "-fno-math-errno")
 INCLUDES = (f"-I{KERNELS}", f"-I{TEMPLATES / 'runtime'}")
 SANITIZE = os.environ.get("POETFW_TEST_SANITIZE") == "1"

@@ -40,7 +40,7 @@ _PARTS = _SAME_ORDER | {
 }
 """Operators that move elements, or take some of them."""
 _STRETCHED = "torch.ops.aten.broadcast_tensors.default"
-"""The operator that losses stretch prediction and target to each other with."""
+"""Operator by which losses broadcast prediction and target to each other."""
 _SYMMETRIC = ("mse", "l1", "huber")
 """Losses that are symmetric in prediction and target."""
 _KNOWN = frozenset(schema.DTYPES.values()) - {"bfloat16"}
@@ -52,9 +52,9 @@ class Ending:
     """Loss at the end of a program.
 
     Attributes:
-        inputs: what the predictions are calculated from.
-        targets: the inputs of the program that hold labels.
-        predictions: the tensors that the loss is of, or that the program returns behind it.
+        inputs: names of the inputs from which predictions are computed.
+        targets: names of the inputs that hold labels.
+        predictions: names of the tensors compared with labels, or returned after the loss.
         loss: a key of `poetfw.training.LOSSES`, or `OWN_LOSS`.
         options: class weights, label smoothing and ignored label.
         value: name of the scalar loss if it is the program's own expression, else None.
@@ -121,15 +121,14 @@ def user_outputs(program: schema.ExportedProgram) -> tuple[str, ...]:
 
 
 def _own_ending(exported: Exported, value: str, *predictions: str) -> Ending:
-    """A loss that is the program's own expression.
+    """Loss that is the program's own expression.
 
-    What it returns behind the loss are predictions, and the inputs that none of them depends on are
-    labels. Where it returns none, the last of several inputs is the label, and the prediction is
-    what is compared with it: the one tensor of a batch that is calculated without it and read by
-    what is calculated with it, or of several the one that the others are calculated from.
+    Results returned after the loss are predictions, and inputs on which none of them depends are
+    labels. If there are no such results, the last of several inputs is the label, and predictions
+    are the tensors compared with it: computed without the label and read by ops that depend on it.
 
     Raises:
-        ModelError: an input is neither, or there are several such tensors.
+        ModelError: The loss does not depend on an input, or the predictions cannot be determined.
     """
     graph, inputs = exported.program.graph_module.graph, user_inputs(exported.program)
     producers = {name: node for node in graph.nodes for name in node.gives}
@@ -159,13 +158,13 @@ def _own_ending(exported: Exported, value: str, *predictions: str) -> Ending:
 def _compared(
     graph: schema.ExportedGraph, source: str, calculated: set[str], labelled: set[str]
 ) -> tuple[str, ...]:
-    """The tensors that a loss compares with labels, or combines with what it does.
+    """Tensors that a loss compares with labels, or combines with the result of that.
 
     Args:
-        graph: the program.
-        source: its first input.
-        calculated: what is calculated from inputs without labels.
-        labelled: what is calculated with labels.
+        graph: graph of the program.
+        source: name of its first input.
+        calculated: names of tensors computed from inputs without labels.
+        labelled: names of tensors computed with labels.
 
     Raises:
         ModelError: There are several candidates.
@@ -212,7 +211,7 @@ def _dependent(graph: schema.ExportedGraph, name: str) -> set[str]:
 
 
 def _named_ending(exported: Exported) -> Ending | None:
-    """The loss of poetfw's that a program ends in; None where it ends in something else."""
+    """Loss of poetfw's at the end of a program; None if it ends otherwise."""
     graph, outputs = exported.program.graph_module.graph, user_outputs(exported.program)
     producers = {name: node for node in graph.nodes for name in node.gives}
     last = producers.get(outputs[0]) if outputs else None

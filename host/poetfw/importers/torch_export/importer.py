@@ -42,11 +42,10 @@ _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking"
 def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
     """Import a network from a file of `torch.export.save`, with its weights as initial weights.
 
-    The program must have one input and one output, whose axis 0 is the batch; the exported batch
-    size is replaced by the requested one. A final softmax is dropped if the loss is softmax
-    cross-entropy, which includes it. Nodes that the output does not need are ignored. If the
-    program ends in a loss, the model uses this loss, its target is a second input, and its
-    prediction is the output.
+    Axis 0 of every input and output of the program must be the batch; the exported batch size is
+    replaced by the requested one. A final softmax is dropped if the loss is softmax cross-entropy,
+    which includes it. Nodes that the outputs do not need are ignored. If the program ends in a
+    loss, the model uses this loss: its labels are inputs, and its predictions the outputs.
 
     Args:
         path: path of the file.
@@ -140,10 +139,10 @@ class _Importer:
         self._changed: dict[str, str] = {}
 
     def _entry(self, name: str, what: str) -> tuple[Shape, Dtype]:
-        """Shape in the file, and type, of an input of the program that samples give.
+        """Shape and type in the file of an input that samples provide.
 
         Raises:
-            ModelError: it is of another type, or has no batch.
+            ModelError: The input has an unsupported type, or no batch.
         """
         meta = self._graph.tensor_values.get(name)
         shape = _shape(meta, f"the model's {what} {name!r:.120}")
@@ -153,7 +152,8 @@ class _Importer:
             raise ModelError(
                 f"the model's {what} {name!r:.120} has shape {list(shape)}, and is "
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
-                "needs float32, int64, int32 or bool [batch, ...]"
+                "needs float32, int64, int32 or bool [batch, ...]",
+                *([schema.AS_FLOAT] if meta and meta.dtype in schema.OTHER_FLOATS else []),
             )
         return shape, types[meta.dtype]
 
@@ -205,12 +205,12 @@ class _Importer:
         return finished(net, heads, f"imported from {self._path.name}", options)
 
     def _head_name(self, output: str) -> str:
-        """The author's name of what calculates one of several results."""
+        """The author's name of the module or node that computes one of several results."""
         producer = next((node for node in self._graph.nodes if output in node.gives), None)
         return output if producer is None else _name(producer)
 
     def _needed(self) -> set[str]:
-        """Names that the output, and the loss if it is the program's own, depend on."""
+        """Names that the outputs depend on, and the loss if it is the program's own."""
         needed = set(self._outputs)
         if self._ending is not None and self._ending.value is not None:
             needed.add(self._ending.value)
@@ -492,7 +492,7 @@ def _inputs(program: schema.ExportedProgram) -> tuple[str, ...]:
     """Names of the model's inputs.
 
     Raises:
-        ModelError: there are none, or some are no tensors.
+        ModelError: There are none, or some are not tensors.
     """
     specs, users = program.graph_module.signature.input_specs, user_inputs(program)
     known = [spec for spec in specs if spec.user_input or spec.named]
@@ -508,7 +508,7 @@ def _predictions(program: schema.ExportedProgram) -> tuple[str, ...]:
     """Names of the model's outputs.
 
     Raises:
-        ModelError: there are none, or some are no tensors.
+        ModelError: There are none, or some are not tensors.
     """
     specs, users = program.graph_module.signature.output_specs, user_outputs(program)
     if not users or len(specs) != len(users):

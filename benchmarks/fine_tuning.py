@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fine-tuning of pretrained networks: RAM, flash and energy by format of the frozen weights.
+
+    python benchmarks/fine_tuning.py [--networks NAME,...] [--formats NAME,...] [--run]
+
+Each network is trained in part, batch 1, and built for its board. With `--run` the emulated board
+also trains two steps, and every op is verified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Separable(nn.Module):
+    """A depthwise and a 1x1 convolution, each with batch norm and ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, *, pads: bool) -> None:
+        super().__init__()
+        self.pads = pads and stride == 2
+        self.each = nn.Conv2d(
+            inputs, inputs, 3, stride, 0 if self.pads else 1, groups=inputs, bias=False
+        )
+        self.norm1, self.norm2 = nn.BatchNorm2d(inputs), nn.BatchNorm2d(outputs)
+        self.point = nn.Conv2d(inputs, outputs, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Y [N, outputs, H / stride, W / stride] of x [N, inputs, H, W]."""
+        x = F.pad(x, (0, 1, 0, 1)) if self.pads else x
+        return F.relu(self.norm2(self.point(F.relu(self.norm1(self.each(x))))))
+
+
+def mobilenet(*, pads: bool = False) -> nn.Module:
+    """MobileNetV1 with a width of 0.25 (Howard et al., 2017, table 1), for 2 classes."""
+    widths = (16, 32, 32, 64, 64, *(128,) * 6, 256, 256)
+    first: list[nn.Module] = [nn.ZeroPad2d((0, 1, 0, 1))] if pads else []
+    first.append(nn.Conv2d(3, 8, 3, 2, 0 if pads else 1, bias=False))
+    layers = [*first, nn.BatchNorm2d(8), nn.ReLU()]
+    inputs = 8
+    for index, outputs in enumerate(widths):
+        stride = 2 if index and outputs > inputs else 1
+        layers.append(Separable(inputs, outputs, stride, pads=pads))
+        inputs = outputs
+    pool = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(nn.Sequential(*layers, *pool), nn.Linear(256, 2))
+
+
+def dense() -> nn.Module:
+    """A dense network, 640-128-128-8."""
+    body = nn.Sequential(nn.Linear(640, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    return nn.Sequential(body, nn.Linear(128, 8))
+
+
+def autoencoder() -> nn.Module:
+    """MLPerf Tiny's auto-encoder, of which the last layer of 128 by 128 is trained."""
+
+    def layers(*sizes: int) -> list[nn.Module]:
+        made: list[nn.Module] = []
+        for inputs, outputs in pairwise(sizes):
+            made += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()]
+        return made
+
+    before = nn.Sequential(*layers(640, *(128,) * 4, 8, *(128,) * 3))
+    behind = nn.Sequential(nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 640))
+    return nn.Sequential(before, nn.Linear(128, 128), behind)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and the options of its build.
+
+    Attributes:
+        model: a built-in model's name, or a network of PyTorch's of which all but the second part
+            is frozen and in evaluation mode.
+        options: of `poetfw build`.
+        shape: of a sample, for a network of PyTorch's.
+    """
+
+    model: str | nn.Module
+    options: tuple[str, ...]
+    shape: tuple[int, ...] = ()
+    board: str = "nrf52840"
+
+
+LAST = ("--train", "last:1")
+CASES = {
+    "mobilenet, last layer": Case(mobilenet(), (), (3, 96, 96)),
+    "mobilenet, with F.pad": Case(mobilenet(pads=True), (), (3, 96, 96)),
+    "resnet8, last layer": Case("resnet8", LAST),
+    "ds-cnn, last two": Case("ds-cnn", ("--train", "last:2")),
+    "autoencoder, layer before the output": Case(autoencoder(), ("--loss", "mse"), (640,)),
+    "dense, last layer": Case(dense(), (), (640,), "mkr1000"),
+}
+
+
+def build(case: Case, form: str, folder: Path, *, run: bool) -> list[str]:
+    """The row of a case."""
+    model = case.model
+    if isinstance(model, nn.Module):
+        assert isinstance(model, nn.Sequential)
+        model.train()
+        for part in (model[0], *model[2:]):
+            part.eval()
+            part.requires_grad_(False)
+        x = torch.zeros(2, *case.shape)
+        torch.export.save(torch.export.export(model, (x,)), folder / "net.pt2")
+        model = "net.pt2"
+    options = () if form == "float32" else ("--frozen-as", form)
+    command = ["build", "--board", case.board, "--model", model, "--batch", "1", "--data"]
+    done = poetfw([*command, "synthetic", *case.options, *options], folder)
+    if "error" in done:
+        return ["-", "-", "-", "-", str(done["error"]["message"])]
+    schedule = done["schedule"]
+    figures = (done["peak_bytes"], done["frozen_bytes"], done["flash_bytes"])
+    row = [*(f"{figure:,}" for figure in figures), f"{schedule['energy_j'] * 1e3:.3f}"]
+    if not run:
+        return [*row, ""]
+    ran = poetfw(["run", "--board", case.board, "--steps", "2", "--verify"], folder)
+    return [*row, "verified" if ran.get("verify", {}).get("ok") else f"NOT verified: {ran}"]
+
+
+def poetfw(arguments: list[str], folder: Path) -> dict[str, object]:
+    """Result of a command, as JSON."""
+    command = [sys.executable, "-m", "poetfw.cli.main", *arguments, "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout or '{"error": {"message": "it printed nothing"}}')
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", default="/".join(CASES), help="separated by /")
+    parser.add_argument("--formats", default="float32,float16,int8")
+    parser.add_argument("--run", action="store_true")
+    arguments = parser.parse_args()
+    print("| network | frozen as | RAM | frozen weights | flash | mJ a step | |")
+    print("|---|---|--:|--:|--:|--:|---|")
+    for name in arguments.networks.split("/"):
+        for form in arguments.formats.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                row = build(CASES[name], form, Path(folder), run=arguments.run)
+            print("|", " | ".join([name, form, *row]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()
