@@ -152,7 +152,7 @@ def compiled(project: Path) -> Path:
         *(library, *(library / folder for folder in of_library)),
         *(source, *(source / folder for folder in ("runtime", "hal/cortex_m", "hal/nrf52840"))),
     ]
-    files = [path for folder in folders for path in sorted(folder.glob("*.c"))]
+    files = [path for folder in folders for path in sorted(folder.glob("*.[cS]"))]
     includes = [f"-I{folder}" for folder in folders]
     flags = "-std=c11 -O2 -ffreestanding -ffp-contract=off -fno-math-errno -fno-strict-aliasing"
     link = "-ffunction-sections -fdata-sections -nostdlib -Wl,--gc-sections"
