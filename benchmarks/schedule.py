@@ -3,6 +3,7 @@
 
     python benchmarks/schedule.py           all, in about 20 minutes
     python benchmarks/schedule.py --quick   fewer cases, in about 2 minutes
+    python benchmarks/schedule.py --only tight   recurrent networks and attention in little RAM
 
 Each solve runs in a process of its own, so that its peak memory is known. Every cost (seconds,
 joules) is that of the analytic model of a board; nothing here was measured on hardware.
@@ -18,7 +19,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -40,6 +41,7 @@ from poetfw.schedule import (
 )
 from workloads import BOARDS
 from workloads.published import published as read_published
+from workloads.tight import TIGHT, TIMES, run_tight
 
 CVXPY_LIMIT_S = 2.0
 MEMORY_LIMIT_BYTES = 2 * 2**30
@@ -350,6 +352,27 @@ def print_growth(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def print_tight(quick: bool) -> list[dict[str, Any]]:
+    """Networks in little RAM, with the usual work."""
+    print("\nIn little RAM on nrf52840: energy, as a multiple of computing each node once.")
+    print(f"{'model':<22}{'nodes':>6}{'RAM':>11}{'energy':>9}{'gap':>8}{'CPU':>8}   best method")
+    rows = []
+    for case in TIGHT[:1] if quick else TIGHT:
+        row: dict[str, Any] = apart(run_tight, case)
+        rows.append(row)
+        gap = "-" if row["gap"] is None else f"{row['gap']:.1%}"
+        times, best = ("-" if row[key] is None else f"{row[key]:.2f}" for key in TIMES)
+        goal = "" if row["most"] is None else f", at most {row['most']:g}"
+        verdict = f"misses {', '.join(row['misses'])}" if row["misses"] else "met"
+        print(
+            f"{case.model + f', batch {case.batch}':<22}{row['nodes']:>6}{row['ram_bytes']:>9,} B"
+            f"{times:>9}{gap:>8}{row['cpu_s']:>6.1f} s   {row['method'] or '-'} {best}{goal}: "
+            f"{verdict}",
+            flush=True,
+        )
+    return rows
+
+
 def within(comparison: Comparison, budget_bytes: int) -> ScheduleProblem:
     """The problem of training alone within a budget, of which resident bytes are a part."""
     problem = comparison.ways.lean
@@ -476,26 +499,29 @@ def print_figure_5(quick: bool) -> list[Trial]:
     return cells
 
 
+GROUPS: Mapping[str, Callable[[bool], list[dict[str, Any]]]] = {
+    "certified": certified,
+    "growth": print_growth,
+    "tight": print_tight,
+    "table_3": print_table_3,
+    "figure_5": lambda quick: [cell.to_json() for cell in print_figure_5(quick)],
+}
+"""Groups of rows by name; each is printed, and returned as plain JSON values."""
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="about 2 minutes")
+    parser.add_argument("--only", choices=GROUPS, help="only this group of rows")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
     options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     began_s = time.perf_counter()
-    answers = certified(options.quick)
-    growth = print_growth(options.quick)
-    rows = print_table_3(options.quick)
-    cells = print_figure_5(options.quick)
+    chosen = [options.only] if options.only else GROUPS
+    document: dict[str, Any] = {"costs": "analytic"}
+    document |= {name: GROUPS[name](options.quick) for name in chosen}
     print(f"\nAll costs are analytic. {time.perf_counter() - began_s:.0f} s in all.")
     if options.json is not None:
-        document = {
-            "costs": "analytic",
-            "certified": answers,
-            "growth": growth,
-            "table_3": rows,
-            "figure_5": [cell.to_json() for cell in cells],
-        }
         options.json.write_text(json.dumps(document, indent=2) + "\n")
     return 0
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from docs.pages import REPOSITORY, block_behind, commands, split
-from poetfw.boards import board_file, load_board
+from poetfw.boards import load_board, tables
 from poetfw.tools.emulators import EMULATORS
 from system.commands import needs_twin, poetfw, succeed
 
@@ -118,13 +118,13 @@ def test_the_files_on_the_page_are_a_board_of_a_third_family(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "table",
     [
-        board_file._Firmware,
-        board_file._Toolchain,
-        board_file._Training,
-        board_file.TransferRates,
-        board_file._Beside,
-        board_file.TwinTable,
-        board_file.ReferenceTable,
+        tables._Firmware,
+        tables._Toolchain,
+        tables._Training,
+        tables.TransferRates,
+        tables._Beside,
+        tables.TwinTable,
+        tables.ReferenceTable,
     ],
 )
 def test_every_key_is_on_the_page(table: type[BaseModel]) -> None:

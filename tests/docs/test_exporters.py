@@ -14,8 +14,9 @@ import onnx
 import pytest
 
 from docs.pages import read
+from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
-from poetfw.models import Model, build_model
+from poetfw.models import build_model
 from system.commands import poetfw, succeed
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
@@ -78,17 +79,20 @@ def test_an_exporter_does_what_the_page_says(tmp_path: Path, arguments: str):
     *norms, dropout = TABLE[arguments]
     path = export(tmp_path / "net.onnx", arguments, training=True)
     assert fates(path) == TABLE[arguments]
-    if "fixed" in norms:
+    folded = norms.count("folded")
+    if folded or ("fixed" in norms and "dynamo" not in arguments):
+        what = f"folded batch norm into {folded} layer" if folded else "written 2 batch norms"
+        with pytest.raises(ModelError, match=what) as caught:
+            import_onnx(path, 4)
+        assert "torch.export.export(net.train(), (example,))" in caught.value.try_next[0]
+        assert "torch.export.save(program, 'net.pt2')" in caught.value.try_next[1]
+    elif "fixed" in norms:
         assert any("its statistics stay" in warning for warning in import_onnx(path, 4).warnings)
     else:
-        folded = norms.count("folded")
         model = import_onnx(path, 4)
-        kinds = {"batch_norm": 2 - folded, "conv2d": 1, "dropout": int(dropout == "kept")}
+        kinds = {"batch_norm": 2, "conv2d": 1, "dropout": int(dropout == "kept")}
         assert model.layers == {"linear": 2} | {k: n for k, n in kinds.items() if n or k[0] == "b"}
-        assert_said_folded(model, folded)
-
-        path = export(tmp_path / "net.onnx", arguments, training=True, drop=0.0, bias=False)
-        assert_said_folded(import_onnx(path, 4), folded)
+        assert model.warnings == ()
 
     path = export(tmp_path / "net.onnx", arguments, training=False)
     last = arguments == [*TABLE][-1]
@@ -97,15 +101,9 @@ def test_an_exporter_does_what_the_page_says(tmp_path: Path, arguments: str):
     assert fates(path) == (*norms, "kept" if last else "left out")
 
 
-def assert_said_folded(model: Model, layers: int) -> None:
-    """The only warning is of the layers that batch norm is folded into, and of biases of zeros."""
-    counts = [n for w in model.warnings for n in re.findall(r"into (\d) layers?,", w)]
-    assert counts == ([str(layers)] if layers else [])
-    assert all("into" in w or "biases that are zero" in w for w in model.warnings)
-
-
 def test_a_build_shows_layers_and_warns(tmp_path: Path):
-    export(tmp_path / "net.onnx", "none", training=True, drop=0.0)
+    arguments = "dynamo=False, do_constant_folding=False"
+    export(tmp_path / "net.onnx", arguments, training=True)
     random = np.random.default_rng(0)
     x = random.standard_normal((40, 1, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "samples.npz", x=x, y=random.integers(0, 3, 40))
@@ -113,13 +111,13 @@ def test_a_build_shows_layers_and_warns(tmp_path: Path):
     settings = ("--batch", "4", "--ram", "1000000", "--generate-only")
     frozen = ("--freeze", "0.bias,8.*")
     report = succeed(*build, *settings, *frozen, cwd=tmp_path)
-    assert report["layers"] == {"batch_norm": 0, "conv2d": 1, "linear": 2}
+    assert report["layers"] == {"batch_norm": 2, "conv2d": 1, "linear": 2}
     assert report["frozen"] == ["0.bias", "8.weight", "8.bias"]
-    (warning,) = report["warnings"]
-    assert warning.startswith("PyTorch's exporter has folded batch norm into 2 layers, ")
+    warning, *_ = report["warnings"]
+    assert warning.startswith("batch norm is in evaluation mode, ")
     shown = poetfw(*build, *settings, *frozen, "--verbose", cwd=tmp_path)
     assert f"warning: {warning}\n" in shown.stderr
-    layers = "1 convolution, 0 batch norms, 2 linear; frozen: 0.bias, 8.weight, 8.bias"
+    layers = "1 convolution, 2 batch norms, 2 linear; frozen: 0.bias, 8.weight, 8.bias"
     assert re.search(rf"│ layers +│ {layers} ", shown.stdout)
     schedule = ("schedule", *build[1:5], "--scheduler", "checkpoint-all", "--ram-fraction", "1")
     assert f"warning: {warning}\n" in poetfw(*schedule, cwd=tmp_path).stderr

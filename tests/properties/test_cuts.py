@@ -17,7 +17,8 @@ from poetfw.common.limits import Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.blocks import BlockRelaxation, formulate_blocks
-from poetfw.schedule.compact import BudgetUnits, Compact, TransferTiming, formulate
+from poetfw.schedule.coefficients import BudgetUnits
+from poetfw.schedule.compact import Compact, TransferTiming, formulate
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages

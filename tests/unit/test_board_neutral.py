@@ -18,6 +18,7 @@ EMULATORS_FOLDER = "tools/emulators/"
 EXCEPTIONS = {
     ("boards/loader.py", "nrf52840"): "an example of a board file",
     ("boards/toolchain.py", "gcc"): "how the compilers' names end",
+    ("settings/board.py", "Linux"): "an operating system",
     ("tools/inventory.py", "Linux"): "an operating system",
     ("tools/process.py", "linux"): "an operating system",
     ("common/limits.py", "linux"): "an operating system",

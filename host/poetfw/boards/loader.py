@@ -27,7 +27,8 @@ from poetfw.boards.board import (
     TrainingDefaults,
     Twin,
 )
-from poetfw.boards.board_file import (
+from poetfw.boards.hal import family_transfers
+from poetfw.boards.tables import (
     CHECKS,
     BoardFile,
     ComputeTable,
@@ -40,7 +41,6 @@ from poetfw.boards.board_file import (
     TransferRates,
     TwinTable,
 )
-from poetfw.boards.hal import family_transfers
 from poetfw.common.errors import BoardError, listed
 from poetfw.common.reading import expected, read_bytes
 from poetfw.common.resources import boards_dir, user_boards_dir

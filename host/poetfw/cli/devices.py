@@ -193,7 +193,7 @@ def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
         ("status", answer.status.value),
         (f"{answer.minimised.value} (analytic)", f"{answer.cost:.6g} {unit}"),
         ("bound", f"{answer.bound:.6g} {unit}, of {output.plans_of(answer.bound_covers)}"),
-        ("gap", f"{answer.gap:.3%}"),
+        ("gap", output.gap_or_none(answer.gap)),
         *(
             [("without memory limits", f"{answer.ceiling:.6g} {unit}")]
             if once is None

@@ -258,6 +258,11 @@ def plans_of(covers: BoundCovers) -> str:
     }[covers]
 
 
+def gap_or_none(gap: float | None) -> str:
+    """A gap in percent, or that there is none."""
+    return "not known: no bound covers this plan" if gap is None else f"{gap:.3%}"
+
+
 def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     """Rows of `facts` on a schedule's quality: status, overhead and proven gap."""
     status = str(schedule.status)
@@ -275,7 +280,7 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     if schedule.overhead is not None:
         rows.append(("overhead", f"{schedule.overhead:.4%} of the energy of keeping everything"))
     if schedule.gap is None:
-        return [*rows, ("gap", "not known: no bound covers this plan")]
+        return [*rows, ("gap", gap_or_none(None))]
     share = f"at most {schedule.gap:.4%} of the energy"
     if schedule.overhead_gap is not None:
         share += f", {schedule.overhead_gap:.2%} of the overhead"

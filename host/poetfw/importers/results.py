@@ -11,11 +11,11 @@ import numpy as np
 
 from poetfw.common.errors import ModelError
 from poetfw.importers.network import Network
-from poetfw.ir import Dtype, FreshNames, Role
+from poetfw.ir import Dtype, FreshNames, Head, Role
 from poetfw.models import Model
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.objective import OWN_LOSS
-from poetfw.training import CLASSIFYING, Head
+from poetfw.training import CLASSIFYING
 
 _MOVES = ("to_float", "to_integer", "reshape", "transpose", "take_strided", "slice")
 """Kinds of ops that move or convert numbers without computing new ones."""

@@ -3,7 +3,7 @@
 
 from poetfw.ir.graph import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ir.names import FreshNames
-from poetfw.ir.record import NUMPY_TYPES, Record, array_names
+from poetfw.ir.record import NUMPY_TYPES, Head, Record, array_names, label_name
 
 __all__ = [
     "NUMPY_TYPES",
@@ -12,9 +12,11 @@ __all__ = [
     "Dtype",
     "FreshNames",
     "Graph",
+    "Head",
     "Op",
     "Record",
     "Role",
     "Tensor",
     "array_names",
+    "label_name",
 ]

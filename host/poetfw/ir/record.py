@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poetfw.ir.graph import Dtype, Tensor
+from poetfw.ir.graph import Dtype, Graph, Role, Tensor
 
 NUMPY_TYPES: Mapping[Dtype, str] = MappingProxyType({Dtype.F32: "<f4", Dtype.I32: "<i4"})
 """NumPy types of elements in storage."""
+
+Head = tuple[str, tuple[int, ...]]
+"""Name and shape [batch, ...] of one of several results of a network."""
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,9 @@ def array_names(x: Record, y: Record) -> tuple[str, ...]:
     if len(x.members) == 1 and len(y.members) <= 1:
         return ("x", "y")[: 1 + len(y.members)]
     return (*x.names, *y.names)
+
+
+def label_name(model: Graph) -> str:
+    """Name of the target of a loss of poetfw's own, beside the names of a network's inputs."""
+    names = [tensor.name for tensor in model.with_role(Role.INPUT)]
+    return "load y" if len(names) == 1 else "labels" if "y" in names else "y"

@@ -12,14 +12,14 @@ from types import MappingProxyType
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Dtype, Graph, Record, Role, Tensor
+from poetfw.ir import Dtype, Graph, Head, Record, Role, Tensor, label_name
 from poetfw.models.weights import DrawnWeights, StateEntry, Weights
 from poetfw.ops import check_shapes, kind_of
 from poetfw.ops.base import LARGEST_INTEGER
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
-from poetfw.training import CLASSIFYING, LOSSES, Head, Sgd, label_name
+from poetfw.training import CLASSIFYING, LOSSES, Sgd
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.limits import Deadline
-from poetfw.schedule.compact import BudgetUnits, Costs
+from poetfw.schedule.coefficients import BudgetUnits, Costs
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, Term

@@ -20,7 +20,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from poetfw.common.limits import Work
-from poetfw.schedule.compact import Costs
+from poetfw.schedule.coefficients import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
 from poetfw.schedule.simulator import TIME_TOLERANCE
@@ -183,11 +183,11 @@ class _Moves:
         )
 
     def label(self, way: _Way) -> tuple[float, ...]:
-        """The part of a way that matters for what follows: where all is less, the way is better."""
+        """Joules and seconds that decide what can follow: where all are less, a way is better."""
         return (way.joules, *(way.clock.state_s(self.names) if way.clock is not None else ()))
 
     def after(self, way: _Way, move: _Move) -> _Way | None:
-        """A way and a move; None if that is too late."""
+        """A way with one more move; None if that is too late."""
         clock, state = way.clock, move.state
         if clock is not None:
             clock = clock.copy()

@@ -53,7 +53,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from poetfw.common.limits import Deadline
-from poetfw.schedule.compact import BudgetUnits, Costs, Key, limit_time
+from poetfw.schedule.coefficients import BudgetUnits, Costs
+from poetfw.schedule.compact import Key, limit_time
 from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
 from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.cuts.rounding import Item, Rounding

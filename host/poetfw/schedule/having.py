@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poetfw.schedule.compact import Costs
+from poetfw.schedule.coefficients import Costs
 from poetfw.schedule.highs import Highs, LinearModel
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import OBJECTIVE_SCALE, IntegerProgram, Term

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from poetfw.common.limits import Work
-from poetfw.schedule.compact import Costs
+from poetfw.schedule.coefficients import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import Production, plan_of, productions
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind

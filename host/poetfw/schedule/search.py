@@ -14,7 +14,7 @@ from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.all_orders import NODES, search_all_orders
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.baselines.registry import BASELINES, Baseline
+from poetfw.schedule.baselines.registry import BASELINES, published_plan
 from poetfw.schedule.blocks import BlockRelaxation, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import quick_plan, small_plan
 from poetfw.schedule.compact import WINDOW, Compact, formulate
@@ -60,7 +60,6 @@ _EVERY_SHARE = 0.1  # of the work
 _EVERY_WORK = 1.0  # units at least: the last thing that a search does
 _ORDER_SHARE = 0.1  # of the work
 _PUBLISHED_SHARE = 0.2  # of the work, for each order
-_WALK_WORK = 2e-6  # units for each node, for an item that a published method goes through
 _ON_DEMAND_SHARE = 0.1  # of the work, for each order
 _SEQUENCES_SHARE = 0.3  # of the work at most, else the overhead
 _LOOK_SHARE = 0.25  # of the work nearby, for each order
@@ -126,6 +125,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
     if graph.is_rigid:
         _search_rigid(best, options, work)
     elif large:
+        best.offer(furthest_use(graph))
         _search_turn(best, work)
     if best.found.gap > options.gap and not graph.is_rigid:
         with best.at_leisure():
@@ -283,24 +283,6 @@ def _published_plans(best: Incumbent, work: Work) -> Iterator[ExecutionPlan]:
         except OutOfTime:
             if work.deadline.has_passed():
                 raise
-
-
-def published_plan(problem: ScheduleProblem, baseline: Baseline, work: Work) -> ExecutionPlan:
-    """The plan of a published method.
-
-    Args:
-        problem: what to schedule.
-        baseline: the method.
-        work: what it may do. Each item that it goes through counts as a walk through the nodes.
-
-    Raises:
-        UnsuitableError: the method has none.
-        PlanError: it makes an illegal one.
-        OutOfTime: the deadline has passed, or no work is left.
-    """
-    units = len(problem.nodes) * _WALK_WORK
-    work.spend(units)
-    return baseline.plan(problem, work.metered(units))
 
 
 def _run_on_demand(best: Incumbent, options: SolveOptions, work: Work) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.limits import Work
-from poetfw.schedule.compact import Costs
+from poetfw.schedule.coefficients import Costs
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import plan_of, productions
 from poetfw.schedule.problem import ExecutionPlan, StepKind

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
 from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
-from poetfw.schedule.baselines.registry import BASELINES, Baseline
+from poetfw.schedule.baselines.registry import BASELINES, Baseline, published_plan
 from poetfw.schedule.bounds import minimum_budget, require_time_to_compute, shortest_time
 from poetfw.schedule.found import Found, Incumbent, Tell, best_known, in_stages, tell_nobody
 from poetfw.schedule.indexed import Indexed
@@ -26,7 +26,6 @@ from poetfw.schedule.problem import (
 )
 from poetfw.schedule.search import (
     SolveOptions,
-    published_plan,
     search_algorithm_1,
     search_checkpoint_all,
     search_compact,

@@ -10,10 +10,8 @@ from poetfw.training.program import (
     CLASSIFYING,
     DEFAULT_LOSS,
     LOSSES,
-    Head,
     Program,
     constant_bytes,
-    label_name,
     make_program,
 )
 from poetfw.training.reference import Reference, value_of
@@ -25,7 +23,6 @@ __all__ = [
     "CLASSIFYING",
     "DEFAULT_LOSS",
     "LOSSES",
-    "Head",
     "Program",
     "Reference",
     "Selection",
@@ -35,7 +32,6 @@ __all__ = [
     "hoist_views",
     "in_place_input",
     "input_channels",
-    "label_name",
     "make_prediction",
     "make_program",
     "matching_parameters",

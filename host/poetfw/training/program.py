@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Record, Role, Tensor
+from poetfw.ir import (
+    Attribute,
+    Dtype,
+    FreshNames,
+    Graph,
+    Head,
+    Op,
+    Record,
+    Role,
+    Tensor,
+    label_name,
+)
 from poetfw.ops import (
     KINDS,
     Array,
@@ -33,6 +44,7 @@ from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.objective import OWN_LOSS
 from poetfw.optimizers import Optimizer
 from poetfw.training.freezing import input_channels
+from poetfw.training.updates import UpdateAttributes
 from poetfw.training.views import hoist_views, open_windows
 
 LOSSES: Mapping[str, str] = {
@@ -48,15 +60,6 @@ CLASSIFYING = ("softmax_cross_entropy", "nll")
 """The losses whose targets are class numbers."""
 
 SCHEMA_VERSION = 1
-
-Head = tuple[str, tuple[int, ...]]
-"""Name and shape [batch, ...] of one of several results of a network."""
-
-
-def label_name(model: Graph) -> str:
-    """Name of the target of a loss of poetfw's own, beside the names of a network's inputs."""
-    names = [tensor.name for tensor in model.with_role(Role.INPUT)]
-    return "load y" if len(names) == 1 else "labels" if "y" in names else "y"
 
 
 @dataclass(frozen=True)
@@ -341,28 +344,6 @@ def _with_constants(graph: Graph, updated: Collection[str]) -> Graph:
     )
 
 
-@dataclass(frozen=True)
-class _Updates:
-    """The parts of a training step's updates: the optimizer, and the pace if any."""
-
-    optimizer: Optimizer
-    undecayed: Collection[str]
-    pace: str | None
-
-    def attributes(self, parameter: str) -> dict[str, Attribute]:
-        """The attributes of a parameter's update."""
-        optimizer = self.optimizer
-        rate: dict[str, Attribute] = {"learning_rate": optimizer.learning_rate}
-        attributes = rate if self.pace is None else {"paced": 1}
-        attributes |= optimizer.attributes()
-        attributes["weight_decay"] = 0.0 if parameter in self.undecayed else optimizer.weight_decay
-        if optimizer.clip_value is not None:
-            attributes["clip_value"] = optimizer.clip_value
-        if optimizer.micro_batches > 1:
-            attributes["micro_batches"] = optimizer.micro_batches
-        return attributes
-
-
 class _Builder:
     """The graph being built; implements `poetfw.ops.Tape`."""
 
@@ -514,7 +495,7 @@ class _Builder:
                 f"the loss of model {self._model.name!r} depends on nothing that is trained",
                 "detach() and torch.no_grad() leave out all before them: train what comes after",
             )
-        updates = _Updates(optimizer, undecayed, self._pace(optimizer))
+        updates = UpdateAttributes(optimizer, undecayed, self._pace(optimizer))
         if optimizer.clip_norm is None:
             for parameter in self._propagate(forward):
                 self._update(parameter, updates, fuse=fuse_updates)
@@ -578,7 +559,12 @@ class _Builder:
                         yield name
 
     def _update(
-        self, parameter: str, updates: _Updates, factor: str | None = None, *, fuse: bool = False
+        self,
+        parameter: str,
+        updates: UpdateAttributes,
+        factor: str | None = None,
+        *,
+        fuse: bool = False,
     ) -> None:
         attributes = updates.attributes(parameter)
         gradient = self._gradients[parameter]

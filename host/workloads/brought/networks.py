@@ -86,7 +86,7 @@ class Made(nn.Module):
             setattr(self, name, nn.Parameter(layer) if isinstance(layer, torch.Tensor) else layer)
 
     def forward(self, *samples: torch.Tensor) -> Any:
-        """Apply the function to samples."""
+        """The output of the function for samples."""
         return self.function(self, *samples)
 
 

@@ -3,19 +3,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("torch")
 
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-sys.path.append(str(Path(__file__).parents[3] / "host"))
-
-from brought import outcomes
-
 from workloads.brought import NETWORKS
+from workloads.brought.training import outcomes
 
 REFUSED = {
     "assignment to slices": "in place",

@@ -14,7 +14,7 @@ from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Role
 from poetfw.models import Model
 from poetfw.ops import kind_of
-from poetfw.training import Sgd, make_program
+from poetfw.training import Reference, Sgd, make_program
 
 Array = NDArray[np.float32]
 RANDOM = np.random.default_rng(7)
@@ -76,6 +76,9 @@ def node(kind: str, inputs: str, output: str = "y", **attributes: object) -> onn
 
 W = {"w": floats(4, 3, 3, 3)}
 HALF = {"w": floats(6, 1, 3, 3), "b": floats(6)}
+ROW = {"g": floats(3, 1, 1), "h": floats(8)}
+PAIR = {"s": floats(3), "b": floats(3)}
+TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
 
 
 @pytest.mark.parametrize(
@@ -159,62 +162,6 @@ HALF = {"w": floats(6, 1, 3, 3), "b": floats(6)}
         ([node("Identity", "x", "i"), node("Relu", "i")], {}, ["relu"]),
         ([node("Relu", "x", "r"), node("Dropout", "r,p")], {"p": np.float32(0)}, ["relu"]),
         ([node("Relu", "x"), node("Round", "x", "unused")], {}, ["relu"]),
-    ],
-)
-def test_an_operator_gives_what_onnx_says(
-    tmp_path: Path,
-    nodes: list[onnx.NodeProto],
-    constants: dict[str, NDArray[np.generic]],
-    kinds: list[str],
-):
-    path = write(tmp_path, nodes, constants)
-    model = import_onnx(path, 2, loss="mse")
-    assert [op.kind for op in model.graph.ops] == kinds
-    assert_same_inference(path, model)
-
-
-def test_reduce_mean_takes_its_axes_from_an_input(tmp_path: Path):
-    nodes = [node("ReduceMean", "x,a", keepdims=0)]
-    path = write(tmp_path, nodes, {"a": np.int64([2, 3])}, opset=18)
-    assert_same_inference(path, import_onnx(path, 2))
-
-
-@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
-@pytest.mark.parametrize("strides", [[2, 3], [3, 2]])
-def test_same_padding_of_extents_that_strides_do_not_divide(
-    tmp_path: Path, mode: str, strides: list[int]
-):
-    path = write(tmp_path, [node("Conv", "x,w", auto_pad=mode, strides=strides)], W, x=[2, 3, 7, 5])
-    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
-
-
-@pytest.mark.parametrize(
-    ("nodes", "kinds"),
-    [
-        ([node("MatMul", "x,w", "m"), node("Mul", "m,b")], ["linear", "multiply"]),
-        (
-            [node("MatMul", "x,w", "m"), node("Add", "m,b", "s"), node("Add", "s,m")],
-            ["linear", "add_broadcast", "add"],
-        ),
-    ],
-)
-def test_only_the_addition_that_alone_reads_a_product_is_its_bias(
-    tmp_path: Path, nodes: list[onnx.NodeProto], kinds: list[str]
-):
-    path = write(tmp_path, nodes, {"w": floats(6, 4), "b": floats(4)}, x=[2, 6])
-    model = import_onnx(path, 2, loss="mse")
-    assert [op.kind for op in model.graph.ops] == kinds
-    assert_same_inference(path, model)
-
-
-ROW = {"g": floats(3, 1, 1), "h": floats(8)}
-PAIR = {"s": floats(3), "b": floats(3)}
-TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "constants", "kinds"),
-    [
         ([node("Conv", "x,w", dilations=[2, 1])], W, ["put_strided", "conv2d"]),
         (
             [node("Conv", "x,w", dilations=[2, 2], auto_pad="SAME_UPPER")],
@@ -321,13 +268,47 @@ TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
         ),
     ],
 )
-def test_what_other_nodes_come_to(
+def test_an_operator_gives_what_onnx_says(
     tmp_path: Path,
     nodes: list[onnx.NodeProto],
     constants: dict[str, NDArray[np.generic]],
     kinds: list[str],
 ):
     path = write(tmp_path, nodes, constants)
+    model = import_onnx(path, 2, loss="mse")
+    assert [op.kind for op in model.graph.ops] == kinds
+    assert_same_inference(path, model)
+
+
+def test_reduce_mean_takes_its_axes_from_an_input(tmp_path: Path):
+    nodes = [node("ReduceMean", "x,a", keepdims=0)]
+    path = write(tmp_path, nodes, {"a": np.int64([2, 3])}, opset=18)
+    assert_same_inference(path, import_onnx(path, 2))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("strides", [[2, 3], [3, 2]])
+def test_same_padding_of_extents_that_strides_do_not_divide(
+    tmp_path: Path, mode: str, strides: list[int]
+):
+    path = write(tmp_path, [node("Conv", "x,w", auto_pad=mode, strides=strides)], W, x=[2, 3, 7, 5])
+    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kinds"),
+    [
+        ([node("MatMul", "x,w", "m"), node("Mul", "m,b")], ["linear", "multiply"]),
+        (
+            [node("MatMul", "x,w", "m"), node("Add", "m,b", "s"), node("Add", "s,m")],
+            ["linear", "add_broadcast", "add"],
+        ),
+    ],
+)
+def test_only_the_addition_that_alone_reads_a_product_is_its_bias(
+    tmp_path: Path, nodes: list[onnx.NodeProto], kinds: list[str]
+):
+    path = write(tmp_path, nodes, {"w": floats(6, 4), "b": floats(4)}, x=[2, 6])
     model = import_onnx(path, 2, loss="mse")
     assert [op.kind for op in model.graph.ops] == kinds
     assert_same_inference(path, model)
@@ -873,6 +854,23 @@ def test_inputs_of_unlike_batches_are_refused(tmp_path: Path):
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match="unlike counts of samples: 'z' has 3, but 'x' has 2"):
         import_onnx(path, 2)
+
+
+def test_a_mean_and_a_bias_of_one_initializer_are_two_tensors(tmp_path: Path):
+    """Exporters store equal tensors once; the statistics follow training, the bias is trained."""
+    values = {"scale": np.ones(3, np.float32), "zeros": np.zeros(3, np.float32)}
+    norm = node("BatchNormalization", "x,scale,zeros,zeros,scale", training_mode=1)
+    model = import_onnx(write(tmp_path, [norm], values), 2, loss="mse")
+    (op,) = (op for op in model.graph.ops if op.kind == "batch_norm")
+    roles = [model.graph.by_name[name].role for name in op.inputs[1:]]
+    assert roles == [Role.PARAMETER, Role.STATE]
+    np.testing.assert_array_equal(model.weights[op.inputs[2]], [[0] * 3, [1] * 3])
+    program = make_program(model.graph, model.loss, Sgd(learning_rate=0.5, momentum=0.0))
+    reference, random = Reference(program, model.weights), np.random.default_rng(2)
+    reference.step(random.normal(2, 3, (2, 3, 8, 8)), random.normal(size=(2, 3, 8, 8)))
+    bias, mean = reference.persistent[op.inputs[1]][1], reference.persistent[op.inputs[2]][0]
+    assert (np.abs(bias) > 1e-4).all()
+    assert (np.abs(mean - bias) > 1e-2).all()
 
 
 def external(folder: Path, location: str, **entries: str) -> Path:

@@ -326,6 +326,19 @@ def test_inputs_of_unlike_batches_are_refused(tmp_path: Path) -> None:
         import_torch(path, 4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_other_floats_are_refused_with_what_to_write(dtype: Any, tmp_path: Path) -> None:
+    net, example = nn.Linear(3, 2).to(dtype), torch.zeros(4, 3, dtype=dtype)
+    with pytest.raises(ModelError, match=str(dtype).removeprefix("torch.")) as caught:
+        import_torch(exported(net, (example,), tmp_path / "n.pt2"), 4)
+    assert ".float()" in caught.value.try_next[0]
+    mixed = nn.Linear(3, 2)
+    mixed.forward = lambda x: nn.Linear.forward(mixed, x.float())
+    with pytest.raises(ModelError, match="the model's input 'x' has shape") as caught:
+        import_torch(exported(mixed, (example,), tmp_path / "m.pt2"), 4)
+    assert "example.float()" in caught.value.try_next[0]
+
+
 def test_an_input_that_the_loss_does_not_read_is_refused(tmp_path: Path) -> None:
     class Unread(nn.Module):
         def __init__(self):

@@ -102,8 +102,6 @@ def test_a_part_of_a_weight_is_updated_as_if_it_were_one(
     assert (new[:, shape[1] :] == weight[:, shape[1] :]).all()
     for ours, theirs in zip(states, expected[1:], strict=True):
         assert ours.tobytes() == theirs.astype(np.float32).tobytes()
-    for ours, theirs, bound in zip(ran.updates, ran.expected_updates, ran.bounds, strict=True):
-        assert (np.abs(ours - theirs) <= bound).all()
     assert not ran.bounds[0][:, shape[1] :].any()
 
 

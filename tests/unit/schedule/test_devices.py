@@ -177,8 +177,9 @@ def test_idle_power_counts_for_as_long_as_the_step_takes() -> None:
     assert solve_devices(problem, Minimise.ENERGY).energy_j == 18.0  # alone: 3 + 2 * 11
 
 
-def test_where_no_plan_in_stages_fits_another_order_may() -> None:
-    # z comes before y, but x and z have no room beside each other.
+def chains_on(*ram_bytes: int) -> DevicesProblem:
+    """Two chains that meet, on a large and a small device: z comes before y."""
+
     def chains(ram_bytes: int) -> ScheduleProblem:
         nodes = (
             Node("x", (), 1.0, 1.0, 300, recompute=False),
@@ -189,16 +190,33 @@ def test_where_no_plan_in_stages_fits_another_order_may() -> None:
         )
         return ScheduleProblem("two chains", ram_bytes, None, None, nodes)
 
-    problem = DevicesProblem(
+    large, small = map(chains, ram_bytes)
+    return DevicesProblem(
         "two chains",
-        (Device("large", chains(550)), Device("small", chains(50))),
+        (Device("large", large), Device("small", small)),
         (Link("large", "small", COPY), Link("small", "large", COPY)),
     )
+
+
+def test_where_no_plan_in_stages_fits_another_order_may() -> None:
+    # x and z have no room beside each other.
+    problem = chains_on(550, 50)
     with pytest.raises(InfeasibleError, match=r"there is no .* nodes in the order given"):
         solve_devices(problem, options=SolveOptions(other_orders=False))
     answer = solve_devices(problem)
     assert (answer.scheduler, answer.time_s) == ("large alone", 5.0)
     assert (answer.status, answer.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
+
+
+def test_a_plan_below_a_bound_that_does_not_cover_it_has_no_gap() -> None:
+    """In the order given, one of two large tensors has to be copied; in another, none."""
+    problem = chains_on(550, 450)
+    in_order = solve_devices(problem, options=SolveOptions(other_orders=False))
+    assert (in_order.status, in_order.bound_covers) == (Status.OPTIMAL, BoundCovers.STAGES)
+    answer = solve_devices(problem)
+    assert answer.time_s < in_order.time_s
+    assert answer.bound_covers is BoundCovers.STAGES
+    assert (answer.gap, answer.status) == (None, Status.FEASIBLE)
 
 
 def test_a_plan_of_which_nothing_is_proven_has_the_gap_to_computing_each_node_once(

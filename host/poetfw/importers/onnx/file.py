@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -56,7 +57,29 @@ def read_model(path: Path) -> onnx.ModelProto:
     for tensor in _tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             room -= _read_external(tensor, path, room)
+    _separate_statistics(model.graph)
     return model
+
+
+def _separate_statistics(graph: onnx.GraphProto) -> None:
+    """Give running statistics tensors of their own where they share one with anything else.
+
+    Exporters store equal tensors once, a mean and a bias of zeros among them, which training tells
+    apart.
+    """
+    values = {tensor.name: tensor for tensor in graph.initializer}
+    readings = Counter(name for node in graph.node for name in node.input)
+    for node in graph.node:
+        if node.op_type != "BatchNormalization" or len(node.input) != 5:
+            continue
+        for index, what in ((3, "mean"), (4, "var")):
+            name = node.input[index]
+            own = f"{node.output[0]}.running_{what}"
+            if readings[name] > 1 and name in values and own not in values:
+                copied = graph.initializer.add()
+                copied.CopyFrom(values[name])
+                copied.name = node.input[index] = own
+                readings[name] -= 1
 
 
 def check_model(model: onnx.ModelProto, path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection of batch norms that an exporter folded into the preceding layer."""
+"""Detection of what PyTorch's exporters did to a network, so that another one would be trained."""
 
 from __future__ import annotations
 
@@ -7,51 +7,78 @@ import re
 
 import onnx
 
+from poetfw.common.errors import ModelError
+
 _REWRITES = "pkg.onnxscript.rewriter.rule_name"
 """Metadata key under which PyTorch's exporter (torch.export) lists its rewrites of a node."""
+_ORIGIN = "pkg.torch.onnx.fx_node"
+"""Metadata key under which it writes the call that a node comes from."""
+_TRAINED_NORM = "_native_batch_norm_legit_functional"
+"""The call of a batch norm in training mode."""
 _CALCULATED = re.compile(r"(onnx::Conv(Transpose)?_)?\d+")
 """Names that the older exporter (TorchScript) gives to computed weights.
 
 Earlier versions of it used numbers alone.
 """
-
-
-def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
-    """Warnings about changes that PyTorch's exporter made, as far as the file shows them.
-
-    A folded batch norm no longer normalises: the trained network differs from the exported one.
-    Dropout that the older exporter removed in evaluation mode leaves no trace.
-    """
-    nodes = model.graph.node
-    if model.producer_name != "pytorch":
-        return ()
-    folded = sum(map(_is_folded, nodes))
-    warnings = []
-    if folded:
-        count = "1 layer" if folded == 1 else f"{folded} layers"
-        warnings.append(
-            f"PyTorch's exporter has folded batch norm into {count}, where it is not trained and "
-            f"normalises nothing: this is another network than the exported one. {_EXPORT}"
-        )
-    if any("RemoveOptionalBias" in _rules(node) for node in nodes):
-        warnings.append(
-            "PyTorch's exporter has left out biases that are zero, which are then not trained: "
-            f"this is another network than the exported one. {_EXPORT}"
-        )
-    return tuple(warnings)
-
-
 _EXPORT = (
-    "Export it with dynamo=False, training=torch.onnx.TrainingMode.TRAINING (see "
-    "docs/your-model.md)"
+    "export it in these two lines: program = torch.export.export(net.train(), (example,))",
+    "torch.export.save(program, 'net.pt2')",
 )
 
 
-def _rules(node: onnx.NodeProto) -> str:
-    return "".join(entry.value for entry in node.metadata_props if entry.key == _REWRITES)
+def expect_unfolded(model: onnx.ModelProto) -> None:
+    """Check that a file has the batch norms of the network that it was exported from.
+
+    Dropout that the older exporter removed in evaluation mode leaves no trace.
+
+    Raises:
+        ModelError: PyTorch's exporter has folded batch norms into layers, or has written those of a
+            network in training mode in evaluation mode: another network would be trained.
+    """
+    nodes = model.graph.node
+    if model.producer_name != "pytorch":
+        return
+    folded = sum(map(_is_folded, nodes))
+    if folded:
+        count = "1 layer" if folded == 1 else f"{folded} layers"
+        raise ModelError(
+            f"PyTorch's exporter has folded batch norm into {count}, where it is not trained and "
+            "normalises nothing: this is another network than the exported one",
+            *_EXPORT,
+        )
+    lost = sum(map(_lost_its_mode, nodes))
+    if lost:
+        count = "1 batch norm" if lost == 1 else f"{lost} batch norms"
+        raise ModelError(
+            f"PyTorch's exporter has written {count} of a network in training mode in evaluation "
+            "mode: this is another network than the exported one",
+            *_EXPORT,
+        )
+
+
+def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
+    """Warnings about biases that PyTorch's exporter left out, as far as the file shows them."""
+    if model.producer_name != "pytorch" or not any(
+        "RemoveOptionalBias" in _said(node, _REWRITES) for node in model.graph.node
+    ):
+        return ()
+    return (
+        "PyTorch's exporter has left out biases that are zero, which are then not trained: this is "
+        f"another network than the exported one; {', and '.join(_EXPORT)}",
+    )
+
+
+def _said(node: onnx.NodeProto, key: str) -> str:
+    return "".join(entry.value for entry in node.metadata_props if entry.key == key)
 
 
 def _is_folded(node: onnx.NodeProto) -> bool:
     weights = node.input[1:]
     calculated = len(weights) == 2 and all(map(_CALCULATED.fullmatch, weights))
-    return "FuseBatchNorm" in _rules(node) or calculated
+    return "FuseBatchNorm" in _said(node, _REWRITES) or calculated
+
+
+def _lost_its_mode(node: onnx.NodeProto) -> bool:
+    modes = [attribute.i for attribute in node.attribute if attribute.name == "training_mode"]
+    fixed = node.op_type == "BatchNormalization" and modes != [1]
+    return fixed and _TRAINED_NORM in _said(node, _ORIGIN)

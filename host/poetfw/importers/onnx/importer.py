@@ -12,7 +12,7 @@ import onnx
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
-from poetfw.importers.onnx.folding import folding_warnings
+from poetfw.importers.onnx.folding import expect_unfolded, folding_warnings
 from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.values import OnnxNode, Values
@@ -51,6 +51,7 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     graph = proto.graph
     nodes = _needed([OnnxNode.of(node) for node in graph.node], [out.name for out in graph.output])
     check_model(proto, path)
+    expect_unfolded(proto)
     sources = _inputs(graph)
     first, *others = ((each.name, (batch, *_extents(each)[1:]), _dtype(each)) for each in sources)
     builder = GraphBuilder(path.stem, *first)
@@ -156,7 +157,7 @@ def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
         if source.type.tensor_type.elem_type not in _DTYPES:
             raise ModelError(
                 f"the model's input {source.name!r} is neither float32 nor int64",
-                "export the model in float32",
+                "export it in float32: torch.onnx.export(net.float(), (example.float(),), ...)",
             )
         extents = _extents(source)
         if not extents or any(extent < 1 for extent in extents[1:]):

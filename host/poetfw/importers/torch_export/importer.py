@@ -152,7 +152,8 @@ class _Importer:
             raise ModelError(
                 f"the model's {what} {name!r:.120} has shape {list(shape)}, and is "
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
-                "needs float32, int64, int32 or bool [batch, ...]"
+                "needs float32, int64, int32 or bool [batch, ...]",
+                *([schema.AS_FLOAT] if meta and meta.dtype in schema.OTHER_FLOATS else []),
             )
         return shape, types[meta.dtype]
 

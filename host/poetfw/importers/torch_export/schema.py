@@ -27,6 +27,10 @@ DTYPES = {
     13: "bfloat16",
 }
 """Names of `torch.dtype`s, by number in the schema."""
+OTHER_FLOATS = (6, 8, 13)
+"""Floating-point types that poetfw does not train with."""
+AS_FLOAT = "export it in float32: torch.export.export(net.float(), (example.float(),))"
+"""Advice for a network of such a type."""
 STRIDED = 7
 
 Text = Annotated[str, Field(max_length=100_000)]

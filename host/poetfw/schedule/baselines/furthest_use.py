@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
+
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import ExecutionPlan
@@ -19,38 +22,59 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
     Returns:
         The plan, or None if what may not be paged leaves too little RAM.
     """
-    budget = graph.problem.ram_bytes
+    budget, n, size = graph.problem.ram_bytes, graph.n, graph.size
+    uses = [_Uses(consumers, n) for consumers in graph.consumers]
     held: set[int] = set()
+    live = 0
     page_ins: set[tuple[int, int]] = set()
-    for t in range(graph.n):
-        inputs = graph.inputs[t]
+    queue: list[tuple[int, int, int]] = []  # what may go, the furthest next use first
+    for t in range(n):
+        inputs, taken = graph.inputs[t], graph.in_place[t]
         missing = [i for i in inputs if i not in held]
         page_ins.update((t, i) for i in missing)
         held.update(missing)
-        needed = sum(graph.size[i] for i in held) + graph.size[t] + graph.workspace[t]
-        taken = graph.in_place[t]
-        if taken is not None and _next_use(graph, taken, t) == graph.n:
-            needed -= graph.size[taken]
-        candidates = [
-            i
-            for i in held
-            if graph.pageable[i]
-            and (i not in inputs or (i == taken and _next_use(graph, i, t) < graph.n))
-        ]
-        candidates.sort(key=lambda i: (-_next_use(graph, i, t), -graph.size[i], i))
-        for i in candidates:
-            if needed <= budget:
-                break
-            held.remove(i)
-            needed -= graph.size[i]
-        if needed > budget:
-            return None
-        if graph.size[t]:
+        live += sum(size[i] for i in missing)
+        for i in inputs:
+            uses[i].pass_by(t)
+        needed = live + size[t] + graph.workspace[t]
+        if taken is not None:
+            if uses[taken].next == n:
+                needed -= size[taken]
+            elif graph.pageable[taken]:
+                heapq.heappush(queue, (-uses[taken].next, -size[taken], taken))
+        while needed > budget:
+            if not queue:
+                return None
+            use, _, i = heapq.heappop(queue)
+            if i in held and uses[i].next == -use:  # else the entry is an old one
+                held.remove(i)
+                live -= size[i]
+                needed -= size[i]
+        if size[t]:
             held.add(t)
-        held = {i for i in held if _next_use(graph, i, t) < graph.n}
+            live += size[t]
+        for i in (*inputs, t):
+            if i in held and uses[i].next == n:
+                held.remove(i)
+                live -= size[i]
+            elif i in held and graph.pageable[i]:
+                heapq.heappush(queue, (-uses[i].next, -size[i], i))
     return lower(graph, StageEvents(page_ins=frozenset(page_ins)))
 
 
-def _next_use(graph: Indexed, i: int, t: int) -> int:
-    """The first stage after t in which tensor i is read; n if there is none."""
-    return next((j for j in graph.consumers[i] if j > t), graph.n)
+class _Uses:
+    """Stages in which a tensor is read, as they go by.
+
+    Attributes:
+        next: the first that is still to come; the number of stages if there is none.
+    """
+
+    def __init__(self, stages: Sequence[int], none: int) -> None:
+        self._left = [none, *reversed(stages)]
+        self.next = self._left[-1]
+
+    def pass_by(self, stage: int) -> None:
+        """This stage, and those before it, are over."""
+        while self.next <= stage:
+            self._left.pop()
+            self.next = self._left[-1]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from poetfw.common.limits import Deadline
+from poetfw.common.limits import Deadline, Work
 from poetfw.schedule.baselines.autoswap import autoswap
 from poetfw.schedule.baselines.capuchin import capuchin
 from poetfw.schedule.baselines.chen_greedy import chen_greedy
@@ -25,6 +25,8 @@ from poetfw.schedule.baselines.pofo import pofo
 from poetfw.schedule.baselines.tflms import tflms
 from poetfw.schedule.baselines.vdnn import vdnn
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
+
+_WALK_WORK = 2e-6  # units for each node, for an item that a published method goes through
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,24 @@ class Baseline:
             OutOfTime: the deadline has passed.
         """
         return self.method(problem, deadline or Deadline())
+
+
+def published_plan(problem: ScheduleProblem, baseline: Baseline, work: Work) -> ExecutionPlan:
+    """The plan of a published method.
+
+    Args:
+        problem: what to schedule.
+        baseline: the method.
+        work: what it may do. Each item that it goes through counts as a walk through the nodes.
+
+    Raises:
+        UnsuitableError: the method has none.
+        PlanError: it makes an illegal one.
+        OutOfTime: the deadline has passed, or no work is left.
+    """
+    units = len(problem.nodes) * _WALK_WORK
+    work.spend(units)
+    return baseline.plan(problem, work.metered(units))
 
 
 def _at_once(

@@ -178,7 +178,8 @@ class DevicesSchedule(DevicesFigures):
             is not one of them may.
         bound_covers: of which plans the bound holds.
         ceiling: what the best placement takes where memory has no limits: no plan takes less.
-        gap: (what the plan takes - bound) / what it takes, at least 0.
+        gap: (what the plan takes - bound) / what it takes; None where the plan takes no more than
+            the bound and is not one of the plans that it covers, so nothing is proven of it.
         plan: the plan.
         tensor_bytes: the nodes of the graph that it is of, and what each one's tensor takes.
         at_once: where devices work at once, what else is known.
@@ -190,7 +191,7 @@ class DevicesSchedule(DevicesFigures):
     bound: float
     bound_covers: BoundCovers
     ceiling: float
-    gap: float
+    gap: float | None
     plan: ExecutionPlan
     tensor_bytes: dict[str, int]
     at_once: AtOnce | None = None

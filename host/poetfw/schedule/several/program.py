@@ -43,7 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.limits import Deadline
-from poetfw.schedule.compact import BudgetUnits, recomputed_near
+from poetfw.schedule.coefficients import BudgetUnits
+from poetfw.schedule.compact import recomputed_near
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, Term

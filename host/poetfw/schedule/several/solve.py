@@ -475,7 +475,9 @@ class _Search:
             self.bound, self.covers = self.ceiling.cost, BoundCovers.ALL
         is_covered = self.covers is BoundCovers.ALL or self.is_in_stages(self.plan)
         bound = min(self.bound, self.cost) if is_covered else self.bound
-        gap = max(0.0, (self.cost - bound) / self.cost) if self.cost else 0.0
+        gap: float | None = (self.cost - bound) / self.cost if self.cost else 0.0
+        if not is_covered and bound >= self.cost * (1 - _ROUNDING):
+            gap = None
         return DevicesSchedule(
             **asdict(self.figures),
             scheduler=self.scheduler,
