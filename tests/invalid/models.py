@@ -370,9 +370,7 @@ CASES = (
     Case(
         "opset too new", BUILD, 1, ("uses opset 99; poetfw reads 13 to 21",), onnx_file(opset(99))
     ),
-    Case(
-        "two inputs", BUILD, 1, ("the model has 2 inputs and 1 outputs",), onnx_file(second_input)
-    ),
+    Case("two inputs", BUILD, 1, ("there is no array z",), onnx_file(second_input)),
     Case("no output", BUILD, 1, ("net.onnx:",), onnx_file(no_output)),
     Case(
         "features left open",
