@@ -2,6 +2,7 @@
 """From a model to its training step, and the reference that runs it on this computer."""
 
 from poetfw.optimizers import Sgd
+from poetfw.training.derivation import make_program
 from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.packing import pack_constants
@@ -12,7 +13,6 @@ from poetfw.training.program import (
     LOSSES,
     Program,
     constant_bytes,
-    make_program,
 )
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select

@@ -102,7 +102,7 @@ def test_training_is_the_same_and_takes_a_buffer_less(monkeypatch: pytest.Monkey
     losses, peaks = [], []
     for moved in (True, False):
         if not moved:
-            monkeypatch.setattr("poetfw.training.program.hoist_views", lambda model: model)
+            monkeypatch.setattr("poetfw.training.derivation.hoist_views", lambda model: model)
         program = make_program(graph, "mse", Sgd())
         reference = Reference(program, weights)
         losses.append([reference.step(x, y) for _ in range(3)])
@@ -218,7 +218,7 @@ def test_training_with_windows_is_the_same_in_fewer_bytes(monkeypatch: pytest.Mo
     trained, peaks = [], []
     for opened in (True, False):
         if not opened:
-            monkeypatch.setattr("poetfw.training.program.open_windows", lambda graph: graph)
+            monkeypatch.setattr("poetfw.training.derivation.open_windows", lambda graph: graph)
         program = make_program(graph, "mse", Sgd())
         reference = Reference(program, weights, np.float32)
         losses = [reference.step(x, y) for _ in range(3)]
