@@ -51,9 +51,9 @@ def _sample_project() -> Path:
         "ring": False,
         "image_words": 18,
         "types": [
-            TypeView("poetfw_input", "Of a sample: what the network reads.", "float", ()),
-            TypeView("poetfw_target", "A target: the outputs wanted.", "float", ()),
-            TypeView("poetfw_output", "What the network says of a sample.", "float", ()),
+            TypeView("poetfw_input", "Features of a sample.", "float", ()),
+            TypeView("poetfw_target", "Target values of a sample.", "float", ()),
+            TypeView("poetfw_output", "Output of the network for a sample.", "float", ()),
         ],
         "metric_comment": "mean squared error",
     }

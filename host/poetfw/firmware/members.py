@@ -31,13 +31,13 @@ def type_views(program: Program, *, classifies: bool) -> tuple[TypeView, ...]:
     output = Record(
         tuple(Tensor(name, shape, role=Role.ACTIVATION) for name, shape in program.heads)
     )
-    target = "a class" if classifies else "the outputs wanted"
+    target = "Class of a sample." if classifies else "Target values of a sample."
     if len(program.y.members) > 1:
-        target = "what the loss reads beside the inputs"
+        target = "Targets of a sample, which the loss reads beside the inputs."
     return (
-        _type("poetfw_input", "Of a sample: what the network reads.", program.x),
-        _type("poetfw_target", f"A target: {target}.", program.y),
-        _type("poetfw_output", "What the network says of a sample.", output),
+        _type("poetfw_input", "Features of a sample.", program.x),
+        _type("poetfw_target", target, program.y),
+        _type("poetfw_output", "Output of the network for a sample.", output),
     )
 
 

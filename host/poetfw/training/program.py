@@ -99,7 +99,7 @@ class Program:
 
     @cached_property
     def x(self) -> Record:
-        """The features of a sample: what the network reads."""
+        """The features of a sample."""
         return self._loaded("load_x")
 
     @cached_property

@@ -15,8 +15,8 @@
  *
  * - Nothing is allocated and nothing is printed. Whatever can fail returns an int: POETFW_OK, or a negative
  *   status of enum poetfw_status, of the application's storage, or of a board's driver (-16 or less).
- * - Sizes are in bytes. Features and outputs are one sample after the other, in the order of the model's axes (images: channel,
- *   row, column).
+ * - Sizes are in bytes. Features and outputs are one sample after the other, in the order of the model's axes
+ *   (images: channel, row, column).
  * - The tensors are in one arena of POETFW_ARENA_BYTES, and there is one of each library: contexts do not
  *   share the work. A call that comes before another has returned, from an interrupt, another thread or the function
  *   between ops, does nothing and returns POETFW_ERROR_BUSY. On a core without atomic exchange of bytes (Cortex-M0+) two
@@ -44,13 +44,13 @@ extern "C" {
 #define POETFW_PAGES 0 /* transfers of a step; 0: training needs no storage */
 #define POETFW_ARENA_BYTES 56672u
 
-/* Of a sample: what the network reads. */
+/* Features of a sample. */
 typedef float poetfw_input;
 
-/* A target: a class. */
+/* Class of a sample. */
 typedef int32_t poetfw_target;
 
-/* What the network says of a sample. */
+/* Output of the network for a sample. */
 typedef float poetfw_output;
 
 
