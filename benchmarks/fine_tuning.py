@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fine-tuning of pretrained networks: RAM, flash and energy by format of the frozen weights.
 
-    python benchmarks/fine_tuning.py [--networks NAME,...] [--formats NAME,...] [--run]
-
 Each network is trained in part, batch 1, and built for its board. With `--run` the emulated board
 also trains two steps, and every op is verified.
 """
@@ -139,10 +137,15 @@ def poetfw(arguments: list[str], folder: Path) -> dict[str, object]:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/fine_tuning.py --formats int8 --run",
+    )
     parser.add_argument("--networks", default="/".join(CASES), help="separated by /")
-    parser.add_argument("--formats", default="float32,float16,int8")
-    parser.add_argument("--run", action="store_true")
+    parser.add_argument(
+        "--formats", default="float32,float16,int8", help="of frozen weights, separated by commas"
+    )
+    parser.add_argument("--run", action="store_true", help="train two steps on the emulated board")
     arguments = parser.parse_args()
     print("| network | frozen as | RAM | frozen weights | flash | mJ a step | |")
     print("|---|---|--:|--:|--:|--:|---|")

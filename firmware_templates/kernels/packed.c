@@ -2,7 +2,6 @@
 #include "packed.h"
 
 #include <stddef.h>
-#include <string.h>
 
 /* The value of an IEEE 754 half that is finite. Each is a float, too. */
 static float half(uint32_t bits)
@@ -13,10 +12,11 @@ static float half(uint32_t bits)
         const float magnitude = (float)fraction * 0x1p-24f;
         return bits >> 15 != 0u ? -magnitude : magnitude;
     }
-    const uint32_t as_float = bits >> 15 << 31 | (exponent + 112u) << 23 | fraction << 13;
-    float value;
-    memcpy(&value, &as_float, sizeof value);
-    return value;
+    const union {
+        uint32_t bits;
+        float value;
+    } as_float = {bits >> 15 << 31 | (exponent + 112u) << 23 | fraction << 13};
+    return as_float.value;
 }
 
 static float *put_halves(const int32_t *words, int32_t first, int32_t count, float *w)

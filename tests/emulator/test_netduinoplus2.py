@@ -75,7 +75,7 @@ def test_it_trains_to_the_bits_of_the_other_twin_in_as_many_instructions(tmp_pat
     assert trained != sample_image()
     steps, other_steps = ticks(lines)[:-1], ticks(other_lines)[:-1]
     assert len(steps) == 20
-    assert steps == pytest.approx(other_steps, abs=100)
+    assert steps == pytest.approx(other_steps, rel=2e-3)
 
 
 @pytest.mark.parametrize(

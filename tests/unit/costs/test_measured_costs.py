@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from poetfw.boards import Arithmetic, load_board
+from poetfw.boards.environments import read_environments
 from poetfw.cli.main import cli
 from poetfw.common.errors import CostsError
 from poetfw.common.limits import Work
@@ -471,8 +472,11 @@ def test_other_flags_of_the_compiler_make_rows_stale(
         assert old in text
         changed.write_text(text.replace(old, new))
         code_flags.cache_clear()
+        read_environments.cache_clear()
         assert usable(rows, BOARD, case_version).stale == stale
+    monkeypatch.undo()
     code_flags.cache_clear()
+    read_environments.cache_clear()
 
 
 def test_other_sums_are_other_kernels(graph: Graph) -> None:

@@ -32,6 +32,7 @@ SOURCES = (
         "conv2d_3x3_narrow",
         "conv2d_blocks",
         "conv2d_bursts",
+        "conv2d_clear",
         "conv2d_lines",
         "conv2d_pointwise",
         "conv2d_pointwise_apart",

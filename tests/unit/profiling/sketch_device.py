@@ -47,6 +47,7 @@ def compile_sketch_device(out: Path) -> Path:
         "console",
         "link",
         "data",
+        "sample_order",
         "crc32",
         "slots",
         "pages",
