@@ -29,8 +29,8 @@ from poetfw.planning import (
     Plan,
     budget,
     load_kernel_choices,
-    room,
     solve_variants,
+    workspace,
 )
 from poetfw.planning.kernels import faster_with_workspace
 from poetfw.planning.problem import schedule_problem
@@ -155,7 +155,7 @@ def test_where_some_of_it_is_missing() -> None:
 
 def test_what_cannot_be_placed_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the op that saves least, as if both workspaces left too large gaps."""
-    place = room.place_plan
+    place = workspace.place_plan
 
     def apart(program: Program, *settings: Any) -> Plan:
         plan = place(program, *settings)
@@ -163,7 +163,7 @@ def test_what_cannot_be_placed_goes_without(monkeypatch: pytest.MonkeyPatch) -> 
         memory = replace(plan.memory, arena_bytes=plan.memory.arena_bytes + both * PLENTY)
         return replace(plan, memories={plan.step.here: memory})
 
-    monkeypatch.setattr(room, "place_plan", apart)
+    monkeypatch.setattr(workspace, "place_plan", apart)
     monkeypatch.setattr(budget, "place_plan", apart)
     assert taken(plan(PLENTY, backward_dear)) == {"depthwise.backward_input"}
 

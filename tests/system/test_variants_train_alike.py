@@ -98,12 +98,10 @@ def test_weights_have_the_same_bits(
 ) -> None:
     build = plan(variant)
     graph = build.program.training
-    variants = [way for op in graph.ops for way in in_variants(op, graph)]
+    every = [way for op in graph.ops for way in in_variants(op, graph)]
     run_by_it = {name for name, taken in variants(build).items() if taken == variant}
     assert (
-        run_by_it
-        == {way.name for way in variants if way.attributes.get(VARIANT) == variant}
-        != set()
+        run_by_it == {way.name for way in every if way.attributes.get(VARIANT) == variant} != set()
     )
     left = trained(build, tmp_path / "project")
     assert left.keys() == by_shape.keys()

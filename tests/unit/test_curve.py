@@ -154,7 +154,7 @@ def test_interrupted_it_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> No
             raise Interrupted(replace(found, status=Status.INTERRUPTED))
         return found
 
-    monkeypatch.setattr(module, "solve_ways", interrupt)
+    monkeypatch.setattr(module, "solve_variants", interrupt)
     found = Curve(variants, budgets)
     with pytest.raises(KeyboardInterrupt):
         found.search(Work(UNITS * COUNT))

@@ -222,7 +222,7 @@ def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPa
     def interrupt(*_: Any) -> None:
         raise Interrupted(replace(done, status=Status.INTERRUPTED))
 
-    monkeypatch.setattr(module, "solve_ways", interrupt)
+    monkeypatch.setattr(module, "solve_variants", interrupt)
     cells: Iterator[Trial] = comparison.cells((0.8,), ("poet",), QUICK, 0.5)
     assert next(cells).status == "interrupted"
     with pytest.raises(KeyboardInterrupt):
