@@ -390,6 +390,7 @@ def record(compiler: str, counts: Mapping[str, Mapping[str, Measured]]) -> str:
     return "\n\n".join(sections) + "\n"
 
 
+@cache
 def _keys_by_kind(board: str) -> dict[str, list[str]]:
     """Keys of all counted cases of a board, by kind of op, in the order of the networks."""
     kinds: dict[str, dict[str, None]] = {}
