@@ -19,5 +19,5 @@ def test_a_schedule_that_pages_a_lot_is_quicker_and_stalls_as_planned() -> None:
     command = [sys.executable, OVERLAP, "--json"]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1200)
     measured = json.loads(result.stdout)
-    assert measured["fewer"] >= 0.2  # all computing hidden would be 0.33
-    assert measured["stall_with_overlap"] == pytest.approx(measured["stall_planned"], rel=0.1)
+    assert measured["fewer"] >= 0.15  # 0.167, as docs/hardware.md has it
+    assert measured["stall_with_overlap"] == pytest.approx(measured["stall_planned"], rel=0.12)
