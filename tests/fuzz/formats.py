@@ -525,11 +525,11 @@ def _other_header(random: Random, member: bytes) -> bytes:
 
 def _zipped(random: Random, members: Mapping[str, bytes]) -> bytes:
     stream = io.BytesIO()
-    variants = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2)
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2)
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in members.items():
             entry = zipfile.ZipInfo(name.replace("\0", "")[:60_000] or "z")
-            archive.writestr(entry, content, random.choice(variants))
+            archive.writestr(entry, content, random.choice(methods))
     return stream.getvalue()
 
 

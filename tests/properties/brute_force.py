@@ -85,7 +85,7 @@ def best_plan(problem: ScheduleProblem, order: Order) -> Best | None:
     undominated: dict[_State, list[tuple[float, float]]] = {}
     once_j = sum(node.energy_j for node in nodes)
     queue: list[tuple[float, float, float, int, _State]] = [(once_j, 0.0, 0.0, 0, _State(0, -1))]
-    variants: list[tuple[int, tuple[Step, ...]]] = [(0, ())]  # before, and the last step
+    ways: list[tuple[int, tuple[Step, ...]]] = [(0, ())]  # before, and the last step
 
     def reach(energy_j: float, time_s: float, state: _State, *last: Step) -> None:
         energy_j += spent_j
@@ -99,8 +99,8 @@ def best_plan(problem: ScheduleProblem, order: Order) -> Best | None:
         others[:] = [(e, s) for e, s in others if e < energy_j or s < time_s]
         others.append((energy_j, time_s))
         left_j = sum(nodes[i].energy_j for i in members(everything & ~state.done))
-        heapq.heappush(queue, (energy_j + left_j, energy_j, time_s, len(variants), state))
-        variants.append((way, last))
+        heapq.heappush(queue, (energy_j + left_j, energy_j, time_s, len(ways), state))
+        ways.append((way, last))
 
     while queue:
         _, spent_j, spent_s, way, state = heapq.heappop(queue)
@@ -110,7 +110,7 @@ def best_plan(problem: ScheduleProblem, order: Order) -> Best | None:
         if done == everything:
             reverse = [steps[StepKind.FREE][i] for i in members(ram)]
             while way:
-                way, last = variants[way]
+                way, last = ways[way]
                 reverse += reversed(last)
             return Best(spent_j, tuple(reversed(reverse)))
         following = min(members(everything & ~done))

@@ -54,7 +54,7 @@ def test_every_rule_names_options_of_its_command() -> None:
         assert isinstance(command, Command)
         for option in command.options.values():
             assert {*option.setting.needs, *option.setting.excludes} <= {*command.options}
-        assert {flag for variants in command.one_of for way in variants for flag in way} <= {
+        assert {flag for choices in command.one_of for flags in choices for flag in flags} <= {
             *command.options
         }
 

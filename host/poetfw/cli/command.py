@@ -135,9 +135,9 @@ class Command(click.Command):
             needed = option.setting.needs
             if needed and not any(_is_given(ctx, options[other]) for other in needed):
                 refuse(ctx, flag, f"needs {' or '.join(needed)}")
-        for variants in self.one_of:
-            if not any(all(_is_given(ctx, options[flag]) for flag in way) for way in variants):
-                either = ", or ".join(" and ".join(way) for way in variants)
+        for choices in self.one_of:
+            if not any(all(_is_given(ctx, options[flag]) for flag in flags) for flags in choices):
+                either = ", or ".join(" and ".join(flags) for flags in choices)
                 raise click.UsageError(f"give either {either}", ctx)
         return super().invoke(ctx)
 

@@ -175,13 +175,13 @@ def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
                 continue
             cost, copies = graphs[d].problem.nodes[i].energy_j, []
             for u in graph.inputs[i]:
-                variants = [
+                offers = [
                     (problem.cost(minimise, x.cost_j(graph.size[u]), x.time_s(graph.size[u])), a)
                     for (a, b), x in links.items()
                     if b == d and (a, u) in there
                 ]
                 if (d, u) not in there:
-                    more, source = min(variants, default=(math.inf, d))
+                    more, source = min(offers, default=(math.inf, d))
                     cost += more
                     copies.append(Made(i, u, StepKind.COPY, source, d))
             if cost < math.inf and (best is None or cost < best[0]):

@@ -125,7 +125,7 @@ class Fitter:
         """The steps of a recipe without those that free; None if it does not fit."""
         following = _Following(self, recipe)
         try:
-            return following.cook()
+            return following.run()
         except _NoRoom:
             return None
         finally:
@@ -154,7 +154,7 @@ class _Following:
                 self.reads[recipe.place[k]][u].append(self.at[k])
                 self.reads[-1][u].append(self.at[k])
 
-    def cook(self) -> list[Made]:
+    def run(self) -> list[Made]:
         for position, i in enumerate(self.recipe.order):
             self.now = position
             self.compute(self.recipe.place[i], i, i)
