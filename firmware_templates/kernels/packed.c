@@ -28,8 +28,8 @@ static float *put_halves(const int32_t *words, int32_t first, int32_t count, flo
     return w;
 }
 
-void poet_unpack_f32(const struct poet_packed *packed, int32_t slice, const int32_t *words,
-                     const float *scales, float *w)
+static void unpack(const struct poet_packed *packed, int32_t slice, const int32_t *words, const float *scales,
+                   float *w)
 {
     int32_t first = slice * packed->from_slice;
     for (int32_t row = 0; row < packed->rows; row++) {
@@ -43,5 +43,22 @@ void poet_unpack_f32(const struct poet_packed *packed, int32_t slice, const int3
             }
         }
         first += packed->from_row;
+    }
+}
+
+void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32 *run, const void *op,
+                         const float *input, const int32_t *words, const float *b, const float *scales,
+                         float *output, float *w)
+{
+    for (int32_t slice = 0; slice < packed->slices; slice++) {
+        const float *slice_b = b == NULL ? NULL : b + slice * packed->bias_of_slice;
+        const float *from = input + slice * packed->input_of_slice;
+        float *to = output + slice * packed->output_of_slice;
+        unpack(packed, slice, words, scales, w);
+        for (int32_t n = 0; n < packed->samples; n++) {
+            run(op, from, w, slice_b, to);
+            from += packed->input;
+            to += packed->output;
+        }
     }
 }

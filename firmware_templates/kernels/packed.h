@@ -27,8 +27,13 @@ struct poet_packed {
     int32_t bias_of_slice;   /* elements of the bias from slice to slice */
 };
 
-/* w[rows][row] = the weights of a slice */
-void poet_unpack_f32(const struct poet_packed *packed, int32_t slice, const int32_t *words,
-                     const float *scales, float *w);
+/* Calculates a slice of a sample's output by the layer's own kernel; b is NULL for a layer without a bias. */
+typedef void poet_packed_slice_f32(const void *op, const float *input, const float *w, const float *b, float *output);
+
+/* w[rows][row] = the weights of each slice in turn, with which `run` calculates that slice of each sample. b and
+ * scales may be NULL. */
+void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32 *run, const void *op,
+                         const float *input, const int32_t *words, const float *b, const float *scales,
+                         float *output, float *w);
 
 #endif

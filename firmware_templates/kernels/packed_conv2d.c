@@ -3,39 +3,27 @@
 
 #include <stddef.h>
 
-void poet_packed_conv2d_forward_f32(const struct poet_packed_conv2d *op, const float *x,
-                                 const int32_t *words, const float *b, const float *scales,
-                                 float *y, void *workspace)
+static void forward(const void *op, const float *x, const float *w, const float *b, float *y)
 {
-    const struct poet_packed *packed = &op->packed;
-    float *w = workspace;
-    for (int32_t slice = 0; slice < packed->slices; slice++) {
-        const float *slice_b = b == NULL ? NULL : b + slice * packed->bias_of_slice;
-        const float *from = x + slice * packed->input_of_slice;
-        float *to = y + slice * packed->output_of_slice;
-        poet_unpack_f32(packed, slice, words, scales, w);
-        for (int32_t n = 0; n < packed->samples; n++) {
-            op->kernel(&op->layer, from, w, slice_b, to);
-            from += packed->input;
-            to += packed->output;
-        }
-    }
+    const struct poet_packed_conv2d *packed = op;
+    packed->kernel(&packed->layer, x, w, b, y);
 }
 
-void poet_packed_conv2d_backward_input_f32(const struct poet_packed_conv2d_input *op,
-                                        const int32_t *words, const float *dy,
-                                        const float *scales, float *dx, void *workspace)
+static void backward_input(const void *op, const float *dy, const float *w, const float *b, float *dx)
 {
-    const struct poet_packed *packed = &op->packed;
-    float *w = workspace;
-    for (int32_t slice = 0; slice < packed->slices; slice++) {
-        const float *from = dy + slice * packed->input_of_slice;
-        float *to = dx + slice * packed->output_of_slice;
-        poet_unpack_f32(packed, slice, words, scales, w);
-        for (int32_t n = 0; n < packed->samples; n++) {
-            op->kernel(&op->layer, w, from, to);
-            from += packed->input;
-            to += packed->output;
-        }
-    }
+    const struct poet_packed_conv2d_input *packed = op;
+    (void)b;
+    packed->kernel(&packed->layer, w, dy, dx);
+}
+
+void poet_packed_conv2d_forward_f32(const struct poet_packed_conv2d *op, const float *x, const int32_t *words,
+                                    const float *b, const float *scales, float *y, void *workspace)
+{
+    poet_run_packed_f32(&op->packed, forward, op, x, words, b, scales, y, workspace);
+}
+
+void poet_packed_conv2d_backward_input_f32(const struct poet_packed_conv2d_input *op, const int32_t *words,
+                                           const float *dy, const float *scales, float *dx, void *workspace)
+{
+    poet_run_packed_f32(&op->packed, backward_input, op, dy, words, NULL, scales, dx, workspace);
 }

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import Array
 from poetfw.ops.packed import PACKED, pack, words_of
 from poetfw.training.program import Program
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Names of the tensors that take the place of a weight: words, and for int8 scales."""
+
+    words: str
+    scales: str | None = None
 
 
 def pack_constants(
@@ -33,72 +39,62 @@ def pack_constants(
         ModelError: a weight does not fit the format.
     """
     weights = {*parameters, *program.made}
-    names = [t.name for t in program.constants if t.name in weights and _is_packable(program, t)]
-    made: dict[str, Array] = {}
-    scaled: dict[str, str | None] = {}
-    taken = {t.name for graph in (program.training, program.evaluation) for t in graph.tensors}
-    for name in names:
-        value = program.made[name] if name in program.made else values[name]
-        made[_fresh(f"{name} as {form}", taken)], scales = pack(name, value, form)
-        scaled[name] = None
+    graphs = (program.training, program.evaluation)
+    names, taken = FreshNames(), {t.name for graph in graphs for t in graph.tensors}
+    made, packed = dict(program.made), dict[str, _Packed]()
+    for tensor in program.constants:
+        if tensor.name not in weights or not _is_packable(program, tensor):
+            continue
+        value = made.pop(tensor.name) if tensor.name in made else values[tensor.name]
+        words, scales = pack(tensor.name, value, form)
+        into = _Packed(names.fresh(f"{tensor.name} as {form}", taken, made))
+        made[into.words] = words
         if scales is not None:
-            scaled[name] = _fresh(f"{name} scales", taken)
-            made[scaled[name] or ""] = scales
-    kept = {name: value for name, value in program.made.items() if name not in scaled}
-    packed = dict(
-        zip(names, (name for name in made if made[name].dtype != np.float32), strict=True)
-    )
-    graphs = [
-        _pack(graph, packed, scaled, form) for graph in (program.training, program.evaluation)
-    ]
-    return replace(program, training=graphs[0], evaluation=graphs[1], made={**kept, **made})
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "'"
-    taken.add(name)
-    return name
+            into = _Packed(into.words, names.fresh(f"{tensor.name} scales", taken, made))
+            made[into.scales or ""] = scales
+        packed[tensor.name] = into
+    training, evaluation = (_pack(graph, packed, form) for graph in graphs)
+    return replace(program, training=training, evaluation=evaluation, made=made)
 
 
 def _is_packable(program: Program, tensor: Tensor) -> bool:
+    """True if all ops that read a tensor read it as the weights of a layer."""
     if len(tensor.shape) < 2 or tensor.dtype is not Dtype.F32:
         return False
     return all(
-        op.kind in PACKED and [i for i, x in enumerate(op.inputs) if x == tensor.name] == [at]
+        op.kind in PACKED and _places(op, tensor.name) == [PACKED[op.kind][1]]
         for graph in (program.training, program.evaluation)
         for op in graph.consumers.get(tensor.name, ())
-        for at in [PACKED.get(op.kind, ("", -1))[1]]
     )
 
 
-def _pack(
-    graph: Graph, packed: Mapping[str, str], scaled: Mapping[str, str | None], form: str
-) -> Graph:
+def _places(op: Op, name: str) -> list[int]:
+    return [place for place, each in enumerate(op.inputs) if each == name]
+
+
+def _pack(graph: Graph, packed: Mapping[str, _Packed], form: str) -> Graph:
     """The graph that reads words, and scales, in place of constants."""
     tensors: list[Tensor] = []
     for tensor in graph.tensors:
         if tensor.name not in packed:
             tensors.append(tensor)
             continue
-        count = words_of(tensor.shape, form)
-        tensors.append(Tensor(packed[tensor.name], (count,), Dtype.I32, Role.CONSTANT))
-        if (scales := scaled[tensor.name]) is not None:
-            tensors.append(Tensor(scales, tensor.shape[:1], role=Role.CONSTANT))
-    ops = tuple(_pack_op(op, graph, packed, scaled, form) for op in graph.ops)
+        into, count = packed[tensor.name], words_of(tensor.shape, form)
+        tensors.append(Tensor(into.words, (count,), Dtype.I32, Role.CONSTANT))
+        if into.scales is not None:
+            tensors.append(Tensor(into.scales, tensor.shape[:1], role=Role.CONSTANT))
+    ops = tuple(_pack_op(op, graph, packed, form) for op in graph.ops)
     return replace(graph, tensors=tuple(tensors), ops=ops)
 
 
-def _pack_op(
-    op: Op, graph: Graph, packed: Mapping[str, str], scaled: Mapping[str, str | None], form: str
-) -> Op:
-    names = [name for name in op.inputs if name in packed]
-    if not names:
+def _pack_op(op: Op, graph: Graph, packed: Mapping[str, _Packed], form: str) -> Op:
+    name = next((name for name in op.inputs if name in packed), None)
+    if name is None:
         return op
-    (name,) = names
-    inputs = [packed.get(each, each) for each in op.inputs]
-    if (scales := scaled[name]) is not None:
-        inputs.append(scales)
+    into = packed[name]
+    inputs = [into.words if each == name else each for each in op.inputs]
+    if into.scales is not None:
+        inputs.append(into.scales)
     attributes: dict[str, Attribute] = {
         **op.attributes,
         "weight_shape": graph.by_name[name].shape,
