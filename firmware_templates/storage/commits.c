@@ -86,7 +86,7 @@ static int read_record(const struct poet_image *image, uint32_t set, struct poet
     return identity == poet_storage_identity() ? POET_OK : POET_ERROR_MIXED;
 }
 
-/* Last commit with a sequence number below a limit. Returns POET_ERROR_COMMIT if there is none. */
+/* Last commit with a sequence number below a limit. Returns POET_ERROR_COMMIT if no set holds such a commit. */
 static int find_last(const struct poet_image *image, uint32_t limit, struct poet_commit *last)
 {
     int status = POET_ERROR_COMMIT;

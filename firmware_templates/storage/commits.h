@@ -27,7 +27,7 @@ uint32_t poet_set_blocks(void);
 int poet_sets_wipe(uint32_t first_block, uint32_t sets);
 
 /* Loads the tensors of the last intact commit, which is then image->commit. POET_ERROR_MIXED: a commit belongs to
- * another image. POET_ERROR_COMMIT: there is none. Else the status of reading the last one. */
+ * another image. POET_ERROR_COMMIT: no set holds a commit. Else the status of reading the last one. */
 int poet_load(struct poet_image *image);
 
 /* Replaces poet_load if tensors come from elsewhere: they are in no commit, and the next commit spares the set of the

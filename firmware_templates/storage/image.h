@@ -74,7 +74,7 @@ int poet_storage_format(uint32_t seed, uint32_t sets);
 /* True if a first block is a partition table or a boot sector. */
 int poet_storage_has_table(const uint8_t *block);
 
-/* Entry of the only partition in a table. POET_ERROR_NO_PARTITION: there is none. POET_ERROR_FOREIGN: there are
+/* Entry of the only partition in a table. POET_ERROR_NO_PARTITION: it has none. POET_ERROR_FOREIGN: it has
  * others. */
 int poet_storage_find_entry(const uint8_t *table, const uint8_t **found);
 

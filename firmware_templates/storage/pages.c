@@ -59,7 +59,7 @@ static int end_oldest(void)
     return poet_slot_verify(page->rest, bytes, poet_crc32(0u, page->target, bytes));
 }
 
-/* Entry for another page; if there is none left, waits for the oldest page. */
+/* Entry for another page; if all are in use, waits for the oldest page. */
 static int add_page(uint32_t slot, uint8_t *target, struct page **page)
 {
     if (under_way == PAGES) {

@@ -44,7 +44,7 @@ int poet_sd_write_begin(uint32_t block, const uint8_t *ram, uint32_t count);
 /* Continues after the end of an exchange on the bus; called once for each, from its interrupt. */
 void poet_sd_exchanged(void);
 
-/* Waits for the oldest transfer under way and returns its status; 0 if there is none. After an error the content of
+/* Waits for the oldest transfer under way and returns its status; 0 if none is under way. After an error the content of
  * RAM or card is undefined. */
 int poet_sd_wait(void);
 

@@ -259,7 +259,7 @@ def plans_of(covers: BoundCovers) -> str:
 
 
 def gap_or_none(gap: float | None) -> str:
-    """A gap in percent, or that there is none."""
+    """A gap in percent, or the reason why it is not known."""
     return "not known: no bound covers this plan" if gap is None else f"{gap:.3%}"
 
 

@@ -140,7 +140,7 @@ def _named(refused: list[Refused]) -> str:
 
 
 def _port(board: Board) -> str:
-    """The only port on USB; the error if there is none suggests a twin."""
+    """The only USB port; the error for a computer without one suggests a twin."""
     from poetfw.tools.link import choose_port
 
     try:

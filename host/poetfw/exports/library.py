@@ -20,6 +20,7 @@ from poetfw.firmware import (
     render_weights,
     write_project,
 )
+from poetfw.firmware.c_text import C_KEYWORDS
 from poetfw.firmware.export import LONGEST_NAME, ExportFacts, export_library
 from poetfw.firmware.project import RUN_DIR
 from poetfw.ops import Array
@@ -30,14 +31,8 @@ from poetfw.schedule import StepKind
 from poetfw.settings import ExportSettings
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_TAKEN = frozenset(
+_TAKEN = C_KEYWORDS | frozenset(
     "poet main "
-    # C's and C++'s keywords
-    "alignas alignof and asm auto bool break case catch char class compl const constexpr continue "
-    "default delete do double else enum explicit export extern false float for friend goto if "
-    "inline int long mutable namespace new noexcept not nullptr operator or private protected "
-    "public register restrict return short signed sizeof static struct switch template this throw "
-    "true try typedef typeid typename typeof union unsigned using virtual void volatile while xor "
     # headers that sources include
     "assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdarg "
     "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar "

@@ -11,6 +11,19 @@ from collections.abc import Iterable
 import numpy as np
 
 
+C_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    constexpr continue decltype default delete do double else enum explicit export extern false
+    float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr
+    operator or or_eq private protected public register restrict return short signed sizeof static
+    struct switch template this throw true try typedef typeid typename typeof union unsigned using
+    virtual void volatile wchar_t while xor xor_eq
+    """.split()
+)
+"""Keywords of C and C++."""
+
+
 def float_literal(value: float) -> str:
     """The exact f32 nearest to `value`, as a hexadecimal literal."""
     rounded = float(np.float32(value))

@@ -7,22 +7,13 @@ import keyword
 import re
 from collections.abc import Sequence
 
-from poetfw.firmware.c_text import comment_text, shape_text
+from poetfw.firmware.c_text import C_KEYWORDS, comment_text, shape_text
 from poetfw.firmware.tensor_names import C_TYPES
 from poetfw.firmware.views import Define, MemberView, TypeView
 from poetfw.ir import Dtype, FreshNames, Record, Role, Tensor
 from poetfw.training import Program
 
-_C_WORDS = frozenset(
-    """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
-    constexpr continue decltype default delete do double else enum explicit export extern false
-    float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr
-    operator or or_eq private protected public register restrict return short signed sizeof static
-    struct switch template this throw true try typedef typeid typename typeof union unsigned using
-    virtual void volatile wchar_t while xor xor_eq NULL int32_t uint32_t
-    """.split()
-)
+_TAKEN = C_KEYWORDS | {"NULL", "int32_t", "uint32_t"}
 """Words that C or C++ reserves, or that the header defines."""
 
 
@@ -83,4 +74,4 @@ def identifier(name: str) -> str:
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "member"
     if word[0].isdigit():
         word = f"_{word}"
-    return f"{word}_" if word in _C_WORDS or keyword.iskeyword(word) else word
+    return f"{word}_" if word in _TAKEN or keyword.iskeyword(word) else word

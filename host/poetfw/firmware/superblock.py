@@ -166,7 +166,7 @@ UNFINISHED = b"POETPART".ljust(BLOCK_BYTES, b"\0")
 
 
 def plan_of(superblock: bytes) -> str | None:
-    """The plan that an image was made for, by its superblock; None if that is none."""
+    """The plan that an image was made for, by its superblock; None for other blocks."""
     header = Superblock.unpack(superblock)
     return None if header is None else f"{header.plan_id:08x}"
 

@@ -94,7 +94,7 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _parsed(cell: str) -> float | None:
-    """Number in a cell; None if there is none. NaN and infinity are numbers here."""
+    """Number in a cell; None for other text. NaN and infinity are numbers here."""
     if len(cell) > _MOST_CHARACTERS or "_" in cell:
         return None
     try:

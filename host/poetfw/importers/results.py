@@ -35,7 +35,7 @@ def note_classes(net: Network, numbers: str, classes: int, ignored: int | None =
         net: network under construction.
         numbers: name of the tensor of class numbers.
         classes: number of classes.
-        ignored: class number that the loss ignores; None if there is none.
+        ignored: class number that the loss ignores; None to ignore no class.
     """
     producer = net.builder.producer(numbers)
     while producer is not None and producer.kind in _MOVES:

@@ -69,7 +69,7 @@ class GraphBuilder:
         return self._tensors[tensor].role
 
     def producer(self, tensor: str) -> Op | None:
-        """Op that computes a tensor; None if there is none."""
+        """Op that computes a tensor; None for inputs, labels and weights."""
         return self._ops.get(tensor)
 
     def parameter(self, name: str, values: NDArray[np.float32]) -> str:

@@ -373,7 +373,7 @@ def execute(
     Raises:
         BoardError: The machine is unknown.
         DeviceError: The firmware hangs, faults or reports an error.
-        OutputError: The copy cannot be written, or there is none to resume.
+        OutputError: The copy cannot be written, or no run can be resumed.
         ToolError: The emulator is missing.
     """
     emulator = emulator_of(machine)
@@ -408,7 +408,7 @@ def fresh_image(
     """Copy a storage image for a run on a machine, or reuse the last run's copy; see `execute`.
 
     Raises:
-        OutputError: The copy cannot be written, or there is none to resume.
+        OutputError: The copy cannot be written, or no run can be resumed.
     """
     copy = folder / IMAGE
     try:

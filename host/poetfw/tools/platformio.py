@@ -35,7 +35,7 @@ _VARIABLES = {
 
 
 def find_compiler(toolchain: Toolchain) -> str | None:
-    """Path of a compiler on PATH or among the user's PlatformIO packages; None if there is none."""
+    """Path of a compiler on PATH or among PlatformIO packages; None if not installed."""
     return shutil.which(toolchain.compiler, path=_search_path())
 
 

@@ -243,7 +243,7 @@ class Values:
         self._turned[name] = source
 
     def matrix(self, name: str) -> tuple[str, bool] | None:
-        """Weight matrix bound to a name, and whether it is transposed; None if there is none.
+        """Weight matrix bound to a name, and whether it is transposed; None for other tensors.
 
         Exporters store transposed copies of weights: of two matrices with equal values, only one is
         used.

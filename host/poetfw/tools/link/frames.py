@@ -63,7 +63,7 @@ def encode_command(sequence: int, word: str, *numbers: int, data: bytes | None =
 
 
 def decode_answer(line: bytes) -> AnswerFrame | None:
-    """Last intact answer in a line; None if there is none."""
+    """Last intact answer in a line; None for a line without one."""
     answer = None
     for match in _ANSWER.finditer(line):
         text, kind, sequence, word, values, crc = match.groups()

@@ -130,7 +130,7 @@ def _matmul(node: OnnxNode, values: Values) -> str | None:
 
 
 def bias_addition(node: OnnxNode, values: Values) -> OnnxNode | None:
-    """Addition of a constant that becomes the bias of a product; None if there is none."""
+    """Addition of a constant that becomes the bias of a product; None without one."""
     addition = values.reader(node.output)
     if node.kind != "MatMul" or addition is None or addition.kind != "Add":
         return None

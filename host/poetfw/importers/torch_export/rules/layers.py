@@ -26,7 +26,7 @@ def _linear(call: Call, input: Value, weight: Value, bias: Value | None = None) 
 
 
 def bias_of(call: Call, bias: Value | None) -> str | None:
-    """Tensor of a bias; None if there is none."""
+    """Tensor of a bias; None for a layer without one."""
     return None if bias is None else call.tensor(bias)
 
 

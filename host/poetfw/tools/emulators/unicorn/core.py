@@ -340,7 +340,7 @@ class Core:
     # Time --------------------------------------------------------------------------------------
 
     def _next_cycles(self) -> int:
-        """Cycle of the next scheduled event; far in the future if there is none."""
+        """Cycle of the next scheduled event; far in the future without one."""
         times = [self._wraps_at] if self._wraps_at is not None else []
         return min(times + [at for at, *_ in self._events[:1]], default=_NEVER_CYCLES)
 
