@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-
 C_KEYWORDS = frozenset(
     """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
