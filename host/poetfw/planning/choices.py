@@ -104,7 +104,7 @@ def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
 
     Raises:
         ConfigError: The ring has a single place, or its share exceeds the samples of a training
-            step, or is none of them.
+            step, or is 0.
     """
     if settings.ring == 0:
         return None
