@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CCT-2, a compact convolutional transformer (Hassani et al., 2021), and its low-rank adapters.
 
-Images of 32×32 pixels become 64 tokens by two convolutions with pooling; two encoder layers and
+Images of 32 x 32 pixels become 64 tokens by two convolutions with pooling; two encoder layers and
 attention over the tokens follow. About 0.28 M parameters, the size that TrainDeeploy trains.
 """
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class LowRank(nn.Module):
-    """A linear layer and its adapter (LoRA; Hu et al., 2022): y = layer(x) + scale · up(down(x))."""
+    """A linear layer and its adapter (LoRA, Hu et al., 2022): layer(x) + scale · up(down(x))."""
 
     def __init__(self, layer: nn.Linear, rank: int = 4, alpha: float = 8) -> None:
         super().__init__()
@@ -59,7 +59,9 @@ class Encoder(nn.Module):
 class CompactTransformer(nn.Module):
     """Logits [N, classes] of images [N, 3, 32, 32]."""
 
-    def __init__(self, width: int = 128, heads: int = 2, layers: int = 2, classes: int = 10) -> None:
+    def __init__(
+        self, width: int = 128, heads: int = 2, layers: int = 2, classes: int = 10
+    ) -> None:
         super().__init__()
 
         def block(inputs: int, outputs: int) -> list[nn.Module]:
@@ -85,5 +87,5 @@ def with_adapters(net: CompactTransformer, rank: int = 4) -> CompactTransformer:
     """The network, frozen, with adapters on q and v of each encoder, which train."""
     net.requires_grad_(False)
     for encoder in net.encoders:
-        encoder.q, encoder.v = LowRank(encoder.q, rank), LowRank(encoder.v, rank)  # type: ignore[arg-type]
+        encoder.q, encoder.v = LowRank(encoder.q, rank), LowRank(encoder.v, rank)
     return net

@@ -186,7 +186,7 @@ def check_budget(
     if evaluation.peak_bytes > needed:
         needed = evaluation.peak_bytes
         what = f"Op {_op_at_peak(program.evaluation, board, costs, evaluation)!r} of the evaluation"
-        needs = "needs at least"
+        needs = "is known to fit only in"
     if resident + needed <= budget_bytes:
         return resident + needed
     state = _state_bytes(program)

@@ -138,8 +138,9 @@ class RamNeeds:
     Attributes:
         peak_bytes: of the arena, if everything is computed once and kept, by the model's own
             optimizer.
-        smallest_bytes: the smallest budget of a build, by the board's name: the tensors that are
-            never free, and the larger of what one op needs at once and what evaluation needs.
+        smallest_bytes: the smallest budget of a build whose evaluation computes each op once, by
+            the board's name: the tensors that are never free, and the larger of what one op needs
+            at once and what evaluation needs.
             With paging a plan gets down to that, however slow. None where a board has no storage
             to page to: there it takes a search to know.
     """
