@@ -20,8 +20,7 @@ its output 1, or S[t+1,i] if it may take over its input i. The workspace of node
 that of t w_t. The largest of these lower bounds, of the solution at hand, goes into a knapsack, of
 which `rounding` makes cuts.
 
-All of this uses rows of the program only, so it holds with windows and closed stages too. In
-PAPER's timing page-ins are there from the start and nothing is taken over: more is live, not less.
+All of this uses rows of the program only, so it holds with windows and closed stages too.
 """
 
 from __future__ import annotations
