@@ -328,7 +328,7 @@ class _Builder:
         ]
 
     def limit_outline(self, t: int) -> None:
-        """Have what stage t reads in RAM, and what is there when node t is computed fit."""
+        """Require that the inputs of stage t are in RAM, and that node t fits beside what stays."""
         size, workspace, inputs = self.memory.size, self.memory.workspace, self.graph.inputs[t]
         for i in range(t):
             if i in inputs:
@@ -352,7 +352,7 @@ class _Builder:
         self.limit(live, sum(size[i] for i in inputs) + made + workspace[t])
 
     def require_residency(self, t: int) -> dict[int, list[tuple[int, int]]]:
-        """Have what stage t reads in RAM, and make F: what it frees after its nodes.
+        """Require that the inputs of stage t are in RAM, and make its frees F.
 
         Returns:
             Per node computed again, the tensors that may be freed after it, each with its F.
@@ -429,7 +429,7 @@ def limit_time(
     page_in: Mapping[Key, int],
     page_out: Mapping[Key, int],
 ) -> None:
-    """Require that what a step does meets its deadline, if it has one.
+    """Require that the step meets its deadline, if it has one.
 
     Args:
         program: what to add to.

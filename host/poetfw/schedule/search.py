@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order in which the programs are solved: starts, restrictions, relaxations, and when to stop."""
+"""Phases of the search: starts, restrictions, relaxations, and when each stops."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 def _search_rigid(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """An order that fits: where nothing else can change, every plan takes the same energy."""
+    """Search for an order that fits; without recompute or paging, all plans take equal energy."""
     _bound_every_plan(best, work, work.left * _EVERY_SHARE)
     if math.isfinite(best.found.every_j) and options.other_orders:
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
@@ -379,7 +379,7 @@ def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: 
 
 
 def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
-    """True if there is a backward pass, and a window in it."""
+    """True if there is a backward pass, and the options have a window."""
     return options.window is not None and any(node.backward for node in best.problem.nodes)
 
 
@@ -585,7 +585,7 @@ def _read(
 def _start(
     problem: ScheduleProblem, contraction: Contraction, known: ExecutionPlan | None
 ) -> ExecutionPlan | None:
-    """The best known plan as one of a pass; without one, the plan that pages what is used last."""
+    """The best known plan as one of a pass; else the plan that pages the furthest next use."""
     start = contraction.contract(known) if known is not None else None
     if start is not None and accepts(problem, start):
         return start

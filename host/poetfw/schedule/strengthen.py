@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a problem with what is known beyond their rows: cuts, and a plan to improve on."""
+"""Programs strengthened by cuts, and by the objective of a known plan."""
 
 from __future__ import annotations
 

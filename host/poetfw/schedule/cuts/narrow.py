@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts found in a narrow program, for a wide one of the same problem.
+"""Cuts of a program within a window, for the program without one.
 
 A program in which a stage computes again only within a window has a part of the columns of the one
 without. Its relaxation is solved in a small part of the time, and most of the cuts that the wide

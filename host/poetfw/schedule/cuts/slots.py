@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slot cuts: what RAM must hold while a stage produces a node, rounded.
+"""Slot cuts: knapsack inequalities of the bytes live while a stage produces a node, rounded.
 
 While stage t produces node k ≤ t (its slot k), let y_i be 1 if tensor i is live then, else 0: the
 rows for U say Σ m_i y_i ≤ budget. In terms of the columns F that is, for i < t,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a problem with several devices to a schedule."""
+"""Solution of a problem with several devices."""
 
 from __future__ import annotations
 
