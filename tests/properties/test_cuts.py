@@ -247,9 +247,7 @@ def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], 4))
-def test_free_stages_and_windows_give_cuts_that_hold(
-    numbers: range, record_property: Record
-) -> None:
+def test_free_stages_give_cuts_that_hold(numbers: range, record_property: Record) -> None:
     found = nearby = 0
     for number in numbers:
         problem, rng = random_graph(number), random.Random(number)
@@ -269,9 +267,7 @@ def test_free_stages_and_windows_give_cuts_that_hold(
             found += len(cuts)
             rows = free.program.rows
             outline = formulate(free.graph, first=first, outline=True)
-            strengthened = strengthen(
-                free.graph, outline, np.inf, Work(ENOUGH), windows=(1, 2), small=0
-            )
+            strengthened = strengthen(free.graph, outline, np.inf, Work(ENOUGH))
             bound = strengthened.bound
             hold(free.program, strengthened, np.inf)
             nearby += free.program.rows - rows

@@ -149,7 +149,6 @@ def formulate(
     objective: Objective = Objective.ENERGY,
     window: int | None = None,
     close_stages: bool = False,
-    backward_too: bool = False,
     first: int = 0,
     outline: bool = False,
     at_most: StageEvents | None = None,
@@ -165,7 +164,6 @@ def formulate(
             for speed.
         close_stages: whether stages for which others can do it produce nothing: nearly as good,
             and faster; see `_closed_stages`.
-        backward_too: whether backward nodes are computed again as well, in any stage.
         first: stages before this one have RAM enough, so that all they make may stay until then: a
             relaxation. S[t,i] is the same column in all of them.
         outline: whether to write the outline only: S, R, P and O are the same columns as without.
@@ -180,7 +178,6 @@ def formulate(
         objective,
         window,
         close_stages,
-        backward_too,
         first,
         outline,
         at_most,
@@ -195,7 +192,6 @@ class _Builder:
         objective: Objective,
         window: int | None,
         close_stages: bool,
-        backward_too: bool,
         first: int,
         outline: bool,
         at_most: StageEvents | None,
@@ -225,7 +221,6 @@ class _Builder:
         )
         self.closed = _closed_stages(graph) if close_stages else frozenset[int]()
         self.windows = recomputed_near(graph, window)
-        self.backward_too = backward_too
         for t in sorted(self.closed, reverse=True):  # the stage before produces for this one
             own, before = self.windows[t], self.windows[t - 1]
             first = min(own.start, before.start) if before else own.start
@@ -253,12 +248,8 @@ class _Builder:
             if not self.graph.size[i]:
                 continue
             for t in range(max(self.first, i + 1), self.graph.last_recompute[i] + 1):
-                if self.reaches(t, i) and t not in self.closed and self.may_recompute(t, i):
+                if i in self.windows[t] and t not in self.closed and self.may_recompute(t, i):
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
-
-    def reaches(self, t: int, i: int) -> bool:
-        """True if stage t may compute node i again."""
-        return i in self.windows[t] or (self.backward_too and self.graph.problem.nodes[i].backward)
 
     def may_recompute(self, t: int, i: int) -> bool:
         """True if stage t is among those that may compute node i again."""

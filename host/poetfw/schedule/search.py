@@ -387,7 +387,9 @@ def _nearby(best: Incumbent, problem: ScheduleProblem, options: SolveOptions) ->
     """The contracted problem, in the order of this one, and its window."""
     better = without_what_costs_more(problem, best.found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
-    window, *_ = _windows(options, Indexed.of(nearby.contracted))
+    assert options.window is not None
+    stages = len(nearby.contracted.nodes)
+    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // stages))
     return _Pass(nearby, window)
 
 
@@ -397,14 +399,6 @@ def _look(best: Incumbent, attempt: _Pass, work: Work) -> _Pass:
     graph = Indexed.of(attempt.contraction.contracted)
     outline = attempt.formulate(graph, work.deadline, outline=True)
     return replace(attempt, relaxed=strengthen(graph, outline, best.found.energy_j, part))
-
-
-def _windows(options: SolveOptions, graph: Indexed) -> tuple[int, ...]:
-    """A window for plans, and a wider one, in which there are few columns that cuts lack."""
-    if options.window is None:
-        return ()
-    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // graph.n))
-    return window, 2 * window
 
 
 def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
@@ -511,8 +505,7 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
             share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
             left = work.left
-            windows = _windows(options, graph) if window is None else ()
-            relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts, windows)
+            relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts)
             if window is None:
                 units = max(left - work.left, _INTEGER_SHARE * work.left)
         compact = attempt.formulate(graph, deadline)
