@@ -10,12 +10,12 @@ import pytest
 from brute_force import Order, least_energy
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
+from made_problems import random_problem
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
 from poetfw.schedule import ScheduleProblem, SolveOptions, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.compact import formulate
-from poetfw.schedule.examples import random_problem
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, SolveOutcome, SolverOptions, solve_program
 
