@@ -3,6 +3,7 @@
 
 #include "data.h"
 
+#include "kept.h"
 #include "poet.h"
 #include "poet_memory.h"
 #include "ring.h"
@@ -256,6 +257,47 @@ static int load(uint8_t *batch, enum part part, const struct poet_window *wanted
     current.is_settled = 1;
     return POET_OK;
 }
+
+#if POET_KEPT_BYTES > 0
+static uint32_t sample_of(uint32_t place)
+{
+    return number_of(current.samples, record_of(place));
+}
+
+static int is_target_intact(uint32_t block)
+{
+    static const struct poet_window nothing = {0u, 0u};
+    uint32_t held = 0u;
+    uint32_t mark;
+    return poet_storage_read(block, &PARTS[Y], &nothing, NULL, &held, &mark) == POET_OK && mark == ~poet_storage_identity();
+}
+
+int poet_data_load_kept(void *features)
+{
+#ifdef POET_TRANSFERS
+    if (poet_storage_wait() < POET_OK) {
+        return 0;
+    }
+#endif
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+        if (current.samples == NULL || poet_kept_read(sample_of(i), (uint8_t *)features + i * POET_KEPT_BYTES) < POET_OK ||
+            !is_target_intact(record_of(i))) {
+            return 0;
+        }
+    }
+    current.is_settled = 1;
+    return 1;
+}
+
+void poet_data_keep(const void *features)
+{
+    for (uint32_t i = 0u; current.samples != NULL && i < POET_BATCH; i++) {
+        if (poet_kept_write(sample_of(i), (const uint8_t *)features + i * POET_KEPT_BYTES) < POET_OK) {
+            return;
+        }
+    }
+}
+#endif
 
 static int load_members(void *ram, enum part part, uint32_t first, uint32_t bytes)
 {
