@@ -177,7 +177,7 @@ def _format_row(frozen_as: FrozenAs, classifies: bool) -> tuple[str, str]:
 def _features_row(features: FeaturesReport) -> tuple[str, str]:
     """Energy of an epoch that calculates the frozen part's output, and of one that reads it."""
     which = "kept in storage" if features.kept else "calculated in every epoch"
-    energies = f"{features.calculated_j:.4g} J an epoch, {features.kept_j:.4g} J with them kept"
+    energies = f"{features.calculated_j:.4g} J an epoch, {features.kept_j:.4g} J if kept"
     room = f" in {output.size(features.storage_bytes)}" if features.kept else ""
     return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
 

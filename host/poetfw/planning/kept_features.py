@@ -17,12 +17,17 @@ from poetfw.common.errors import ConfigError
 from poetfw.costs import CostTable
 from poetfw.firmware import BLOCK_BYTES, LARGEST_SAMPLES_BYTES, KeptFeatures
 from poetfw.importers import DataSet
+from poetfw.ir import Graph, Op
 from poetfw.models import Model
 from poetfw.report import FeaturesReport
 from poetfw.schedule import ExecutionPlan, Schedule, StepKind
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, frozen_part, is_of_one_sample
 
+_MOST_TARGETS_BYTES = BLOCK_BYTES
+"""RAM of a batch's targets, which are read with the features: more are not worth it unasked."""
+
+_RING = "a ring's samples change while it trains"
 _NONE = "nothing that precedes all that trains is the same in every epoch"
 
 
@@ -31,9 +36,9 @@ class BatchCosts:
     """Costs of the features of a batch, in joules or in seconds.
 
     Attributes:
-        calculating: cost of the steps that calculate them.
-        reading: cost of reading what is kept, and of checking the targets.
-        writing: cost of finding that nothing is kept, and of writing them.
+        calculating: cost of the steps that calculate them, and of loading the targets.
+        reading: cost of reading records, which hold both.
+        writing: cost of finding that nothing is kept, and of writing records.
     """
 
     calculating: float
@@ -87,19 +92,36 @@ def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptF
     ops = {op.name: op for op in graph.ops}
     unit = -(-((board.storage and board.storage.erase_bytes) or BLOCK_BYTES) // BLOCK_BYTES)
     held: set[str] = set()
+    done: set[str] = set()
     for index, step in enumerate(plan):
         if step.kind is StepKind.COMPUTE and step.node in fixed:
             held.add(step.node)
+            done.add(step.node)
         elif step.kind is StepKind.FREE and step.node in held:
             held.remove(step.node)
         else:
             return
-        if len(held) != 1 or plan[index + 1].kind is StepKind.FREE:
+        rest = plan[index + 1 :]
+        live = [ops[name] for name in held if _is_read(graph, ops[name], rest)]
+        again = any(later.kind is StepKind.COMPUTE and later.node in done for later in rest)
+        if len(live) != 1 or again:
             continue
-        op = ops[next(iter(held))]
+        (op,) = live
         tensor = graph.by_name[op.output or ""]
         if op.kind != "load_x" and tensor.shape[0] == batch:
-            yield KeptFeatures(tensor.name, index + 1, tensor.size_bytes // batch, unit)
+            sizes = tensor.size_bytes // batch, program.y.size_bytes
+            yield KeptFeatures(tensor.name, index + 1, *sizes, unit)
+
+
+def _is_read(graph: Graph, op: Op, rest: ExecutionPlan) -> bool:
+    """True if the rest of a plan reads or moves an op's output before freeing or writing it."""
+    readers = {reader.name for reader in graph.consumers[op.output or ""]}
+    for step in rest:
+        if step.node == op.name:
+            return step.kind is StepKind.PAGE_OUT
+        if step.kind is StepKind.COMPUTE and step.node in readers:
+            return True
+    return False
 
 
 def _costs(
@@ -109,17 +131,22 @@ def _costs(
     assert storage is not None
     read, write = costs.page_in or storage.page_in, costs.page_out or storage.page_out
     target_bytes = -(-program.y.size_bytes // BLOCK_BYTES) * BLOCK_BYTES
-    ops = [costs.ops[step.node] for step in plan[: kept.steps] if step.kind is StepKind.COMPUTE]
+    loads = {op.name for op in program.training.ops if op.kind == "load_y"}
+    ops = [
+        costs.ops[step.node]
+        for index, step in enumerate(plan)
+        if step.kind is StepKind.COMPUTE and (index < kept.steps or step.node in loads)
+    ]
     size = kept.read_bytes
     energy = BatchCosts(
         sum(op.energy_j for op in ops),
-        batch * (read.cost_j(size) + read.cost_j(target_bytes)),
-        read.cost_j(size) + batch * write.cost_j(size),
+        batch * read.cost_j(size),
+        read.cost_j(size) + batch * (read.cost_j(target_bytes) + write.cost_j(size)),
     )
     time = BatchCosts(
         sum(op.time_s for op in ops),
-        batch * (read.time_s(size) + read.time_s(target_bytes)),
-        read.time_s(size) + batch * write.time_s(size),
+        batch * read.time_s(size),
+        read.time_s(size) + batch * (read.time_s(target_bytes) + write.time_s(size)),
     )
     return Keepable(kept, energy, time)
 
@@ -130,8 +157,7 @@ def are_wanted(settings: BuildSettings, model: Model, keepable: Keepable | None)
         return False
     if settings.keep_features == "storage":
         return True
-    even = keepable.break_even_epochs
-    return not settings.ring and even is not None and even <= model.epochs
+    return not _reason_against(settings, model, keepable)
 
 
 def report_features(
@@ -180,17 +206,16 @@ def report_features(
         batch = slice(program.batch)
         x, y = data.x_train[batch], data.y_train[batch]
         if not is_of_one_sample(program, model.weights, kept.tensor, x, y):
-            obstacle = "they depend on the other samples of a batch"
+            obstacle = "it depends on the other samples of a batch"
     if told and obstacle:
         raise ConfigError(
             f"--keep-features storage: the features {kept.tensor!r:.60} cannot be kept: {obstacle}",
             "build with --keep-features auto, which calculates them then",
         )
-    even = keepable.break_even_epochs
     energy, time = keepable.energy_j, keepable.time_s
     return FeaturesReport(
         kept=wanted and not obstacle,
-        reason=obstacle or _reason(settings, model, even),
+        reason=obstacle or _reason(settings, model, keepable),
         tensor=kept.tensor,
         sample_bytes=kept.sample_bytes,
         storage_bytes=size_bytes,
@@ -199,7 +224,7 @@ def report_features(
         first_j=steps * (schedule.energy_j + energy.writing),
         calculated_s=steps * schedule.time_s,
         kept_s=steps * (schedule.time_s - time.calculating + time.reading),
-        break_even_epochs=even,
+        break_even_epochs=keepable.break_even_epochs,
     )
 
 
@@ -207,26 +232,37 @@ def _obstacle(settings: BuildSettings, board: Board, image_bytes: int, size_byte
     """Reason why features cannot be kept, in words; empty where they can be."""
     assert board.storage is not None
     if settings.ring:
-        return "a ring's samples change while it trains"
+        return _RING
     if size_bytes > LARGEST_SAMPLES_BYTES:
         return (
-            f"they take {size_bytes:,} bytes, of the {LARGEST_SAMPLES_BYTES:,} that an image may "
-            "have of them"
+            f"it takes {size_bytes:,} bytes, of the {LARGEST_SAMPLES_BYTES:,} that an image may "
+            "have of it"
         )
     room = board.storage.size_bytes
     if room is not None and image_bytes + size_bytes > room:
         return (
-            f"they take {size_bytes:,} bytes, and the storage {board.storage.kind!r} has "
+            f"it takes {size_bytes:,} bytes, and the storage {board.storage.kind!r} has "
             f"{max(0, room - image_bytes):,} left"
         )
     return ""
 
 
-def _reason(settings: BuildSettings, model: Model, even: int | None) -> str:
+def _reason_against(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
+    """Reason why keeping is not the better choice, in words; empty where it is."""
+    if settings.ring:
+        return _RING
+    targets_bytes = model.batch * keepable.features.target_bytes
+    if targets_bytes > _MOST_TARGETS_BYTES:
+        return f"the targets of a batch would take {targets_bytes:,} bytes of RAM"
+    even = keepable.break_even_epochs
+    if even is None:
+        return "reading it takes more energy"
+    if even > model.epochs:
+        return f"keeping it takes less energy from {even:,} epochs on"
+    return ""
+
+
+def _reason(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
     if settings.keep_features != "auto":
         return f"--keep-features {settings.keep_features}"
-    if even is None:
-        return "reading them takes more energy"
-    if even > model.epochs:
-        return f"keeping them takes less energy from {even:,} epochs on"
-    return "reading them takes less energy"
+    return _reason_against(settings, model, keepable) or "reading it takes less energy"
