@@ -3,6 +3,7 @@
 
 #include "data.h"
 
+#include "kept.h"
 #include "poet.h"
 #include "poet_memory.h"
 #include "ring.h"
@@ -44,6 +45,27 @@ static struct {
     } at;
 } current;
 
+/* Targets of the current batch, if its features are kept. */
+#if POET_KEPT_BYTES > 0
+static struct {
+    uint8_t targets[POET_BATCH][POET_Y_BYTES];
+    int are_current;
+} kept;
+
+static void begin_batch(const struct poet_samples *samples)
+{
+    current.samples = samples;
+    current.is_settled = 0;
+    kept.are_current = 0;
+}
+#else
+static void begin_batch(const struct poet_samples *samples)
+{
+    current.samples = samples;
+    current.is_settled = 0;
+}
+#endif
+
 /* Number of ring samples in the batch, in place of the last ones from the card; all if the card has no samples. */
 #if POET_RING > 0
 static uint32_t share_of_ring(void)
@@ -65,8 +87,7 @@ static uint32_t drawn_from_ring(void)
 int poet_data_select_training(const struct poet_samples *samples, uint32_t seed, uint32_t step)
 {
     const uint32_t steps_per_epoch = samples->count > 0u ? samples->count / POET_BATCH : 1u;
-    current.samples = samples;
-    current.is_settled = 0;
+    begin_batch(samples);
     current.at.stored.seed = seed;
     current.at.stored.epoch = step / steps_per_epoch;
     current.at.stored.position = step % steps_per_epoch * POET_BATCH;
@@ -78,15 +99,14 @@ int poet_data_select_training(const struct poet_samples *samples, uint32_t seed,
 
 void poet_data_select_evaluation(const struct poet_samples *samples, uint32_t batch)
 {
-    current.samples = samples;
-    current.is_settled = 0;
+    begin_batch(samples);
     current.at.stored.epoch = IN_ORDER;
     current.at.stored.position = batch * POET_BATCH;
 }
 
 void poet_data_select_given(const void *x, const void *y)
 {
-    current.samples = NULL;
+    begin_batch(NULL);
     current.at.given.x = x;
     current.at.given.y = y;
 }
@@ -257,9 +277,58 @@ static int load(uint8_t *batch, enum part part, const struct poet_window *wanted
     return POET_OK;
 }
 
+#if POET_KEPT_BYTES > 0
+static uint32_t sample_of(uint32_t place)
+{
+    return number_of(current.samples, record_of(place));
+}
+
+int poet_data_load_kept(void *features)
+{
+#ifdef POET_TRANSFERS
+    if (poet_storage_wait() < POET_OK) {
+        return 0;
+    }
+#endif
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+        uint8_t *const row = (uint8_t *)features + i * POET_KEPT_BYTES;
+        if (current.samples == NULL || poet_kept_read(sample_of(i), row, kept.targets[i]) < POET_OK) {
+            return 0;
+        }
+    }
+    kept.are_current = 1;
+    return 1;
+}
+
+void poet_data_keep(const void *features)
+{
+    static const struct poet_window whole = {0u, POET_Y_BYTES};
+    for (uint32_t i = 0u; current.samples != NULL && i < POET_BATCH; i++) {
+        const uint8_t *const row = (const uint8_t *)features + i * POET_KEPT_BYTES;
+        if (read_record(record_of(i), Y, &whole, kept.targets[i]) < POET_OK ||
+            poet_kept_write(sample_of(i), row, kept.targets[i]) < POET_OK) {
+            return;
+        }
+    }
+}
+
+static int load_target(uint8_t *batch, const struct poet_window *wanted)
+{
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+        memcpy(batch + i * wanted->bytes, kept.targets[i] + wanted->first, wanted->bytes);
+    }
+    return POET_OK;
+}
+#endif
+
 static int load_members(void *ram, enum part part, uint32_t first, uint32_t bytes)
 {
     const struct poet_window wanted = {first, bytes};
+#if POET_KEPT_BYTES > 0
+    if (kept.are_current) {
+        return load_target(ram, &wanted);
+    }
+#endif
     if (current.samples != NULL) {
         return load(ram, part, &wanted);
     }

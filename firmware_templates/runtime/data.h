@@ -45,4 +45,12 @@ int poet_data_load_y(void *y);
 int poet_data_load_x_member(void *x, uint32_t first, uint32_t bytes);
 int poet_data_load_y_member(void *y, uint32_t first, uint32_t bytes);
 
+/* Features that are kept of the current training batch (kept.h), [POET_BATCH][POET_KEPT_BYTES]. Reads those of all its
+ * samples, and their targets, which poet_data_load_y then copies; returns 0 if those of any are not intact: `features`
+ * is undefined then, and the step calculates them. A batch in the caller's memory has none. */
+int poet_data_load_kept(void *features);
+
+/* Keeps the features of the batch. An error of the storage only means that they are calculated again. */
+void poet_data_keep(const void *features);
+
 #endif

@@ -6,4 +6,7 @@
 
 #define POET_STATEMENT(number) ((void)0)
 
+/* Whether features are kept, by the call that loads them: never in those copies, where every statement runs. */
+#define POET_ARE_KEPT(load) (load)
+
 #endif

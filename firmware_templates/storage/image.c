@@ -7,6 +7,7 @@
 #include "commits.h"
 #include "crc32.h"
 #include "hal.h"
+#include "kept.h"
 #include "poet.h"
 #include "poet_memory.h"
 #include "ring.h"
@@ -58,6 +59,22 @@ static int open_ring(const struct poet_image *image, uint32_t end)
 #else
     (void)image;
     (void)end;
+    return POET_OK;
+#endif
+}
+
+/* Kept features, between the held-out samples and the slots. */
+static int open_kept(const struct poet_image *image, uint32_t start)
+{
+#if POET_KEPT_BYTES > 0
+    const struct poet_samples *const before = &image->evaluation;
+    const uint32_t blocks = before->first_block + before->count * before->record_blocks - start;
+    const uint32_t first = start + (blocks + POET_KEPT_ALIGNMENT - 1u) / POET_KEPT_ALIGNMENT * POET_KEPT_ALIGNMENT;
+    poet_kept_open(first);
+    return first + (uint64_t)image->training.count * POET_KEPT_BLOCKS <= image->slots_first_block ? POET_OK : POET_ERROR_IMAGE;
+#else
+    (void)image;
+    (void)start;
     return POET_OK;
 #endif
 }
@@ -147,5 +164,6 @@ int poet_storage_open(struct poet_image *image)
     image->sets_first_block += partition.first_block;
     poet_storage_identify(identity);
     poet_data_open();
+    POET_TRY(open_kept(image, partition.first_block));
     return open_ring(image, partition.first_block + blocks);
 }

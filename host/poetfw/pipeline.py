@@ -30,6 +30,7 @@ from poetfw.firmware import (
     Project,
     RunRequest,
     constant_values,
+    image_bytes,
     initial_weights,
     render_features,
     render_project,
@@ -58,10 +59,12 @@ from poetfw.planning import (
     load_model,
     lower_plan,
     report_build,
+    report_features,
     schedule_bytes,
 )
 from poetfw.report import (
     BuildReport,
+    FeaturesReport,
     ProgramReport,
     draw_pictures,
     draw_timeline,
@@ -115,9 +118,11 @@ def plan_build(
     data = load_data(settings.data, model, settings.features)
     searching = Searching(deadline, progress, costs, tell, tell_of_devices)
     decided = decide(settings, boards, model, searching)
+    features = _features(settings, first, model, data, decided)
     progress("writing the project")
     images = {
-        name: _image(settings, name, board, model, data, decided) for name, board in boards.items()
+        name: _image(settings, name, board, model, data, decided, features)
+        for name, board in boards.items()
     }
     return Build(
         model=model,
@@ -133,6 +138,7 @@ def plan_build(
         timing=deadline.timing(),
         kernels_by=decided.kernels_by.get(decided.program.training.name, {}),
         frozen_as=effect_of_format(settings, model, data, decided.program),
+        features=features,
     )
 
 
@@ -140,7 +146,7 @@ def _without_others(settings: BuildSettings) -> BuildSettings:
     """The settings without those that programs of several devices do not have."""
     devices = settings.devices
     if devices is not None:
-        settings = replace(settings, ring=0, slices=False, watchdog_s=None)
+        settings = replace(settings, ring=0, slices=False, watchdog_s=None, keep_features="never")
     if devices is not None and devices.apart:
         settings = replace(settings, weights_in_flash=False, checkpoint_every=0)
     return settings
@@ -157,6 +163,26 @@ def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
     return Project(files)
 
 
+def _features(
+    settings: BuildSettings, board: Board, model: Model, data: DataSet, decided: Decision
+) -> FeaturesReport | None:
+    """Choice of keeping features of samples; None without any, and on several devices."""
+    if decided.problem is not None:
+        return None
+    program, plan = decided.program, decided.plan
+    size_bytes = image_bytes(
+        program,
+        slots_of(program, plan.step, board.erase_bytes),
+        (len(data.x_train), len(held_out_batches(data, model)[0])),
+        settings.checkpoint_sets,
+        settings.ring,
+    )
+    return report_features(
+        *(settings, board, model, data, program, plan.training, decided.keepable, size_bytes),
+        wanted=decided.keeps,
+    )
+
+
 def _image(
     settings: BuildSettings,
     memory: str,
@@ -164,12 +190,15 @@ def _image(
     model: Model,
     data: DataSet,
     decided: Decision,
+    features: FeaturesReport | None,
 ) -> Image:
     """The program of one memory: its project with its storage image and its stage files."""
     program, plan = decided.program, decided.plan.of(memory)
     slots = slots_of(program, plan.step, board.erase_bytes)
+    keeps = features is not None and features.kept
+    kept = decided.keepable.features if keeps and decided.keepable is not None else None
     lowering = lower_plan(
-        program, board, plan, slots, decided.ring, settings.slices, decided.watchdog_ms
+        program, board, plan, slots, decided.ring, settings.slices, decided.watchdog_ms, kept
     )
     held_out = held_out_batches(data, model)
     if not plan.step.evaluates_here:
@@ -188,6 +217,7 @@ def _image(
         ),
         settings.checkpoint_sets,
         settings.ring,
+        kept=kept,
     )
     if board.storage is not None:
         board.storage.require_room(len(content))

@@ -15,6 +15,7 @@ extern struct poet_timed poet_timed;
 /* Waits for a transfer, as poet_page_wait, and has it timed as a slice of its own. */
 int poet_timed_wait(uint32_t slot);
 
+#define POET_ARE_KEPT(load) 0
 #define POET_STATEMENT(number) ((void)(poet_timed = (struct poet_timed){(number), UINT32_MAX}))
 #define poet_page_in_begin(number, target, bytes) \
     (poet_timed.slot = (number), poet_page_in_begin(number, target, bytes))

@@ -20,16 +20,19 @@ from poetfw.costs import analytic_costs
 from poetfw.firmware import (
     LIBRARY,
     PARTITION_BLOCK,
+    KeptFeatures,
     Ring,
     RunRequest,
     Slot,
     assign_slots,
+    constant_values,
     render_project,
     write_image,
 )
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.planning import plan_unscheduled
+from poetfw.planning.kept_features import find_keepable
 from poetfw.planning.plans import lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import StepKind, solve
@@ -61,6 +64,7 @@ class Project:
     slots: tuple[Slot, ...]
     weights: Mapping[str, Any]
     ring: Ring | None
+    kept: KeptFeatures | None
 
     def image(self, steps: int, every: int, sets: int = 2) -> bytes:
         """A storage image whose training has so many steps and commits every so many."""
@@ -73,39 +77,48 @@ class Project:
         request = RunRequest(steps, seed=5, checkpoint_every=every)
         parts = (self.slots, self.weights, training, held_out, request, sets)
         places = 0 if self.ring is None else self.ring.samples
-        return write_image(self.program, self.plan_id, *parts, places)
+        return write_image(self.program, self.plan_id, *parts, places, kept=self.kept)
 
 
 @cache
-def project(board_name: str, ring: Ring | None = None, slices: bool = False) -> Project:
+def project(
+    board_name: str,
+    ring: Ring | None = None,
+    slices: bool = False,
+    frozen: bool = False,
+    keeps: bool = False,
+) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
-    On `nrf52840` transfers go on beside computing, on the others they are waited for.
+    On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
+    convolution may be frozen, and its output kept.
     """
     layers = Layers("tiny", (BATCH, 1, SIDE, SIDE), seed=1)
     x = layers.conv("conv1", layers.input, 4, 3, padding=(1, 1, 1, 1))
     x = layers.relu("relu1", layers.batch_norm("bn1", x))
     x = layers.linear("logits", layers.flatten("flat", x), CLASSES)
     graph, weights = layers.build(x)
-    program = make_program(graph, "softmax_cross_entropy", Sgd(0.05, momentum=0.9))
+    constants = {name for name in weights if name.startswith("conv1")} if frozen else set()
+    program = make_program(graph, "softmax_cross_entropy", Sgd(0.05, momentum=0.9), constants)
+    program = program.with_values(weights)
     board = load_board(board_name)
     unlimited = plan_unscheduled(program, board, analytic_costs)
     transient = unlimited.memory.peak_bytes - resident_bytes(program.persistent, BLOCK)
-    problem = schedule_problem(
-        program.training,
-        board,
-        analytic_costs(program.training, board),
-        int(transient * PAGED_SHARE),
-    )
+    costs = analytic_costs(program.training, board)
+    budget = int(transient * PAGED_SHARE)
+    problem = schedule_problem(program.training, board, costs, budget)
     training = solve(problem, "poet-remat-off")
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
     plan = place_plan(program, training, unlimited.evaluation)
     slots = assign_slots(program, training.plan)
-    lowering = lower_plan(program, board, plan, slots, ring, slices)
-    files = render_project(lowering.view, board).files
+    keepable = find_keepable(program, training.plan, board, costs) if keeps else None
+    kept = None if keepable is None else keepable.features
+    lowering = lower_plan(program, board, plan, slots, ring, slices, kept=kept)
+    values = constant_values(lowering.names, weights)
+    files = render_project(lowering.view, board, constants=values).files
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")
-    return Project(files, program, lowering.view.plan_id, slots, weights, ring)
+    return Project(files, program, lowering.view.plan_id, slots, weights, ring, kept)
 
 
 def _compile(made: Project, folder: Path, out: str, more: Sequence[Path], *flags: str) -> Path:
@@ -128,12 +141,13 @@ def _compile(made: Project, folder: Path, out: str, more: Sequence[Path], *flags
 
 
 def compile_harness(
-    folder: Path, board: str, ring: Ring | None = None, slices: bool = False
+    folder: Path, board: str, ring: Ring | None = None, slices: bool = False, **features: bool
 ) -> Path:
     """The network's firmware and the harness as a library; with a ring, of who learns from it."""
     flags = ("-shared", "-fPIC", "-Wl,-z,now")
     more = [HERE / "harness.c", *([] if ring is None else [HERE / "learner.c"])]
-    return _compile(project(board, ring, slices), folder, "power.so", more, *flags)
+    made = project(board, ring, slices, **features)
+    return _compile(made, folder, "power.so", more, *flags)
 
 
 def compile_program(folder: Path) -> Path:

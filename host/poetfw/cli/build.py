@@ -35,7 +35,7 @@ from poetfw.settings import (
 from poetfw.settings.values import File
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport, FrozenAs, MoreRam
+    from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,14 @@ def _format_row(frozen_as: FrozenAs, classifies: bool) -> tuple[str, str]:
     return f"frozen as {frozen_as.format}", f"held-out {measure} {before} → {after}, untrained"
 
 
+def _features_row(features: FeaturesReport) -> tuple[str, str]:
+    """Energy of an epoch that calculates the frozen part's output, and of one that reads it."""
+    which = "kept in storage" if features.kept else "calculated in every epoch"
+    energies = f"{features.calculated_j:.4g} J an epoch, {features.kept_j:.4g} J if kept"
+    room = f" in {output.size(features.storage_bytes)}" if features.kept else ""
+    return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
+
+
 def _trained(report: BuildReport) -> str:
     text = f"{report.trained_weights:,} of {report.weights:,} weights"
     parts = [f"{part} of {name}" for name, part in report.trained_in_part.items()]
@@ -200,6 +208,7 @@ def _print(
         output.Detail("optimizer", report.optimizer),
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
         *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
+        *([] if report.features is None else [_features_row(report.features)]),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         *(row for name in report.memories for row in _program_rows(name, report.of(name))),
         (

@@ -2,6 +2,7 @@
 """From plans to a C project: view models, templates, project writer, storage image."""
 
 from poetfw.firmware.c_text import comment_text
+from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.library import GENERATED, LIBRARY, constant_values, initial_weights
 from poetfw.firmware.lower import Lowering, lower
 from poetfw.firmware.prediction import Prediction
@@ -30,11 +31,13 @@ from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.sound_features import render_features
 from poetfw.firmware.step_code import statement_numbers
 from poetfw.firmware.storage_image import (
+    LARGEST_SAMPLES_BYTES,
     Commit,
     ImageSamples,
     Places,
     check_image,
     image_blocks,
+    image_bytes,
     image_identity,
     is_whole,
     places,
@@ -69,11 +72,13 @@ __all__ = [
     "BLOCK_BYTES",
     "GENERATED",
     "IMAGE",
+    "LARGEST_SAMPLES_BYTES",
     "LIBRARY",
     "PARTITION_BLOCK",
     "UNFINISHED",
     "Commit",
     "ImageSamples",
+    "KeptFeatures",
     "Lowering",
     "Places",
     "Prediction",
@@ -99,6 +104,7 @@ __all__ = [
     "hal_families",
     "holds",
     "image_blocks",
+    "image_bytes",
     "image_identity",
     "initial_weights",
     "is_whole",

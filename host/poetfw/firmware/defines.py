@@ -12,6 +12,7 @@ from poetfw.firmware.c_text import (
     comment_text,
     string_literal,
 )
+from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.tensor_names import Names
@@ -160,6 +161,16 @@ def ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
     return (
         Define(f"{prefix}RING", _size(ring.samples), "samples that the ring holds"),
         Define(f"{prefix}RING_SHARE", _size(ring.share), "of each batch come from it"),
+    )
+
+
+def kept_settings(kept: KeptFeatures | None) -> tuple[Define, ...]:
+    """Definitions of plan.h about features that are kept; nothing without any."""
+    if kept is None:
+        return ()
+    return (
+        Define("POET_KEPT_BYTES", _size(kept.sample_bytes), "kept features of one sample"),
+        Define("POET_KEPT_BLOCKS", _size(kept.record_blocks), "of their record in storage"),
     )
 
 

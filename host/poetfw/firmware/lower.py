@@ -20,6 +20,7 @@ from poetfw.firmware.defines import (
     common_settings,
     device_facts,
     divisors_of,
+    kept_settings,
     message_settings,
     message_views,
     place_among_memories,
@@ -27,6 +28,7 @@ from poetfw.firmware.defines import (
     watchdog_facts,
     worker_settings,
 )
+from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.members import member_settings, type_views
 from poetfw.firmware.prediction import Prediction
 from poetfw.firmware.ring import Ring
@@ -64,12 +66,14 @@ def lower(
     ring: Ring | None = None,
     slices: bool = False,
     watchdog_ms: int | None = None,
+    kept: KeptFeatures | None = None,
 ) -> Lowering:
     """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
     plan_id = _plan_id(
         program,
         board,
         ring,
+        kept,
         _identity(training.steps),
         _identity(evaluation),
         memory.to_json(),
@@ -88,6 +92,7 @@ def lower(
             memory.training,
             memory.persistent,
             training.own_messages(program) if training.apart else (),
+            kept=kept,
         ).lower("poet_train_step", "one training step"),
         marked=True,
         sliced=slices,
@@ -117,6 +122,7 @@ def lower(
             *common_settings(program, board, memory, facts, names, plan_id),
             *member_settings(program),
             *ring_facts(ring, "POET_"),
+            *kept_settings(kept),
             *([Define("POET_SLICES", "1", "a training step can be cut")] if slices else []),
             *worker_settings(training),
             *message_settings(program, training),
@@ -175,6 +181,7 @@ def _plan_id(
     program: Program,
     board: Board,
     ring: Ring | None,
+    kept: KeptFeatures | None,
     *parts: object,
 ) -> str:
     """A digest of everything that firmware and storage image must agree on."""
@@ -186,6 +193,7 @@ def _plan_id(
         *parts,
         *OTHER_SUMS[board.compute.arithmetic],
         *([] if ring is None else [ring.samples, ring.share]),
+        *([] if kept is None else [kept.tensor, kept.steps, kept.record_blocks]),
         *([program.fingerprint] if program.fingerprint else []),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]

@@ -14,12 +14,14 @@ from poetfw.firmware.c_text import (
     wrap_call,
 )
 from poetfw.firmware.defines import link_of, message_comment, workers_of
+from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.slots import SlotPurpose
 from poetfw.firmware.tensor_names import ConstantTable, Names
 from poetfw.firmware.turns import ArenaRange, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
 from poetfw.firmware.views import (
     Define,
+    KeptView,
     MemoryRow,
     StatementView,
     StepView,
@@ -54,6 +56,7 @@ class StepLowering:
         persistent: where tensors lie that live for the whole run; needed for several devices.
         messages: those that the program stops for, in their order.
         predicts: True where the sample comes from the caller, and the output goes there.
+        kept: features that are kept of training samples; None for none.
     """
 
     def __init__(
@@ -66,12 +69,14 @@ class StepLowering:
         messages: Sequence[Message] = (),
         *,
         predicts: bool = False,
+        kept: KeptFeatures | None = None,
     ) -> None:
         self._shared = shared
         self._graph = graph
         self._plan = plan
         self._messages = messages
         self._predicts = predicts
+        self._kept = kept
         self._ops = {op.name: op for op in graph.ops}
         self._numbers = statement_numbers(plan.steps)
         self._workers = workers_of(plan)
@@ -124,7 +129,16 @@ class StepLowering:
             end=max(self._numbers, default=0) + 1,
             workers=len(self._workers) if plan.threads else 0,
             stops=plan.apart,
+            kept=self._kept_view(),
         )
+
+    def _kept_view(self) -> KeptView | None:
+        if self._kept is None:
+            return None
+        steps = self._plan.steps
+        computes = [step.kind is not StepKind.FREE for step in steps[: self._kept.steps]]
+        stays = self._stays[steps[self._kept.steps].device]
+        return KeptView(stays.identifier(self._kept.tensor, self._kept.steps), sum(computes))
 
     def _statement(self, step: Step, index: int) -> StatementView:
         """One step with all that it waits for: transfers under way, and other workers."""

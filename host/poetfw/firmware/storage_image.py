@@ -9,11 +9,13 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from poetfw.common.errors import DataError, DeviceError, MixedImagesError
 from poetfw.common.transfer import TRAILER_BYTES
+from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.ring import RingRegion, place_blocks
 from poetfw.firmware.slots import (
     BLOCK_BYTES,
@@ -98,11 +100,14 @@ class Places:
     """Block numbers of an image's parts, counted from the start of the card.
 
     Attributes:
+        samples_end: first block behind the samples; features that are kept of them lie between
+            that and the slots.
         slots_block: where the slots begin that are in no set.
         set_blocks: where each set begins.
         record_blocks: where the record of each is.
     """
 
+    samples_end: int
     slots_block: int
     set_blocks: tuple[int, ...]
     record_blocks: tuple[int, ...]
@@ -118,7 +123,8 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
     _check_layout(image, header, slots)
     sets = tuple(PARTITION_BLOCK + _set_block(header, slots, i) for i in range(header.sets))
     records = tuple(first + record_block(slots) for first in sets)
-    return Places(PARTITION_BLOCK + header.slots_block, sets, records)
+    end = PARTITION_BLOCK + header.held_out.end
+    return Places(end, PARTITION_BLOCK + header.slots_block, sets, records)
 
 
 def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingRegion:
@@ -160,6 +166,7 @@ def write_image(
     sets: int = 2,
     ring: int = 0,
     damaged: tuple[Collection[int], Collection[int]] = ((), ()),
+    kept: KeptFeatures | None = None,
 ) -> bytes:
     """The bytes of a storage image, whose first set holds the commit of what training begins with.
 
@@ -174,13 +181,13 @@ def write_image(
         sets: number of sets that are written in turn, 2 or more.
         ring: places of the ring, which is empty.
         damaged: the training samples and the held-out ones that shall not be read as right.
+        kept: features that the device keeps of training samples, which are not there yet.
 
     Raises:
         DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
     """
-    record_blocks = _record_blocks(program)
-    train = SampleRegion(1, len(training[0]), record_blocks)
-    evaluation = SampleRegion(train.end, len(held_out[0]), record_blocks)
+    layout = _lay_out(program, slots, (len(training[0]), len(held_out[0])), sets, ring, kept)
+    train, evaluation, slots_block, sets_block, blocks = layout
     if evaluation.end * BLOCK_BYTES > LARGEST_SAMPLES_BYTES:
         raise DataError(
             f"the data set's {train.samples + evaluation.samples:,} samples, in blocks of "
@@ -188,10 +195,6 @@ def write_image(
             f"{LARGEST_SAMPLES_BYTES:,} bytes that a storage image may have of them",
             "give fewer samples",
         )
-    slots_block = _aligned(evaluation.end)
-    sets_block = _aligned(slots_block + slot_region_blocks(slots))
-    ring_block = sets_block + sets * set_blocks(slots)
-    blocks = ring_block + ring * place_blocks(*_sample_bytes(program))
     by_name = {tensor.name: tensor for tensor in program.persistent}
     payloads = {
         slot.tensor: _payload(by_name[slot.tensor], weights.get(slot.tensor))
@@ -219,6 +222,52 @@ def write_image(
     start = (sets_block + record_block(slots)) * BLOCK_BYTES
     image[start : start + BLOCK_BYTES] = Commit(crc=crc).pack(identity)
     return bytes(content)
+
+
+class _ImageLayout(NamedTuple):
+    """Parts of an image, in blocks of its partition: samples, slots, sets, and its end."""
+
+    training: SampleRegion
+    held_out: SampleRegion
+    slots_block: int
+    sets_block: int
+    blocks: int
+
+
+def _lay_out(
+    program: Program,
+    slots: Sequence[Slot],
+    samples: tuple[int, int],
+    sets: int,
+    ring: int,
+    kept: KeptFeatures | None,
+) -> _ImageLayout:
+    record_blocks = _record_blocks(program)
+    train = SampleRegion(1, samples[0], record_blocks)
+    evaluation = SampleRegion(train.end, samples[1], record_blocks)
+    slots_block = _aligned(evaluation.end)
+    if kept is not None:
+        slots_block = _aligned(slots_block + train.samples * kept.record_blocks)
+    sets_block = _aligned(slots_block + slot_region_blocks(slots))
+    ring_block = sets_block + sets * set_blocks(slots)
+    blocks = ring_block + ring * place_blocks(*_sample_bytes(program))
+    return _ImageLayout(train, evaluation, slots_block, sets_block, blocks)
+
+
+def image_bytes(
+    program: Program, slots: Sequence[Slot], samples: tuple[int, int], sets: int, ring: int
+) -> int:
+    """Bytes of a storage image without kept features.
+
+    Args:
+        program: what the firmware runs.
+        slots: the layout of the slot region.
+        samples: number of training samples and of held-out ones.
+        sets: number of sets that are written in turn.
+        ring: places of the ring.
+    """
+    layout = _lay_out(program, slots, samples, sets, ring, None)
+    return (PARTITION_BLOCK + layout.blocks) * BLOCK_BYTES
 
 
 def _identity(
@@ -307,7 +356,7 @@ def trains_alike(image: Path, other: Path) -> bool:
     if header.blocks != others.blocks or header.slots_block != others.slots_block:
         return False
     same = (header.plan_id, header.request.seed) == (others.plan_id, others.request.seed)
-    samples = slice(BLOCK_BYTES, header.slots_block * BLOCK_BYTES)
+    samples = slice(BLOCK_BYTES, header.held_out.end * BLOCK_BYTES)
     return same and content[samples] == other_content[samples]
 
 

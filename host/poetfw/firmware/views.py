@@ -103,6 +103,19 @@ class StatementView:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptView:
+    """Features that a training step loads instead of calculating them.
+
+    Attributes:
+        tensor: macro of their address.
+        statements: number of the statements that calculate them: the first ones.
+    """
+
+    tensor: str
+    statements: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepView:
     """A generated function that runs one training or evaluation step.
 
@@ -121,6 +134,7 @@ class StepView:
         sliced: whether it may return between two statements, and go on there.
         workers: number of threads that share its statements; 0 for a single one.
         stops: whether it returns at each message to or from another program, and resumes there.
+        kept: features that are kept of training samples; None for none.
     """
 
     function: str
@@ -137,6 +151,7 @@ class StepView:
     sliced: bool = False
     workers: int = 0
     stops: bool = False
+    kept: KeptView | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import effect_of_format, held_out_batches
 from poetfw.planning.inference import with_lower_peak
+from poetfw.planning.kept_features import report_features
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (
@@ -83,6 +84,7 @@ __all__ = [
     "ram_needs",
     "read_device",
     "report_build",
+    "report_features",
     "require_fed",
     "saved_by_more_ram",
     "schedule_bytes",

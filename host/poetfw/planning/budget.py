@@ -17,7 +17,7 @@ from poetfw.boards import Board
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import RAISE_TIME_LIMIT, Work
 from poetfw.costs import CostProvider
-from poetfw.firmware import BLOCK_BYTES, Ring, assign_slots, render_project
+from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Ring, assign_slots, render_project
 from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
 from poetfw.planning.advice import fewer_layers, smaller_batch
@@ -43,15 +43,23 @@ _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 _MINIMUM_SHARE = 0.25  # of the work
 
 
-def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None = None) -> int:
+def arena_budget(
+    program: Program,
+    board: Board,
+    plan: Plan,
+    ring: Ring | None = None,
+    kept: KeptFeatures | None = None,
+) -> int:
     """The largest budget: the board's RAM without stack, static data and reserved bytes.
 
     The firmware counts bytes in 32 bits: more RAM than that is left alone.
 
     Static data is measured: the firmware of a plan is compiled, and the sizes of its objects'
-    data sections are summed. The sum is the same for every plan, but depends on the ring.
+    data sections are summed. The sum is the same for every plan, but depends on the ring and
+    on whether features are kept.
     """
-    lowering = lower_plan(program, board, plan, assign_slots(program, plan.training.plan), ring)
+    slots = assign_slots(program, plan.training.plan)
+    lowering = lower_plan(program, board, plan, slots, ring, kept=kept)
     static = static_ram_bytes(render_project(lowering.view, board), board)
     return min(board.unreserved_bytes - static, _MOST_ARENA_BYTES)
 

@@ -17,9 +17,10 @@ from poetfw.memory import ONLY, resident_bytes
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
+from poetfw.planning.kept_features import find_keepable
 from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport, FrozenAs, MoreRam, ProgramReport
+from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, ProgramReport
 from poetfw.schedule import ScheduleSummary
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
@@ -63,6 +64,7 @@ class Build:
         time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
         frozen_as: effect of a smaller format of frozen weights; None for float32.
+        features: output of the frozen part, kept or calculated; None where there is none.
         kernels_by: what decided by which kernel each op with several runs in the training step.
         more_ram: what a larger budget would save; None where nobody asked, or little.
     """
@@ -80,6 +82,7 @@ class Build:
     timing: Timing
     kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
     frozen_as: FrozenAs | None = None
+    features: FeaturesReport | None = None
     more_ram: MoreRam | None = None
 
     @property
@@ -117,6 +120,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
         frozen_bytes=constant_bytes(build.program),
         frozen_as=build.frozen_as,
+        features=build.features,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),
         classifies=build.model.classes is not None,
@@ -173,5 +177,9 @@ def schedule_bytes(build: Build) -> int:
     """
     board, plan = build.image.board, build.checkpoint_all
     slots = assign_slots(build.program, plan.training.plan, board.erase_bytes)
-    unscheduled = render_project(lower_plan(build.program, board, plan, slots).view, board)
+    keeps = build.features is not None and build.features.kept
+    found = find_keepable(build.program, plan.training.plan, board, build.costs) if keeps else None
+    kept = None if found is None else found.features
+    lowering = lower_plan(build.program, board, plan, slots, kept=kept)
+    unscheduled = render_project(lowering.view, board)
     return step_bytes(build.image.project, board) - step_bytes(unscheduled, board)

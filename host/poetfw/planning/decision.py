@@ -20,6 +20,7 @@ from poetfw.planning.budget import arena_budget, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.inference import schedule_within
+from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
@@ -72,6 +73,8 @@ class Decision:
         kernels_by: by each graph's name, what decided of ops that have several kernels.
         ring: the samples that the device keeps, None for none.
         watchdog_ms: see `watchdog_time_ms`.
+        keepable: features that the plan could keep; None for none.
+        keeps: True if they shall be kept, for which the budget has room.
     """
 
     program: Program
@@ -83,6 +86,8 @@ class Decision:
     kernels_by: Mapping[str, Mapping[str, ChosenBy]] = field(default_factory=dict)
     ring: Ring | None = None
     watchdog_ms: int | None = None
+    keepable: Keepable | None = None
+    keeps: bool = False
 
 
 def decide(
@@ -109,12 +114,16 @@ def _decide_on_board(
     program = chosen.program
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
+    table = costs(program.training, board)
+    keepable = find_keepable(program, unlimited.training.plan, board, table)
+    keeps = are_wanted(settings, model, keepable)
     deadline.reserve(_RENDERING)
     budget = settings.ram_bytes
     if budget is None:
         progress("asking the compiler for the size of static data")
         with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
-            budget = arena_budget(program, board, unlimited, ring)
+            kept = keepable.features if keepable is not None and keeps else None
+            budget = arena_budget(program, board, unlimited, ring, kept)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
     evaluation = schedule_within(
@@ -134,15 +143,18 @@ def _decide_on_board(
         unlimited = plan_unscheduled(program, board, costs, deadline)
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
+    table = costs(program.training, board)
     return Decision(
         program=program,
         plan=plan,
         checkpoint_all=unlimited,
-        costs=costs(program.training, board),
+        costs=table,
         budgets={ONLY: (budget, minimum)},
         kernels_by=chosen.by,
         ring=ring,
         watchdog_ms=watchdog_ms,
+        keepable=find_keepable(program, plan.training.plan, board, table),
+        keeps=keeps,
     )
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from poetfw.boards import Board
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, analytic_costs
-from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
+from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Lowering, Prediction, Ring, Slot, lower
 from poetfw.memory import (
     ONLY,
     MemoryPlan,
@@ -113,12 +113,16 @@ def lower_plan(
     ring: Ring | None = None,
     slices: bool = False,
     watchdog_ms: int | None = None,
+    kept: KeptFeatures | None = None,
 ) -> Lowering:
     """The views of the project that follows a plan."""
     evaluates = plan.step.evaluates_here
     prediction = plan_prediction(program, board, plan.memory) if evaluates else None
     steps = plan.step, plan.evaluation.plan
-    return lower(program, board, *steps, plan.memory, slots, prediction, ring, slices, watchdog_ms)
+    return lower(
+        *(program, board, *steps, plan.memory, slots, prediction),
+        *(ring, slices, watchdog_ms, kept),
+    )
 
 
 def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:

@@ -79,6 +79,36 @@ class FrozenAs:
 
 
 @checked_dataclass(frozen=True, config=_CHECKED)
+class FeaturesReport:
+    """Output of a training step's frozen part: kept in storage, or calculated in every epoch.
+
+    Attributes:
+        kept: True if the device keeps it.
+        reason: why, in words.
+        tensor: its name; empty where nothing can be kept.
+        sample_bytes: bytes of a sample's features.
+        storage_bytes: bytes that the features of all training samples take in storage.
+        calculated_j: joules of an epoch that calculates them.
+        kept_j: joules of an epoch that reads them, from the second on.
+        first_j: joules of the first epoch, which calculates and writes them.
+        calculated_s, kept_s: the same two in seconds.
+        break_even_epochs: epochs from which on keeping takes less energy in all; None for never.
+    """
+
+    kept: bool
+    reason: str
+    tensor: str = ""
+    sample_bytes: int = 0
+    storage_bytes: int = 0
+    calculated_j: float = 0.0
+    kept_j: float = 0.0
+    first_j: float = 0.0
+    calculated_s: float = 0.0
+    kept_s: float = 0.0
+    break_even_epochs: int | None = None
+
+
+@checked_dataclass(frozen=True, config=_CHECKED)
 class MoreRam:
     """A larger budget, and a step's energy in it.
 
@@ -114,6 +144,8 @@ class BuildReport(ProgramReport):
         frozen_bytes: bytes of flash that weights and statistics take which training leaves as they
             are.
         frozen_as: effect of the smaller format of frozen weights; None for float32.
+        features: output of the frozen part, kept or calculated; None where nothing that takes
+            energy precedes what trains.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
         classifies: whether the metric is a count of correct answers, not a squared error.
@@ -143,6 +175,7 @@ class BuildReport(ProgramReport):
     checkpoint_all_peak_bytes: int
     frozen_bytes: int
     frozen_as: FrozenAs | None = None
+    features: FeaturesReport | None = None
     train_samples: PositiveInt
     held_out_samples: PositiveInt
     classifies: bool

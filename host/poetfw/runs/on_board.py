@@ -85,7 +85,7 @@ def flash_storage(project: BuiltProject, desk: Desk, force: bool, update: Update
             "look at what is on the card",
             f"{_FLASH_STORAGE} --force overwrites it",
         )
-    wrong = _different(desk, content, range(len(content)), update)
+    wrong = _different(desk, content, _but_kept(project, len(content)), update)
     _replace(desk, content, wrong, update, "sending the storage image")
     return Upload(len(content), len(wrong))
 
@@ -109,7 +109,7 @@ def prepare_board(project: BuiltProject, desk: Desk, resume: bool, update: Updat
     _check_card(project, desk, len(content))
     where = places(project.image, project.stages.slots)
     restored = set() if resume else _written_blocks(project, where)
-    samples = range(where.slots_block)
+    samples = range(where.samples_end)
     wrong = _different(desk, content, sorted({*samples, *restored}), update)
     if set(wrong) - restored:
         raise WrongCardError(
@@ -130,7 +130,7 @@ def pull(project: BuiltProject, desk: Desk, out: Path, update: Update) -> Upload
     check_board(project, desk)
     content = _read_image(project)
     _check_card(project, desk, len(content))
-    different = _different(desk, content, range(len(content)), update)
+    different = _different(desk, content, _but_kept(project, len(content)), update)
     fetched = _read(desk, different, update, "fetching the storage image")
     replace_file(out, b"".join(fetched.get(i, block) for i, block in enumerate(content)))
     return Upload(len(content), len(fetched))
@@ -236,6 +236,12 @@ def _read_image(project: BuiltProject) -> list[bytes]:
     size = image_blocks(project.image) * BLOCK_BYTES
     content = project.image.read_bytes()[:size]
     return [content[at : at + BLOCK_BYTES] for at in range(0, size, BLOCK_BYTES)]
+
+
+def _but_kept(project: BuiltProject, blocks: int) -> list[int]:
+    """Block numbers of an image without kept features: the board calculates those it lacks."""
+    where = places(project.image, project.stages.slots)
+    return [*range(where.samples_end), *range(where.slots_block, blocks)]
 
 
 def _slot_blocks(project: BuiltProject, first: int, purpose: SlotPurpose) -> Iterator[range]:

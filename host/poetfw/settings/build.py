@@ -46,6 +46,10 @@ _ON_SYSTEMS = (
 )
 
 
+KEEPING = ("auto", "storage", "never")
+"""Choices of `--keep-features`."""
+
+
 @dataclass(frozen=True)
 class Application(Settings, group="Storage and application"):
     """Content of flash and storage, and the API of an application."""
@@ -67,6 +71,12 @@ class Application(Settings, group="Storage and application"):
         "Storage slots that checkpoints use in turn; more slots spread the wear.",
         2,
         type=click.IntRange(2, 1024),
+    )
+    keep_features: str = setting(
+        "Keep the frozen part's output for each training sample in storage, instead of calculating "
+        "it in every epoch; auto: where that takes less energy.",
+        "auto",
+        type=click.Choice(KEEPING),
     )
     slices: bool = setting(
         "Let the application run a training step in slices, by poetfw_train_some.", False
@@ -108,7 +118,7 @@ class DevicesSettings(Settings, group="Several devices"):
         metavar="FILE.toml,...",
         excludes=(
             *("--board", "--ram", "--scheduler", "--slices", "--watchdog", "--ring"),
-            *("--ring-share", "--costs", "--db", "--threads"),
+            *("--ring-share", "--costs", "--db", "--threads", "--keep-features"),
         ),
     )
     ram_fractions: tuple[float, ...] | None = setting(

@@ -5,6 +5,7 @@ from poetfw.optimizers import Sgd
 from poetfw.training.derivation import make_program
 from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
+from poetfw.training.frozen_part import frozen_part, is_of_one_sample
 from poetfw.training.packing import pack_constants
 from poetfw.training.pooling import fuse_pooling
 from poetfw.training.prediction import make_prediction
@@ -30,10 +31,12 @@ __all__ = [
     "Sgd",
     "constant_bytes",
     "fold",
+    "frozen_part",
     "fuse_pooling",
     "hoist_views",
     "in_place_input",
     "input_channels",
+    "is_of_one_sample",
     "make_prediction",
     "make_program",
     "matching_parameters",

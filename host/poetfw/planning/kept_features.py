@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice between keeping the frozen part's output for each sample and calculating it every epoch.
+
+The training step's plan begins with ops of the frozen part. Where one tensor [batch, ...] of theirs
+is all that the rest of the plan reads, the step can load that tensor instead of calculating it:
+same plan, same addresses, same bits. Of all such places in the plan, the cheapest is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from poetfw.boards import Board
+from poetfw.common.errors import ConfigError
+from poetfw.costs import CostTable
+from poetfw.firmware import BLOCK_BYTES, LARGEST_SAMPLES_BYTES, KeptFeatures
+from poetfw.importers import DataSet
+from poetfw.ir import Graph, Op
+from poetfw.models import Model
+from poetfw.report import FeaturesReport
+from poetfw.schedule import ExecutionPlan, Schedule, StepKind
+from poetfw.settings import BuildSettings
+from poetfw.training import Program, frozen_part, is_of_one_sample
+
+_MOST_TARGETS_BYTES = BLOCK_BYTES
+"""RAM of a batch's targets, which are read with the features: more are not worth it unasked."""
+
+_RING = "a ring's samples change while it trains"
+_NONE = "nothing that precedes all that trains is the same in every epoch"
+
+
+@dataclass(frozen=True)
+class BatchCosts:
+    """Costs of the features of a batch, in joules or in seconds.
+
+    Attributes:
+        calculating: cost of the steps that calculate them, and of loading the targets.
+        reading: cost of reading records, which hold both.
+        writing: cost of finding that nothing is kept, and of writing records.
+    """
+
+    calculating: float
+    reading: float
+    writing: float
+
+
+@dataclass(frozen=True)
+class Keepable:
+    """Features that a plan could keep, with the costs of a batch in joules and in seconds."""
+
+    features: KeptFeatures
+    energy_j: BatchCosts
+    time_s: BatchCosts
+
+    @property
+    def saved_j(self) -> float:
+        """Joules that a step saves if it reads the features."""
+        return self.energy_j.calculating - self.energy_j.reading
+
+    @property
+    def break_even_epochs(self) -> int | None:
+        """Epochs from which on keeping takes less energy in all; None for never.
+
+        The first epoch calculates the features and writes them too; each later one saves.
+        """
+        return 1 + math.ceil(self.energy_j.writing / self.saved_j) if self.saved_j > 0 else None
+
+
+def find_keepable(
+    program: Program, plan: ExecutionPlan, board: Board, costs: CostTable
+) -> Keepable | None:
+    """The features that save the most energy if kept; None where none can be, or nothing precedes.
+
+    Args:
+        program: whose training step is planned.
+        plan: the training step's plan.
+        board: with the storage that keeps them.
+        costs: of the training step's ops.
+    """
+    if board.storage is None:
+        return None
+    found = [_costs(program, kept, plan, board, costs) for kept in _cuts(program, plan, board)]
+    return max(found, key=lambda each: each.saved_j, default=None)
+
+
+def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptFeatures]:
+    """Places behind the plan's first steps where one tensor of the frozen part is in RAM."""
+    graph, batch = program.training, program.batch
+    fixed = frozen_part(graph)
+    ops = {op.name: op for op in graph.ops}
+    unit = -(-((board.storage and board.storage.erase_bytes) or BLOCK_BYTES) // BLOCK_BYTES)
+    held: set[str] = set()
+    done: set[str] = set()
+    for index, step in enumerate(plan):
+        if step.kind is StepKind.COMPUTE and step.node in fixed:
+            held.add(step.node)
+            done.add(step.node)
+        elif step.kind is StepKind.FREE and step.node in held:
+            held.remove(step.node)
+        else:
+            return
+        rest = plan[index + 1 :]
+        live = [ops[name] for name in held if _is_read(graph, ops[name], rest)]
+        again = any(later.kind is StepKind.COMPUTE and later.node in done for later in rest)
+        if len(live) != 1 or again:
+            continue
+        (op,) = live
+        tensor = graph.by_name[op.output or ""]
+        if op.kind != "load_x" and tensor.shape[0] == batch:
+            sizes = tensor.size_bytes // batch, program.y.size_bytes
+            yield KeptFeatures(tensor.name, index + 1, *sizes, unit)
+
+
+def _is_read(graph: Graph, op: Op, rest: ExecutionPlan) -> bool:
+    """True if the rest of a plan reads or moves an op's output before freeing or writing it."""
+    readers = {reader.name for reader in graph.consumers[op.output or ""]}
+    for step in rest:
+        if step.node == op.name:
+            return step.kind is StepKind.PAGE_OUT
+        if step.kind is StepKind.COMPUTE and step.node in readers:
+            return True
+    return False
+
+
+def _costs(
+    program: Program, kept: KeptFeatures, plan: ExecutionPlan, board: Board, costs: CostTable
+) -> Keepable:
+    storage, batch = board.storage, program.batch
+    assert storage is not None
+    read, write = costs.page_in or storage.page_in, costs.page_out or storage.page_out
+    target_bytes = -(-program.y.size_bytes // BLOCK_BYTES) * BLOCK_BYTES
+    loads = {op.name for op in program.training.ops if op.kind == "load_y"}
+    ops = [
+        costs.ops[step.node]
+        for index, step in enumerate(plan)
+        if step.kind is StepKind.COMPUTE and (index < kept.steps or step.node in loads)
+    ]
+    size = kept.read_bytes
+    energy = BatchCosts(
+        sum(op.energy_j for op in ops),
+        batch * read.cost_j(size),
+        read.cost_j(size) + batch * (read.cost_j(target_bytes) + write.cost_j(size)),
+    )
+    time = BatchCosts(
+        sum(op.time_s for op in ops),
+        batch * read.time_s(size),
+        read.time_s(size) + batch * (read.time_s(target_bytes) + write.time_s(size)),
+    )
+    return Keepable(kept, energy, time)
+
+
+def are_wanted(settings: BuildSettings, model: Model, keepable: Keepable | None) -> bool:
+    """True if features shall be kept where they can be: as told, or where that saves energy."""
+    if keepable is None or settings.keep_features == "never":
+        return False
+    if settings.keep_features == "storage":
+        return True
+    return not _reason_against(settings, model, keepable)
+
+
+def report_features(
+    settings: BuildSettings,
+    board: Board,
+    model: Model,
+    data: DataSet,
+    program: Program,
+    schedule: Schedule,
+    keepable: Keepable | None,
+    image_bytes: int,
+    *,
+    wanted: bool,
+) -> FeaturesReport | None:
+    """Costs of an epoch with features kept and without, the choice between both, and its reason.
+
+    Args:
+        settings: of the build.
+        board: with its storage.
+        model: with its initial weights.
+        data: with the samples whose features would be kept.
+        program: what is trained.
+        schedule: of the training step.
+        keepable: the features that the schedule's plan could keep; None for none.
+        image_bytes: size of the storage image without features.
+        wanted: see `are_wanted`.
+
+    Raises:
+        ConfigError: they shall be kept, and cannot be.
+    """
+    told = settings.keep_features == "storage"
+    if keepable is None:
+        if told:
+            raise ConfigError(
+                "--keep-features storage: the training step has no features that can be kept: "
+                + ("the board has no storage" if board.storage is None else _NONE),
+                "freeze all layers before those that train, with batch norms in evaluation mode",
+                "or build with --keep-features auto",
+            )
+        return None
+    kept = keepable.features
+    samples, steps = len(data.x_train), len(data.x_train) // program.batch
+    size_bytes = samples * kept.record_blocks * BLOCK_BYTES
+    obstacle = _obstacle(settings, board, image_bytes, size_bytes)
+    if wanted and not obstacle:
+        batch = slice(program.batch)
+        x, y = data.x_train[batch], data.y_train[batch]
+        if not is_of_one_sample(program, model.weights, kept.tensor, x, y):
+            obstacle = "it depends on the other samples of a batch"
+    if told and obstacle:
+        raise ConfigError(
+            f"--keep-features storage: the features {kept.tensor!r:.60} cannot be kept: {obstacle}",
+            "build with --keep-features auto, which calculates them then",
+        )
+    energy, time = keepable.energy_j, keepable.time_s
+    return FeaturesReport(
+        kept=wanted and not obstacle,
+        reason=obstacle or _reason(settings, model, keepable),
+        tensor=kept.tensor,
+        sample_bytes=kept.sample_bytes,
+        storage_bytes=size_bytes,
+        calculated_j=steps * schedule.energy_j,
+        kept_j=steps * (schedule.energy_j - keepable.saved_j),
+        first_j=steps * (schedule.energy_j + energy.writing),
+        calculated_s=steps * schedule.time_s,
+        kept_s=steps * (schedule.time_s - time.calculating + time.reading),
+        break_even_epochs=keepable.break_even_epochs,
+    )
+
+
+def _obstacle(settings: BuildSettings, board: Board, image_bytes: int, size_bytes: int) -> str:
+    """Reason why features cannot be kept, in words; empty where they can be."""
+    assert board.storage is not None
+    if settings.ring:
+        return _RING
+    if size_bytes > LARGEST_SAMPLES_BYTES:
+        return (
+            f"it takes {size_bytes:,} bytes, of the {LARGEST_SAMPLES_BYTES:,} that an image may "
+            "have of it"
+        )
+    room = board.storage.size_bytes
+    if room is not None and image_bytes + size_bytes > room:
+        return (
+            f"it takes {size_bytes:,} bytes, and the storage {board.storage.kind!r} has "
+            f"{max(0, room - image_bytes):,} left"
+        )
+    return ""
+
+
+def _reason_against(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
+    """Reason why keeping is not the better choice, in words; empty where it is."""
+    if settings.ring:
+        return _RING
+    targets_bytes = model.batch * keepable.features.target_bytes
+    if targets_bytes > _MOST_TARGETS_BYTES:
+        return f"the targets of a batch would take {targets_bytes:,} bytes of RAM"
+    even = keepable.break_even_epochs
+    if even is None:
+        return "reading it takes more energy"
+    if even > model.epochs:
+        return f"keeping it takes less energy from {even:,} epochs on"
+    return ""
+
+
+def _reason(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
+    if settings.keep_features != "auto":
+        return f"--keep-features {settings.keep_features}"
+    return _reason_against(settings, model, keepable) or "reading it takes less energy"

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kept features: the same bits as without, and at every cut, fault and damage of their records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+from network import (
+    FAULTS,
+    OUTCOMES,
+    STEPS_PER_EPOCH,
+    TRAINING,
+    Harness,
+    Project,
+    compile_harness,
+    project,
+)
+
+from emulator.firmware_tools import BLOCK
+from poetfw.firmware import places, read_committed
+
+STEPS, EVERY = 3 * STEPS_PER_EPOCH, 2
+KEPT = {"frozen": True, "keeps": True}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_harness(tmp_path_factory.mktemp("kept"), "nrf52840", **KEPT)
+
+
+@pytest.fixture
+def made() -> Project:
+    return project("nrf52840", **KEPT)
+
+
+@pytest.fixture
+def keeper(library: Path, made: Project) -> Harness:
+    return Harness(library, made.image(STEPS, EVERY))
+
+
+def trained(made: Project, harness: Harness, folder: Path) -> dict[str, np.ndarray]:
+    path = folder / "storage.img"
+    path.write_bytes(harness.storage)
+    tensors = {t.name: t for t in (*made.program.training.tensors, made.program.metric)}
+    return read_committed(path, made.slots, tensors)
+
+
+def records(made: Project, image: bytes, folder: Path) -> range:
+    """Bytes of the storage that the kept features take."""
+    path = folder / "layout.img"
+    path.write_bytes(image)
+    where = places(path, made.slots)
+    assert made.kept is not None
+    first = -(-where.samples_end // 8) * 8
+    return range(first * BLOCK, (first + TRAINING * made.kept.record_blocks) * BLOCK)
+
+
+def losses(harness: Harness) -> list[str]:
+    return [line.split()[2] for line in harness.console.splitlines() if line.startswith("@step")]
+
+
+def test_weights_and_losses_are_those_without(
+    keeper: Harness, made: Project, tmp_path: Path
+) -> None:
+    assert made.kept is not None
+    assert made.kept.tensor == "conv1"
+    other = project("nrf52840", frozen=True)
+    built = compile_harness(tmp_path / "without", "nrf52840", frozen=True)
+    without = Harness(built, other.image(STEPS, EVERY))
+    assert losses(keeper) == losses(without)
+    found, expected = trained(made, keeper, tmp_path), trained(other, without, tmp_path)
+    for name, value in expected.items():
+        assert np.array_equal(found[name], value), name
+
+
+def test_from_the_second_epoch_on_features_are_read_and_not_inputs(
+    keeper: Harness, made: Project, library: Path, tmp_path: Path
+) -> None:
+    """A run on a storage that has them all gives the same, and writes none again."""
+    image = bytearray(made.image(STEPS, EVERY))
+    part = records(made, bytes(image), tmp_path)
+    kept = slice(part.start, part.stop)
+    image[kept] = keeper.storage[kept]
+    again = Harness(library, bytes(image))
+    assert losses(again) == losses(keeper)
+    assert again.blocks_written <= keeper.blocks_written - TRAINING
+    other = bytearray(image)
+    other[part.start + 8] ^= 1  # which a CRC tells
+    third = Harness(library, bytes(other))
+    assert losses(third) == losses(keeper)
+    assert third.blocks_written > again.blocks_written
+
+
+def test_features_that_are_intact_are_those_that_a_step_uses(
+    keeper: Harness, made: Project, library: Path, tmp_path: Path
+) -> None:
+    """Records with other values and right CRCs change the losses: they are what is read."""
+    image = bytearray(made.image(STEPS, EVERY))
+    part = records(made, bytes(image), tmp_path)
+    kept = slice(part.start, part.stop)
+    image[kept] = keeper.storage[kept]
+    assert made.kept is not None
+    size = made.kept.sample_bytes + made.kept.target_bytes
+    for start in range(part.start, part.stop, made.kept.record_blocks * BLOCK):
+        before = crc32(image[start : start + size])
+        mark = int.from_bytes(image[start + size : start + size + 4], "little") ^ before
+        image[start + 3] ^= 0x80  # the sign of a feature
+        crc = crc32(image[start : start + size]) ^ mark
+        image[start + size : start + size + 4] = crc.to_bytes(4, "little")
+    assert losses(Harness(library, bytes(image))) != losses(keeper)
+
+
+def test_cuts_at_every_block(keeper: Harness) -> None:
+    for seeds, depth in ((1, 1), (1, 3)):
+        bad, table = keeper.cuts(0, keeper.cases(seeds), seeds, depth)
+        assert {outcome for *_, outcome in table} == {"same"}, (bad, seeds, depth, keeper.console)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_storage_that_fails_or_lies(keeper: Harness, fault: str) -> None:
+    for for_ever in (False, True):
+        found = {keeper.fault(call, fault, for_ever) for call in range(keeper.calls)}
+        assert not found & set(OUTCOMES[1:]), found
+
+
+@pytest.mark.parametrize("byte", [0x00, 0xFF])
+def test_blank_records_are_calculated(
+    keeper: Harness, made: Project, library: Path, tmp_path: Path, byte: int
+) -> None:
+    image = bytearray(made.image(STEPS, EVERY))
+    part = records(made, bytes(image), tmp_path)
+    image[part.start : part.stop] = bytes([byte]) * len(part)
+    assert losses(Harness(library, bytes(image))) == losses(keeper)

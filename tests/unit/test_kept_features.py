@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of keeping a frozen part's output: where a plan can, what it saves, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.common.errors import ConfigError
+from poetfw.costs import analytic_costs
+from poetfw.importers import DataSet
+from poetfw.models import Model, build_model
+from poetfw.planning import BuildSettings, choose_kernels, plan_unscheduled, report_features
+from poetfw.planning.choices import derive_program
+from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
+from poetfw.planning.plans import Plan
+from poetfw.report import FeaturesReport
+from poetfw.training import Program
+
+BOARD = load_board("nrf52840")
+
+
+@cache
+def adapted(name: str, batch: int, last: str) -> tuple[Model, Program, Plan, Keepable | None]:
+    """A built-in network with norms in evaluation mode, of which the last ops train."""
+    model = build_model(name, batch, 0)
+    ops = tuple(
+        replace(op, attributes={**op.attributes, "frozen": 1}) if op.kind == "batch_norm" else op
+        for op in model.graph.ops
+    )
+    model = replace(model, graph=replace(model.graph, ops=ops))
+    settings = BuildSettings(BOARD.name, model=name, batch=batch, train=(last,))
+    program = derive_program(settings, model)
+    program = choose_kernels(program, BOARD, analytic_costs).program
+    plan = plan_unscheduled(program, BOARD, analytic_costs)
+    costs = analytic_costs(program.training, BOARD)
+    return model, program, plan, find_keepable(program, plan.training.plan, BOARD, costs)
+
+
+def reported(
+    name: str, batch: int, last: str, *, room: int | None = None, **chosen: object
+) -> FeaturesReport:
+    model, program, plan, keepable = adapted(name, batch, last)
+    settings = replace(BuildSettings(BOARD.name, model=name, batch=batch), **chosen)
+    x = np.random.default_rng(0).normal(size=(2 * batch, *program.x.members[0].shape[1:]))
+    data = DataSet("few", *(x.astype("f4"), np.zeros(2 * batch, "i4")) * 2)
+    assert BOARD.storage is not None
+    board = replace(BOARD, storage=replace(BOARD.storage, size_bytes=room))
+    parts = (settings, board, model, data, program, plan.training, keepable, 100_000)
+    found = report_features(*parts, wanted=are_wanted(settings, model, keepable))
+    assert found is not None
+    return found
+
+
+def test_an_epoch_of_resnet8_s_last_layer() -> None:
+    found = reported("resnet8", 1, "last:1")
+    assert (found.kept, found.sample_bytes, found.break_even_epochs) == (True, 256, 2)
+    assert found.kept_j <= 0.05 * found.calculated_j
+    assert found.first_j > found.calculated_j
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "last"), [("ds-cnn", 1, "last:2"), ("digits-cnn", 32, "last:1")]
+)
+def test_what_takes_less_energy_to_calculate_is_calculated(
+    name: str, batch: int, last: str
+) -> None:
+    found = reported(name, batch, last)
+    assert not found.kept
+    assert found.reason == "reading it takes more energy"
+    assert found.kept_j > found.calculated_j
+    assert found.break_even_epochs is None
+
+
+def test_too_little_room_is_said_and_an_error_where_it_was_asked_for() -> None:
+    found = reported("resnet8", 1, "last:1", room=100_000 + 2 * 512 - 1)
+    assert not found.kept
+    assert found.reason == "it takes 1,024 bytes, and the storage 'sd-spi' has 1,023 left"
+    assert reported("resnet8", 1, "last:1", room=100_000 + 2 * 512).kept
+    with pytest.raises(ConfigError, match=r"cannot be kept: it takes 1,024 bytes, and the stor"):
+        reported("resnet8", 1, "last:1", room=100_000, keep_features="storage")
+
+
+def test_a_ring_s_samples_are_calculated() -> None:
+    assert not reported("resnet8", 1, "last:1", ring=4).kept
+    with pytest.raises(ConfigError, match="a ring's samples change while it trains"):
+        reported("resnet8", 1, "last:1", ring=4, keep_features="storage")
+
+
+def test_the_user_decides() -> None:
+    assert not reported("resnet8", 1, "last:1", keep_features="never").kept
+    assert reported("digits-cnn", 32, "last:1", keep_features="storage").kept
+
+
+def test_nothing_precedes_what_trains() -> None:
+    model, program, plan, keepable = adapted("mlp", 8, "*")
+    assert keepable is None
+    settings = BuildSettings(BOARD.name, model="mlp", keep_features="storage")
+    data = DataSet("few", *(np.zeros((8, 64), "f4"), np.zeros(8, "i4")) * 2)
+    with pytest.raises(ConfigError, match="has no features that can be kept: nothing"):
+        report_features(
+            *(settings, BOARD, model, data, program, plan.training, None, 0), wanted=False
+        )
