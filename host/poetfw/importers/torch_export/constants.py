@@ -146,7 +146,8 @@ def _converted(self: Weight, dtype: int = schema.FLOAT, copy: bool = False) -> _
 
 def _known(dtype: int) -> type[np.generic]:
     if dtype not in _TYPES:
-        raise UnsupportedError(f"it makes {schema.DTYPES.get(dtype, 'unknown')} numbers")
+        advice = ": --as-float32 makes them float32" if dtype in schema.OTHER_FLOATS else ""
+        raise UnsupportedError(f"it makes {schema.DTYPES.get(dtype, 'unknown')} numbers{advice}")
     return _TYPES[dtype]
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from poetfw.common.errors import ModelError, cut
 from poetfw.common.reading import expected
+from poetfw.importers.float32 import OPTION
 from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.results import Result, finished, mark_loss
@@ -39,7 +40,9 @@ _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking"
 """Arguments that affect where and how a result is stored, but not its values."""
 
 
-def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
+def import_torch(
+    path: Path, batch: int, loss: str | None = None, *, as_float32: bool = False
+) -> Model:
     """Import a network from a file of `torch.export.save`, with its weights as initial weights.
 
     Axis 0 of every input and output of the program must be the batch; the exported batch size is
@@ -52,12 +55,13 @@ def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
         batch: number of samples in a batch.
         loss: a key of `poetfw.training.LOSSES`; None for the program's own loss, or else softmax
             cross-entropy.
+        as_float32: True to convert float64, float16 and bfloat16 to float32, as `.float()` does.
 
     Raises:
         ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
             them and names the first ones.
     """
-    exported = read_program(path)
+    exported = read_program(path, as_float32=as_float32)
     try:
         importer = _Importer(exported, path, batch, loss)
         try:
@@ -153,7 +157,7 @@ class _Importer:
                 f"the model's {what} {name!r:.120} has shape {list(shape)}, and is "
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
                 "needs float32, int64, int32 or bool [batch, ...]",
-                *([schema.AS_FLOAT] if meta and meta.dtype in schema.OTHER_FLOATS else []),
+                *([schema.AS_FLOAT, OPTION] if meta and meta.dtype in schema.OTHER_FLOATS else []),
             )
         return shape, types[meta.dtype]
 

@@ -13,21 +13,21 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_MAJOR = 8
-INT, LONG, FLOAT, BOOL = 4, 5, 7, 12
+INT, LONG, HALF, FLOAT, DOUBLE, BOOL, BFLOAT = 4, 5, 6, 7, 8, 12, 13
 DTYPES = {
     1: "uint8",
     2: "int8",
     3: "int16",
     INT: "int32",
     LONG: "int64",
-    6: "float16",
+    HALF: "float16",
     FLOAT: "float32",
-    8: "float64",
+    DOUBLE: "float64",
     BOOL: "bool",
-    13: "bfloat16",
+    BFLOAT: "bfloat16",
 }
 """Names of `torch.dtype`s, by number in the schema."""
-OTHER_FLOATS = (6, 8, 13)
+OTHER_FLOATS = (HALF, DOUBLE, BFLOAT)
 """Floating-point types that poetfw does not train with."""
 AS_FLOAT = "export it in float32: torch.export.export(net.float(), (example.float(),))"
 """Advice for a network of such a type."""
