@@ -32,7 +32,13 @@ LARGEST_FILE_BYTES = 1 << 30
 """Most bytes of a file's weights together, unpacked."""
 SAVE_AGAIN = "save it with torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')"
 _MODEL = "models/model.json"
-_NUMBERS = {schema.LONG: "<i8", schema.FLOAT: "<f4", schema.BOOL: "?"}
+_NUMBERS = {
+    schema.UINT8: "u1",
+    schema.INT8: "i1",
+    schema.LONG: "<i8",
+    schema.FLOAT: "<f4",
+    schema.BOOL: "?",
+}
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -43,7 +49,7 @@ class Weight:
 
     Attributes:
         names: names in the state dict; several if the tensor is shared.
-        values: float32, int64 or bool elements.
+        values: float32, int64, int8, uint8 or bool elements.
         is_parameter: True for a parameter, False for a buffer.
         trained: True for a parameter that requires a gradient.
     """
