@@ -25,6 +25,7 @@ from poetfw.importers.split import split
 from poetfw.importers.synthetic import make_synthetic
 from poetfw.ir import Dtype, Tensor, array_names
 from poetfw.models import Model
+from poetfw.ops.objective import OWN_LOSS
 
 Features = NDArray[Any]
 Targets = NDArray[Any]
@@ -250,18 +251,18 @@ def _targets(
     tensor: Tensor,
     model: Model,
 ) -> Targets:
-    wanted = (samples, *tensor.shape[1:])
+    wanted, own = (samples, *tensor.shape[1:]), model.loss == OWN_LOSS
     if array.shape != wanted:
         raise DataError(
-            f"{path}: {key} has shape {list(array.shape)}, but {samples} samples and the loss "
-            f"{model.loss} need {list(wanted)}"
+            f"{path}: {key} has shape {list(array.shape)}, but {samples} samples and "
+            f"{'the loss of the network' if own else f'the loss {model.loss}'} need {list(wanted)}"
         )
     if tensor.dtype is Dtype.F32:
         return _floats(path, key, array)
     if array.dtype.kind not in "iu":
         raise DataError(
             f"{path}: {key} holds {array.dtype}, but class numbers must be integers",
-            "or train with the loss mse",
+            *([] if own else ["or train with the loss mse"]),
         )
     classes, ignored = model.label_classes(tensor)
     counted = array[array != ignored]

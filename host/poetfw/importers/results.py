@@ -87,6 +87,8 @@ def finished(
     if len(named) > 1 and net.loss != OWN_LOSS:
         _add_losses(net, named)
     output, heads = named[0].tensor, tuple[Head, ...]()
+    if net.loss in CLASSIFYING and len(net.shape(output)) < 2:
+        raise _without_classes(net, named[0])
     if len(named) > 1:
         heads = tuple((name, net.shape(tensor)) for name, tensor in named)
         output = _joined(net, [tensor for _, tensor in named])
@@ -100,6 +102,16 @@ def finished(
         warnings=tuple(dict.fromkeys((*warnings, *net.warnings))),
         frozen=tuple(net.frozen),
         state_dict=tuple(net.entries),
+    )
+
+
+def _without_classes(net: Network, result: Result) -> ModelError:
+    """Error of a result that a loss of classes cannot take."""
+    return ModelError(
+        f"the result {result.name!r:.60} has the shape {list(net.shape(result.tensor))}; the loss "
+        f"{net.loss} needs [batch, classes]",
+        "choose another loss, or return a loss of your own first from forward(): a scalar, such as "
+        "loss.mean()",
     )
 
 
@@ -126,11 +138,7 @@ def _add_losses(net: Network, results: Sequence[Result]) -> None:
     for name, tensor in results:
         shape, classifies = net.shape(tensor), net.loss in CLASSIFYING
         if classifies and len(shape) != 2:
-            raise ModelError(
-                f"the result {name!r:.60} has the shape {list(shape)}; the loss {net.loss} needs "
-                "[batch, classes]",
-                "choose another loss, or return a loss of your own first from forward()",
-            )
+            raise _without_classes(net, Result(name, tensor))
         target = (shape[:1], Dtype.I32) if classifies else (shape, Dtype.F32)
         label = net.builder.label(f"{name}_y", *target)
         kind = "weighted_cross_entropy" if net.loss == "softmax_cross_entropy" else net.loss

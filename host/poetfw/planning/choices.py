@@ -150,11 +150,13 @@ def _load_network(settings: BuildSettings) -> Model:
     if path.suffix == ".onnx":
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
 
-        return import_onnx(path, batch, settings.loss or DEFAULT_LOSS)
+        return import_onnx(
+            path, batch, settings.loss or DEFAULT_LOSS, as_float32=settings.as_float32
+        )
     if path.suffix == ".pt2":
         from poetfw.importers.torch_export import import_torch
 
-        return import_torch(path, batch, settings.loss)
+        return import_torch(path, batch, settings.loss, as_float32=settings.as_float32)
     if path.suffix.lower() in _PICKLED:
         raise ModelError(
             f"{path}: files that end in {path.suffix} are pickled: they hold programs that run "

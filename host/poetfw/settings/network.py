@@ -33,6 +33,9 @@ class NetworkSettings(Settings, group="Network and data"):
         metavar="NAME|FILE",
         first=True,
     )
+    as_float32: bool = setting(
+        "Convert a file's model from float64, float16 or bfloat16 to float32.", False
+    )
     weights: str | None = setting(
         "Start from the weights in a .npz or .safetensors file.",
         otherwise="the model's own",

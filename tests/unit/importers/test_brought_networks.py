@@ -11,12 +11,10 @@ from workloads.brought import NETWORKS
 from workloads.brought.training import outcomes
 
 REFUSED = {
-    "assignment to slices": "in place",
     "cosine embedding": "return loss, prediction",
     "siamese, contrastive": "return loss, prediction",
     "skip-gram": "return loss, prediction",
-    "spectral norm": "no such operator",
-    "vector quantised": "argmin",
+    "spectral norm": "layer.parametrizations.weight.eval()",
 }
 """Those that are refused, with a part of the reason."""
 FEW = (

@@ -340,3 +340,32 @@ def test_what_a_loss_is_of_has_to_be_told(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(Heads(), example), path)
     with pytest.raises(ModelError, match="cannot be told what the loss is of"):
         import_torch(path, BATCH)
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (
+            lambda p, y: F.cross_entropy(p, y, reduction="none"),
+            r"has shape \[4\], but must be a sc",
+        ),
+        (lambda p, y: p.logsumexp(1) - y, r"has the shape \[4\]; the loss softmax_cross_entropy"),
+    ],
+    ids=["reduction", "mean"],
+)
+def test_a_loss_that_is_not_a_scalar_is_refused(
+    loss: Callable[..., Any], said: str, tmp_path: Path
+) -> None:
+    class Unreduced(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 3)
+
+        def forward(self, x, y):
+            return loss(self.a(x), y)
+
+    example = (torch.zeros(4, 6), torch.zeros(4, dtype=torch.int64))
+    torch.export.save(torch.export.export(Unreduced(), example), tmp_path / "net.pt2")
+    with pytest.raises(ModelError, match=said) as caught:
+        import_torch(tmp_path / "net.pt2", 4)
+    assert "loss.mean()" in caught.value.try_next[0]

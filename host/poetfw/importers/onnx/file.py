@@ -12,6 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from poetfw.common.errors import ModelError
+from poetfw.importers.onnx.types import convert_to_float32
 
 LARGEST_FILE_BYTES = 1 << 30
 """Most bytes of a model, external weights included."""
@@ -30,12 +31,17 @@ _OWN = ("", "ai.onnx")
 _FOREIGN = "foreign"
 
 
-def read_model(path: Path) -> onnx.ModelProto:
+def read_model(path: Path, *, as_float32: bool = False) -> onnx.ModelProto:
     """Read a file into ONNX's own structure, with external weights.
+
+    Args:
+        path: path of the file.
+        as_float32: True to convert float64, float16 and bfloat16 to float32.
 
     Raises:
         ModelError: The file cannot be read, is not an ONNX model or too large, uses an opset
-            outside `OPSETS`, or refers to weights outside its folder.
+            outside `OPSETS`, or refers to weights outside its folder, or float32 cannot hold a
+            weight.
     """
     model = onnx.ModelProto()
     try:
@@ -57,6 +63,8 @@ def read_model(path: Path) -> onnx.ModelProto:
     for tensor in _tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             room -= _read_external(tensor, path, room)
+    if as_float32:
+        convert_to_float32(model)
     _separate_statistics(model.graph)
     return model
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import onnx
 
 from poetfw.common.errors import ModelError
+from poetfw.importers.float32 import OPTION
 from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import expect_unfolded, folding_warnings
 from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
+from poetfw.importers.onnx.types import OTHER_FLOATS
 from poetfw.importers.onnx.values import OnnxNode, Values
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.results import Result, finished
@@ -22,7 +24,9 @@ from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model
 
 
-def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> Model:
+def import_onnx(
+    path: Path, batch: int, loss: str = "softmax_cross_entropy", *, as_float32: bool = False
+) -> Model:
     """Import a network from an ONNX file (opset 13 to 21), with its weights as initial weights.
 
     Axis 0 of every input and output must be the batch; the file's batch size is replaced by the
@@ -33,13 +37,14 @@ def import_onnx(path: Path, batch: int, loss: str = "softmax_cross_entropy") -> 
         path: path of the file; external weights must lie in its folder.
         batch: number of samples in a batch.
         loss: a key of `poetfw.training.LOSSES`.
+        as_float32: True to convert float64, float16 and bfloat16 to float32.
 
     Raises:
         ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
             them and names the first ones.
     """
-    proto = read_model(path)
     try:
+        proto = read_model(path, as_float32=as_float32)
         return _import(proto, path, batch, loss)
     except ModelError as error:
         if error.message.startswith(f"{path}: "):
@@ -158,6 +163,7 @@ def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
             raise ModelError(
                 f"the model's input {source.name!r} is neither float32 nor int64",
                 "export it in float32: torch.onnx.export(net.float(), (example.float(),), ...)",
+                *([OPTION] if source.type.tensor_type.elem_type in OTHER_FLOATS else []),
             )
         extents = _extents(source)
         if not extents or any(extent < 1 for extent in extents[1:]):

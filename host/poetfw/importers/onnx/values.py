@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 from poetfw.common.errors import cut, listed
 from poetfw.importers.network import HIDDEN, Network
+from poetfw.importers.onnx.types import OTHER_FLOATS
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder
@@ -473,7 +474,9 @@ class Values:
             actual, wanted = (
                 onnx.TensorProto.DataType.Name(number) for number in (proto.data_type, types[0])
             )
-            raise UnsupportedError(f"its input {name!r} is {actual}, but must be {wanted}")
+            convertible = proto.data_type in OTHER_FLOATS and onnx.TensorProto.FLOAT in types
+            advice = ": --as-float32 converts it" if convertible else ""
+            raise UnsupportedError(f"its input {name!r} is {actual}, but must be {wanted}{advice}")
         try:
             array: NDArray[Any] = numpy_helper.to_array(proto)
         except (ValueError, TypeError) as error:

@@ -146,7 +146,8 @@ def _converted(self: Weight, dtype: int = schema.FLOAT, copy: bool = False) -> _
 
 def _known(dtype: int) -> type[np.generic]:
     if dtype not in _TYPES:
-        raise UnsupportedError(f"it makes {schema.DTYPES.get(dtype, 'unknown')} numbers")
+        advice = ": --as-float32 makes them float32" if dtype in schema.OTHER_FLOATS else ""
+        raise UnsupportedError(f"it makes {schema.DTYPES.get(dtype, 'unknown')} numbers{advice}")
     return _TYPES[dtype]
 
 
@@ -185,6 +186,33 @@ def _stretched(self: Weight, size: Ints) -> _Array:
     if math.prod(wanted) > LARGEST_CONSTANT:
         raise UnsupportedError(f"shape {list(wanted)} is too large for a constant")
     return np.broadcast_to(self.values, wanted)
+
+
+def _copied(self: Weight, src: Weight, non_blocking: bool = False) -> _Array:
+    return np.broadcast_to(src.values, self.values.shape).astype(self.values.dtype)
+
+
+def _all_of(self: Weight, value: Weight | Number) -> _Array:
+    return np.full(self.values.shape, _plain(value), self.values.dtype)
+
+
+def _with_part(
+    self: Weight,
+    src: Weight,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> _Array:
+    whole = self.values.copy()
+    np.moveaxis(whole, dim, 0)[slice(start, end, step)] = np.moveaxis(src.values, dim, 0)
+    return whole
+
+
+def _with_position(self: Weight, src: Weight, dim: int, index: int) -> _Array:
+    whole = self.values.copy()
+    np.moveaxis(whole, dim, 0)[index] = src.values
+    return whole
 
 
 _COMPARED = {
@@ -241,6 +269,11 @@ _RULES = _checked(
         "unsqueeze.default": _widened,
         "squeeze.dim": _narrowed,
         "slice.Tensor": _part,
+        "slice_scatter.default": _with_part,
+        "select_scatter.default": _with_position,
+        "copy.default": _copied,
+        "fill.Scalar": _all_of,
+        "fill.Tensor": _all_of,
         "select.int": _position,
         "transpose.int": _turned,
         "expand.default": _stretched,

@@ -96,6 +96,14 @@ def read_ending(exported: Exported) -> Ending | None:
     if not outputs or outputs[0] not in values:
         return None
     value = values[outputs[0]]
+    graph = exported.program.graph_module.graph
+    last = [node.target for node in graph.nodes if outputs[0] in node.gives]
+    if value.sizes and not _LOSSES.keys().isdisjoint(last):
+        shape = [size.as_int for size in value.sizes]
+        raise ModelError(
+            f"the loss that forward() returns has shape {shape}, but must be a scalar",
+            "leave reduction='none' out, or return loss.mean()",
+        )
     if value.sizes or value.dtype != schema.FLOAT:
         return None
     return _own_ending(exported, *outputs)

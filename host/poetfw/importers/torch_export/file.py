@@ -23,14 +23,22 @@ from poetfw.common.errors import ModelError, cut
 from poetfw.common.reading import LARGEST_FILE_BYTES as LARGEST_JSON_BYTES
 from poetfw.common.reading import first_flaw, parse_json
 from poetfw.importers import archive
+from poetfw.importers.float32 import OPTION, rounded
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.regions import opened
+from poetfw.importers.torch_export.types import STORED, in_float32, values_of
 
 LARGEST_FILE_BYTES = 1 << 30
 """Most bytes of a file's weights together, unpacked."""
 SAVE_AGAIN = "save it with torch.export.save(torch.export.export(net.train(), (x,)), 'net.pt2')"
 _MODEL = "models/model.json"
-_NUMBERS = {schema.LONG: "<i8", schema.FLOAT: "<f4", schema.BOOL: "?"}
+_NUMBERS = {
+    schema.UINT8: "u1",
+    schema.INT8: "i1",
+    schema.LONG: "<i8",
+    schema.FLOAT: "<f4",
+    schema.BOOL: "?",
+}
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -41,7 +49,7 @@ class Weight:
 
     Attributes:
         names: names in the state dict; several if the tensor is shared.
-        values: float32, int64 or bool elements.
+        values: float32, int64, int8, uint8 or bool elements.
         is_parameter: True for a parameter, False for a buffer.
         trained: True for a parameter that requires a gradient.
     """
@@ -65,18 +73,22 @@ class Exported:
     weights: Mapping[str, Weight]
 
 
-def read_program(path: Path) -> Exported:
+def read_program(path: Path, *, as_float32: bool = False) -> Exported:
     """Read the program in a file, with its weights.
+
+    Args:
+        path: path of the file.
+        as_float32: True to convert float64, float16 and bfloat16 to float32.
 
     Raises:
         ModelError: The file cannot be read, is not such a file or has another schema version, or
-            its weights are pickled, too large or of the wrong length.
+            its weights are pickled, too large or of the wrong length, or float32 cannot hold them.
     """
     try:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file")
         with zipfile.ZipFile(path) as opened:
-            return _Archive(path, opened).read()
+            return _Archive(path, opened, as_float32=as_float32).read()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
@@ -94,8 +106,10 @@ def read_program(path: Path) -> Exported:
 class _Archive:
     """The zip file, whose members lie in one folder."""
 
-    def __init__(self, path: Path, opened: zipfile.ZipFile) -> None:
+    def __init__(self, path: Path, opened: zipfile.ZipFile, *, as_float32: bool) -> None:
         self._path = path
+        self._stored = _NUMBERS | (STORED if as_float32 else {})
+        self._as_float32 = as_float32
         self._opened = opened
         self._room = LARGEST_FILE_BYTES
         self._names = {info.filename: info for info in opened.infolist()}
@@ -129,7 +143,9 @@ class _Archive:
             )
         program = schema.ExportedProgram.model_validate(document)
         module = program.graph_module
-        module = module.model_copy(update={"graph": opened(module.graph)})
+        graph = opened(module.graph)
+        graph = in_float32(graph) if self._as_float32 else graph
+        module = module.model_copy(update={"graph": graph})
         program = program.model_copy(update={"graph_module": module})
         if program.verifiers and program.verifiers != ["TRAINING"]:
             raise ModelError(
@@ -194,7 +210,8 @@ class _Archive:
         shape, strides = _numbers(meta.sizes), _numbers(meta.strides)
         offset = meta.storage_offset.as_int
         flaw = None
-        if meta.dtype not in _NUMBERS:
+        other = meta.dtype in schema.OTHER_FLOATS
+        if meta.dtype not in self._stored:
             flaw = f"are {schema.DTYPES.get(meta.dtype, 'of an unknown type')}"
         elif meta.layout != schema.STRIDED:
             flaw = "are sparse"
@@ -206,13 +223,14 @@ class _Archive:
             raise ModelError(
                 f"{self._path}: the weights {name!r:.120} {flaw}; poetfw reads float32",
                 "export the network in float32: net.float()",
+                *([OPTION] if other and not self._as_float32 else []),
             )
         assert shape is not None
         assert strides is not None
         assert offset is not None
         raw = self._bytes(place.file, self._room)
         self._room -= len(raw)
-        dtype = np.dtype(_NUMBERS[meta.dtype])
+        dtype = np.dtype(self._stored[meta.dtype])
         elements = np.frombuffer(raw[: len(raw) - len(raw) % dtype.itemsize], dtype)
         last = offset + sum((e - 1) * s for e, s in zip(shape, strides, strict=True))
         # A file holds the whole storage; the tensor must lie within it.
@@ -223,7 +241,8 @@ class _Archive:
             )
         steps = tuple(stride * elements.itemsize for stride in strides)
         view = as_strided(elements[offset:], shape, steps, writeable=False)
-        return np.ascontiguousarray(view).reshape(shape)
+        values = np.ascontiguousarray(view).reshape(shape)
+        return rounded(values_of(values, meta.dtype), name) if other else values
 
     def _json(self, name: str, model: type[_Model]) -> _Model:
         return model.model_validate(parse_json(self._bytes(name, LARGEST_JSON_BYTES)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -13,23 +14,26 @@ from pydantic import ValidationError
 
 from poetfw.common.errors import ModelError, cut
 from poetfw.common.reading import expected
+from poetfw.importers.float32 import OPTION
 from poetfw.importers.network import Network
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.results import Result, finished, mark_loss
 from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.assignments import without_assignments
 from poetfw.importers.torch_export.batches import Batches, Place
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
 from poetfw.importers.torch_export.constants import FILLED, FOLDED, SIZED, fold
 from poetfw.importers.torch_export.endings import read_ending, user_inputs, user_outputs
 from poetfw.importers.torch_export.file import Exported, Weight, read_program
-from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS
+from poetfw.importers.torch_export.rules import RESHAPING, RULES, STRETCHING, VIEWS, unknown
 from poetfw.ir import Dtype, Role
 from poetfw.models import GraphBuilder, Model, TooManyOpsError
 from poetfw.ops import Shape
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.training import DEFAULT_LOSS
 
-_ATEN = "torch.ops.aten."
+_OPERATORS = "torch.ops."
+_ATEN = f"{_OPERATORS}aten."
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
 _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
 """Matches frames in PyTorch's own modules, not in the author's code."""
@@ -39,7 +43,9 @@ _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking"
 """Arguments that affect where and how a result is stored, but not its values."""
 
 
-def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
+def import_torch(
+    path: Path, batch: int, loss: str | None = None, *, as_float32: bool = False
+) -> Model:
     """Import a network from a file of `torch.export.save`, with its weights as initial weights.
 
     Axis 0 of every input and output of the program must be the batch; the exported batch size is
@@ -52,12 +58,14 @@ def import_torch(path: Path, batch: int, loss: str | None = None) -> Model:
         batch: number of samples in a batch.
         loss: a key of `poetfw.training.LOSSES`; None for the program's own loss, or else softmax
             cross-entropy.
+        as_float32: True to convert float64, float16 and bfloat16 to float32, as `.float()` does.
 
     Raises:
         ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
             them and names the first ones.
     """
-    exported = read_program(path)
+    exported = read_program(path, as_float32=as_float32)
+    exported = replace(exported, program=without_assignments(exported.program))
     try:
         importer = _Importer(exported, path, batch, loss)
         try:
@@ -92,6 +100,7 @@ class _Importer:
         self.misfits: set[str] = set()
         self._begun = begun
         self._filled: set[str] = set()
+        self._begins: dict[str, Place] = {}  # of constants with a batch axis, by name
         self._path = path
         self._graph = exported.program.graph_module.graph
         self._ending = read_ending(exported)
@@ -153,7 +162,7 @@ class _Importer:
                 f"the model's {what} {name!r:.120} has shape {list(shape)}, and is "
                 f"{schema.DTYPES.get(meta.dtype if meta else 0, 'of an unknown type')}; poetfw "
                 "needs float32, int64, int32 or bool [batch, ...]",
-                *([schema.AS_FLOAT] if meta and meta.dtype in schema.OTHER_FLOATS else []),
+                *([schema.AS_FLOAT, OPTION] if meta and meta.dtype in schema.OTHER_FLOATS else []),
             )
         return shape, types[meta.dtype]
 
@@ -225,8 +234,8 @@ class _Importer:
             return None  # an input was refused and has no shape
         target = _functional(node.target.removeprefix(_ATEN))
         rule = RULES.get(target)
-        if (rule is None and target not in FOLDED) or not node.target.startswith(_ATEN):
-            return "poetfw has no such operator"
+        if (rule is None and target not in FOLDED) or not node.target.startswith(_OPERATORS):
+            return unknown(node.target)
 
         def translate() -> None:
             call, values = self._call(node, outputs), [self._values[name] for name in node.reads]
@@ -279,6 +288,9 @@ class _Importer:
         for value in values:
             if isinstance(value, Live) and value.tensor in self._places:
                 return self._places[value.tensor]
+        for name in node.reads:
+            if name in self._begins:
+                return self._begins[name]
         if node.target.removeprefix(_ATEN) in STRETCHING and sizes[0][:1] == (self._batches.filed,):
             own = [value.values.shape for value in values if isinstance(value, Weight)]
             if all(len(shape) < len(sizes[0]) or shape[0] == 1 for shape in own):
@@ -317,8 +329,11 @@ class _Importer:
                 raise UnsupportedError(
                     f"it joins the samples of a batch, and is not a mean: {self._advice}"
                 )
-            if isinstance(value, Live) and place is not None:
-                self._places[value.tensor] = place
+            if place is not None:
+                if isinstance(value, Live):
+                    self._places[value.tensor] = place
+                else:
+                    self._begins[name] = place
 
     @property
     def _advice(self) -> str:
@@ -427,9 +442,9 @@ def _functional(target: str) -> str:
 
 
 def _changed_by(node: schema.OperatorCall) -> list[str]:
-    """Names of tensors that an operator may change in place; all of them if it is not ATen's."""
+    """Names of tensors that an operator may change in place; all of them if it is unknown."""
     if not node.target.startswith(_ATEN):
-        return node.reads
+        return [] if node.target in RULES else node.reads
     name, _, overload = node.target.removeprefix(_ATEN).partition(".")
     if "out" in overload.split("_"):
         return node.reads

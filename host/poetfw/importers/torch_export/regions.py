@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from poetfw.importers.torch_export import schema
 
 _REGION = "torch.ops.higher_order.wrap_with_set_grad_enabled"
@@ -56,12 +53,14 @@ def _open(
         return outer.get(name, prefix + name)
 
     for node in inner.nodes:
-        named = [{"name": each.name, "arg": _renamed(each.arg, renamed)} for each in node.inputs]
+        named = [
+            {"name": each.name, "arg": schema.renamed(each.arg, renamed)} for each in node.inputs
+        ]
         nodes.append(
             schema.OperatorCall(
                 target=node.target,
                 inputs=[schema.Input.model_validate(each) for each in named],
-                outputs=[_renamed(output, renamed) for output in node.outputs],
+                outputs=[schema.renamed(output, renamed) for output in node.outputs],
                 metadata=node.metadata,
             )
         )
@@ -78,19 +77,3 @@ def _open(
                 metadata=region.metadata,
             )
         )
-
-
-def _renamed(argument: Mapping[str, Any], renamed: Callable[[str], str]) -> dict[str, Any]:
-    """Argument of the file with tensors renamed."""
-
-    def each(key: str, value: Any) -> Any:
-        if isinstance(value, list):
-            return [each(key, entry) for entry in value]
-        if not isinstance(value, dict):
-            return value
-        if key.startswith("as_optional") and "name" not in value:
-            return {inner: each(inner, entry) for inner, entry in value.items()}
-        return {**value, "name": renamed(value["name"])} if "name" in value else value
-
-    tensors = ("as_tensor", "as_tensors", "as_optional_tensors")
-    return {key: each(key, value) if key in tensors else value for key, value in argument.items()}

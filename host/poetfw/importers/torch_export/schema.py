@@ -7,27 +7,28 @@ they describe affects an operator or an argument, which is refused if unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_MAJOR = 8
-INT, LONG, FLOAT, BOOL = 4, 5, 7, 12
+UINT8, INT8 = 1, 2
+INT, LONG, HALF, FLOAT, DOUBLE, BOOL, BFLOAT = 4, 5, 6, 7, 8, 12, 13
 DTYPES = {
-    1: "uint8",
-    2: "int8",
+    UINT8: "uint8",
+    INT8: "int8",
     3: "int16",
     INT: "int32",
     LONG: "int64",
-    6: "float16",
+    HALF: "float16",
     FLOAT: "float32",
-    8: "float64",
+    DOUBLE: "float64",
     BOOL: "bool",
-    13: "bfloat16",
+    BFLOAT: "bfloat16",
 }
 """Names of `torch.dtype`s, by number in the schema."""
-OTHER_FLOATS = (6, 8, 13)
+OTHER_FLOATS = (HALF, DOUBLE, BFLOAT)
 """Floating-point types that poetfw does not train with."""
 AS_FLOAT = "export it in float32: torch.export.export(net.float(), (example.float(),))"
 """Advice for a network of such a type."""
@@ -223,3 +224,19 @@ def tensors_in(argument: Mapping[str, Any]) -> list[str]:
                     name = inner.get("name")
                     found += [name] if isinstance(name, str) else []
     return found
+
+
+def renamed(argument: Mapping[str, Any], name_of: Callable[[str], str]) -> dict[str, Any]:
+    """Argument of the file with tensors renamed."""
+
+    def each(key: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [each(key, entry) for entry in value]
+        if not isinstance(value, dict):
+            return value
+        if key.startswith("as_optional") and "name" not in value:
+            return {inner: each(inner, entry) for inner, entry in value.items()}
+        return {**value, "name": name_of(value["name"])} if "name" in value else value
+
+    tensors = ("as_tensor", "as_tensors", "as_optional_tensors")
+    return {key: each(key, value) if key in tensors else value for key, value in argument.items()}

@@ -15,10 +15,17 @@ from poetfw.importers.torch_export.rules import (  # noqa: F401
     noise,
     pointwise,
     pooling,
+    quantised,
     recurrence,
     shapes,
     volumes,
 )
-from poetfw.importers.torch_export.rules.registry import RESHAPING, RULES, STRETCHING, VIEWS
+from poetfw.importers.torch_export.rules.registry import (
+    RESHAPING,
+    RULES,
+    STRETCHING,
+    VIEWS,
+    unknown,
+)
 
-__all__ = ["RESHAPING", "RULES", "STRETCHING", "VIEWS"]
+__all__ = ["RESHAPING", "RULES", "STRETCHING", "VIEWS", "unknown"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -232,6 +233,128 @@ def _positions(x: Expression, axis: int, positions: NDArray[np.generic]) -> Expr
         return y.permute([*range(axis), rank - 1, *range(axis, rank - 1)])
     parts = [net.part(name, x.tensor, axis, run[0], len(run)) for run in runs]
     return Expression(x.call, net.concat(name, parts, axis))
+
+
+def _spliced(call: Call, self: Value, src: Expression, axis: int, positions: Sequence[int]) -> str:
+    """Copy of a tensor with src at positions of an axis, as slices joined."""
+    extent = call.shape(self)[axis]
+    if call.sizes[0][axis] != call.results[0][axis] and len(positions) != extent:
+        raise UnsupportedError("it assigns to some samples of a batch, which has another size here")
+    place = {position: i for i, position in enumerate(positions)}
+    if len(place) != len(positions) or not all(0 <= p < extent for p in place):
+        raise UnsupportedError("it assigns to a position twice, or beyond the tensor")
+    net, name = call.net, call.name
+    first = min(positions)
+    through = [*positions] == [*range(first, first + len(positions))]
+    if through and isinstance(self, Weight) and not self.names and not self.values.any():
+        return net.pad(name, src.tensor, {axis: (first, extent - first - len(positions))})
+    x = call.tensor(self)
+    runs: list[tuple[str, int, int]] = []
+    for position in range(extent):
+        source, at = (src.tensor, place[position]) if position in place else (x, position)
+        if runs and runs[-1][0] == source and sum(runs[-1][1:]) == at:
+            runs[-1] = (source, runs[-1][1], runs[-1][2] + 1)
+        else:
+            runs.append((source, at, 1))
+    if len(runs) <= _MOST_RUNS:
+        parts = [net.part(name, source, axis, at, length) for source, at, length in runs]
+        return net.concat(name, parts, axis)
+    both = Expression(call, net.concat(name, [x, src.tensor], axis))
+    wanted = [extent + place[p] if p in place else p for p in range(extent)]
+    return _positions(both, axis, np.array(wanted)).tensor
+
+
+def _to_shape(call: Call, value: Value, shape: Sequence[int]) -> Expression:
+    return Expression(call, call.net.stretch(call.name, call.tensor(value), tuple(shape) or (1,)))
+
+
+@aten("copy.default")
+def _copy(call: Call, self: Value, src: Value, non_blocking: bool = False) -> str:
+    return _to_shape(call, src, call.shape(self)).tensor
+
+
+@aten("fill.Scalar", "fill.Tensor")
+def _fill(call: Call, self: Value, value: Value | Number) -> Weight | str:
+    if isinstance(value, Live):
+        return _to_shape(call, value, call.shape(self)).tensor
+    number = value.values if isinstance(value, Weight) else value
+    return Weight((), np.full(call.shape(self), number, np.float32))
+
+
+@aten("slice_scatter.default")
+def _slice_scatter(
+    call: Call,
+    self: Value,
+    src: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> str:
+    axis = axis_of(call, self, dim)
+    positions = range(*slice(start, end, step).indices(call.shape(self)[axis]))
+    return _spliced(call, self, expression(call, src), axis, positions)
+
+
+@aten("select_scatter.default")
+def _select_scatter(call: Call, self: Value, src: Value, dim: int, index: int) -> str:
+    axis, shape = axis_of(call, self, dim), call.shape(self)
+    one = expression(call, src).reshape((*shape[:axis], 1, *shape[axis + 1 :]))
+    return _spliced(call, self, one, axis, [index % shape[axis]])
+
+
+@aten("index_put.default")
+def _index_put(
+    call: Call,
+    self: Value,
+    indices: tuple[Value | None, ...],
+    values: Value,
+    accumulate: bool = False,
+) -> str:
+    given = [(axis, each) for axis, each in enumerate(indices) if each is not None]
+    if len(given) == 1 and not accumulate:
+        axis, where = given[0]
+        shape = call.shape(self)
+        if call.shape(where) == shape and math.prod(call.shape(values)) == 1:
+            mask, value = expression(call, where), expression(call, values)
+            return mask.choose(value, expression(call, self)).tensor
+        if isinstance(where, Weight) and where.values.ndim == 1 and where.values.dtype != np.bool_:
+            positions = [int(each) % shape[axis] for each in where.values]
+            new = _to_shape(call, values, (*shape[:axis], len(positions), *shape[axis + 1 :]))
+            return _spliced(call, self, new, axis, positions)
+    raise UnsupportedError(
+        "it assigns to positions that are calculated, or to lists of several axes: write "
+        "torch.where with a mask"
+    )
+
+
+def _place_of_largest(call: Call, x: Expression, dim: int | None, keepdim: bool) -> str:
+    """Position of the first maximum along an axis, or in all elements, as an i32 tensor."""
+    if dim is None:
+        x, dim = x.reshape((math.prod(x.shape),)), 0
+    axis = dim % len(x.shape)
+    extent = x.shape[axis]
+    numbers = np.arange(extent, dtype=np.float32).reshape(
+        [extent if i == axis else 1 for i in range(len(x.shape))]
+    )
+    held = x.detach()
+    found = held.equals(held.largest(axis)).choose(
+        x.constant(-numbers), x.constant(np.full_like(numbers, -extent))
+    )
+    first = -found.largest(axis)
+    left = [e for i, e in enumerate(x.shape) if i != axis]
+    y = first if keepdim else first.reshape(left)
+    return call.net.integers(call.name, y.tensor)
+
+
+@aten("argmax.default")
+def _argmax(call: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> str:
+    return _place_of_largest(call, expression(call, self), dim, keepdim)
+
+
+@aten("argmin.default")
+def _argmin(call: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> str:
+    return _place_of_largest(call, -expression(call, self), dim, keepdim)
 
 
 @aten("index.Tensor")

@@ -32,7 +32,31 @@ RESHAPING = (
 )
 """Operators whose result has the shape in `Call.results`."""
 
+_INSTEAD = (
+    (
+        "torch.ops.quantized_decomposed.",
+        "activations are quantised, which cannot be trained: export the network before "
+        "convert_pt2e, and build with --frozen-as int8",
+    ),
+    (
+        ".out",
+        "it writes into a buffer, as spectral norm does in training mode: put the norm into "
+        "evaluation mode, layer.parametrizations.weight.eval(), which keeps its vectors",
+    ),
+    (
+        "torch.ops.aten.matrix_H.",
+        "spectral norm has it in training mode: layer.parametrizations.weight.eval()",
+    ),
+)
+"""Advice by a part of the operator's name."""
+
 _Rule = TypeVar("_Rule", bound=Rule)
+
+
+def unknown(target: str) -> str:
+    """Reason why an operator without a rule cannot be trained, and what to write instead."""
+    advice = next((text for part, text in _INSTEAD if part in target), None)
+    return "poetfw has no such operator" if advice is None else advice
 
 
 def aten(*targets: str, view: bool = False) -> Callable[[_Rule], _Rule]:

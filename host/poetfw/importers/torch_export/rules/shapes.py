@@ -44,7 +44,8 @@ def _to(call: Call, self: Value, dtype: int | None = None, copy: bool = False) -
         )
     if dtype not in (schema.INT, schema.LONG):
         known = schema.DTYPES.get(dtype, "an unknown type")
-        raise UnsupportedError(f"it converts to {known}: poetfw calculates in float32")
+        advice = "; so it does here with --as-float32" if dtype in schema.OTHER_FLOATS else ""
+        raise UnsupportedError(f"it converts to {known}: poetfw calculates in float32{advice}")
     return call.net.integers(call.name, x)
 
 
