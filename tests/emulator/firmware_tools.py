@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compiling import compile_each
 from poetfw.boards import load_board
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.library import statuses
@@ -102,17 +103,11 @@ _FOR_THE_LINKER = ("-shared", "-nostdlib", "-T", "-l", "-Wl,")
 def compile_c(
     out: Path, sources: list[Path], includes: list[Path], *flags: str, compiler: str = "gcc"
 ) -> Path:
-    """Compile one file at a time, as ccache keeps them, and link.
-
-    The compiler's message is among the failed test's output.
-    """
+    """Compile and link."""
     command = [compiler, *C_FLAGS, *(f"-I{p}" for p in includes)]
     to_compile = [flag for flag in flags if not flag.startswith(_FOR_THE_LINKER)]
     objects = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))
-    compiled = [str(objects / f"{number}.o") for number, _ in enumerate(sources)]
-    for source, target in zip(sources, compiled, strict=True):
-        parts = [*command, *to_compile, "-c", str(source), "-o", target]
-        subprocess.run(parts, check=True, timeout=120)
+    compiled = compile_each([*command, *to_compile], sources, objects)
     subprocess.run([*command, *compiled, *flags, "-o", str(out)], check=True, timeout=120)
     return out
 

@@ -6,6 +6,7 @@ Tensors end, and then begin, where memory does: what lies beside one cannot be r
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 import unicorn as uc
 from unicorn import arm_const as arm
 
+from compiling import compile_each
 from emulator.firmware_tools import C_FLAGS, CORTEX_M0PLUS, CORTEX_M4F, TEMPLATES
 from poetfw.ir import NUMPY_TYPES, Attribute
 from poetfw.ops import KINDS, Array, Constants
 from poetfw.ops.base import DIVISORS, Field
-from unit.kernels.conftest import INCLUDES, KERNELS, graph_of_one
+from unit.kernels.conftest import INCLUDES, KERNELS, WARNINGS, graph_of_one
 
 PAGE = 0x1000
 CODE, RETURN, STACK, TENSORS = 0x10000, 0x8000, 0x20000000, 0x40000000
@@ -34,6 +37,11 @@ BESIDE = {True: b"\x3c", False: b"\xff"}
 """What fills the page of a tensor: NaN beside what is read, which would show in a result."""
 
 
+needs_compiler = pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc"
+)
+
+
 @dataclass(frozen=True)
 class Build:
     """How kernels are compiled.
@@ -44,6 +52,7 @@ class Build:
         level: of optimisation.
         divisor: what is told to divide the channels of all convolutions.
         dot: the file that sums where there is no FPU.
+        flags: further ones.
     """
 
     fpu: bool = True
@@ -51,6 +60,12 @@ class Build:
     level: str = "-O2"
     divisor: int = 1
     dot: str = "dot.c"
+    flags: tuple[str, ...] = ()
+
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """Flags of the core."""
+        return CORTEX_M4F if self.fpu else CORTEX_M0PLUS
 
     def __str__(self) -> str:
         core = "m4f" if self.fpu else f"m0+ {self.dot.removesuffix('.c')}"
@@ -72,7 +87,9 @@ class Core:
     def __init__(self, build: Build, folder: Path) -> None:
         self._fpu = build.fpu
         elf, image = folder / "kernels.elf", folder / "kernels.bin"
-        _link(build, folder, elf)
+        objects = kernel_objects(build, folder)
+        link = ("-nostdlib", f"-Wl,-Ttext={CODE:#x},-e,memcpy", "-lgcc", "-o", str(elf))
+        subprocess.run(["arm-none-eabi-gcc", *build.machine, *objects, *link], check=True)
         subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(image)], check=True)
         said = subprocess.run(
             ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
@@ -198,8 +215,8 @@ class _Place:
         return address
 
 
-def _link(build: Build, folder: Path, elf: Path) -> None:
-    """Compile all kernels and what they call."""
+def kernel_objects(build: Build, folder: Path) -> list[str]:
+    """Compile all kernels and what they call; returns the paths of the objects."""
     kernels = (path for path in sorted(KERNELS.glob("*.[cS]")) if not path.name.startswith("dot"))
     dot = build.dot.removesuffix(".c")
     runtime = ("poet_math", "poet_memory", *(() if build.fpu else ("soft_float",)))
@@ -211,15 +228,11 @@ def _link(build: Build, folder: Path, elf: Path) -> None:
     ]
     told = dict.fromkeys(DIVISORS, 1)
     told |= dict.fromkeys((name for name in DIVISORS if "CONV2D" in name), build.divisor)
-    machine = CORTEX_M4F if build.fpu else CORTEX_M0PLUS
     command = {
         "gcc": ["arm-none-eabi-gcc"],
         "clang": ["clang", "--target=arm-none-eabi", "-meabi", "gnu"],
     }[build.compiler]
-    command += [*machine, *C_FLAGS, build.level, "-ffreestanding", *INCLUDES, "-DPOET_SHAPES_H"]
+    command += [*build.machine, *C_FLAGS, *WARNINGS, build.level, *build.flags]
+    command += ["-ffreestanding", *INCLUDES, "-DPOET_SHAPES_H"]
     command += [f"-D{name}={value}" for name, value in told.items()]
-    for source in sources:  # one at a time, as ccache keeps them
-        subprocess.run([*command, "-c", str(source)], cwd=folder, check=True)
-    objects = [str(folder / f"{source.stem}.o") for source in sources]
-    link = ("-nostdlib", f"-Wl,-Ttext={CODE:#x},-e,memcpy", "-lgcc", "-o", str(elf))
-    subprocess.run(["arm-none-eabi-gcc", *machine, *objects, *link], check=True)
+    return compile_each(command, sources, folder)

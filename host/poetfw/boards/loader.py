@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,17 @@ MachineCheck = Callable[[Machine], object]
 """Checks that an emulator has a machine; raises BoardError where it has not."""
 
 
-def _checked(
-    document: dict[str, Any], check_machine: MachineCheck | None
-) -> tuple[BoardFile, list[str]]:
-    """The valid tables of a board file, and every error in the file.
+_document = lru_cache(maxsize=64)(tomllib.loads)
+"""Table of a TOML text, which nobody may change."""
+
+
+@lru_cache(maxsize=64)
+def _checked(text: str) -> tuple[BoardFile, frozenset[str], tuple[str, ...]]:
+    """A board file's content, the names of its valid tables, and every error in it.
 
     Checks between tables run on the valid ones too, so that one message reports all errors.
     """
+    document = _document(text)
     sound, flaws = set(BoardFile.model_fields), []
     try:
         file = BoardFile.model_validate(document)
@@ -76,13 +81,11 @@ def _checked(
     for needs, check in CHECKS:
         if needs <= sound:
             flaws += [f"the file: {flaw}" for flaw in dict.fromkeys(check(file))]
-    if check_machine is not None:
-        flaws += dict.fromkeys(_flaws_of_machines(file, sound, check_machine))
-    return file, flaws
+    return file, frozenset(sound), tuple(flaws)
 
 
 def _flaws_of_machines(
-    file: BoardFile, sound: set[str], check_machine: MachineCheck
+    file: BoardFile, sound: Set[str], check_machine: MachineCheck
 ) -> Iterator[str]:
     others = file.other_storage if "other_storage" in sound else []
     lists = {"twin": file.twin if "twin" in sound else []}
@@ -193,12 +196,15 @@ def _read(path: Path, kind: str | None = None, check_machine: MachineCheck | Non
             raise BoardError(
                 f"{path}: the file has more than {_LARGEST_FILE_BYTES} bytes, which no board needs"
             )
-        document = tomllib.loads(read_bytes(path, _LARGEST_FILE_BYTES).decode())
+        text = read_bytes(path, _LARGEST_FILE_BYTES).decode()
+        _document(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise BoardError(f"{path}: not a TOML file: {error}") from error
     except OSError as error:
         raise BoardError(f"{path}: cannot be read: {error.strerror}") from error
-    file, flaws = _checked(document, check_machine)
+    file, sound, flaws = _checked(text)
+    if check_machine is not None:
+        flaws += tuple(dict.fromkeys(_flaws_of_machines(file, sound, check_machine)))
     if flaws:
         raise BoardError(
             f"{path}: " + listed(flaws, "; "),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from compiling import compile_each
 from poetfw.exports.library import export_project
 from poetfw.firmware.export import FLAGS
 from poetfw.pipeline import plan_build, write_build
@@ -36,11 +37,9 @@ def archive(folder: Path, *flags: str, compiler: str = "gcc", ar: str = "ar") ->
     """The library of an export, compiled as strictly as poetfw compiles it."""
     library = folder / "objects" / "library.a"
     library.parent.mkdir()
-    sources = [str(path.resolve()) for path in sorted((folder / "src").rglob("*.[cS]"))]
-    command = [compiler, *STRICT, *flags, f"-I{(folder / 'src').resolve()}", "-c"]
-    for source in sources:  # one at a time, as ccache keeps them
-        subprocess.run([*command, source], cwd=library.parent, check=True, timeout=120)
-    objects = sorted(str(path) for path in library.parent.glob("*.o"))
+    sources = [path.resolve() for path in sorted((folder / "src").rglob("*.[cS]"))]
+    command = [compiler, *STRICT, *flags, f"-I{(folder / 'src').resolve()}"]
+    objects = compile_each(command, sources, library.parent.resolve())
     subprocess.run([ar, "rcs", str(library), *objects], check=True, timeout=60)
     return library
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from compiling import compile_each
 from emulator.firmware_tools import C_FLAGS, SAMPLE, TEMPLATES, compile_sample, needs_qemu
 from poetfw.boards import load_board
 
@@ -32,8 +33,8 @@ def calls_of(sources: list[Path], folder: Path) -> list[str]:
     compiler, *machine = BOARD.toolchain.compiler, *BOARD.toolchain.machine_flags
     includes = [f"-I{path}" for path in FOLDERS]
     flags = [*machine, *C_FLAGS, "-O1", "-ffreestanding", *includes]
-    subprocess.run([compiler, *flags, "-c", *map(str, sources)], cwd=folder, check=True)
-    names = [BOARD.toolchain.prefix + "nm", "--undefined-only", *map(str, folder.glob("*.o"))]
+    objects = compile_each([compiler, *flags], sources, folder)
+    names = [BOARD.toolchain.prefix + "nm", "--undefined-only", *objects]
     return subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiling import compile_each
 from poetfw.boards import Arithmetic
 from poetfw.firmware.project import kernel_files
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
@@ -97,13 +98,14 @@ def compile_kernels(
     sources = [*kernels, KERNELS / dot, TEMPLATES / "runtime" / "poet_math.c"]
     library = folder / "kernels.so"
     options = ["-fPIC", *SEMANTICS, *WARNINGS, *INCLUDES, *flags]
-    objects = []
-    for source in sources:  # one at a time, as ccache keeps them
-        if beside is not None and source.stem[:3] != "dot" and not _depends_on_the_core(source):
-            objects.append(str(beside / f"{source.stem}.o"))
-            continue
-        objects.append(str(folder / f"{source.stem}.o"))
-        subprocess.run([compiler, *options, "-c", str(source), "-o", objects[-1]], check=True)
+    own = [
+        path
+        for path in sources
+        if beside is None or path.name.startswith("dot") or _depends_on_the_core(path)
+    ]
+    objects = compile_each([compiler, *options], own, folder)
+    if beside is not None:
+        objects += [str(beside / f"{path.stem}.o") for path in sources if path not in own]
     subprocess.run([compiler, "-shared", *options, "-o", str(library), *objects], check=True)
     return ctypes.CDLL(str(library))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -13,36 +12,27 @@ from pathlib import Path
 
 import pytest
 
+from emulator.kernel_core import Build, kernel_objects, needs_compiler
+from unit.kernels.conftest import TEMPLATES, compile_kernels
+
 HERE = Path(__file__).parent
-TEMPLATES = HERE.parents[2] / "firmware_templates"
-WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
-HARD_FLOAT = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
-SOFT_FLOAT = ["-mcpu=cortex-m0plus", "-mthumb"]
+BUILDS = {
+    "cortex-m4": Build(),
+    "cortex-m0plus": Build(fpu=False),
+    "without-unrolling": Build(flags=("-DPOET_NO_UNROLL",)),
+}
 
 
-@pytest.mark.parametrize(
-    "compiler",
-    [
-        pytest.param(["gcc", "-O3"], marks=pytest.mark.slow),
-        ["arm-none-eabi-gcc", *HARD_FLOAT],
-        ["arm-none-eabi-gcc", *SOFT_FLOAT],
-        ["arm-none-eabi-gcc", *HARD_FLOAT, "-DPOET_NO_UNROLL"],
-    ],
-    ids=["native-O3", "cortex-m4", "cortex-m0plus", "without-unrolling"],
-)
-def test_kernels_compile_without_warnings(compiler: list[str], tmp_path: Path) -> None:
-    """As they do for this computer wherever a test runs them (`conftest.WARNINGS`)."""
-    if shutil.which(compiler[0]) is None:
-        pytest.skip(f"{compiler[0]} is not installed")
-    sources = sorted((TEMPLATES / "kernels").glob("*.[cS]"))
-    assert sources
-    flags = ["-ffreestanding", "-ffp-contract=off", "-fno-math-errno"]
-    includes = [f"-I{TEMPLATES / 'kernels'}", f"-I{TEMPLATES / 'runtime'}"]
-    subprocess.run(
-        [compiler[0], "-O2", *compiler[1:], *WARNINGS, *flags, *includes, "-c", *map(str, sources)],
-        cwd=tmp_path,
-        check=True,
-    )
+@pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
+@needs_compiler
+def test_kernels_compile_without_warnings(build: Build, tmp_path: Path) -> None:
+    assert kernel_objects(build, tmp_path)
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_this_computer_without_warnings(tmp_path: Path) -> None:
+    """With more optimisation than where a test runs them (`conftest.WARNINGS`)."""
+    compile_kernels(tmp_path, "-O3")
 
 
 def test_only_one_header_knows_a_pragma_that_older_compilers_do_not() -> None:

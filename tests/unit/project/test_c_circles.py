@@ -7,12 +7,15 @@ import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
+from compiling import compile_each
+from emulator.firmware_tools import CORTEX_M4F
+from emulator.kernel_core import Build, kernel_objects, needs_compiler
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, DevicesSettings
@@ -20,8 +23,6 @@ from poetfw.schedule.several import DevicesAnswer
 from unit.workers.device_plans import PAIR, any_plan, case_of
 
 Files = Mapping[str, bytes]
-
-CORTEX_M4 = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 
 
 def on_every_chip() -> Files:
@@ -52,17 +53,7 @@ def written(settings: BuildSettings) -> Files:
     return {path: content for path, content in files.items() if "platforms" not in path}
 
 
-def kernels() -> Files:
-    folders = [firmware_templates_dir() / name for name in ("kernels", "runtime")]
-    found = chain(folders[0].glob("*.[chS]"), folders[1].glob("*.h"))
-    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
-
-
-def circles(files: Files, folder: Path, prefix: str, *flags: str) -> list[list[str]]:
-    """The units that need each other, in circles; a unit is a C file, and assembly beside it.
-
-    A symbol of several units, of which a board takes one, is taken to be of all of them.
-    """
+def objects(files: Files, folder: Path, prefix: str, *flags: str) -> None:
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
@@ -70,7 +61,14 @@ def circles(files: Files, folder: Path, prefix: str, *flags: str) -> list[list[s
     sources = sorted(folder.rglob("*.[cS]"))
     for place, group in groupby(sources, key=lambda path: path.parent):
         command = [f"{prefix}gcc", *flags, "-std=c11", "-ffreestanding", "-fno-builtin", *headers]
-        subprocess.run([*command, "-c", *map(str, group)], cwd=place, check=True)
+        compile_each(command, group, place)
+
+
+def circles(folder: Path, prefix: str) -> list[list[str]]:
+    """The units that need each other, in circles; a unit is a C file, and assembly beside it.
+
+    A symbol of several units, of which a board takes one, is taken to be of all of them.
+    """
     needs, has = defaultdict(set), defaultdict(set)
     for path in folder.rglob("*.o"):
         unit = path.relative_to(folder).with_suffix("").as_posix().removesuffix("_asm")
@@ -84,8 +82,7 @@ def circles(files: Files, folder: Path, prefix: str, *flags: str) -> list[list[s
 
 
 PROJECTS: dict[str, tuple[Callable[[], Files], tuple[str, ...]]] = {
-    "kernels": (kernels, ("arm-none-eabi-", "-mcpu=cortex-m0plus", "-mthumb")),
-    "chips": (on_every_chip, ("arm-none-eabi-", *CORTEX_M4, "-D_Static_assert(...)=")),
+    "chips": (on_every_chip, ("arm-none-eabi-", *CORTEX_M4F, "-D_Static_assert(...)=")),
     "threads": (lambda: of_two(parallel=True), ("",)),
     "apart": (lambda: of_two(apart=True), ("",)),
 }
@@ -96,7 +93,14 @@ def test_no_units_need_each_other(name: str, tmp_path: Path) -> None:
     files, (prefix, *flags) = PROJECTS[name]
     if shutil.which(f"{prefix}gcc") is None:
         pytest.skip(f"{prefix}gcc is not installed")
-    assert circles(files(), tmp_path, prefix, *flags) == []
+    objects(files(), tmp_path, prefix, *flags)
+    assert circles(tmp_path, prefix) == []
+
+
+@needs_compiler
+def test_no_kernels_need_each_other(tmp_path: Path) -> None:
+    kernel_objects(Build(fpu=False), tmp_path)
+    assert circles(tmp_path, "arm-none-eabi-") == []
 
 
 def test_a_circle_is_found(tmp_path: Path) -> None:
@@ -106,4 +110,5 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
         "b_asm.S": b".globl b\nb: .long a\n",
         "d.c": b'#include "a.h"\nvoid a(void) { b = 1; }\n',
     }
-    assert circles(files, tmp_path, "") == [["b", "d"]]
+    objects(files, tmp_path, "")
+    assert circles(tmp_path, "") == [["b", "d"]]

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles C sources of tests."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+def compile_each(command: Sequence[str], sources: Iterable[Path], folder: Path) -> list[str]:
+    """Compile each source by a command of its own, which is what ccache keeps.
+
+    The command's messages are among the output of the failed test.
+
+    Args:
+        command: Compiler and flags.
+        sources: C and assembly files of different names.
+        folder: Folder of the objects.
+
+    Returns:
+        Paths of the objects, in the order of the sources.
+    """
+    objects = []
+    for source in sources:
+        objects.append(str(folder / f"{source.stem}.o"))
+        subprocess.run(
+            [*command, "-c", str(source), "-o", objects[-1]], cwd=folder, check=True, timeout=120
+        )
+    return objects
