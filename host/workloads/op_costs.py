@@ -294,7 +294,7 @@ def unfitted_networks(board: str) -> dict[str, Model]:
 
 
 def for_instructions() -> Iterator[Model]:
-    """Networks of ops that others drawn have seldom, which only prices in instructions are fitted to.
+    """Networks of ops that others have seldom: only prices in instructions are fitted to them.
 
     Squared errors behind one layer, and kernels of stride 2 trained with weight decay.
     """

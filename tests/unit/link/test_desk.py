@@ -139,6 +139,7 @@ def test_a_run_is_resumed_at_the_last_checkpoint(
         report = run(project, desk_of(device), every=1, resume=True)
         assert report.loss == whole.loss[report.resumed_from :]
         assert Path(report.trained).read_bytes() == trained
+        assert report.step_traffic == report.planned_traffic
         found.add(report.resumed_from)
     assert found == set(range(STEPS + 1))
     fewer = run(project, desk_of(device), steps=1, resume=True)
