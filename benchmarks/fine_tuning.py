@@ -2,7 +2,9 @@
 """Fine-tuning of pretrained networks: RAM, flash and energy by format of the frozen weights.
 
 Each network is trained in part, batch 1, and built for its board. With `--run` the emulated board
-also trains two steps, and every op is verified.
+also trains two steps, and every op is verified. Energy is also given as a multiple of that of
+keeping everything. For adapters, the memory of activations, gradients and workspace is compared
+with that of training all weights.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +22,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from poetfw.boards import load_board
+from poetfw.costs import analytic_costs
+from poetfw.planning import (
+    BuildSettings,
+    derive_program,
+    load_model,
+    plan_unscheduled,
+)
+from workloads.compact_transformer import CompactTransformer, with_adapters
 
 
 class Separable(nn.Module):
@@ -79,26 +92,45 @@ class Case:
     """A network and the options of its build.
 
     Attributes:
-        model: a built-in model's name, or a network of PyTorch's of which all but the second part
-            is frozen and in evaluation mode.
+        model: a built-in model's name, or a network of PyTorch's, as it is to be exported.
         options: of `poetfw build`.
         shape: of a sample, for a network of PyTorch's.
+        whole: the network without adapters, all of which is trained, to compare with.
     """
 
     model: str | nn.Module
     options: tuple[str, ...]
     shape: tuple[int, ...] = ()
     board: str = "nrf52840"
+    whole: nn.Module | None = None
+
+
+def second_trained(model: nn.Module) -> nn.Module:
+    """The network, of which all but the second part is frozen and in evaluation mode."""
+    assert isinstance(model, nn.Sequential)
+    model.train()
+    for part in (model[0], *model[2:]):
+        part.eval()
+        part.requires_grad_(False)
+    return model
 
 
 LAST = ("--train", "last:1")
 CASES = {
-    "mobilenet, last layer": Case(mobilenet(), (), (3, 96, 96)),
-    "mobilenet, with F.pad": Case(mobilenet(pads=True), (), (3, 96, 96)),
+    "mobilenet, last layer": Case(second_trained(mobilenet()), (), (3, 96, 96)),
+    "mobilenet, with F.pad": Case(second_trained(mobilenet(pads=True)), (), (3, 96, 96)),
     "resnet8, last layer": Case("resnet8", LAST),
     "ds-cnn, last two": Case("ds-cnn", ("--train", "last:2")),
-    "autoencoder, layer before the output": Case(autoencoder(), ("--loss", "mse"), (640,)),
-    "dense, last layer": Case(dense(), (), (640,), "mkr1000"),
+    "autoencoder, layer before the output": Case(
+        second_trained(autoencoder()), ("--loss", "mse"), (640,)
+    ),
+    "dense, last layer": Case(second_trained(dense()), (), (640,), "mkr1000"),
+    "cct-2, adapters": Case(
+        with_adapters(CompactTransformer()),
+        ("--momentum", "0"),
+        (3, 32, 32),
+        whole=CompactTransformer(),
+    ),
 }
 
 
@@ -106,26 +138,38 @@ def build(case: Case, form: str, folder: Path, *, run: bool) -> list[str]:
     """The row of a case."""
     model = case.model
     if isinstance(model, nn.Module):
-        assert isinstance(model, nn.Sequential)
-        model.train()
-        for part in (model[0], *model[2:]):
-            part.eval()
-            part.requires_grad_(False)
-        x = torch.zeros(2, *case.shape)
-        torch.export.save(torch.export.export(model, (x,)), folder / "net.pt2")
-        model = "net.pt2"
+        model = export(model, case.shape, folder / "net.pt2")
     options = () if form == "float32" else ("--frozen-as", form)
     command = ["build", "--board", case.board, "--model", model, "--batch", "1", "--data"]
     done = poetfw([*command, "synthetic", *case.options, *options], folder)
     if "error" in done:
-        return ["-", "-", "-", "-", str(done["error"]["message"])]
+        return ["-"] * 5 + [str(done["error"]["message"])]
     schedule = done["schedule"]
     figures = (done["peak_bytes"], done["frozen_bytes"], done["flash_bytes"])
-    row = [*(f"{figure:,}" for figure in figures), f"{schedule['energy_j'] * 1e3:.3f}"]
+    row = [
+        *(f"{figure:,}" for figure in figures),
+        f"{schedule['energy_j'] * 1e3:.3f}",
+        f"{1 + schedule['overhead']:.2f} times",
+    ]
     if not run:
         return [*row, ""]
     ran = poetfw(["run", "--board", case.board, "--steps", "2", "--verify"], folder)
     return [*row, "verified" if ran.get("verify", {}).get("ok") else f"NOT verified: {ran}"]
+
+
+def export(model: nn.Module, shape: Sequence[int], path: Path) -> str:
+    """Write a network of samples of a shape as a `.pt2` file; returns the file's name."""
+    torch.export.save(torch.export.export(model, (torch.zeros(2, *shape),)), path)
+    return str(path)
+
+
+def dynamic_bytes(path: str, *, momentum: float) -> int:
+    """Bytes of activations, gradients and workspace of a training step that keeps everything."""
+    settings = BuildSettings("nrf52840", path, batch=1, momentum=momentum)
+    program = derive_program(settings, load_model(settings))
+    board = load_board(settings.board)
+    plan = plan_unscheduled(program, board, analytic_costs)
+    return plan.training.peak_bytes
 
 
 def poetfw(arguments: list[str], folder: Path) -> dict[str, object]:
@@ -147,13 +191,26 @@ def main() -> None:
     )
     parser.add_argument("--run", action="store_true", help="train two steps on the emulated board")
     arguments = parser.parse_args()
-    print("| network | frozen as | RAM | frozen weights | flash | mJ a step | |")
-    print("|---|---|--:|--:|--:|--:|---|")
+    print("| network | frozen as | RAM | frozen weights | flash | mJ a step | of keeping all | |")
+    print("|---|---|--:|--:|--:|--:|--:|---|")
     for name in arguments.networks.split("/"):
         for form in arguments.formats.split(","):
             with tempfile.TemporaryDirectory() as folder:
                 row = build(CASES[name], form, Path(folder), run=arguments.run)
             print("|", " | ".join([name, form, *row]), "|", flush=True)
+    for name in arguments.networks.split("/"):
+        case = CASES[name]
+        if isinstance(case.model, nn.Module) and case.whole is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "net.pt2"
+                part, whole = (
+                    dynamic_bytes(export(model, case.shape, path), momentum=0)
+                    for model in (case.model, case.whole)
+                )
+            print(
+                f"\n{name}: keeping everything, activations, gradients and workspace take "
+                f"{part:,} B, {1 - part / whole:.0%} less than the {whole:,} B of full training"
+            )
 
 
 if __name__ == "__main__":

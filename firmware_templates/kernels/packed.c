@@ -47,16 +47,21 @@ static void unpack(const struct poet_packed *packed, int32_t slice, const int32_
 }
 
 void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32 *run, const void *op,
-                         const float *input, const int32_t *words, const float *b, const float *scales,
+                         const float *input, const void *weights, const float *b, const float *scales,
                          float *output, float *w)
 {
     for (int32_t slice = 0; slice < packed->slices; slice++) {
+        const float *slice_w = w;
         const float *slice_b = b == NULL ? NULL : b + slice * packed->bias_of_slice;
         const float *from = input + slice * packed->input_of_slice;
         float *to = output + slice * packed->output_of_slice;
-        unpack(packed, slice, words, scales, w);
+        if (w == NULL) {
+            slice_w = (const float *)weights + slice * packed->from_slice;
+        } else {
+            unpack(packed, slice, weights, scales, w);
+        }
         for (int32_t n = 0; n < packed->samples; n++) {
-            run(op, from, w, slice_b, to);
+            run(op, from, slice_w, slice_b, to);
             from += packed->input;
             to += packed->output;
         }

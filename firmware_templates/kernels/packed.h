@@ -31,9 +31,10 @@ struct poet_packed {
 typedef void poet_packed_slice_f32(const void *op, const float *input, const float *w, const float *b, float *output);
 
 /* w[rows][row] = the weights of each slice in turn, with which `run` calculates that slice of each sample. b and
- * scales may be NULL. */
+ * scales may be NULL. Where w is NULL, the weights are floats, those of a slice one after the other, and read as
+ * they are. */
 void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32 *run, const void *op,
-                         const float *input, const int32_t *words, const float *b, const float *scales,
+                         const float *input, const void *weights, const float *b, const float *scales,
                          float *output, float *w);
 
 #endif

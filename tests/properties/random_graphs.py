@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from made_problems import random_problem
 from poetfw.schedule import Node, ScheduleProblem
-from poetfw.schedule.examples import random_problem
 from poetfw.schedule.indexed import Indexed
 
 GRAPHS = range(10_000)

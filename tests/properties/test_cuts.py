@@ -18,7 +18,7 @@ from poetfw.schedule import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.blocks import BlockRelaxation, formulate_blocks
 from poetfw.schedule.coefficients import BudgetUnits
-from poetfw.schedule.compact import Compact, TransferTiming, formulate
+from poetfw.schedule.compact import Compact, formulate
 from poetfw.schedule.contract import Contraction
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
@@ -47,13 +47,11 @@ class Separated:
     def __init__(
         self,
         problem: ScheduleProblem,
-        timing: TransferTiming = TransferTiming.DEVICE,
         **how: object,
     ):
         self.problem = problem
         self.graph = Indexed.of(problem)
-        self.timing = timing
-        self.compact = formulate(self.graph, timing=timing, **how)  # type: ignore[arg-type]
+        self.compact = formulate(self.graph, **how)  # type: ignore[arg-type]
         self.residency = Residency.of(self.graph, self.compact)
         self.lineages: list[Lineage] = []
         self.slots: list[Cut] = []
@@ -87,7 +85,7 @@ class Separated:
                 yield solution
         for plan in known_plans(self.problem):
             staged = Contraction.nothing(self.problem).contract(plan)
-            if self.timing is TransferTiming.DEVICE and accepts(self.problem, staged):
+            if accepts(self.problem, staged):
                 start = self.compact.start(self.graph, staged)
                 if start is not None:
                     yield start
@@ -146,23 +144,20 @@ def most_violated(program: IntegerProgram, cut: Cut) -> float:
     return -np.inf if values is None else cut.violation(values)
 
 
-def problem_of(number: int) -> tuple[ScheduleProblem, TransferTiming, dict[str, object]]:
-    """A random problem, and how to write it down: every third in PAPER's timing or closed."""
-    problem = random_graph(number)
-    if number % 4 == 1:
-        return problem, TransferTiming.PAPER, {}
+def problem_of(number: int) -> tuple[ScheduleProblem, dict[str, object]]:
+    """A random problem, and how to write it down: every fourth with a window and closed stages."""
     how: dict[str, object] = {"close_stages": True, "window": 3} if number % 4 == 2 else {}
-    return problem, TransferTiming.DEVICE, how
+    return random_graph(number), how
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[:2_000], 8))
 def test_no_solution_violates_a_cut(numbers: range, record_property: Record) -> None:
     found = [0, 0]
     for number in numbers:
-        problem, timing, how = problem_of(number)
+        problem, how = problem_of(number)
         rng = random.Random(number)
         with about(problem):
-            separated = Separated(problem, timing, **how)
+            separated = Separated(problem, **how)
             if not separated.program.columns:
                 continue
             found[0] += len(separated.lineages)
@@ -189,9 +184,7 @@ def test_outlines_and_what_they_use_take_no_plan_away(
 ) -> None:
     found = smaller = 0
     for number in numbers:
-        problem, timing, how = problem_of(number)
-        if timing is not TransferTiming.DEVICE:
-            continue
+        problem, how = problem_of(number)
         rng = random.Random(number)
         with about(problem):
             separated = Separated(problem, **how)
@@ -254,9 +247,7 @@ def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], 4))
-def test_free_stages_and_windows_give_cuts_that_hold(
-    numbers: range, record_property: Record
-) -> None:
+def test_free_stages_give_cuts_that_hold(numbers: range, record_property: Record) -> None:
     found = nearby = 0
     for number in numbers:
         problem, rng = random_graph(number), random.Random(number)
@@ -276,9 +267,7 @@ def test_free_stages_and_windows_give_cuts_that_hold(
             found += len(cuts)
             rows = free.program.rows
             outline = formulate(free.graph, first=first, outline=True)
-            strengthened = strengthen(
-                free.graph, outline, np.inf, Work(ENOUGH), windows=(1, 2), small=0
-            )
+            strengthened = strengthen(free.graph, outline, np.inf, Work(ENOUGH))
             bound = strengthened.bound
             hold(free.program, strengthened, np.inf)
             nearby += free.program.rows - rows

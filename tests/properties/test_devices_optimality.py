@@ -56,11 +56,15 @@ def test_a_tensor_goes_while_nobody_looks_at_it() -> None:
     assert answer.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("whole_nodes", [0, 24])
-def test_a_device_alone_may_be_better_in_another_order(
-    whole_nodes: int, monkeypatch: pytest.MonkeyPatch
+def test_where_no_placement_fits_the_whole_program_finds_a_plan(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("poetfw.schedule.several.solve.WHOLE_NODES", whole_nodes)
+    monkeypatch.setattr("poetfw.schedule.several.solve.WHOLE_NODES", 0)
+    problem = random_devices(551)
+    assert solve_devices(problem, Minimise.ENERGY, AS_GIVEN, Work(3.0)).scheduler == "program"
+
+
+def test_a_device_alone_may_be_better_in_another_order() -> None:
     problem = random_devices(553)
     best = least_cost(problem, Minimise.ENERGY)
     as_given = solve_devices(problem, Minimise.ENERGY, AS_GIVEN, Work(5.0))

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from brute_force import Order, best_plan
 
+from made_problems import random_problem
 from poetfw.common.limits import Work
 from poetfw.planning import Curve, Variants, budgets_between, smallest_budget
 from poetfw.schedule import BoundCovers, Status, handed, simulate, solve
-from poetfw.schedule.examples import random_problem
 
 
 @pytest.mark.parametrize("seed", range(3000, 3020))

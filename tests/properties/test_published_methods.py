@@ -14,6 +14,7 @@ from brute_force import Order, least_energy
 from numpy.typing import NDArray
 from random_graphs import GRAPHS, about, chunks, random_graph
 
+from made_problems import with_ram_fraction
 from poetfw.common.errors import InfeasibleError, UnsuitableError
 from poetfw.schedule import (
     Node,
@@ -25,7 +26,6 @@ from poetfw.schedule import (
 )
 from poetfw.schedule.baselines.offloading import Offloading, lower_bound_s
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.examples import with_ram_fraction
 from poetfw.schedule.transfers import plan_transfers
 
 

@@ -10,12 +10,12 @@ import pytest
 from brute_force import Order, least_energy
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph, with_in_place
 
+from made_problems import random_problem
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
 from poetfw.schedule import ScheduleProblem, SolveOptions, minimum_budget, solve
 from poetfw.schedule.algorithm_1 import formulate_algorithm_1
-from poetfw.schedule.compact import TransferTiming, formulate
-from poetfw.schedule.examples import random_problem
+from poetfw.schedule.compact import formulate
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, SolveOutcome, SolverOptions, solve_program
 
@@ -23,11 +23,9 @@ EXACT = SolverOptions(gap=0.0)
 Record = Callable[[str, object], None]
 
 
-def optimum(
-    problem: ScheduleProblem, timing: TransferTiming = TransferTiming.DEVICE
-) -> float | None:
+def optimum(problem: ScheduleProblem) -> float | None:
     """The least energy by the compact formulation; None if there is no solution."""
-    return least(formulate(Indexed.of(problem), timing=timing).program)
+    return least(formulate(Indexed.of(problem)).program)
 
 
 def least(program: IntegerProgram) -> float | None:
@@ -57,11 +55,10 @@ def assert_equals_algorithm_1(problem: ScheduleProblem) -> None:
     """Compare the compact formulation with Algorithm 1.
 
     Algorithm 1 pages between stages: what it pages out is in RAM during the next stage, and what
-    it pages in is there from the beginning of a stage. So the comparison is with the compact
-    formulation in that timing, or without paging; a device need not wait, so it does no worse.
+    it pages in is there from the beginning of a stage. A device need not wait, so it does no worse;
+    without storage the two are equal.
     """
     published = least(formulate_algorithm_1(Indexed.of(problem)).program)
-    assert optimum(problem, TransferTiming.PAPER) == pytest.approx(published)
     if problem.storage is None:
         assert optimum(problem) == pytest.approx(published)
     elif published is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from brute_force import Order, best_plan
 
+from made_problems import random_problem
 from poetfw.common.errors import InfeasibleError, PlanError
 from poetfw.common.limits import Work
 from poetfw.schedule import (
@@ -21,7 +22,6 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
-from poetfw.schedule.examples import random_problem
 from poetfw.schedule.simulator import TIME_TOLERANCE
 from poetfw.schedule.solve import without_paging
 from poetfw.schedule.transfers import plan_transfers

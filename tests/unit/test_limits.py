@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import poetfw
+from made_problems import training_chain, with_ram_fraction
 from poetfw import pipeline
 from poetfw.cli import main
 from poetfw.cli.main import cli
@@ -30,7 +31,6 @@ from poetfw.memory.placement import place
 from poetfw.planning import BuildSettings
 from poetfw.schedule import SolveOptions, solve
 from poetfw.schedule.compact import formulate
-from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.highs import Highs, LinearModel, SolveOutcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from made_problems import training_chain, with_ram_fraction
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.schedule import (
@@ -33,7 +34,6 @@ from poetfw.schedule.algorithm_1 import formulate_algorithm_1
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.blocks import cost_blocks, formulate_blocks
 from poetfw.schedule.compact import formulate
-from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.transfers import plan_transfers
 

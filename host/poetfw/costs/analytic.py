@@ -23,8 +23,8 @@ transfer costs what the storage draws; the core's own power counts while it comp
 from __future__ import annotations
 
 from poetfw.boards import Board
-from poetfw.costs.table import CostTable, OpCost
-from poetfw.ir import Graph
+from poetfw.costs.table import CostTable, OpCost, sum_of
+from poetfw.ir import Graph, Op
 from poetfw.ops import OpWork, kind_of
 
 
@@ -34,13 +34,17 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     Raises:
         ModelError: an op is of a kind that poetfw does not know.
     """
-    costs = {}
-    for op in graph.ops:
-        inputs = [graph.by_name[name] for name in op.inputs]
-        output = None if op.output is None else graph.by_name[op.output]
-        kind = kind_of(op)
-        costs[op.name] = cost_of(kind.work(op, inputs, output), board, kind.priced_as)
-    return CostTable(board=board.name, ops=costs)
+    return CostTable(board.name, {op.name: _cost(op, graph, board) for op in graph.ops})
+
+
+def _cost(op: Op, graph: Graph, board: Board) -> OpCost:
+    kind = kind_of(op)
+    parts = kind.parts(op, graph)
+    if parts is not None:
+        return sum_of([_cost(part, parts, board) for part in parts.ops])
+    inputs = [graph.by_name[name] for name in op.inputs]
+    output = None if op.output is None else graph.by_name[op.output]
+    return cost_of(kind.work(op, inputs, output), board, kind.priced_as)
 
 
 def cost_of(work: OpWork, board: Board, kind: str | None = None) -> OpCost:

@@ -114,7 +114,7 @@ def _step(kernel: Kernel) -> str:
     another. Empty for a kernel that applies none.
     """
     for at, update in enumerate(kernel.arguments):
-        if isinstance(update, Constants):
+        if isinstance(update, Constants) and update.member == "update":
             given = dict(zip(_GIVEN, kernel.arguments[at + 1 :], strict=True))
             if kernel.source in ("update", "update_rows"):
                 given["factor"] = kernel.arguments[at - 1]

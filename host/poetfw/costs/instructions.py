@@ -16,6 +16,7 @@ from poetfw.boards import Board
 from poetfw.costs.features import featured
 from poetfw.costs.measurement import case_of
 from poetfw.ir import Graph
+from poetfw.ops import kind_of
 
 
 def planned_instructions(
@@ -36,12 +37,14 @@ def planned_instructions(
     counts: list[float | None] = []
     loads: dict[str, Mapping[str, float]] = {}
     for op in graph.ops:
-        known = featured(case_of(op, graph))
-        if "samples" in known.features:
-            loads[op.name] = known.features
-        price = prices.get(known.function, prices.get(known.family))
-        if op.name in times:
-            counts.append(_counted(price, known.features, times[op.name]))
+        parts = kind_of(op).parts(op, graph)
+        for part in (op,) if parts is None else parts.ops:
+            known = featured(case_of(part, parts or graph))
+            if "samples" in known.features:
+                loads[op.name] = known.features
+            price = prices.get(known.function, prices.get(known.family))
+            if op.name in times:
+                counts.append(_counted(price, known.features, times[op.name]))
     first = next((name for name in times if name in loads), None)
     for name, features in loads.items():
         if first not in (None, name):

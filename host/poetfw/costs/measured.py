@@ -29,10 +29,12 @@ from poetfw.costs.measurement import (
     Case,
     Measurement,
     Setup,
+    case_of,
     own_case_of,
 )
-from poetfw.costs.table import CostTable, OpCost, Source
-from poetfw.ir import Graph
+from poetfw.costs.table import CostTable, OpCost, Source, sum_of
+from poetfw.ir import Graph, Op
+from poetfw.ops import kind_of
 
 Versions = Callable[[Case, Arithmetic, bool], str]
 """Says which version of its kernel a case has today, by how sums of products are rounded, and by
@@ -201,10 +203,21 @@ class Measured:
             board = replace(board, storage=replace(board.storage, page_in=reads))
         analytic = analytic_costs(graph, board)
         cases = {op.name: own_case_of(op, graph) for op in graph.ops}
-        costs = {name: self.cost(case, analytic.ops[name]) for name, case in cases.items()}
+        costs = {
+            op.name: self._cost(op, graph, cases[op.name], analytic.ops[op.name], board)
+            for op in graph.ops
+        }
         stale = sum(case.of_any_numbers in self.stale_cases for case in cases.values())
         left_out = f"; those of {stale} ops are stale, and left out" if stale else ""
         return CostTable(board.name, costs, page_in, page_out, self.basis + left_out)
+
+    def _cost(self, op: Op, graph: Graph, case: Case, analytic: OpCost, board: Board) -> OpCost:
+        """The cost of an op as it was measured, else of its parts if it has any."""
+        parts = kind_of(op).parts(op, graph)
+        if parts is None or self.row_of(case) is not None:
+            return self.cost(case, analytic)
+        costs = analytic_costs(parts, board).ops
+        return sum_of([self.cost(case_of(each, parts), costs[each.name]) for each in parts.ops])
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
         """The cost of a case: measured, else fitted, else `analytic`."""

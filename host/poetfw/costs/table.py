@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -42,6 +42,15 @@ class OpCost:
     time_s: float
     energy_j: float
     source: Source = Source.ANALYTIC
+
+
+def sum_of(costs: Sequence[OpCost]) -> OpCost:
+    """The costs of several ops together, with the weakest of their sources."""
+    return OpCost(
+        sum(cost.time_s for cost in costs),
+        sum(cost.energy_j for cost in costs),
+        max((cost.source for cost in costs), key=[*Source].index),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from poetfw.memory.plan import (
     MemoryPlan,
     padded,
     place_beside,
+    place_step,
     resident_bytes,
 )
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
@@ -36,6 +37,7 @@ __all__ = [
     "place",
     "place_beside",
     "place_parts",
+    "place_step",
     "resident_bytes",
     "validate_placement",
 ]

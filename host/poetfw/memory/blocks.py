@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of buffers of equal total size, which may replace each other, byte for byte, at one moment.
+"""Sets of buffers of equal total size, one of which can take the other's addresses at a moment.
 
-Few buffers are rarely as large together as few others by accident. The doubt about a block is how
-many pairs of sets no larger than its own are to be expected to be equal by accident, in bits.
+Two small sets of buffers rarely have the same total size by accident. The doubt about a block is
+the expected number of accidental pairs among sets no larger than its own, in bits.
 """
 
 from __future__ import annotations

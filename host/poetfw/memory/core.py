@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fullest moments first: a search for placements that are difficult in few sections only.
+"""Search for placements that are tight at a few moments only: those moments are placed first.
 
-Core. A training step is full where its forward pass ends, and anything but full elsewhere. Its core
-is what is live in the fullest sections, with time reduced to those. It is a placement problem of
-its own, and a small one: most of what is live in one of its sections is live in all of them, and
-may lie at the bottom of the arena, below what has to be searched. Where a core does not fit, no
-more does the whole.
+Core. The arena of a training step is full at the end of the forward pass and has gaps elsewhere.
+The core consists of the buffers live in the fullest sections, with time reduced to those. It is a
+small placement problem: most buffers live in one of its sections are live in all of them, and may
+lie at the bottom of the arena, below those whose offsets are searched. If the core does not fit,
+neither does the whole problem.
 
 Completion. The order in which buffers lie on each other in the core is an order for the greedy
 placement of everything: what spans the core by length, since lives that are nested leave no gaps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of a search: with what to try first, where to look, and for how long."""
+"""Restarts of a search, each with its own first choices, region and length."""
 
 from __future__ import annotations
 

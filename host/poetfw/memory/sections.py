@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time reduced to what matters for placement: the moments at which most is live."""
+"""Sections of time: the moments at which the set of live buffers is maximal."""
 
 from __future__ import annotations
 

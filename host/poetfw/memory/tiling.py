@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search for a placement without a gap, for buffers that fill the arena at every moment.
 
-Blocks. Where nothing may be wasted, whatever ends at a moment must be replaced, byte for byte, by
-what begins there. So the buffers that end and begin fall into blocks: what ends in a block lies in
-one piece, and what begins takes exactly its place. Nothing else is asked of a placement.
+Blocks. Where no byte may be wasted, the buffers that begin at a moment take exactly the addresses
+of those that end there. So both fall into blocks: the buffers that end in a block are contiguous,
+and those that begin in it take their place. A placement has no other condition to meet.
 
 Orders. The orders in which live buffers may lie on each other, given the blocks so far, are a
 PQ-tree. Sweeping time, each block narrows it, or refutes the blocks chosen before; at the end,
 going back from any order that is left gives every address. This is the planarity test of Lempel,
 Even and Cederbaum (1967), for the graph with blocks as nodes and buffers as edges.
 
-Doubt. What has to be searched is which buffers make up the blocks. Their sizes tell: few buffers
-are rarely as large together as few others by accident. How many such accidents are to be expected
-at a moment, in bits, is what there is to doubt about taking a block that may well be one, and about
-leaving one that can't. Runs admit more and more doubt, forwards and backwards in time.
+Doubt. The search decides which buffers make up the blocks. Sizes help: two small sets of buffers
+rarely have the same total size by accident. The expected number of such accidents at a moment, in
+bits, is the doubt about taking a set for a block, or about leaving it. Successive runs admit more
+doubt, forwards and backwards in time.
 """
 
 from __future__ import annotations

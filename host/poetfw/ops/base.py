@@ -270,6 +270,13 @@ class OpKind(ABC):
             for value in self.results(op, inputs, updates)
         )
 
+    def parts(self, op: Op, graph: Graph) -> Graph | None:
+        """Graph of the ops that it runs one after the other, whose costs add up to its own.
+
+        None for an op with a cost of its own.
+        """
+        return None
+
     def offset_bytes(self, op: Op, x: Tensor) -> int | None:
         """Offset in bytes of its output in its input x, if it is a contiguous part of x; else None.
 

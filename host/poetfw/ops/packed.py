@@ -216,10 +216,14 @@ class _Packed(OpKind):
         groups = op.integer("groups") if "groups" in op.attributes else 1
         rows = groups > 1 or self.position == 1
         channels = groups if groups > 1 else shape[0 if rows else 1]
-        each = math.prod(shape) // channels * Dtype.F32.size_bytes
-        most = max(_SLICE_BYTES // each, 1)
-        width = max(d for d in range(1, min(most, channels) + 1) if channels % d == 0)
+        most = min(self._most_in_slice(op, tensors, channels), channels)
+        width = max(d for d in range(1, most + 1) if channels % d == 0)
         return _Slices(channels // width, rows, groups > 1)
+
+    def _most_in_slice(self, op: Op, tensors: Sequence[Tensor], channels: int) -> int:
+        """Largest number of a layer's channels, or of its groups, in a slice: 1 or more."""
+        each = math.prod(self._shape(op)) // channels * Dtype.F32.size_bytes
+        return max(_SLICE_BYTES // each, 1)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         inputs = [graph.by_name[name] for name in op.inputs]

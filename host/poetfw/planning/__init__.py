@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions of a build before anything is rendered: model, problem, budget, plan and addresses."""
 
-from poetfw.planning.budget import arena_budget, plan_within, with_lower_peak
+from poetfw.planning.budget import arena_budget, plan_within
 from poetfw.planning.build import Build, Image, folders_of, report_build, schedule_bytes
 from poetfw.planning.choices import (
     choose_optimizer,
@@ -15,6 +15,7 @@ from poetfw.planning.curve import Curve, Point, budgets_between, smallest_budget
 from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import effect_of_format, held_out_batches
+from poetfw.planning.inference import with_lower_peak
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (

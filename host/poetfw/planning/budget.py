@@ -15,14 +15,13 @@ from dataclasses import replace
 
 from poetfw.boards import Board
 from poetfw.common.errors import InfeasibleError
-from poetfw.common.limits import RAISE_TIME_LIMIT, Deadline, Work
+from poetfw.common.limits import RAISE_TIME_LIMIT, Work
 from poetfw.costs import CostProvider
 from poetfw.firmware import BLOCK_BYTES, Ring, assign_slots, render_project
 from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
-from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.advice import fewer_layers, smaller_batch
-from poetfw.planning.choices import ORDERING_WORK
+from poetfw.planning.inference import ATTEMPT_SHARE, PLACEMENT_ATTEMPTS, with_lower_peak
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import (
@@ -40,11 +39,8 @@ from poetfw.tools import static_ram_bytes
 from poetfw.training import Program, constant_bytes
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
-_PLACEMENT_ATTEMPTS = 5
-_MINIMUM_SHARE = 0.25  # of the work
 
-ATTEMPT_SHARE = 0.75
-"""Of the work that is left, what one search may do where another one may follow."""
+_MINIMUM_SHARE = 0.25  # of the work
 
 
 def arena_budget(program: Program, board: Board, plan: Plan, ring: Ring | None = None) -> int:
@@ -152,7 +148,7 @@ def place_within(
     """
     available = budget_bytes - problem.resident_bytes
     deadline = work.deadline
-    for _ in range(_PLACEMENT_ATTEMPTS):
+    for _ in range(PLACEMENT_ATTEMPTS):
         limited = replace(problem, ram_bytes=available)
         part = work.part(work.left * ATTEMPT_SHARE)
         training = solve(limited, scheduler, known=known, work=part, tell=tell)
@@ -168,16 +164,6 @@ def place_within(
         "raise --ram",
         *smaller_batch(program),
     )
-
-
-def with_lower_peak(
-    problem: ScheduleProblem, schedule: Schedule, deadline: Deadline | None = None
-) -> Schedule:
-    """The schedule with its steps in an order of lower peak, where there is one."""
-    with Work(ORDERING_WORK, deadline).phase("order of steps") as work:
-        plan = reorder_plan(problem, schedule.plan, work)
-    simulation = simulate(problem, plan)
-    return replace(schedule, plan=plan, peak_bytes=simulation.peak_bytes, time_s=simulation.time_s)
 
 
 def check_budget(
@@ -200,7 +186,7 @@ def check_budget(
     if evaluation.peak_bytes > needed:
         needed = evaluation.peak_bytes
         what = f"Op {_op_at_peak(program.evaluation, board, costs, evaluation)!r} of the evaluation"
-        needs = "needs at least"
+        needs = "is known to fit only in"
     if resident + needed <= budget_bytes:
         return resident + needed
     state = _state_bytes(program)

@@ -27,6 +27,7 @@ from poetfw.training import (
     DEFAULT_LOSS,
     Program,
     fold,
+    fuse_pooling,
     make_program,
     matching_parameters,
     pack_constants,
@@ -238,7 +239,7 @@ def derive_program(
     if settings.frozen_as is not None and program.constants:
         weights = [tensor.name for tensor in model.graph.with_role(Role.PARAMETER)]
         program = pack_constants(program, model.weights, weights, settings.frozen_as)
-    return order_program(program, deadline).with_values(model.weights)
+    return order_program(fuse_pooling(program), deadline).with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from poetfw.boards import Board
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, CostTable, analytic_costs
-from poetfw.firmware import Ring
-from poetfw.memory import ONLY
+from poetfw.firmware import BLOCK_BYTES, Ring
+from poetfw.memory import ONLY, resident_bytes
 from poetfw.models import Model
 from poetfw.planning.budget import arena_budget, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
+from poetfw.planning.inference import schedule_within
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
@@ -34,7 +35,6 @@ from poetfw.training import Program
 _RENDERING = 2.5
 """Estimated time of the stages after the search, as a multiple of the time before it: before, it is
 mostly loading Python packages; after, loading matplotlib and drawing."""
-
 Progress = Callable[[str], None]
 """Called with the name of the stage that begins."""
 
@@ -117,8 +117,16 @@ def _decide_on_board(
             budget = arena_budget(program, board, unlimited, ring)
     progress("solving for the schedule")
     work = Work(settings.work_limit, deadline)
+    evaluation = schedule_within(
+        program.evaluation,
+        board,
+        costs,
+        budget - resident_bytes(program.persistent, BLOCK_BYTES),
+        unlimited.evaluation,
+        work,
+    )
     plan, minimum = plan_within(
-        program, board, costs, budget, settings, unlimited.evaluation, work, searching.tell
+        program, board, costs, budget, settings, evaluation, work, searching.tell
     )
     chosen, plan = use_workspace(chosen, plan, board, costs, budget, settings, work, searching.tell)
     if chosen.program != program:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from poetfw.boards import Board
-from poetfw.common.limits import Deadline
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Lowering, Prediction, Ring, Slot, lower
 from poetfw.memory import (
     ONLY,
     MemoryPlan,
     StepPlan,
+    padded,
     place_beside,
     place_parts,
     resident_bytes,
@@ -22,6 +23,7 @@ from poetfw.memory import (
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
+from poetfw.planning.inference import schedule_within
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import Schedule, minimum_budget, solve
@@ -123,7 +125,9 @@ def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Predi
     """Prediction of one sample in the arena of a plan, as the evaluation step does it."""
     graph = make_prediction(program)
     problem = schedule_problem(graph, board, analytic_costs(graph, board), None)
-    plan = solve(problem, "checkpoint-all").plan
+    unlimited = solve(problem, "checkpoint-all")
+    available = memory.arena_bytes - memory.page_buffer_offset - padded(BLOCK_BYTES)
+    plan = schedule_within(graph, board, analytic_costs, available, unlimited, Work()).plan
     return Prediction(graph, plan, place_beside(memory, BLOCK_BYTES, graph, plan))
 
 
@@ -134,8 +138,9 @@ class RamNeeds:
     Attributes:
         peak_bytes: of the arena, if everything is computed once and kept, by the model's own
             optimizer.
-        smallest_bytes: the smallest budget of a build, by the board's name: the tensors that are
-            never free, and the larger of what one op needs at once and what evaluation needs.
+        smallest_bytes: the smallest budget of a build whose evaluation computes each op once, by
+            the board's name: the tensors that are never free, and the larger of what one op needs
+            at once and what evaluation needs.
             With paging a plan gets down to that, however slow. None where a board has no storage
             to page to: there it takes a search to know.
     """

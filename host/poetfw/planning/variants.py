@@ -22,7 +22,7 @@ from typing import TypeVar
 from poetfw.common.errors import InfeasibleError, PlanError
 from poetfw.common.limits import Work
 from poetfw.common.option_values import LARGEST_BYTES
-from poetfw.planning.budget import ATTEMPT_SHARE
+from poetfw.planning.inference import ATTEMPT_SHARE
 from poetfw.planning.plans import Scheduled
 from poetfw.schedule import (
     MODELS_AS,

@@ -144,7 +144,7 @@ def _best_plan(
 
 
 def _is_no_less(label: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """True if nothing is less in a label than in another one."""
+    """True if no component of the label is less than in the other."""
     return all(x >= y - _ROUNDING for x, y in zip(label, other, strict=True))
 
 
@@ -177,7 +177,7 @@ class _Moves:
         self.latest_s = (problem.deadline_s or math.inf) * (1 + TIME_TOLERANCE)
 
     def least_j(self, state: _State) -> float:
-        """Joules of what is still to be computed."""
+        """Joules of the nodes that have not been computed yet."""
         return math.fsum(
             joules for i, joules in enumerate(self.costs.compute) if not state.done >> i & 1
         )

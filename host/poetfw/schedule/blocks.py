@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block relaxation: the compact program with many stages seen as one, to bound large problems.
+"""Block relaxation: the compact program with runs of stages merged, to bound large problems.
 
 A block is a run of consecutive stages. Of the compact program's solution, block B from stage a to
 stage b keeps
@@ -245,7 +245,7 @@ class _Builder:
         return [(columns[b, i], 1.0) for columns in kinds if (b, i) in columns]
 
     def require_residency(self, b: int, stages: range) -> None:
-        """Have what a block reads and did not make in RAM."""
+        """Require that inputs from earlier blocks are in RAM."""
 
         def held(i: int) -> list[Term]:
             stay = self.made.stay.get((b, i))

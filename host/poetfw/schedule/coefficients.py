@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that programs and searches take from a problem: costs per node, sizes per budget."""
+"""Coefficients of programs and searches: costs per node, sizes in units of the budget."""
 
 from __future__ import annotations
 

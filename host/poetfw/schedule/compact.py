@@ -77,17 +77,6 @@ class Objective(Enum):
     """The budget itself, in bytes."""
 
 
-class TransferTiming(Enum):
-    """Timing of transfers."""
-
-    DEVICE = auto()
-    """Page-outs right after the first computation, page-ins where the stage needs them."""
-    PAPER = auto()
-    """As Algorithm 1 has it: both between stages, so that what is paged out stays in RAM during
-    the next stage, and what is paged in is there during the whole stage that uses it, nor can it
-    have been freed in the stage before."""
-
-
 @dataclass(frozen=True)
 class Compact:
     """The program and where its columns are.
@@ -95,7 +84,7 @@ class Compact:
     Attributes:
         program: what to solve.
         stay, recompute, page_in: columns S, R and P by (stage, node).
-        page_out: columns O by (stage, node); the stage is the node's own in `Timing.DEVICE`.
+        page_out: columns O by (stage, node); the stage is the node's own.
         first: the first stage that it has rows for; see `formulate`.
     """
 
@@ -158,10 +147,8 @@ class Compact:
 def formulate(
     graph: Indexed,
     objective: Objective = Objective.ENERGY,
-    timing: TransferTiming = TransferTiming.DEVICE,
     window: int | None = None,
     close_stages: bool = False,
-    backward_too: bool = False,
     first: int = 0,
     outline: bool = False,
     at_most: StageEvents | None = None,
@@ -172,13 +159,11 @@ def formulate(
     Args:
         graph: the problem. Its budget is ignored by `Objective.PEAK`.
         objective: what to minimise.
-        timing: when transfers happen.
         window: where given, only forward nodes are computed again, in backward stages, and at
             most about so many nodes before those that the stage differentiates: a restriction,
             for speed.
         close_stages: whether stages for which others can do it produce nothing: nearly as good,
             and faster; see `_closed_stages`.
-        backward_too: whether backward nodes are computed again as well, in any stage.
         first: stages before this one have RAM enough, so that all they make may stay until then: a
             relaxation. S[t,i] is the same column in all of them.
         outline: whether to write the outline only: S, R, P and O are the same columns as without.
@@ -191,10 +176,8 @@ def formulate(
     return _Builder(
         graph,
         objective,
-        timing,
         window,
         close_stages,
-        backward_too,
         first,
         outline,
         at_most,
@@ -207,17 +190,14 @@ class _Builder:
         self,
         graph: Indexed,
         objective: Objective,
-        timing: TransferTiming,
         window: int | None,
         close_stages: bool,
-        backward_too: bool,
         first: int,
         outline: bool,
         at_most: StageEvents | None,
         deadline: Deadline,
     ) -> None:
         self.graph = graph
-        self.timing = timing
         self.first = first
         self.outline = outline
         self.at_most = at_most
@@ -241,7 +221,6 @@ class _Builder:
         )
         self.closed = _closed_stages(graph) if close_stages else frozenset[int]()
         self.windows = recomputed_near(graph, window)
-        self.backward_too = backward_too
         for t in sorted(self.closed, reverse=True):  # the stage before produces for this one
             own, before = self.windows[t], self.windows[t - 1]
             first = min(own.start, before.start) if before else own.start
@@ -269,12 +248,8 @@ class _Builder:
             if not self.graph.size[i]:
                 continue
             for t in range(max(self.first, i + 1), self.graph.last_recompute[i] + 1):
-                if self.reaches(t, i) and t not in self.closed and self.may_recompute(t, i):
+                if i in self.windows[t] and t not in self.closed and self.may_recompute(t, i):
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
-
-    def reaches(self, t: int, i: int) -> bool:
-        """True if stage t may compute node i again."""
-        return i in self.windows[t] or (self.backward_too and self.graph.problem.nodes[i].backward)
 
     def may_recompute(self, t: int, i: int) -> bool:
         """True if stage t is among those that may compute node i again."""
@@ -306,9 +281,6 @@ class _Builder:
                 for t in range(max(self.first, i + 1), self.graph.last_use[i] + 1)
                 if any(self.uses(s, i) for s in self.serves(t))
             ]
-            if self.timing is TransferTiming.PAPER:
-                self.page_in_between_stages(i, [t for t in stages if t > i + 2])
-                continue
             # From one stage into the next, paging helps only if there is work to do in between.
             stages = [
                 t for t in stages if t > i + 1 or any((t, k) in self.recompute for k in range(i))
@@ -322,29 +294,18 @@ class _Builder:
                 self.page_in[t, i] = self.program.binary(self.costs.page_in[i])
                 self.program.at_most([(self.page_in[t, i], 1), (out, -1)], 0)
 
-    def page_in_between_stages(self, i: int, stages: list[int]) -> None:
-        for t in range(i + 1, max(stages, default=0) - 1):
-            self.page_out[t, i] = self.program.binary(self.costs.page_out[i])
-        for t in stages:
-            self.page_in[t, i] = self.program.binary(self.costs.page_in[i])
-            outs = [(self.page_out[s, i], -1.0) for s in range(i + 1, t - 1)]
-            self.program.at_most([(self.page_in[t, i], 1), *outs], 0)
-
     def make_stays(self) -> None:
         for i in self.deadline.during(range(self.graph.n)):
             if not self.graph.size[i]:
                 continue
             for t in range(i + 1, self.graph.last_use[i] + 1):
                 # A tensor that stage t - 1 neither makes nor can use stays or not: nothing is
-                # gained by dropping it there. But in PAPER's timing it may be paged out there.
+                # gained by dropping it there.
                 idle = t - 1 > i and not self.makes(t - 1, i) and not self.uses(t - 1, i)
-                if (idle or i + 1 < t <= self.first) and (t - 1, i) not in self.page_out:
+                if idle or i + 1 < t <= self.first:
                     self.stay[t, i] = self.stay[t - 1, i]
                 else:
                     self.stay[t, i] = self.program.binary()
-        for key, out in self.page_out.items():
-            if self.timing is TransferTiming.PAPER:
-                self.program.at_most([(out, 1), (self.stay[key], -1)], 0)
 
     def makes(self, t: int, i: int) -> bool:
         return (t, i) in self.recompute or (t, i) in self.page_in
@@ -358,7 +319,7 @@ class _Builder:
         ]
 
     def limit_outline(self, t: int) -> None:
-        """Have what stage t reads in RAM, and what is there when node t is computed fit."""
+        """Require that the inputs of stage t are in RAM, and that node t fits beside what stays."""
         size, workspace, inputs = self.memory.size, self.memory.workspace, self.graph.inputs[t]
         for i in range(t):
             if i in inputs:
@@ -375,14 +336,14 @@ class _Builder:
                 self.program.at_most([(kept, 1), *absent], 0)
         stays = [i for i in range(t) if i not in inputs and (t + 1, i) in self.stay]
         live = [(self.stay[t + 1, i], size[i]) for i in stays]
-        taken = self.in_place(t)
+        taken = self.graph.in_place[t]
         if taken is not None and (t + 1, taken) in self.stay:
             live.append((self.stay[t + 1, taken], size[t]))
         made = size[t] if taken is None else 0.0
         self.limit(live, sum(size[i] for i in inputs) + made + workspace[t])
 
     def require_residency(self, t: int) -> dict[int, list[tuple[int, int]]]:
-        """Have what stage t reads in RAM, and make F: what it frees after its nodes.
+        """Require that the inputs of stage t are in RAM, and make its frees F.
 
         Returns:
             Per node computed again, the tensors that may be freed after it, each with its F.
@@ -411,9 +372,6 @@ class _Builder:
                 frees.append((free, 1))
             if kept is not None and kept != self.stay[t, i]:
                 self.program.at_most([(kept, 1), *frees, *absent], 0)
-            if frees and self.timing is TransferTiming.PAPER and (t + 1, i) in self.page_in:
-                # FREE does not ask why the tensor is in RAM in the next stage.
-                self.program.at_most([(self.page_in[t + 1, i], 1), *frees], 1)
         return freed
 
     def limit_memory(self, t: int) -> None:
@@ -423,36 +381,29 @@ class _Builder:
         freed = self.require_residency(t)
         live: list[Term] = [(self.stay[t, i], size[i]) for i in range(t) if (t, i) in self.stay]
         paged = [i for i in range(t) if (t, i) in self.page_in]
-        if self.timing is TransferTiming.PAPER:
-            live += [(self.page_in[t, i], size[i]) for i in paged]
-            paged = []
         # Page-ins alone only add: the peak is where a node is computed.
         for k in again:
             live += [(self.page_in[t, i], size[i]) for i in paged if i <= k]
             paged = [i for i in paged if i > k]
             live.append((self.recompute[t, k], size[k]))
             frees = [(i, column, -size[i]) for i, column in freed.get(k, ())]
-            live += [(column, size_k) for i, column, size_k in frees if i == self.in_place(k)]
+            live += [(column, size_k) for i, column, size_k in frees if i == self.graph.in_place[k]]
             used = self.program.continuous(
                 upper=self.memory.budget if self.peak is None else math.inf
             )
             self.program.equal([*live, (used, -1)], 0)
             if workspace[k] or self.peak is not None:
                 self.limit([(used, 1), (self.recompute[t, k], workspace[k])])
-            rest = [(column, size_k) for i, column, size_k in frees if i != self.in_place(k)]
+            rest = [(column, size_k) for i, column, size_k in frees if i != self.graph.in_place[k]]
             live = [(used, 1), *rest]
         live += [(self.page_in[t, i], size[i]) for i in paged]
-        taken = self.in_place(t)
+        taken = self.graph.in_place[t]
         if taken is None:
             self.limit(live, size[t] + workspace[t])
         elif (kept := self.stay.get((t + 1, taken))) is None:
             self.limit(live, workspace[t])
         else:
             self.limit([*live, (kept, size[t])], workspace[t])
-
-    def in_place(self, k: int) -> int | None:
-        """The input that node k may take over; Algorithm 1 knows no such thing."""
-        return self.graph.in_place[k] if self.timing is TransferTiming.DEVICE else None
 
     def limit(self, terms: list[Term], constant: float = 0.0) -> None:
         """Require Σ terms + constant ≤ budget."""
@@ -469,7 +420,7 @@ def limit_time(
     page_in: Mapping[Key, int],
     page_out: Mapping[Key, int],
 ) -> None:
-    """Require that what a step does meets its deadline, if it has one.
+    """Require that the step meets its deadline, if it has one.
 
     Args:
         program: what to add to.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A smaller problem, whose schedules are schedules of the whole.
+"""Contraction to a smaller problem, as a restriction or a relaxation of the whole.
 
 Two things make a problem smaller. Its *smallest tensors*, such as batch statistics and losses, are
 a few bytes each, but cost a program as many variables as any other. And *chains*: where nothing

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bound of every plan, in any order and with any number of computations and transfers.
+"""Lower bound of all plans, in any order and with any number of recomputes and transfers.
 
 Look at the moment at which a plan computes node w for the first time. All ancestors of w were
 computed before, and no descendant was. A tensor of an ancestor that a descendant reads

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a known plan rules out of better ones."""
+"""Variables fixed by a known plan: values that no better plan has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a search, and who is told of it."""
+"""State of a search: the incumbent plan, its bounds, and reports of both."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ Tell = Callable[[SearchProgress], None]
 
 
 def tell_nobody(progress: SearchProgress) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 class Incumbent:

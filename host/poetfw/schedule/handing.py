@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan of one budget, handed to another one."""
+"""Plans of one budget, adapted to another."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small program over a moment: how tensors that are read after it come to be there.
+"""Program of a moment: tensors read after it are kept, recomputed or paged in.
 
 A tensor that was computed before the moment and is read after it stayed in RAM over the moment
 (*kept*), or is computed *again* after it, or is *paged* in after it. Computing it again reads its

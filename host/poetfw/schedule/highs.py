@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiGHS with its work counted: it ends where the work does, wherever a clock stands then.
+"""HiGHS with its work counted, so that it stops at the same point on every computer.
 
 HiGHS asks at certain points of a search whether to go on, as often on a busy computer as alone.
 Between two of them it does about as much as the program is large, so each counts by the program's
@@ -191,7 +191,7 @@ class Highs:
         return np.array(multipliers) if len(multipliers) == rows else np.zeros(rows)
 
     def run(self, work: Work, watch: Watch | None = None, least_gain: float = 0.0) -> HighsAnswer:
-        """Solve until nothing is left to do, or no work.
+        """Solve to the end, or until the work is spent.
 
         Args:
             work: what may be done. What is done is counted there.

@@ -87,7 +87,7 @@ class Indexed:
 
     @property
     def is_rigid(self) -> bool:
-        """True if nothing can be computed again or paged: plans differ in their order alone."""
+        """True if no tensor can be recomputed or paged: plans differ in their order alone."""
         again = any(last > i for i, last in enumerate(self.last_recompute))
         return not again and not any(self.pageable)
 

@@ -51,7 +51,7 @@ class _Lost(Exception):
 
 
 class _Stuck(Exception):
-    """RAM ran out and nothing can go, or the run computes without end."""
+    """RAM ran out with no tensor left to evict, or the run does not end."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class _Run:
         return False
 
     def make_room(self, needed: int) -> None:
-        """Drop tensors until so many bytes are free."""
+        """Evict tensors until `needed` bytes are free."""
         room = self.workload.ram_bytes - needed
         finished, self.finished = self.finished, []
         for i in finished:

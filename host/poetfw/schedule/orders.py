@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders: in which nodes are computed first, before and after programs are solved in one of them.
+"""Local search over orders of first computations, before and after programs are solved in one.
 
 Programs are written for one order of first computations, and for stages that produce each tensor
 once, in this order. In another one, less RAM may be needed at once, so that less must be computed
@@ -35,7 +35,7 @@ _Order = tuple[Production, ...]
 
 
 def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
-    """The problem in an order in which keeping everything is less beyond the budget, if there is.
+    """The problem in an order in which keeping everything exceeds the budget less, if one is found.
 
     Args:
         problem: in any order.

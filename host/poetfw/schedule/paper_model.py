@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A problem as POET's paper models it, in place of the truer one that devices are scheduled with.
+"""The problem in POET's published model, which simplifies the one that devices are scheduled by.
 
 What Patil et al. (ICML 2022, sections 4 and 5) leave out: paging takes energy but no time, and
 moves bytes, not blocks; ops need no workspace and write over nothing; weight gradients and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what each stage produces to the linear execution plan (POET, Algorithm 2)."""
+"""Lowering of the productions of each stage to a linear execution plan (POET, Algorithm 2)."""
 
 from __future__ import annotations
 

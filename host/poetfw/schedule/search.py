@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order in which the programs are solved: starts, restrictions, relaxations, and when to stop."""
+"""Phases of the search: starts, restrictions, relaxations, and when each stops."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 def _search_rigid(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """An order that fits: where nothing else can change, every plan takes the same energy."""
+    """Search for an order that fits; without recompute or paging, all plans take equal energy."""
     _bound_every_plan(best, work, work.left * _EVERY_SHARE)
     if math.isfinite(best.found.every_j) and options.other_orders:
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
@@ -379,7 +379,7 @@ def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: 
 
 
 def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
-    """True if there is a backward pass, and a window in it."""
+    """True if there is a backward pass, and the options have a window."""
     return options.window is not None and any(node.backward for node in best.problem.nodes)
 
 
@@ -387,7 +387,9 @@ def _nearby(best: Incumbent, problem: ScheduleProblem, options: SolveOptions) ->
     """The contracted problem, in the order of this one, and its window."""
     better = without_what_costs_more(problem, best.found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
-    window, *_ = _windows(options, Indexed.of(nearby.contracted))
+    assert options.window is not None
+    stages = len(nearby.contracted.nodes)
+    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // stages))
     return _Pass(nearby, window)
 
 
@@ -397,14 +399,6 @@ def _look(best: Incumbent, attempt: _Pass, work: Work) -> _Pass:
     graph = Indexed.of(attempt.contraction.contracted)
     outline = attempt.formulate(graph, work.deadline, outline=True)
     return replace(attempt, relaxed=strengthen(graph, outline, best.found.energy_j, part))
-
-
-def _windows(options: SolveOptions, graph: Indexed) -> tuple[int, ...]:
-    """A window for plans, and a wider one, in which there are few columns that cuts lack."""
-    if options.window is None:
-        return ()
-    window = min(options.window, max(_LEAST_WINDOW, _WINDOW_STAGES // graph.n))
-    return window, 2 * window
 
 
 def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
@@ -511,8 +505,7 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
             share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
             left = work.left
-            windows = _windows(options, graph) if window is None else ()
-            relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts, windows)
+            relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts)
             if window is None:
                 units = max(left - work.left, _INTEGER_SHARE * work.left)
         compact = attempt.formulate(graph, deadline)
@@ -585,7 +578,7 @@ def _read(
 def _start(
     problem: ScheduleProblem, contraction: Contraction, known: ExecutionPlan | None
 ) -> ExecutionPlan | None:
-    """The best known plan as one of a pass; without one, the plan that pages what is used last."""
+    """The best known plan as one of a pass; else the plan that pages the furthest next use."""
     start = contraction.contract(known) if known is not None else None
     if start is not None and accepts(problem, start):
         return start

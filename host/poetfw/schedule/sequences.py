@@ -385,7 +385,7 @@ class Moves:
         return other
 
     def improved(self, known: EventTrace) -> Iterator[EventTrace]:
-        """Better and better traces that fit, as long as there is work.
+        """Ever better traces that fit, until the work is spent.
 
         A shaken trace is made to fit and thinned. The search goes on from it if it is better, or
         worse by no more than a random amount that is less and less (simulated annealing).

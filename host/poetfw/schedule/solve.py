@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a problem to a schedule, by the name of a scheduler."""
+"""Solution of a schedule problem by a named scheduler."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def _schedule(
 
 
 def _is_bound_by_every_plan(found: Found, options: SolveOptions) -> bool:
-    """True if what is proven of every plan says as much as what is proven of those in stages."""
+    """True if the bound of all plans is as good as that of plans in stages."""
     enough_j = min(found.bound_j, found.energy_j * (1 - options.gap))
     return found.every_j >= enough_j * (1 - _GAP_TOLERANCE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a problem with what is known beyond their rows: cuts, and a plan to improve on."""
+"""Programs strengthened by cuts, and by the objective of a known plan."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from poetfw.common.limits import Work
 from poetfw.schedule.blocks import BlockRelaxation
-from poetfw.schedule.compact import Compact, formulate
+from poetfw.schedule.compact import Compact
 from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
-from poetfw.schedule.cuts.narrow import Narrow
 from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
 from poetfw.schedule.cuts.rounding import Rounding
 from poetfw.schedule.cuts.rounds import Rounds, Separate, tighten
@@ -20,19 +19,10 @@ from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import IntegerProgram, Term
+from poetfw.schedule.milp import IntegerProgram
 
 _SEPARATION_WORK = 3e-4
 """Units of work for each node."""
-
-_SMALL = 10_000
-"""Columns up to which a program is solved as quickly as narrow ones before it."""
-
-_NARROW = 0.8
-"""Of a program's columns: one that has more is not narrow."""
-
-_NARROW_SHARE = 0.4
-"""Of the work left: what each narrow program gets at most."""
 
 _SLOT_LEAST = 0.01
 """Violations of slot cuts up to this are none."""
@@ -62,8 +52,6 @@ def strengthen(
     energy_j: float,
     work: Work,
     cuts: Sequence[Cut] = (),
-    windows: Sequence[int] = (),
-    small: int = _SMALL,
 ) -> Relaxed:
     """Prove a bound of a compact program by its outline, with cuts.
 
@@ -73,8 +61,6 @@ def strengthen(
         energy_j: the known plan's; infinite without one.
         work: what may be done.
         cuts: cuts to begin with.
-        windows: in which to look for cuts before, each wider than the one before.
-        small: columns up to which that is not worth it.
     """
     residency, how = Residency.of(graph, outline), _Separation()
     rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
@@ -86,21 +72,6 @@ def strengthen(
         slots.sort(key=lambda cut: -cut.violation(values))
         return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
 
-    for window in windows if outline.program.columns > small else ():
-        if not work.is_left():
-            break
-        near = formulate(
-            graph,
-            window=window,
-            backward_too=True,
-            first=outline.first,
-            outline=True,
-            deadline=work.deadline,
-        )
-        if near.program.columns > _NARROW * outline.program.columns:
-            break
-        part = work.part(work.left * _NARROW_SHARE)
-        cuts = _cuts_nearby(near, Narrow.of(near, outline), separate, energy_j, part, cuts)
     return _tighten(outline.program, separate, energy_j, work, cuts)
 
 
@@ -117,35 +88,6 @@ def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
     fix_by_reduced_costs(program, relaxed, energy_j)
     if math.isfinite(energy_j):
         cut_off(program, energy_j)
-
-
-def _cuts_nearby(
-    near: Compact,
-    narrow: Narrow,
-    separate: Separate,
-    energy_j: float,
-    work: Work,
-    cuts: Iterable[Cut],
-) -> list[Cut]:
-    """The cuts on which the relaxation of a narrow program rests, of those given and more."""
-    wide: dict[tuple[Term, ...], list[Cut]] = {}
-
-    def narrowed(cuts: Iterable[Cut]) -> list[Cut]:
-        seen = {}
-        for cut in cuts:
-            of_cut = narrow.narrowed(cut)
-            seen[of_cut.terms] = of_cut
-            wide.setdefault(of_cut.terms, []).append(cut)
-        return list(seen.values())
-
-    def separate_nearby(values: Vector) -> list[Cut]:
-        return narrowed(separate(narrow.widened(values)))
-
-    relaxation = Relaxation(near.program)
-    if cuts:
-        relaxation.add(narrowed(cuts))
-    relaxed = tighten(relaxation, separate_nearby, Rounds(enough=energy_j), work)
-    return [cut for of_cut in relaxed.cuts for cut in wide[of_cut.terms]]
 
 
 def strengthen_blocks(

@@ -103,7 +103,7 @@ class Clock:
         self._core_s += moving.during_s
 
     def free(self, name: str) -> None:
-        """A tensor's RAM is free once nothing moves in or out of it."""
+        """Free a tensor's RAM as soon as no transfer uses it."""
         self._wait(self._written_s.get(name, 0.0))
         self._receive(name)
         self.spans.append(Span(self._core_s, self._core_s))

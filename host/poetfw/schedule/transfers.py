@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transfer planner (POET, section 5.5): move transfers to where they hide behind computing.
+"""Transfer planner (POET, section 5.5): moves transfers to where computing hides them.
 
 A plan fixes what is paged. Where storage and core work at once, when a page-in begins and how long
 a tensor on its way out keeps its RAM is free to choose, within the budget. Tensors on their way out
@@ -149,7 +149,7 @@ class _Planner:
 
 
 class _Replay:
-    """Runs steps, with frees of what is on its way out put off."""
+    """Replay of steps in which the frees of tensors being paged out are postponed."""
 
     def __init__(self, ram_bytes: int) -> None:
         self._ram_bytes = ram_bytes
@@ -159,7 +159,7 @@ class _Replay:
         self._steps: list[Step] = []
 
     def make_room(self, step: Step, node: Node, taken_over: bool) -> None:
-        """Free what is out, and as much else as the step needs."""
+        """Free tensors that are paged out, and others as the step needs room."""
         grows = step.kind is not StepKind.PAGE_OUT and not taken_over
         needed = self._live + (node.output_bytes if grows else 0)
         if step.kind is StepKind.COMPUTE:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans by what is kept over the turn: one small program for a graph of any size.
+"""Plans chosen at the turn from the forward to the backward pass, by one small program.
 
 The *turn* is where the backward pass begins. Of each tensor of the forward pass the program
 (`having`) chooses one: it stays in RAM until its last reader, or is computed again when it is first

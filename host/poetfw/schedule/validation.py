@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""True if a schedule problem makes sense, said in terms of the node that does not."""
+"""Validation of schedule problems, with errors that name the node."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _check_storage(storage: Storage) -> None:
 
 
 def require_transfer(where: str, transfer: Transfer) -> None:
-    """Check what a transfer costs.
+    """Check the costs of a transfer.
 
     Raises:
         ProblemError: a figure is negative, not a number or too large.

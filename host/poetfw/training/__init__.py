@@ -6,6 +6,7 @@ from poetfw.training.derivation import make_program
 from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
 from poetfw.training.packing import pack_constants
+from poetfw.training.pooling import fuse_pooling
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import (
     CLASSIFYING,
@@ -29,6 +30,7 @@ __all__ = [
     "Sgd",
     "constant_bytes",
     "fold",
+    "fuse_pooling",
     "hoist_views",
     "in_place_input",
     "input_channels",

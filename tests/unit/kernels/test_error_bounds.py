@@ -149,6 +149,16 @@ def updated(kind: str) -> Callable[[Draw], Case]:
     return case
 
 
+def pooled_case(d: Draw) -> Case:
+    """A convolution with gelu, which has a minimum, and average pooling."""
+    plain = CASES["conv2d"](d)
+    x, w, *_ = plain.inputs
+    attributes = {**plain.attributes, "weight_shape": w.shape, "format": "float32"}
+    window = {f"pool.{name}": value for name, value in POOLING.items()}
+    behind = {"activation": "gelu", "pool": "avg_pool2d", "pool.count_include_pad": 0, **window}
+    return Case([x, w], {**attributes, **behind})
+
+
 def packed_case(layer: str) -> Callable[[Draw], Case]:
     """A case of a layer, with its weights as int8."""
 
@@ -267,6 +277,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     **{f"{name}_term": lambda d: Case([d(8, 10), d(8, 10)]) for name in ("mse", *MEAN_LOSSES)},
     "nll_term": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL),
     **{kind: packed_case(layer) for layer, (kind, _) in PACKED.items()},
+    "pooled_conv2d": pooled_case,
     "detach": lambda d: Case([d(*X)], {"shape": X}),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
     "pace": lambda d: Case([], PACE, (np.float32([40, 2, 0.3, 0.01]),)),

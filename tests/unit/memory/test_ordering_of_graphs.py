@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from made_problems import random_problem, training_chain, with_ram_fraction
 from poetfw.boards import load_board
 from poetfw.common.errors import PlanError, ProblemError
 from poetfw.costs import analytic_costs
@@ -26,7 +27,6 @@ from poetfw.memory.ordering import (
 from poetfw.models import build_model
 from poetfw.planning import schedule_problem
 from poetfw.schedule import StepKind, simulate, solve
-from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.training import Program, Reference, make_program
 
 SEEDS = [seed for seed in range(31) if seed != 6]  # of feasible random problems

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+from made_problems import random_problem, training_chain, with_ram_fraction
 from poetfw.boards import load_board
 from poetfw.common.errors import UnsuitableError
 from poetfw.costs import analytic_costs
@@ -34,7 +35,6 @@ from poetfw.schedule.baselines.emitter import Emitter, emit
 from poetfw.schedule.baselines.griewank import forward_steps, next_checkpoint, revolve
 from poetfw.schedule.baselines.offloading import Offloading, lower_bound_s
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.simulator import unlimited
 from poetfw.schedule.transfers import plan_transfers

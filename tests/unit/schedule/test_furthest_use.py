@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import sys
 
+from made_problems import SD_CARD, random_problem
 from poetfw.schedule import Node, ScheduleProblem, StepKind
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.examples import SD_CARD, random_problem
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.simulator import accepts
 

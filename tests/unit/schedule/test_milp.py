@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from made_problems import training_chain, with_ram_fraction
 from poetfw.common.errors import ToolError
 from poetfw.common.interrupts import run_interruptibly
 from poetfw.common.limits import Work
 from poetfw.schedule.compact import formulate
-from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.highs import SolveOutcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import (

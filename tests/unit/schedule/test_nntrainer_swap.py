@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from made_problems import random_problem, training_chain, with_ram_fraction
 from poetfw.common.errors import UnsuitableError
 from poetfw.schedule import (
     ExecutionPlan,
@@ -27,7 +28,6 @@ from poetfw.schedule.baselines.nntrainer_swap import (
     waits,
 )
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.examples import random_problem, training_chain, with_ram_fraction
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.simulator import unlimited
 

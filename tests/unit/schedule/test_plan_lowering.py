@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from schedule_problems import STORAGE, chain, plan
 
+from made_problems import random_problem
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
-from poetfw.schedule.examples import random_problem
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import Node, ScheduleProblem, StepKind

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from made_problems import training_chain, with_ram_fraction
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, search, simulate, solve
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
-from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.found import Incumbent
 from poetfw.schedule.search import SolveOptions
 

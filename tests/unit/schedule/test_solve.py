@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from schedule_problems import chain, plan
 
+from made_problems import training_chain, with_ram_fraction
 from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
 from poetfw.common.limits import Work
 from poetfw.schedule import (
@@ -29,7 +30,6 @@ from poetfw.schedule import (
     solve,
 )
 from poetfw.schedule.bounds import small_plan
-from poetfw.schedule.examples import training_chain, with_ram_fraction
 from poetfw.schedule.milp import SolverOptions
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control edges that leave the best peak as it is, and so many orders fewer to search.
+"""Control edges that keep the lowest peak reachable and leave fewer orders to search.
 
 Two rules put a sequence of ops v directly next to another one, both by an exchange argument:
 

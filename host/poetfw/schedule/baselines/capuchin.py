@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capuchin: page what has time to move, compute the rest again where that saves most per second.
+"""Capuchin: page tensors that have time to move, recompute others by bytes saved per second.
 
 X. Peng et al., "Capuchin: Tensor-based GPU Memory Management for Deep Learning", ASPLOS 2020, its
 section on memory management policy with Algorithms 1 and 2. From one run that keeps everything it

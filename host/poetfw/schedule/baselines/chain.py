@@ -147,6 +147,6 @@ class ChainWriter:
         self.drop_sources()
 
     def drop_sources(self) -> None:
-        """Give up what is loaded again."""
+        """Drop the sources that are loaded again."""
         for i in self.reloaded:
             self.emitter.drop(i)

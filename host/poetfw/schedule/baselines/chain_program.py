@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dynamic program of POFO: what of a chain to keep, to page and to compute again.
+"""POFO's dynamic program: which tensors of a chain to keep, page and recompute.
 
 Theorem 1 of O. Beaumont, L. Eyraud-Dubois, J. Herrmann, A. Joly, A. Shilova, "Optimal checkpointing
 for heterogeneous chains: how to train deep neural networks with limited memory", 2019: with x_i
@@ -358,7 +358,7 @@ def _output(segment: Segment) -> tuple[int, ...]:
 
 
 def _after(value: _Values, taken: int) -> _Values:
-    """The value in what is left of each amount once so much is taken."""
+    """The value for each amount after `taken` slots or units of it are used."""
     rest = np.full_like(value, np.inf)
     if taken < len(value):
         rest[taken:] = value[: len(value) - taken]

@@ -172,7 +172,7 @@ class _Runtime:
         self.forget_neighbourhood(i)
 
     def score(self, i: int) -> float:
-        """h_DTR: what is lost by evicting tensor i, over what is gained."""
+        """h_DTR: cost of evicting tensor i, divided by its size and staleness."""
         stale_s = self.clock_s - self.accessed_s[i]
         if stale_s <= 0:
             return float("inf")

@@ -246,7 +246,7 @@ class _Program:
                 yield paged
 
     def backtrack(self, keeps: list[NDArray[np.bool_]], kept: int) -> frozenset[int]:
-        """The paged tensors if so many slots are kept in the end."""
+        """The paged tensors of the choice that keeps `kept` slots in the end."""
         paged = set()
         for gap, keep in zip(reversed(self.offloading.gaps), reversed(keeps), strict=True):
             if keep[kept]:

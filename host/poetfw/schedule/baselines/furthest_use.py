@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page out what is wanted latest: Belady's rule, applied to tensors."""
+"""Belady's rule, applied to tensors: page out the one whose next use is furthest away."""
 
 from __future__ import annotations
 

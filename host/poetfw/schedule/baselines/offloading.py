@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by methods that only page: what may be paged, what it saves, what it delays.
+"""Model of paging that methods without recompute share: pageable tensors, bytes saved, delays.
 
 Model and lower bound of O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading
 Strategies for Deep Neural Network Training", Euro-Par 2020: a tensor is paged out after its last

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two passes of a training step, and the tensors that wait in between."""
+"""The two passes of a training step, and the tensors that are idle in between."""
 
 from __future__ import annotations
 

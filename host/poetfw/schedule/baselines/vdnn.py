@@ -15,7 +15,7 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
 def vdnn(problem: ScheduleProblem) -> ExecutionPlan:
-    """The plan that pages nothing, what convolutions read, or what any layer reads.
+    """The first plan that fits: page nothing, the inputs of convolutions, or those of all layers.
 
     Raises:
         UnsuitableError: there is no storage, there are no two passes or no convolutions, or paging

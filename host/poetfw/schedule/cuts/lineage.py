@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lineage cuts: whatever is in RAM descends from something that was kept, paged in or made since.
+"""Lineage cuts: a tensor in RAM descends from one that was kept, paged in or computed since.
 
 Let tensor k be read in period t: V is 1 where a node first computed in t reads it, or R[t,v] where
 v, computed again in t, does. For a path k = v0, v1, …, vp, of which each is an input of the one

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts found in a narrow program, for a wide one of the same problem.
+"""Cuts and bounds of a wide program, for one with a part of its columns.
 
-A program in which a stage computes again only within a window has a part of the columns of the one
-without. Its relaxation is solved in a small part of the time, and most of the cuts that the wide
-one needs are violated there already. So they are made of the wide program's columns, of a solution
-that has 0 wherever the narrow one has no column, and the narrow program sees what it has of them.
-A cut holds in the wide program for what `lineage` and `slots` prove, whoever found it.
+A program that may produce only what a relaxation used has a tenth of the columns. What is proven of
+the wide program holds of it too, with 0 for the columns that it lacks.
 """
 
 from __future__ import annotations
@@ -16,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.schedule.compact import Compact
-from poetfw.schedule.cuts.cut import NOWHERE, Cut, extended
+from poetfw.schedule.cuts.cut import NOWHERE, Cut
 from poetfw.schedule.cuts.relaxation import Relaxed
-from poetfw.schedule.highs import Vector
 
 
 @dataclass(frozen=True)
@@ -44,11 +40,6 @@ class Narrow:
             for key, x in of_wide.items():
                 columns[x] = of_narrow.get(key, NOWHERE)
         return Narrow(columns)
-
-    def widened(self, values: Vector) -> Vector:
-        """A solution of the narrow program in the wide one's columns."""
-        widened: Vector = extended(values)[self.columns]
-        return widened
 
     def narrowed(self, cut: Cut) -> Cut:
         """A cut of the wide program in the narrow one's columns."""

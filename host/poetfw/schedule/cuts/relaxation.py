@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear relaxations that grow row by row, and what their multipliers prove.
+"""Linear relaxations that grow row by row, and safe bounds from their multipliers.
 
 cvxpy has no way to add rows to a program that is solved already, nor to start from the basis of
 the last solution, which is what makes adding cuts cheap; so this speaks to HiGHS itself (ADR 0015).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Separation in rounds: solve the relaxation, add the cuts that its solution violates, again."""
+"""Separation in rounds: solve the relaxation, add the violated cuts, repeat."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slot cuts: what RAM must hold while a stage produces a node, rounded.
+"""Slot cuts: knapsack inequalities of the bytes live while a stage produces a node, rounded.
 
 While stage t produces node k ≤ t (its slot k), let y_i be 1 if tensor i is live then, else 0: the
 rows for U say Σ m_i y_i ≤ budget. In terms of the columns F that is, for i < t,
@@ -20,8 +20,7 @@ its output 1, or S[t+1,i] if it may take over its input i. The workspace of node
 that of t w_t. The largest of these lower bounds, of the solution at hand, goes into a knapsack, of
 which `rounding` makes cuts.
 
-All of this uses rows of the program only, so it holds with windows and closed stages too. In
-PAPER's timing page-ins are there from the start and nothing is taken over: more is live, not less.
+All of this uses rows of the program only, so it holds with windows and closed stages too.
 """
 
 from __future__ import annotations

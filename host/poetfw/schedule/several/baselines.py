@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Baselines for several devices: one device alone, no memory limits, greedy."""
+"""Baselines for several devices: one device alone, unlimited memory, greedy placement."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class _Builder:
         return [(x, 1.0) for x in columns]
 
     def require_residency(self, d: int, b: int, stages: range) -> None:
-        """Have what a block reads and copies on d."""
+        """Require that the tensors that a block reads or copies are on d."""
         for i in range(stages.stop):
             if not self.graph.size[i]:
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans for several devices beside what they are measured by, one row each."""
+"""Comparison of plans for several devices, one row for each method."""
 
 from __future__ import annotations
 

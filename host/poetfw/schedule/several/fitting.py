@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A placement made to fit: where RAM is short, a tensor is copied away or computed again later.
+"""Placements made to fit: where RAM runs out, a tensor is copied away or recomputed later.
 
 Memory is elastic until an op needs room. Then the tensor goes whose coming back takes least for the
 bytes and the stages that its room is free: one that nobody reads any more takes nothing, one that
@@ -122,7 +122,7 @@ class Fitter:
         return self.cost[d][i] < _NEVER and self.graphs[d].working_set(i) <= self.ram[d]
 
     def follow(self, recipe: Recipe, work: Work) -> list[Made] | None:
-        """The steps of a recipe without those that free; None if it does not fit."""
+        """The steps of a recipe, frees left out; None if it does not fit."""
         following = _Following(self, recipe)
         try:
             return following.run()

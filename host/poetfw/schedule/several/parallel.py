@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that work at once: in which order, where, and what no plan can beat."""
+"""Devices that work at once: list scheduling, and a lower bound of the time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what each stage makes, and where, to the linear plan for several devices."""
+"""Lowering of the productions of each stage and device to a linear plan."""
 
 from __future__ import annotations
 

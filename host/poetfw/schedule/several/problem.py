@@ -100,7 +100,7 @@ class DevicesProblem:
         return time_s if minimise is Minimise.TIME else energy_j + self.idle_w * time_s
 
     def priced(self, device: Device, minimise: Minimise) -> ScheduleProblem:
-        """One device's problem, whose energies are what is minimised, and with the deadline."""
+        """One device's problem with the objective as its energies, and with the deadline."""
 
         def transfer(of: Transfer) -> Transfer:
             per_byte_s = 1 / of.bandwidth_bytes_per_s

@@ -40,11 +40,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poetfw.common.limits import Deadline
 from poetfw.schedule.coefficients import BudgetUnits
-from poetfw.schedule.compact import recomputed_near
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram, Term
@@ -59,9 +57,6 @@ from poetfw.schedule.several.problem import (
 _Key = tuple[int, int, int]
 """(device, stage, node)."""
 
-EXCESS_COST = 1e3
-"""Price of a budget's worth of bytes beyond the budget, in times of computing every node once."""
-
 
 @dataclass
 class DevicesProgram:
@@ -72,18 +67,12 @@ class DevicesProgram:
         program: what to solve.
         made: the columns of R, C, P and O.
         stay: the columns of S; tensors that a stage cannot change have the same as before it.
-        excess: columns for bytes beyond the budgets; empty unless they were asked for.
-        stages: per column, the first and the last stage whose rows it is in.
-        rows: per row, its stage; -1 for those that join several.
     """
 
     sizes: tuple[int, ...]
     program: IntegerProgram = field(default_factory=IntegerProgram)
     made: dict[Made, int] = field(default_factory=dict)
     stay: dict[_Key, int] = field(default_factory=dict)
-    excess: list[int] = field(default_factory=list)
-    stages: list[tuple[int, int]] = field(default_factory=list)
-    rows: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
 
     def chosen(self, values: Vector) -> list[Made]:
         """The choices of a solution."""
@@ -115,9 +104,6 @@ class DevicesProgram:
 def formulate_devices(
     problem: DevicesProblem,
     minimise: Minimise,
-    window: int | None = None,
-    also: Iterable[Made] = (),
-    elastic: bool = False,
     copies_take_ram: bool = True,
     deadline: Deadline | None = None,
 ) -> DevicesProgram:
@@ -126,11 +112,6 @@ def formulate_devices(
     Args:
         problem: valid.
         minimise: what to.
-        window: where given, only forward nodes are computed again, in backward stages, and at most
-            about so many nodes before those that the stage differentiates, and tensors move only
-            in stages that make or read them: a restriction.
-        also: what stages may make beyond the window.
-        elastic: whether budgets may be exceeded, at a price.
         copies_take_ram: False counts a copy from the next stage on only, and no buffer: so XEngine
             does, and its plans may need more RAM than there is.
         deadline: when to give up; None for never.
@@ -138,9 +119,7 @@ def formulate_devices(
     Raises:
         OutOfTime: the deadline has passed.
     """
-    return _Builder(problem, minimise, window, also, elastic, copies_take_ram).build(
-        deadline or Deadline()
-    )
+    return _Builder(problem, minimise, copies_take_ram).build(deadline or Deadline())
 
 
 def indexed_devices(
@@ -158,25 +137,17 @@ class _Builder:
         self,
         problem: DevicesProblem,
         minimise: Minimise,
-        window: int | None,
-        also: Iterable[Made],
-        elastic: bool,
         copies_take_ram: bool,
     ) -> None:
         self.problem = problem
         self.minimise = minimise
-        self.elastic = elastic
         self.copies_take_ram = copies_take_ram
         self.graphs, self.memories, self.links = indexed_devices(problem, minimise)
         self.graph = self.graphs[0]
         self.devices = range(len(self.graphs))
-        self.window = window
-        self.windows = [set(nodes) for nodes in recomputed_near(self.graph, window)]
-        for made in also:
-            self.windows[made.stage].add(made.node)
         self.out = DevicesProgram(self.graph.size)
+        self.program = self.out.program
         self.timed: list[Term] = []
-        self.now = -1
         self.least = [
             min(
                 graph.problem.nodes[i].energy_j
@@ -185,7 +156,7 @@ class _Builder:
             )
             for i in range(self.graph.n)
         ]
-        self.out.program.offset = math.fsum(self.least)
+        self.program.offset = math.fsum(self.least)
 
     def build(self, deadline: Deadline) -> DevicesProgram:
         """The whole program."""
@@ -194,35 +165,27 @@ class _Builder:
         for t in deadline.during(range(self.graph.n)):
             self.make_stays(t)
         for t in deadline.during(range(self.graph.n)):
-            self.now = t
             for d in self.devices:
                 self.limit(d, t)
             firsts = [(column, 1.0) for d in self.devices for column in self.at("compute", d, t, t)]
-            self.equal(firsts, 1)
-        self.now = -1
+            self.program.equal(firsts, 1)
         for made, column in self.out.made.items():
             if made.kind is StepKind.PAGE_IN:
-                self.at_most([(column, 1.0), *self.outs(made)], 0)
+                self.program.at_most([(column, 1.0), *self.outs(made)], 0)
         if self.problem.deadline_s is not None:
             unit = self.problem.deadline_s or 1.0
-            self.at_most([(column, s / unit) for column, s in self.timed], 1.0)
+            self.program.at_most([(column, s / unit) for column, s in self.timed], 1.0)
         return self.out
 
     # Columns ----------------------------------------------------------------------------------
 
     def column(self, made: Made, cost: float, time_s: float) -> None:
-        column = self.out.made[made] = self.out.program.binary(cost)
-        self.out.stages.append((made.stage, made.stage))
+        column = self.out.made[made] = self.program.binary(cost)
         self.timed.append((column, time_s))
 
     def make(self, t: int) -> None:
         """R, C, P and O of stage t."""
-        again = {
-            i
-            for i in self.windows[t]
-            if i < t <= self.graph.last_recompute[i] and self.graph.size[i]
-        }
-        self.now = t
+        again = {i for i in range(t) if t <= self.graph.last_recompute[i] and self.graph.size[i]}
         for i in (*sorted(again), t):
             for d in self.devices:
                 node = self.graphs[d].problem.nodes[i]
@@ -236,7 +199,7 @@ class _Builder:
                 i == t or i in again or any(k == t or k in again for k in self.graph.consumers[i])
             )
             # Only to make room, a tensor may have to go or come back when nobody looks at it.
-            idle = self.window is None and t <= self.graph.last_use[i]
+            idle = t <= self.graph.last_use[i]
             if not (size and (runs or idle)):
                 continue
             for (a, b), link in self.links.items():
@@ -268,10 +231,8 @@ class _Builder:
                 before = self.out.stay.get((d, t - 1, i))
                 if before is not None and not self.changes(t - 1, i):
                     self.out.stay[d, t, i] = before
-                    self.out.stages[before] = (self.out.stages[before][0], t)
                 else:
-                    self.out.stay[d, t, i] = self.out.program.binary()
-                    self.out.stages.append((t - 1, t))
+                    self.out.stay[d, t, i] = self.program.binary()
 
     def changes(self, t: int, i: int) -> bool:
         """True if stage t can compute, copy or read tensor i."""
@@ -317,18 +278,6 @@ class _Builder:
 
     # Rows -------------------------------------------------------------------------------------
 
-    def at_most(self, terms: list[Term], bound: float) -> None:
-        self.out.program.at_most(terms, bound)
-        self.out.rows[0].append(self.now)
-
-    def equal(self, terms: list[Term], value: float) -> None:
-        self.out.program.equal(terms, value)
-        self.out.rows[1].append(self.now)
-
-    def continuous(self, upper: float = 1.0, cost: float = 0.0) -> int:
-        self.out.stages.append((self.now, self.now))
-        return self.out.program.continuous(cost, upper)
-
     def require_residency(self, d: int, t: int) -> dict[int, list[tuple[int, int]]]:
         """Have what d reads in stage t in its RAM, and make F: per slot, what it frees."""
         freed: dict[int, list[tuple[int, int]]] = {}
@@ -338,10 +287,10 @@ class _Builder:
                 continue
             sources = self.terms(-1, d, t, i, "stay", "compute", "page_in")
             for column in self.at("send", d, t, i):
-                self.at_most([(column, 1.0), *sources], 0)
+                self.program.at_most([(column, 1.0), *sources], 0)
             arrivals = self.terms(-1, d, t, i, "compute", "copy")
             for column in self.at("page_out", d, t, i):
-                self.at_most([(column, 1.0), *arrivals], 0)
+                self.program.at_most([(column, 1.0), *arrivals], 0)
             kept = self.terms(1, d, t + 1, i, "stay")
             if kept and kept == self.terms(1, d, t, i, "stay"):
                 continue
@@ -355,16 +304,16 @@ class _Builder:
                 if not cause:
                     continue
                 if k > i:
-                    self.at_most([(cause[0][0], 1.0), *frees, *absent], 0)
+                    self.program.at_most([(cause[0][0], 1.0), *frees, *absent], 0)
                 if k < t:
-                    free = self.continuous()
-                    self.at_most([(free, 1.0), *cause], 0)
+                    free = self.program.continuous()
+                    self.program.at_most([(free, 1.0), *cause], 0)
                     freed.setdefault(k, []).append((i, free))
                     frees.append((free, 1.0))
             if kept or frees:
-                self.at_most([*kept, *frees, *absent], 0)
+                self.program.at_most([*kept, *frees, *absent], 0)
             if frees and not self.copies_take_ram:
-                self.at_most([*frees, *sources], 0)  # what took no RAM leaves none
+                self.program.at_most([*frees, *sources], 0)  # what took no RAM leaves none
         return freed
 
     def limit(self, d: int, t: int) -> None:
@@ -372,12 +321,6 @@ class _Builder:
         memory, freed = self.memories[d], self.require_residency(d, t)
         size = memory.size
         brings = ("compute", "page_in", *(("copy",) if self.copies_take_ram else ()))
-        excess: list[Term] = []
-        if self.elastic:
-            price = EXCESS_COST * (self.out.program.offset or 1.0) / (memory.budget or 1.0)
-            column = self.continuous(sum(size) + max(memory.workspace), price)
-            self.out.excess.append(column)
-            excess = [(column, -1.0)]
         live: list[Term] = [
             (self.out.stay[d, t, i], size[i]) for i in range(t) if (d, t, i) in self.out.stay
         ]
@@ -388,32 +331,30 @@ class _Builder:
                 continue
             taken = self.graph.in_place[k]
             early = [(column, -size[i]) for i, column in frees if i == taken]
-            used = self.continuous(np.inf if self.elastic else memory.budget)
-            self.equal([*live, *arrivals, *early, (used, -1.0)], 0)
+            used = self.program.continuous(upper=memory.budget)
+            self.program.equal([*live, *arrivals, *early, (used, -1.0)], 0)
             works = self.terms(memory.workspace[k], d, t, k, "compute")
-            if self.elastic or (works and memory.workspace[k]):
-                self.at_most([(used, 1.0), *works, *excess], memory.budget)
+            if works and memory.workspace[k]:
+                self.program.at_most([(used, 1.0), *works], memory.budget)
             before = [(used, 1.0), *((c, -size[i]) for i, c in frees if i not in (taken, k))]
             for buffer in self.buffers(d, t, k):
-                self.at_most([*before, buffer, *excess], self.ram(d))
+                self.program.at_most([*before, buffer], self.ram(d))
             live = [*before, *((c, -size[i]) for i, c in frees if i == k)]
-        self.limit_last(d, t, live, brings, excess)
+        self.limit_last(d, t, live, brings)
 
-    def limit_last(
-        self, d: int, t: int, live: list[Term], brings: tuple[str, ...], excess: list[Term]
-    ) -> None:
+    def limit_last(self, d: int, t: int, live: list[Term], brings: tuple[str, ...]) -> None:
         """Slot t of stage t, after which S says what is left."""
         memory = self.memories[d]
         size, taken = memory.size, self.graph.in_place[t]
         arrivals = self.terms(size[t], d, t, t, *brings)
         running = self.terms(1, d, t, t, "compute")
         if taken is not None and running:
-            over = self.continuous()
-            self.at_most([(over, 1.0), (running[0][0], -1.0)], 0)
-            self.at_most([(over, 1.0), *self.terms(1, d, t + 1, taken, "stay")], 1)
+            over = self.program.continuous()
+            self.program.at_most([(over, 1.0), (running[0][0], -1.0)], 0)
+            self.program.at_most([(over, 1.0), *self.terms(1, d, t + 1, taken, "stay")], 1)
             arrivals.append((over, -size[t]))
         works = self.terms(memory.workspace[t], d, t, t, "compute")
-        self.at_most([*live, *arrivals, *works, *excess], memory.budget)
+        self.program.at_most([*live, *arrivals, *works], memory.budget)
         left = [
             (self.out.stay[d, t + 1, i], size[i])
             for i in range(t)
@@ -421,7 +362,7 @@ class _Builder:
         ]
         left += self.terms(size[t], d, t, t, *brings)
         for buffer in self.buffers(d, t, t):
-            self.at_most([*left, buffer, *excess], self.ram(d))
+            self.program.at_most([*left, buffer], self.ram(d))
 
     def ram(self, d: int) -> float:
         """The budget as it is: buffers need not be multiples of what sizes are multiples of."""
@@ -438,53 +379,3 @@ class _Builder:
     def buffer_bytes(self, link: Link) -> int:
         """Bytes that a copy takes beside the tensor, as far as they are counted."""
         return link.buffer_bytes if self.copies_take_ram else 0
-
-
-@dataclass(frozen=True)
-class SubProgram:
-    """A program, and per column of it that of the whole."""
-
-    program: IntegerProgram
-    columns: NDArray[np.intp]
-
-
-def part_of(whole: DevicesProgram, values: Vector, free: NDArray[np.bool_]) -> SubProgram:
-    """The program where all but some integral columns are as in a solution.
-
-    Args:
-        whole: the program.
-        values: a solution of it, right in its integral columns.
-        free: which columns are free, of the integral ones.
-    """
-    program = whole.program
-    matrix, least, most = program.matrix()
-    first, last = np.array(whole.stages).T
-    integer = np.array(program.integer)
-    touched = np.zeros(last.max() + 1, dtype=bool)
-    for begin, end in zip(first[free & integer], last[free & integer], strict=True):
-        touched[begin : end + 1] = True
-    inside = np.where(integer, free, touched[first])
-    rows = np.array(whole.rows[0] + whole.rows[1])
-    kept = np.flatnonzero((rows < 0) | touched[rows])
-    columns = np.flatnonzero(inside)
-    fixed = np.where(integer & ~inside, values, 0.0)
-    shift = (matrix @ fixed)[kept]
-    small = matrix[kept][:, columns].tocsr()
-    excess = set(whole.excess)
-    beyond = [column for column in excess if not inside[column]]
-    out = IntegerProgram(
-        offset=program.offset
-        + float(np.dot(program.costs, fixed))
-        + math.fsum(program.costs[column] * values[column] for column in beyond),
-        costs=np.array(program.costs)[columns].tolist(),
-        upper=np.array(program.upper)[columns].tolist(),
-        integer=integer[columns].tolist(),
-    )
-    for row, number in enumerate(kept):
-        begin, end = small.indptr[row], small.indptr[row + 1]
-        if begin == end:
-            continue
-        terms = zip(small.indices[begin:end].tolist(), small.data[begin:end].tolist(), strict=True)
-        side = float(most[number] - shift[row])
-        (out.equal if least[number] == most[number] else out.at_most)(terms, side)
-    return SubProgram(out, columns)

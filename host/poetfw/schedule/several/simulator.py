@@ -132,7 +132,7 @@ class _Clock:
 
 
 class _Memory:
-    """A device, what is in its RAM and storage, and what it has computed."""
+    """State of a device: tensors in RAM and in storage, nodes computed."""
 
     def __init__(self, device: Device) -> None:
         self.device = device

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a problem with several devices to a schedule."""
+"""Solution of a problem with several devices."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
-from poetfw.schedule.highs import SolveOutcome, Vector
+from poetfw.schedule.highs import SolveOutcome
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolverOptions, solve_program
 from poetfw.schedule.problem import (
@@ -39,17 +36,15 @@ from poetfw.schedule.several.problem import (
     Minimise,
     validate_devices,
 )
-from poetfw.schedule.several.program import DevicesProgram, formulate_devices, part_of
+from poetfw.schedule.several.program import formulate_devices
 from poetfw.schedule.several.simulator import simulate_devices
 from poetfw.schedule.simulator import simulate
 from poetfw.schedule.solve import Interrupted, solve
 
 WHOLE_NODES = 24
-"""Largest number of nodes of a problem that is solved as one program; others go stage by stage."""
+"""Problems with more nodes are not solved as one program: blocks of stages bound them."""
 
-_WINDOW = 12  # how far from what a stage differentiates it computes again, see `formulate_devices`
-_NODES = (12, 24, 48)  # whose places, copies and recomputations are looked at together
-_PART_WORK = 3.0  # units for each such part
+_NODES_UNFIT = 100  # the same where no placement fits
 _CEILING_SHARE = 0.1  # of the work that is left
 _IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
 _FITTING_SHARE = 0.3  # of what is left, to make placements fit
@@ -57,7 +52,6 @@ _BLOCKS_SHARE = 0.6  # of what is left, for a bound and the plan that it suggest
 _BOUND_SHARE = 0.8  # of it, for the bound
 _SINGLES_SHARE = 0.3  # of what is left, for devices alone
 _WHOLE_SHARE = 0.8  # of what is left, where one program has them all
-_PARTS_SHARE = 0.7
 _TELLING = 1e-3  # relative: smaller steps are not told of
 _ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
 
@@ -248,15 +242,18 @@ class _Search:
             self.solve_single(work, self.options)
 
     def solve_large(self, work: Work, starts: Iterable[list[Made]]) -> None:
-        """Placements made to fit, a bound of blocks, and parts of the program."""
+        """Placements made to fit, a bound of blocks, and each device alone.
+
+        Where no placement fits, the whole program may still find a plan.
+        """
         self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
+        if self.plan is None and self.graph.n <= _NODES_UNFIT:
+            self.solve_whole(work.part(work.left * _WHOLE_SHARE), starts)
         as_given = replace(self.options, other_orders=False)
         if not self.is_proven():
             self.solve_blocks(work.part(work.left * _BLOCKS_SHARE))
         if not self.is_proven():
             self.solve_single(work.part(work.left * _SINGLES_SHARE), as_given)
-        if not self.is_proven():
-            self.solve_parts(work.part(work.left * _PARTS_SHARE), starts)
         if not self.is_proven() and self.recipe is not None:
             self.fit(work, [self.recipe])
 
@@ -364,7 +361,8 @@ class _Search:
             self.bound, self.covers = math.inf, BoundCovers.STAGES
             return
         if solution.values is not None:
-            self.take_values("program", whole, solution.values)
+            steps = complete(self.graph, in_order(whole.chosen(solution.values)))
+            self.take("program", self.named(steps))
         if solution.bound > self.bound:
             self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
 
@@ -375,73 +373,6 @@ class _Search:
     def known(self, steps: list[Made]) -> bool:
         """True if the simulator accepts these steps."""
         return accepts(self.problem, self.named(steps)) is not None
-
-    def take_values(self, phase: str, whole: DevicesProgram, values: Vector) -> None:
-        """Know the plan of a solution."""
-        steps = complete(self.graph, in_order(whole.chosen(values)))
-        self.take(phase, self.named(steps))
-
-    def solve_parts(self, work: Work, starts: Iterable[list[Made]]) -> None:
-        """Some nodes at a time: where they are computed, again or for the first time, and copied.
-
-        It starts from the best plan known, if that is legal in stages. Where none is known, it
-        starts from a placement, and what is beyond a budget has a price.
-        """
-        best = None if self.plan is None else in_stages(self.graph, self.names, self.plan)
-        legal = best is not None and self.known(best)
-        if not legal and self.plan is not None:
-            return
-        if best is None:
-            best = next(iter(starts), None)
-        whole = formulate_devices(
-            self.problem,
-            self.minimise,
-            _WINDOW,
-            [step for step in best or () if step.kind is StepKind.COMPUTE],
-            elastic=not legal,
-            deadline=work.deadline,
-        )
-        values = None if best is None else whole.start(best)
-        if values is None:
-            return
-        node = np.full(whole.program.columns, -1)
-        for made, column in whole.made.items():
-            node[column] = made.node
-        for (_, _, i), column in whole.stay.items():
-            node[column] = i
-        for many in _NODES:
-            cost, before = math.inf, math.inf
-            while not self.is_proven():
-                for first in range(0, self.graph.n, many // 2):
-                    if not work.is_left():
-                        return
-                    near = self.around(range(first, min(first + many, self.graph.n)))
-                    part = work.part(_PART_WORK)
-                    cost = min(cost, self.improve(whole, values, np.isin(node, near), part))
-                if cost >= before * (1 - self.options.gap):
-                    break
-                before = cost
-        self.improve(whole, values, node >= 0, work)
-
-    def around(self, nodes: range) -> list[int]:
-        """These nodes and those that read them."""
-        return sorted({*nodes, *(k for i in nodes for k in self.graph.consumers[i])})
-
-    def improve(
-        self, whole: DevicesProgram, values: Vector, free: NDArray[np.bool_], work: Work
-    ) -> float:
-        """Better values of some columns, in place; what the solution takes."""
-        part = part_of(whole, values, free)
-        solution = solve_program(
-            part.program,
-            SolverOptions(self.options.solver, self.options.gap),
-            work,
-            values[part.columns],
-        )
-        if solution.values is not None:
-            values[part.columns] = solution.values
-            self.take_values("program", whole, values)
-        return solution.objective
 
     def is_in_stages(self, plan: ExecutionPlan) -> bool:
         """True if a plan is as good when it is put into stages."""
