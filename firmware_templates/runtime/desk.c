@@ -14,7 +14,7 @@
 #include "stages.h"
 #include "watchdog.h"
 
-#define PROTOCOL 2u
+#define PROTOCOL 3u
 #define MOST_SUMS 64u
 
 /* State of the session with the host. */
@@ -22,7 +22,8 @@ struct session {
     struct poet_command command; /* its word and data stay valid until it has been executed */
     const struct answer *due;    /* answer of the command to execute; NULL for none */
     struct poet_image image;
-    struct poet_traffic before; /* transfers before the training began */
+    uint32_t read_blocks;       /* read before the training began */
+    uint32_t written_blocks;    /* written before it */
     uint32_t erases;            /* erase operations before the training began */
     uint32_t first;             /* step after which training continued */
     uint32_t steps;             /* number of steps trained */
@@ -33,6 +34,15 @@ struct session {
     uint32_t sealed; /* intact message, of those at which the step has stopped */
 #endif
 };
+
+/* Has `done` count from here on. */
+static void count_anew(struct session *session)
+{
+    const struct poet_traffic traffic = poet_storage_traffic();
+    session->read_blocks = traffic.read_blocks;
+    session->written_blocks = traffic.written_blocks;
+    session->erases = poet_hal_storage_erases();
+}
 
 static uint8_t *page(void)
 {
@@ -49,6 +59,15 @@ static void print_count(uint64_t value)
 {
     poet_print(" ");
     poet_print_decimal(value);
+}
+
+/* Requests to the storage since the start, and bytes read and written. */
+static void print_transfers(void)
+{
+    const struct poet_traffic traffic = poet_storage_traffic();
+    print_count(traffic.requests);
+    print_count((uint64_t)traffic.read_blocks * POET_BLOCK_BYTES);
+    print_count((uint64_t)traffic.written_blocks * POET_BLOCK_BYTES);
 }
 
 static void hello(struct session *session)
@@ -161,8 +180,7 @@ static int begin_training(struct session *session)
     session->sealed = 0u;
     poet_stopped_for = 0u;
 #endif
-    session->before = poet_storage_traffic();
-    session->erases = poet_hal_storage_erases();
+    count_anew(session);
     poet_paint_arena();
     poet_paint_stack();
     POET_TRY(poet_storage_open(&session->image));
@@ -182,6 +200,7 @@ static void begin(struct session *session)
 {
     poet_answer_status(begin_training(session));
     poet_answer_number(session->steps);
+    print_transfers();
 }
 
 #ifdef POET_MESSAGES
@@ -237,6 +256,7 @@ static void part(struct session *session)
     if (status == POET_OK) {
         print_value(session->loss);
         print_count(session->ticks);
+        print_transfers();
     }
 }
 
@@ -334,6 +354,7 @@ static void step(struct session *session)
     if (status == POET_OK) {
         print_value(session->loss);
         print_count(session->ticks);
+        print_transfers();
     }
 }
 #endif
@@ -345,6 +366,9 @@ static void save(struct session *session)
         status = poet_save(&session->image, session->steps);
     }
     poet_answer_status(status);
+    if (status == POET_OK) {
+        print_transfers();
+    }
 }
 
 static void evaluate(struct session *session)
@@ -370,8 +394,8 @@ static void done(struct session *session)
     poet_print(poet_hal_tick_unit);
     print_count(poet_arena_high_water());
     print_count(poet_stack_high_water());
-    print_count((uint64_t)(now.read_blocks - session->before.read_blocks) * POET_BLOCK_BYTES);
-    print_count((uint64_t)(now.written_blocks - session->before.written_blocks) * POET_BLOCK_BYTES);
+    print_count((uint64_t)(now.read_blocks - session->read_blocks) * POET_BLOCK_BYTES);
+    print_count((uint64_t)(now.written_blocks - session->written_blocks) * POET_BLOCK_BYTES);
     if (poet_hal_storage_erases() > 0u) {
         print_count(poet_hal_storage_erases() - session->erases);
     }
@@ -494,8 +518,7 @@ void poet_listen(uint64_t ticks)
 {
     struct session session;
     session.begun = 0;
-    session.before = poet_storage_traffic();
-    session.erases = poet_hal_storage_erases();
+    count_anew(&session);
     for (hear(&session, ticks); session.due != NULL; hear(&session, POET_LISTEN_FOR_EVER)) {
         answer_by(&session, session.due);
     }

@@ -54,6 +54,22 @@ APART uint32_t trained_steps(const struct poetfw *net)
     return metrics.step;
 }
 
+static void print_moved(const struct poetfw_metrics *metrics)
+{
+    print_count(" read=", metrics->read_bytes);
+    print_count(" written=", metrics->written_bytes);
+}
+
+/* Transfers since the start: the difference of two such lines is what happened between them. */
+APART void print_transfers(const struct poetfw *net)
+{
+    struct poetfw_metrics metrics;
+    (void)poetfw_metrics(net, &metrics);
+    print_count("@transfers requests=", metrics.requests);
+    print_moved(&metrics);
+    poet_print("\n");
+}
+
 APART void print_commit(const struct poetfw *net)
 {
     struct poetfw_metrics metrics;
@@ -115,6 +131,7 @@ static int save(struct poetfw *net)
     const int status = poetfw_save(net);
     if (status >= POETFW_OK) {
         print_commit(net);
+        print_transfers(net);
     }
     return status;
 }
@@ -132,6 +149,7 @@ static int train(struct poetfw *net, uint32_t steps, const char **at, uint64_t *
         }
         *total_ticks += ticks;
         print_step(net, ticks);
+        print_transfers(net);
         if (poetfw_save_is_due(net)) {
             *at = "save";
             status = save(net);
@@ -207,6 +225,7 @@ static int run(struct poetfw *net, const char **at, uint64_t *ticks)
         print_count(" batch=", POETFW_BATCH);
         print_count(" done=", trained_steps(net));
         poet_print("\n");
+        print_transfers(net);
         status = train(net, task.steps, at, ticks, &said);
     }
     if (status >= POETFW_OK) {
@@ -241,8 +260,7 @@ APART void print_done(const struct poetfw *net, uint64_t ticks)
     poet_print(poet_hal_tick_unit);
     print_count(" high_water=", poet_arena_high_water());
     print_count(" stack_high_water=", poet_stack_high_water());
-    print_count(" read=", metrics.read_bytes);
-    print_count(" written=", metrics.written_bytes);
+    print_moved(&metrics);
     if (poet_hal_storage_erases() > 0u) {
         print_count(" erases=", poet_hal_storage_erases());
     }

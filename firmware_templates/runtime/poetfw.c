@@ -423,6 +423,7 @@ int poetfw_metrics(const struct poetfw *context, struct poetfw_metrics *metrics)
     metrics->metric = *POET_METRIC;
     metrics->read_bytes = (uint64_t)traffic.read_blocks * POET_BLOCK_BYTES;
     metrics->written_bytes = (uint64_t)traffic.written_blocks * POET_BLOCK_BYTES;
+    metrics->requests = traffic.requests;
     metrics->set = 0u;
     metrics->written_blocks = 0u;
     if (has_done(context, OPENED)) {

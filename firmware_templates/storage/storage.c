@@ -82,14 +82,13 @@ uint32_t poet_storage_identity(void)
 
 #ifdef POET_TRANSFERS
 static struct {
-    uint32_t begun;
     uint32_t ended;
     int status; /* first error */
 } transfers;
 
 uint32_t poet_storage_begun(void)
 {
-    return transfers.begun;
+    return traffic.requests;
 }
 
 int poet_storage_wait_for(uint32_t count)
@@ -106,17 +105,12 @@ int poet_storage_wait_for(uint32_t count)
 
 static int make_room(void)
 {
-    return poet_storage_wait_for(transfers.begun + 1u - POET_TRANSFERS);
-}
-
-static void count_one(void)
-{
-    transfers.begun++;
+    return poet_storage_wait_for(traffic.requests + 1u - POET_TRANSFERS);
 }
 
 int poet_storage_wait(void)
 {
-    const int status = poet_storage_wait_for(transfers.begun);
+    const int status = poet_storage_wait_for(traffic.requests);
     transfers.status = POET_OK;
     return status;
 }
@@ -124,10 +118,6 @@ int poet_storage_wait(void)
 static int make_room(void)
 {
     return POET_OK;
-}
-
-static void count_one(void)
-{
 }
 
 int poet_storage_wait(void)
@@ -140,7 +130,7 @@ int poet_storage_read_begin(uint32_t block, void *ram, uint32_t count)
 {
     POET_TRY(make_room());
     POET_TRY(poet_hal_storage_read_begin(block, ram, count));
-    count_one();
+    traffic.requests++;
     traffic.read_blocks += count;
     return POET_OK;
 }
@@ -149,7 +139,7 @@ int poet_storage_write_begin(uint32_t block, const void *ram, uint32_t count)
 {
     POET_TRY(make_room());
     POET_TRY(poet_hal_storage_write_begin(block, ram, count));
-    count_one();
+    traffic.requests++;
     traffic.written_blocks += count;
     return POET_OK;
 }

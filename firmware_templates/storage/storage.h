@@ -7,8 +7,9 @@
 
 #include <stdint.h>
 
-/* Blocks transferred since the start. */
+/* Requests to the storage since the start, each for neighbouring blocks, and blocks transferred. */
 struct poet_traffic {
+    uint32_t requests;
     uint32_t read_blocks;
     uint32_t written_blocks;
 };

@@ -36,7 +36,7 @@ from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
-from poetfw.optimizers import OPTIMIZERS
+from poetfw.optimizers import OPTIMIZERS, Sgd
 from poetfw.training import make_program
 from workloads.kernels.cases import Shape
 from workloads.kernels.measuring import BenchError, Measured, measure
@@ -49,6 +49,8 @@ NETWORKS, USUAL = 36, 12
 
 NO_PADDING = 2
 """The kind of networks whose kernels of 3x3 and 2x2 have no padding."""
+STRIDE_2 = 4
+"""The kind of networks of 3x3 kernels of stride 2, most of them depthwise, and 1x1 kernels."""
 
 AT_ONCE = 300
 """Cases in one firmware."""
@@ -191,6 +193,12 @@ class Drawn:
             kernel, padding = 5, 2
         elif self.usual == 1 and min(extents) >= 3:
             kernel, padding, stride = 1, 0, 2
+        elif self.usual == STRIDE_2 and min(extents) >= 3 and draw.random() < 0.7:
+            kernel, padding, stride = 3, 1, 2
+            if channels > 1 and draw.random() < 0.8:
+                groups = out = channels
+        elif self.usual == STRIDE_2:
+            kernel, padding, stride = 1, 0, 1
         elif self.usual == NO_PADDING and min(extents) >= 3:
             kernel, padding, stride = draw.choice((2, 3, 3)), 0, draw.choice((1, 1, 1, 2))
         elif channels > 1 and draw.random() < 0.3:
@@ -274,6 +282,7 @@ MORE_UNFITTED = {
     "squeeze-excite": 1,
     "transformer-tiny": 1,
     "autoencoder": 2,
+    "mobilenet": 1,
 }
 """Batches of built-in networks that are counted beside the held-out ones, for a Cortex-M4F."""
 
@@ -284,8 +293,14 @@ def unfitted_networks(board: str) -> dict[str, Model]:
     return found | {name: build_model(name, batch) for name, batch in MORE_UNFITTED.items()}
 
 
-def losses() -> Iterator[Model]:
-    """Networks of one layer with squared errors, which those drawn at random have not."""
+def for_instructions() -> Iterator[Model]:
+    """Networks of ops that others have seldom: only prices in instructions are fitted to them.
+
+    Squared errors behind one layer, and kernels of stride 2 trained with weight decay.
+    """
+    for seed in range(600, 600 + 2 * USUAL):
+        decayed = Sgd(learning_rate=0.02, momentum=0.9, weight_decay=1e-4)
+        yield replace(Drawn(seed, small=False, usual=STRIDE_2).model(), optimizer=decayed)
     for seed in range(12):
         draw = random.Random(seed)
         layers = Layers(f"mse{seed}", (draw.randint(1, 8), draw.randint(2, 9)), seed)
@@ -323,7 +338,7 @@ def counted_cases(board: str) -> list[Case]:
     """All cases that are counted, in the order of the networks; some of them are the same."""
     found = [case for part in all_cases(board) for cases in part.values() for case in cases]
     if PRICED[board] in MOVED:
-        for model in (*unfitted_networks(board).values(), *losses()):
+        for model in (*unfitted_networks(board).values(), *for_instructions()):
             found += cases_of(model, board)
     return found
 
@@ -449,7 +464,7 @@ def _instructions(board: str) -> Iterator[str]:
     counts = recorded()[1][board]
     unfitted = {c.key for m in unfitted_networks(board).values() for c in cases_of(m, board)}
     cases = seen_cases(board)
-    for model in losses():
+    for model in for_instructions():
         cases |= {c.key: c for c in cases_of(model, board) if c.key not in unfitted}
     known = [(case.key, featured(case)) for case in cases.values()]
     rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]

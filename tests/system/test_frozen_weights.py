@@ -32,6 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_verifies_and_leaves_frozen_weights_as_they_were(built: Path) -> None:
     run = succeed("run", "--steps", "3", "--verify", cwd=built)
     assert run["verify"]["ok"]
+    assert run["step_traffic"] == run["planned_traffic"]
     file = built / "trained.safetensors"
     succeed("export-weights", "--as", "safetensors", "-o", str(file), cwd=built)
     trained = read_weights(file, list(MODEL.weights))

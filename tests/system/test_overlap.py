@@ -85,6 +85,8 @@ def test_the_bits_are_the_same(beside: Path, waiting: Path) -> None:
     runs = [run(beside, "--verify"), run(waiting, "--verify")]
     assert all(r["verify"]["ok"] and r["verify"]["bit_identical_to_unscheduled"] for r in runs)
     assert runs[0]["loss"] == runs[1]["loss"]
+    assert all(r["step_traffic"] == r["planned_traffic"] for r in runs)
+    assert runs[0]["step_traffic"]["written_bytes"] > 0
     assert runs[0]["storage_file"] in ("direct", "cached")
 
 

@@ -68,6 +68,7 @@ def check(build: Any, run: Any) -> None:
         (part,) = build["memories"][name]["parts"]
         arena = part["arena"]
         assert one["arenas"] == {name: arena["size_bytes"]}
+        assert one["step_traffic"] == one["planned_traffic"]
         assert one["high_water_bytes"] == build["memories"][name]["peak_bytes"]
         assert arena["size_bytes"] <= arena["limit_bytes"]
     assert sum(one["sent_bytes"] for one in run["memories"].values()) == run["message_bytes"]

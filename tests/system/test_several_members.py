@@ -81,7 +81,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_device_trains_as_the_reference_does(folder: Path) -> None:
-    assert succeed("run", "--steps", "6", "--verify", cwd=folder)["verify"]["ok"]
+    run = succeed("run", "--steps", "6", "--verify", cwd=folder)
+    assert run["verify"]["ok"]
+    assert run["step_traffic"] == run["planned_traffic"]
 
 
 def test_samples_of_the_device_s_own_have_all_members(folder: Path) -> None:
@@ -92,6 +94,8 @@ def test_samples_of_the_device_s_own_have_all_members(folder: Path) -> None:
     assert succeed("push", *IMAGE, "own.npz", cwd=folder)["samples"] == 3
     resumed = succeed("run", "--steps", "6", "--resume", cwd=folder)
     assert resumed["loss"] != plain["loss"][3:]
+    assert plain["step_traffic"] == plain["planned_traffic"]
+    assert resumed["planned_traffic"] is None
     assert succeed("pull", "--ring", *IMAGE, "-o", "all.npz", cwd=folder)["samples"] == 3
     held = np.load(folder / "all.npz")
     for name in INPUTS:

@@ -55,6 +55,7 @@ def build_and_run(folder: Path, *options: str | Path, steps: int = 3) -> tuple[A
     )
     assert run["verify"]["bit_identical_to_unscheduled"]
     arenas = [part["arena"] for part in build["parts"]]
+    assert run["step_traffic"] == run["planned_traffic"]
     assert run["arenas"] == {arena["device"]: arena["size_bytes"] for arena in arenas}
     assert all(arena["size_bytes"] <= arena["limit_bytes"] for arena in arenas)
     return build, run

@@ -29,6 +29,7 @@ from poetfw.settings import (
 )
 
 if TYPE_CHECKING:
+    from poetfw.firmware import Traffic
     from poetfw.report import (
         ProgramRun,
         RunReport,
@@ -257,7 +258,7 @@ def _print(report: RunReport, verbose: bool) -> None:
         sent = f"{report.messages:,}, {output.size(report.message_bytes)}"
         rows.append(("messages per step", sent))
     for name, program in report.memories.items():
-        rows += [(name, _place(program))] * bool(name) + _program_rows(program)
+        rows += [(name, _place(program))] * bool(name) + _program_rows(program, len(report.loss))
     rows += _planned_rows(report)
     rows += _verified(report.verify)
     where = _place(report) if len(report.memories) == 1 else "devices on boards of their own"
@@ -266,8 +267,8 @@ def _print(report: RunReport, verbose: bool) -> None:
         _print_trace(report.trace)
 
 
-def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
-    """Rows on one program; the time of its steps excludes waiting for messages."""
+def _program_rows(program: ProgramRun, steps: int) -> list[tuple[str, str]]:
+    """Rows on one program, of a run's training steps; their time excludes waiting for messages."""
     rows = [("restarted", "no commit was intact")] if program.begun_anew else []
     rows += [
         (f"damaged {_SAMPLES[kind]}, skipped", f"{len(found):,}: {listed([*map(str, found)])}")
@@ -303,6 +304,7 @@ def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
             f"{program.blocks_written:,} blocks, {program.blocks_per_epoch:,.1f} an epoch",
         ),
     ]
+    rows += _traffic_rows(program, steps)
     if program.storage_erases:
         rows.append(("sectors erased", f"{program.storage_erases:,}"))
     if program.storage_file:
@@ -311,6 +313,22 @@ def _program_rows(program: ProgramRun) -> list[tuple[str, str]]:
         measured = f"energy, measured ({program.energy_source})"
         rows.append((measured, f"{program.measured_energy_j:.3f} J"))
     return [*rows, ("trained weights", program.trained)]
+
+
+def _traffic_rows(program: ProgramRun, steps: int) -> list[tuple[str, str]]:
+    """Transfers per step: made, and planned if they differ."""
+    made, planned = program.step_traffic, program.planned_traffic
+    if made is None or not steps:
+        return []
+
+    def each(traffic: Traffic) -> str:
+        size = output.size(round((traffic.read_bytes + traffic.written_bytes) / steps))
+        return f"{traffic.requests / steps:,.6g}, {traffic.blocks / steps:,.6g} blocks, {size}"
+
+    compared = ""
+    if planned is not None:
+        compared = "; as planned" if made == planned else f"; {each(planned)} planned"
+    return [("storage requests per step", each(made) + compared)]
 
 
 def _verified(found: Verification | None) -> list[tuple[str, str]]:

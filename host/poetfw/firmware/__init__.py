@@ -67,6 +67,7 @@ from poetfw.firmware.trace import (
     read_trace,
     traced_project,
 )
+from poetfw.firmware.traffic import Traffic, captured_traffic, step_traffic
 
 __all__ = [
     "BLOCK_BYTES",
@@ -94,9 +95,11 @@ __all__ = [
     "TraceRequest",
     "TraceTable",
     "TracedOp",
+    "Traffic",
     "append_request",
     "append_samples",
     "assign_slots",
+    "captured_traffic",
     "check_image",
     "check_output_folder",
     "comment_text",
@@ -127,6 +130,7 @@ __all__ = [
     "sample_order",
     "set_request",
     "statement_numbers",
+    "step_traffic",
     "traced_project",
     "trains_alike",
     "twin_environments",

@@ -14,6 +14,7 @@ from poetfw.boards import Arithmetic
 from poetfw.common.errors import OutputError
 from poetfw.common.limits import Timing
 from poetfw.common.reading import first_flaw, read_bytes
+from poetfw.firmware import Traffic
 from poetfw.memory import Message, Part
 from poetfw.schedule import ScheduleSummary
 
@@ -339,6 +340,10 @@ class ProgramRun:
             core. None where no step was trained.
         instructions: executed in the whole run; None where they are not counted.
         storage_bytes_read, storage_bytes_written: bytes read from and written to storage.
+        step_traffic: transfers of this run's training steps together, without those of commits and
+            evaluations; None if the device does not report them.
+        planned_traffic: the same by the plan, with the gradients that the last step of a verified
+            run writes; None where samples of the device's own take the place of some.
         blocks_written: blocks of 512 bytes that the firmware wrote to this storage, up to the last
             checkpoint and since the image was made: what wears it.
         blocks_per_epoch: the same over the epochs that were trained.
@@ -371,6 +376,8 @@ class ProgramRun:
     instructions: int | None
     storage_bytes_read: int
     storage_bytes_written: int
+    step_traffic: Traffic | None
+    planned_traffic: Traffic | None
     blocks_written: int
     blocks_per_epoch: float
     storage_file: str | None

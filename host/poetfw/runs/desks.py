@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from poetfw.common.errors import DeviceError, WrongBoardError
-from poetfw.firmware import RunRequest
+from poetfw.firmware import RunRequest, Traffic
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY, Message
 from poetfw.runs.execution import BuildFolder, BuiltProject, Update, fresh_image
@@ -216,21 +216,24 @@ class _Desks:
         self.on_each(lambda name, desk: self._prepare(name, desk, settings.resume))
         for desk in self._desks.values():
             desk.end_within(settings.timeout_s)
-        done = self._begin(request, settings.resume)
+        done, moved = self._begin(request, settings.resume)
         failures = {name: desk.failures for name, desk in self._desks.items()}
         ticks = dict.fromkeys(self._desks, 0)
+        traffic = dict.fromkeys(self._desks, Traffic())
         losses = []
         self._update(min(done, steps), steps, "training")
         for step in range(done + 1, steps + 1):
             trained = self._step(step)
             for name, each in trained.items():
                 ticks[name] += each.ticks
+                traffic[name] += each.traffic - moved[name]
+                moved[name] = each.traffic
             losses.append(check_finite("loss", trained[tells].loss))
             self._update(step, steps, f"loss {losses[-1]:.4f}")
             if step == steps:
                 self._send_the_last()
             if step == steps or (every and step % every == 0):
-                self.on_each(lambda name, desk: desk.save())
+                moved = self.on_each(lambda name, desk: desk.save())
         metrics = self.on_each(self._evaluate)[self._build.evaluator.stages.training.here]
         summaries = self.on_each(lambda name, desk: desk.summary())
         for desk in self._desks.values():
@@ -248,6 +251,7 @@ class _Desks:
                 metrics=metrics,
                 ticks=ticks[name],
                 resumed_from=done,
+                step_traffic=traffic[name],
                 **asdict(summaries[name]),
             )
             image = write_trained(project, request, fetched[name])
@@ -270,20 +274,22 @@ class _Desks:
             )
         prepare_board(project, desk, resume, self._update_if_single)
 
-    def _begin(self, request: RunRequest, resume: bool) -> int:
-        """Begin the training; returns the number of steps already done."""
+    def _begin(self, request: RunRequest, resume: bool) -> tuple[int, dict[str, Traffic]]:
+        """Begin the training; returns the number of steps already done, and transfers so far."""
 
-        def begin(name: str, desk: Desk) -> int:
-            done = desk.begin(request.steps, _CAPTURE * request.capture)
+        def begin(name: str, desk: Desk) -> tuple[int, Traffic]:
+            done, moved = desk.begin(request.steps, _CAPTURE * request.capture)
             if done and not resume:
                 raise DeviceError(
                     f"the board goes on after step {done}, although its storage was given the "
                     "initial weights",
                     "try another card",
                 )
-            return done
+            return done, moved
 
-        return max(self.on_each(begin).values())
+        begun = self.on_each(begin)
+        moved = {name: traffic for name, (_, traffic) in begun.items()}
+        return max(done for done, _ in begun.values()), moved
 
     def _own(self, name: str) -> list[tuple[int, Message]]:
         """Messages of a program with their place among all; the program numbers them from 1."""

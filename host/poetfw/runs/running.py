@@ -14,10 +14,13 @@ from poetfw.firmware import (
     BLOCK_BYTES,
     IMAGE,
     RunRequest,
+    Traffic,
+    captured_traffic,
     read_commit,
     read_request,
     read_ring,
     ring_region,
+    step_traffic,
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY, StepPlan
@@ -72,7 +75,7 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
     Raises:
         ConfigError: The settings contradict each other or are out of range.
     """
-    if settings.verify and _has_own_samples(project):
+    if settings.verify and _has_own_samples(project, project.image):
         raise ConfigError(
             f"--verify compares with a training on the data set alone, and {project.image} holds "
             "samples of the device's own",
@@ -92,9 +95,10 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
     )
 
 
-def _has_own_samples(project: BuiltProject) -> bool:
-    stages, content = project.stages, project.image.read_bytes()
-    region = ring_region(project.image, stages.slots, stages.program)
+def _has_own_samples(project: BuiltProject, image: Path) -> bool:
+    stages = project.stages
+    region = ring_region(image, stages.slots, stages.program)
+    content = image.read_bytes() if region.samples else b""
     held = read_ring(region, lambda n: content[n * BLOCK_BYTES : (n + 1) * BLOCK_BYTES])
     return len(held.ids) > 0
 
@@ -226,6 +230,7 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
     """Combine the logs of consecutive runs; metrics are those of `best`."""
     erases = [log.storage_erases for log in logs if log.storage_erases is not None]
     energies = [log.energy for log in logs if log.energy is not None]
+    traffics = [log.step_traffic for log in logs if log.step_traffic is not None]
     return replace(
         best,
         losses=tuple(loss for log in logs for loss in log.losses),
@@ -237,6 +242,7 @@ def _joined(logs: Sequence[RunLog], best: RunLog) -> RunLog:
         storage_bytes_read=sum(log.storage_bytes_read for log in logs),
         storage_bytes_written=sum(log.storage_bytes_written for log in logs),
         storage_erases=sum(erases) if erases else None,
+        step_traffic=sum(traffics, Traffic()) if len(traffics) == len(logs) else None,
         damaged={
             kind: tuple(sorted({number for log in logs for number in log.damaged.get(kind, ())}))
             for kind in sorted({kind for log in logs for kind in log.damaged})
@@ -278,7 +284,9 @@ def metrics_csv(report: RunReport) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> ProgramRun:
+def _program_run(
+    build: BuildFolder, name: str, training: ProgramLog, request: RunRequest
+) -> ProgramRun:
     """Report of one program's run."""
     project, log, port = build.projects[name], training.log, training.port
     plan = project.stages.training
@@ -307,6 +315,8 @@ def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> Program
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
+        step_traffic=log.step_traffic,
+        planned_traffic=_planned_traffic(project, training, request),
         blocks_written=commit.written,
         blocks_per_epoch=commit.written / epochs if epochs else 0.0,
         storage_file=log.storage_file,
@@ -318,6 +328,17 @@ def _program_run(build: BuildFolder, name: str, training: ProgramLog) -> Program
         repeated_commands=training.repeated_commands,
         trained=str(training.image),
     )
+
+
+def _planned_traffic(
+    project: BuiltProject, training: ProgramLog, request: RunRequest
+) -> Traffic | None:
+    """Transfers of a run's training steps by the plan; None with samples of the device's own."""
+    stages, steps = project.stages, len(training.log.losses)
+    if _has_own_samples(project, training.image):
+        return None
+    planned = step_traffic(stages.program, stages.training) * steps
+    return planned + captured_traffic(stages.slots) if request.capture and steps else planned
 
 
 def _arenas(plan: StepPlan, log: RunLog) -> dict[str, int]:
@@ -366,7 +387,9 @@ def _report(
     verification: Verification | None,
 ) -> RunReport:
     project = build.evaluator
-    programs = {name: _program_run(build, name, one) for name, one in training.programs.items()}
+    programs = {
+        name: _program_run(build, name, one, request) for name, one in training.programs.items()
+    }
     here = project.stages.training.here
     log = training.programs[here].log
     kept = evaluate_log(project, request.steps, log)

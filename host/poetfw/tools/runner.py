@@ -11,6 +11,7 @@ from pathlib import Path
 
 from poetfw.common.errors import DeviceError, MixedImagesError
 from poetfw.common.option_values import SILENCE_S
+from poetfw.firmware import Traffic
 from poetfw.tools.console import Event, parse_line
 from poetfw.tools.process import TimedOut, last_lines, started
 from poetfw.tools.statuses import STATUSES
@@ -57,6 +58,7 @@ class RunLog:
         begun_anew: True if no commit was intact and training began with the program's initial
             weights.
         energy: energy measured during the run; None without a meter.
+        step_traffic: transfers of all training steps; None if the device does not report it.
     """
 
     losses: tuple[float, ...]
@@ -74,6 +76,7 @@ class RunLog:
     arenas: tuple[int, ...] = ()
     damaged: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     begun_anew: bool = False
+    step_traffic: Traffic | None = None
 
 
 def run_firmware(
@@ -136,6 +139,9 @@ class _Transcript:
         self._arenas: list[int] = []
         self._damaged: dict[str, set[int]] = {"training": set(), "held_out": set(), "ring": set()}
         self._begun_anew = False
+        self._moved: Traffic | None = None
+        self._moved_by_steps = Traffic()
+        self._steps_counted = 0
         self._last: Event | None = None
         self.ignored: deque[bytes] = deque(maxlen=_LINES_QUOTED)
 
@@ -163,6 +169,8 @@ class _Transcript:
             for kind, numbers in self._damaged.items():
                 if kind in event.values and len(numbers) < _MOST_DAMAGED:
                     numbers.add(event.integer(kind))
+        elif event.word == "transfers":
+            self._count_traffic(event)
         elif event.word == "anew":
             self._begun_anew = True
         elif event.word == "train" and self._resume and not self._heard["step"]:
@@ -180,6 +188,14 @@ class _Transcript:
             if event.word == "step":
                 event.integer("ticks")
             heard.append(event)
+
+    def _count_traffic(self, event: Event) -> None:
+        """Add what a step has moved; a step and a commit are each followed by such a line."""
+        moved = Traffic(*map(event.integer, ("requests", "read", "written")))
+        steps = len(self._heard["step"])
+        if self._moved is not None and steps > self._steps_counted:
+            self._moved_by_steps += moved - self._moved
+        self._moved, self._steps_counted = moved, steps
 
     def hang(self, timeout_s: float) -> DeviceError:
         """Create the error for firmware that exceeds the run's time limit."""
@@ -254,4 +270,5 @@ class _Transcript:
             arenas=tuple(self._arenas),
             damaged={kind: tuple(sorted(found)) for kind, found in self._damaged.items() if found},
             begun_anew=self._begun_anew,
+            step_traffic=None if self._moved is None else self._moved_by_steps,
         )

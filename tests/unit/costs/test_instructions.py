@@ -11,6 +11,7 @@ from poetfw.boards import load_board
 from poetfw.costs import case_of, planned_instructions
 from poetfw.costs.features import featured
 from poetfw.ir import Graph
+from poetfw.models import build_model
 from poetfw.training import make_program
 from workloads import op_costs
 
@@ -31,9 +32,9 @@ def step_of(name: str) -> tuple[Graph, list[str]]:
     return graph, [op.name for op in graph.ops if case_of(op, graph).kind[:5] != "load_"]
 
 
-def test_there_are_ten_networks_that_no_price_was_fitted_to() -> None:
+def test_there_are_eleven_networks_that_no_price_was_fitted_to() -> None:
     fitted = {name for name, held_out, _ in op_costs.networks(BOARD, 3) if not held_out}
-    assert len(NETWORKS) == 10
+    assert len(NETWORKS) == 11
     assert not fitted & NETWORKS.keys()
 
 
@@ -45,6 +46,14 @@ def test_planned_instructions_of_a_step_are_those_counted_within_5_percent(name:
     planned = planned_instructions(graph, computed, (), load_board(BOARD))
     assert planned is not None
     assert abs(planned / expected - 1) <= LARGEST_ERROR
+
+
+@pytest.mark.parametrize("name", ["mobilenet", "mobilenetv2"])
+def test_networks_with_stride_2_have_prices_for_a_whole_step(name: str) -> None:
+    model = build_model(name, 1)
+    graph = make_program(model.graph, model.loss, model.optimizer).training
+    planned = planned_instructions(graph, [op.name for op in graph.ops], (), load_board(BOARD))
+    assert planned is not None
 
 
 def test_an_op_counts_as_often_as_it_is_computed_and_each_transfer_by_its_bytes() -> None:

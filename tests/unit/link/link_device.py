@@ -17,9 +17,16 @@ from typing import Any
 import pytest
 
 from emulator import firmware_tools
-from emulator.firmware_tools import SAMPLE, SLOT_BLOCKS, TEMPLATES, compile_c
+from emulator.firmware_tools import (
+    SAMPLE,
+    SAMPLE_BATCH,
+    SAMPLE_FEATURES,
+    SLOT_BLOCKS,
+    TEMPLATES,
+    compile_c,
+)
 from poetfw.firmware import PARTITION_BLOCK, Slot, SlotPurpose
-from poetfw.ir import Dtype, Tensor
+from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory import ONLY, on_one
 from poetfw.report import RunReport
 from poetfw.runs.desks import _Desks
@@ -160,9 +167,25 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
     slots = tuple(
         Slot("weight", purpose, SLOT_BLOCKS[name][0], 4) for name, purpose in purposes.items()
     )
-    loss: Any = SimpleNamespace(name="loss", updates=("loss",))
-    program = SimpleNamespace(loss=loss, training=SimpleNamespace(ops=(loss,)), to_json=dict)
-    steps = [Step(StepKind.COMPUTE, "loss")]
+    loss: Any = SimpleNamespace(name="loss", updates=("loss",), kind="mse", output=None)
+    moved = {
+        "x": Tensor("x", (SAMPLE_BATCH, SAMPLE_FEATURES), Dtype.F32),
+        "y": Tensor("y", (SAMPLE_BATCH, 1), Dtype.F32),
+        "mean": Tensor("mean", (SAMPLE_BATCH,), Dtype.F32),
+    }
+    kinds = {"x": "load_x", "y": "load_y", "mean": "linear"}
+    program = SimpleNamespace(
+        loss=loss,
+        training=SimpleNamespace(
+            ops=(loss, *(Op(name, kind, (), name) for name, kind in kinds.items())), by_name=moved
+        ),
+        to_json=dict,
+        x=SimpleNamespace(size_bytes=4 * SAMPLE_FEATURES),
+        y=SimpleNamespace(size_bytes=4),
+    )
+    loaded = [Step(StepKind.COMPUTE, name) for name in ("x", "y", "loss")]
+    ways = (StepKind.PAGE_OUT, StepKind.PAGE_IN)
+    steps = [*loaded, *(Step(kind, name) for kind in ways for name in ("x", "mean"))]
     project = SimpleNamespace(
         folder=folder,
         image=path,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -31,7 +32,7 @@ from poetfw.common.errors import (
     WrongBoardError,
     WrongCardError,
 )
-from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, read_commit
+from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, Traffic, read_commit
 from poetfw.report import RunReport
 from poetfw.runs import on_board
 from poetfw.runs.execution import BuiltProject
@@ -100,6 +101,8 @@ def test_a_run_starts_from_the_image_and_is_reported(
     read = 5 + STEPS * (4 * 3 + 6) + 2 + 2 * 4 * 3
     assert report.storage_bytes_read == read * BLOCK
     assert report.storage_bytes_written == (STEPS * 6 + 2) * BLOCK
+    assert report.step_traffic == report.planned_traffic
+    assert report.step_traffic == Traffic(18, 18 * BLOCK, 6 * BLOCK) * STEPS
     assert report.blocks_written == STEPS * 6 + 2
     assert report.blocks_per_epoch == pytest.approx((STEPS * 6 + 2) / (STEPS * 4 / 10))
     assert report.high_water_bytes == 2968
@@ -136,6 +139,7 @@ def test_a_run_is_resumed_at_the_last_checkpoint(
         report = run(project, desk_of(device), every=1, resume=True)
         assert report.loss == whole.loss[report.resumed_from :]
         assert Path(report.trained).read_bytes() == trained
+        assert report.step_traffic == report.planned_traffic
         found.add(report.resumed_from)
     assert found == set(range(STEPS + 1))
     fewer = run(project, desk_of(device), steps=1, resume=True)
@@ -590,8 +594,8 @@ class Scripted:
     ("method", "arguments", "values"),
     [
         ("hello", (), "1 5a3b1e00"),
-        ("hello", (), "2 5a3b1e0g sample"),
-        ("hello", (), "2 5a3b1e00 ../../etc"),
+        ("hello", (), "3 5a3b1e0g sample"),
+        ("hello", (), "3 5a3b1e00 ../../etc"),
         ("open_storage", (), "0 -1"),
         ("open_storage", (), "1 20"),
         ("open_storage", (), "-0 20"),
@@ -632,6 +636,6 @@ def test_a_loss_that_is_none_ends_the_run(device: Device, project: BuiltProject)
     flash(project, desk_of(device))
     desk = desk_of(device)
     train = desk.train
-    desk.train = lambda step: type(train(step))(float("nan"), 1)  # type: ignore[method-assign]
+    desk.train = lambda step: replace(train(step), loss=float("nan"))  # type: ignore[method-assign]
     with pytest.raises(DeviceError, match="training diverged"):
         run(project, desk)

@@ -106,7 +106,7 @@ def test_the_harness_asks_for_the_name(device: Device) -> None:
 
 
 def test_the_firmware_answers_in_a_frame(device: Device) -> None:
-    expected = framed("4294967295 hello 2 5a3b1e00 sample") + b"\r\nm-ready\r\n"
+    expected = framed("4294967295 hello 3 5a3b1e00 sample") + b"\r\nm-ready\r\n"
     assert device.tell(asked("4294967295 hello")) == expected
     assert device.tell(asked("5 sums 0 0")) == framed("5 sums") + b"\r\nm-ready\r\n"
 

@@ -39,6 +39,7 @@ class Metrics(ctypes.Structure):
         ("step", ctypes.c_uint32),
         ("loss", ctypes.c_float),
         ("metric", ctypes.c_float),
+        ("requests", ctypes.c_uint32),
         ("read_bytes", ctypes.c_uint64),
         ("written_bytes", ctypes.c_uint64),
         ("set", ctypes.c_uint32),

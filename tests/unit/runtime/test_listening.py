@@ -108,7 +108,7 @@ def test_a_frame_takes_over(library: Path) -> None:
     code, console = board.run()
     assert code == ASLEEP
     assert "@train" not in console
-    assert console.index("hello 2 5a3b1e00 sample") < console.index("m-name-dut")
+    assert console.index("hello 3 5a3b1e00 sample") < console.index("m-name-dut")
 
 
 def test_a_damaged_frame_does_not(library: Path) -> None:
@@ -124,7 +124,7 @@ def test_between_two_steps_it_listens_where_something_has_come(library: Path) ->
     code, console = board.run()
     assert code == ASLEEP
     assert 0 < len(steps(console)) < STEPS
-    assert "hello 2 5a3b1e00 sample" in console
+    assert "hello 3 5a3b1e00 sample" in console
     assert "@done" not in console
 
 
@@ -138,7 +138,7 @@ def test_noise_between_two_steps_only_delays(library: Path) -> None:
 def test_when_it_is_done_it_listens_for_ever(library: Path) -> None:
     code, console = Board(library).say(500 * WINDOW, HELLO).run()
     assert code == ASLEEP
-    assert console.index("@done") < console.index("hello 2 5a3b1e00 sample")
+    assert console.index("@done") < console.index("hello 3 5a3b1e00 sample")
 
 
 def test_where_it_is_told_to_it_does_nothing_else(library: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
     assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
     assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
         AnswerFrame(True, 0, "damaged", (), None),
-        AnswerFrame(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
+        AnswerFrame(False, 7, "hello", ("3", "5a3b1e00", "sample"), None),
     ]
     assert board.weight == here.weight
 
@@ -213,7 +213,8 @@ def test_the_application_feeds_the_watchdog(listening: Path, here: Trained) -> N
     def note(name: str) -> None:
         passes(name)
         if name == "WDT.STATUS":
-            fed[board.chip.console.decode().splitlines()[-1].split()[0]] += 1
+            words = re.findall(r"^@(?!transfers)\w+", board.chip.console.decode(), re.MULTILINE)
+            fed[words[-1]] += 1
 
     board.chip.on_read = note
     board.run()

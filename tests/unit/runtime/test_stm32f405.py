@@ -126,7 +126,7 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained, overrun: b
     assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
     assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
         AnswerFrame(True, 0, "damaged", (), None),
-        AnswerFrame(False, 7, "hello", ("2", "5a3b1e00", "sample"), None),
+        AnswerFrame(False, 7, "hello", ("3", "5a3b1e00", "sample"), None),
     ]
     assert board.weight == here.weight
 

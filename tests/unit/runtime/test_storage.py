@@ -65,7 +65,7 @@ class Slot(ctypes.Structure):
 
 
 class Traffic(ctypes.Structure):
-    _fields_ = [("read", ctypes.c_uint32), ("written", ctypes.c_uint32)]
+    _fields_ = [(name, ctypes.c_uint32) for name in ("requests", "read", "written")]
 
 
 def _device(runtime: ctypes.CDLL) -> memoryview:
@@ -443,6 +443,7 @@ def test_traffic_counts_whole_blocks(opened: ctypes.CDLL) -> None:
     after = opened.poet_storage_traffic()
     assert after.written - before.written == 5
     assert after.read - before.read == 5
+    assert after.requests - before.requests == 4
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 5, 16, 17, 255, 1000, 1437])

@@ -7,6 +7,7 @@ import pytest
 
 from poetfw.common.errors import DeviceError
 from poetfw.common.option_values import SILENCE_S
+from poetfw.firmware import Traffic
 from poetfw.tools import MeterEnergy, RunLog, run_firmware
 
 
@@ -60,6 +61,19 @@ def test_energy_comes_behind_the_report(tmp_path: Path) -> None:
     assert energy == MeterEnergy(1.5, "rapl")
     with pytest.raises(DeviceError, match=r"@energy line has no number 'microjoules': '-1'"):
         report(tmp_path, STEP, DONE, "@energy microjoules=-1 source=rapl")
+
+
+def test_transfers_of_steps_are_counted_apart_from_those_of_commits(tmp_path: Path) -> None:
+    moved = "@transfers requests={} read={} written={}"
+    begun = ("@train steps=3 batch=4 done=0", moved.format(9, 4096, 0))
+    first = (STEP, moved.format(12, 5632, 512), "@commit 1 set=1", moved.format(20, 9728, 2048))
+    rest = (f"@step {n} loss=3f800000 ticks=1" for n in (2, 3))
+    lines = (next(rest), moved.format(23, 11264, 2560), next(rest), moved.format(26, 12800, 3072))
+    found = resumed(tmp_path, *begun, *first, *lines, DONE, resume=False)
+    assert found.step_traffic == Traffic(3, 1536, 512) * 3
+    assert report(tmp_path, STEP, DONE).step_traffic is None
+    with pytest.raises(DeviceError, match=r"@transfers line has no number 'written': ''"):
+        report(tmp_path, "@transfers requests=9 read=512", STEP, DONE)
 
 
 def report(folder: Path, *lines: str) -> RunLog:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from poetfw.common.errors import DeviceError, NoisyLineError, WrongBoardError
-from poetfw.firmware import BLOCK_BYTES
+from poetfw.firmware import BLOCK_BYTES, Traffic
 from poetfw.tools.link.frames import LARGEST_DATA_BYTES, AnswerFrame
 from poetfw.tools.link.link import CONNECT, LONG, QUICK, DeviceLink, Patience
 from poetfw.tools.link.values import (
@@ -23,7 +23,7 @@ from poetfw.tools.link.values import (
     invalid_answer,
 )
 
-PROTOCOL = 2
+PROTOCOL = 3
 _MOST_SUMS = 64  # most block CRCs in an answer
 
 _SMALLEST = 3  # largest right shift of the part size: an eighth
@@ -53,10 +53,12 @@ class Trained:
     Attributes:
         loss: mean loss of the step's batch.
         ticks: duration in ticks.
+        traffic: transfers of the storage since the board's start, up to the step's end.
     """
 
     loss: float
     ticks: int
+    traffic: Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,18 +217,19 @@ class Desk:
             self._shrunk -= 1
         return answer
 
-    def begin(self, steps: int, flags: int) -> int:
-        """Begin a training: load the last commit. Returns the number of steps already done."""
+    def begin(self, steps: int, flags: int) -> tuple[int, Traffic]:
+        """Begin a training: load the last commit.
+
+        Returns the number of steps already done, and transfers since the board's start.
+        """
         answer = self._link.ask("begin", steps, flags, patience=LONG)
-        status, done = fields(answer, 2)
+        status, done, *moved = fields(answer, 5)
         check_status(answer, status)
-        return integer(answer, done)
+        return integer(answer, done), _traffic(answer, moved)
 
     def train(self, step: int) -> Trained:
         """Run training step `step`, counted from 1. The last step may be requested again."""
-        answer = self._link.ask("step", step, patience=LONG)
-        loss, ticks = self._values(answer, 2)
-        return Trained(_real(answer, loss), integer(answer, ticks))
+        return self._trained(self._link.ask("step", step, patience=LONG))
 
     def train_part(self, step: int, stop: int) -> Trained:
         """Run a training step up to message `stop`, counted from 1, or to its end.
@@ -235,9 +238,11 @@ class Desk:
         loss is valid only at the step's end, on the device that computes it; ticks count from the
         step's begin.
         """
-        answer = self._link.ask("part", step, stop, patience=LONG)
-        loss, ticks = self._values(answer, 2)
-        return Trained(_real(answer, loss), integer(answer, ticks))
+        return self._trained(self._link.ask("part", step, stop, patience=LONG))
+
+    def _trained(self, answer: AnswerFrame) -> Trained:
+        loss, ticks, *moved = self._values(answer, 5)
+        return Trained(_real(answer, loss), integer(answer, ticks), _traffic(answer, moved))
 
     def take_message(self, number: int, size_bytes: int) -> bytes:
         """Receive a message for a partner; the board confirms its CRC."""
@@ -276,10 +281,10 @@ class Desk:
         self._values(answer, 0)
         return True
 
-    def save(self) -> None:
-        """Commit the training's state to the storage."""
+    def save(self) -> Traffic:
+        """Commit the training's state to the storage. Returns transfers since the board's start."""
         answer = self._link.ask("save", patience=LONG)
-        self._values(answer, 0)
+        return _traffic(answer, self._values(answer, 3))
 
     def evaluate(self, batch: int) -> float:
         """Compute the metric of a batch of held-out samples, counted from 1."""
@@ -304,6 +309,11 @@ class Desk:
             )
         check_status(answer, status)
         return fields(answer, count + 1)[1:]
+
+
+def _traffic(answer: AnswerFrame, values: Sequence[str]) -> Traffic:
+    """Requests, and bytes read and written."""
+    return Traffic(*(integer(answer, value) for value in values))
 
 
 def _data(answer: AnswerFrame, wanted: int) -> bytes:

@@ -119,6 +119,7 @@ struct poetfw_metrics {
     uint32_t step;           /* trained in all: those of the loaded commit, and since */
     float loss;              /* the mean over the last training batch, before its update */
     float metric;            /* of the last evaluated batch: how many answers are right */
+    uint32_t requests;       /* to the storage, each for neighbouring blocks */
     uint64_t read_bytes;     /* from the storage, since the start of the program */
     uint64_t written_bytes;  /* to the storage */
     uint32_t set;            /* of slots in the storage, which holds the last commit */
