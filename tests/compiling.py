@@ -15,15 +15,16 @@ def compile_each(command: Sequence[str], sources: Iterable[Path], folder: Path) 
 
     Args:
         command: Compiler and flags.
-        sources: C and assembly files of different names.
-        folder: Folder of the objects.
+        sources: C and assembly files.
+        folder: Folder of the objects; a number tells those of one name apart.
 
     Returns:
         Paths of the objects, in the order of the sources.
     """
     objects = []
     for source in sources:
-        objects.append(str(folder / f"{source.stem}.o"))
+        path = str(folder / f"{source.stem}.o")
+        objects.append(path if path not in objects else f"{path[:-2]}.{len(objects)}.o")
         subprocess.run(
             [*command, "-c", str(source), "-o", objects[-1]], cwd=folder, check=True, timeout=120
         )

@@ -56,6 +56,8 @@ def schedule_within(
         return unlimited
     problem = replace(schedule_problem(graph, board, costs(graph, board), None), storage=None)
     lowest = with_lower_peak(problem, unlimited, work.deadline)
+    if ram_bytes < 0:  # persistent tensors take more than all
+        return lowest
     with work.part(work.left * _SHARE).phase(graph.name) as part:
         return _placeable(graph, replace(problem, ram_bytes=ram_bytes), lowest, part) or lowest
 

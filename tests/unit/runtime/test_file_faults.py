@@ -83,7 +83,7 @@ def run(program: Path, folder: Path, fault: str, at: int) -> tuple[int, list[str
         check=False,
     )
     lines = [line.split(" ticks=")[0] for line in result.stdout.splitlines()[1:]]
-    said = [line for line in lines if not line.startswith("@storage")]
+    said = [line for line in lines if not line.startswith(("@storage", "@transfers"))]
     return result.returncode, said, image.read_bytes(), int(result.stderr)
 
 
