@@ -30,9 +30,12 @@ from docs.pages import (
     split,
 )
 from poetfw.cli.main import COMMANDS
+from poetfw.costs import Database
+from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.report import BuildReport
 from poetfw.schedule import SCHEDULERS, ScheduleSummary
 from system.commands import needs_twin, poetfw, succeed
+from unit.costs.test_measured_costs import by_macs, rows_of
 
 HARMLESS = {
     r"make (\S+)": rf"make -n -C {REPOSITORY} \1",
@@ -151,6 +154,11 @@ def provide(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
     if page == "docs/fine-tuning.md":
         pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
         (folder / "pretrain.py").write_text(block_behind(page, "`pretrain.py`"))
+    if page == "docs/costs.md":
+        settings = BuildSettings(board="nrf52840", model="resnet8", batch=32)
+        graph = derive_program(settings, load_model(settings)).training
+        request.getfixturevalue("monkeypatch").setenv("XDG_DATA_HOME", str(folder / "data"))
+        Database(Database.default_path()).add(rows_of(graph, by_macs))
     if page == "docs/scheduling.md":
         (folder / "problem.json").write_text(block_behind(page, "`problem.json`"))
 
