@@ -27,40 +27,39 @@ class Span:
 def spans(path: str, text: str) -> list[Span]:
     """Spans of a file, by place of their marks.
 
-    Those of Python are statements of functions up to the next branch; those of C are functions,
-    after one for the file, which is reached when it is compiled.
+    The first is the file, which is reached when it is imported or compiled. The others are
+    statements of Python's functions up to the next branch, and functions of C.
     """
     found = _python(text) if path.endswith(".py") else _c(text)
-    return sorted(set(found), key=lambda span: (span.first, -span.last))
+    whole = Span(1, text.count("\n") + 1)
+    return sorted({whole, *found}, key=lambda span: (span.first, -span.last))
 
 
 def spans_around(path: str, text: str, lines: Iterable[int]) -> list[Span]:
-    """The innermost spans around lines, and a C file's first; all spans if a line is in none."""
+    """The file's span, and the innermost ones around lines."""
     found = spans(path, text)
-    marks = [mark_of(found, line) for line in lines]
-    if None in marks:
-        return found
-    kept = {found[mark] for mark in marks if mark is not None}
-    return [s for n, s in enumerate(found) if s in kept or (n == 0 and not path.endswith(".py"))]
+    kept = {0, *(mark_of(found, line) for line in lines)}
+    return [found[number] for number in sorted(kept)]
 
 
-def mark_of(spans: list[Span], line: int) -> int | None:
-    """Number of the innermost span around a line; None for what runs on import."""
+def mark_of(spans: list[Span], line: int) -> int:
+    """Number of the innermost span around a line."""
     around = [number for number, span in enumerate(spans) if line in span]
-    return min(around, key=lambda n: spans[n].last - spans[n].first, default=None)
+    return min(around, key=lambda n: spans[n].last - spans[n].first)
 
 
 def marked(path: str, text: str, spans: list[Span], base: int) -> str:
     """A file's text with the marks of spans, which are numbered from `base`."""
     lines = text.splitlines(keepends=True)
-    places = [(span.first, base + number) for number, span in enumerate(spans)]
+    places = [(span.first, base + number) for number, span in enumerate(spans)][1:]
     if path.endswith(".py"):
         for line, number in reversed(places):
             indent = re.match(" *", lines[line - 1])[0]  # type: ignore[index]
             lines.insert(line - 1, f"{indent}_REACHED[{number}] = 1\n")
-        lines.insert(_first_code(text) - 1, "from reached_marks import REACHED as _REACHED\n")
+        head = f"from reached_marks import REACHED as _REACHED\n_REACHED[{base}] = 1\n"
+        lines.insert(_first_code(text) - 1, head)
         return "".join(lines)
-    for line, number in reversed(places[1:]):
+    for line, number in reversed(places):
         lines.insert(line, f"POET_REACHED({number});\n")
     return f"/* mark {base} */\n{_C_HEAD}{''.join(lines)}"
 
@@ -159,7 +158,6 @@ def is_text(statement: ast.stmt) -> bool:
 
 
 def _c(text: str) -> Iterator[Span]:
-    yield Span(1, text.count("\n") + 1)
     for match in re.finditer(r"\)\n\{\n.*?^\}", text, re.DOTALL | re.MULTILINE):
         first = text.count("\n", 0, match.start()) + 2
         yield Span(first, text.count("\n", 0, match.end()) + 1)

@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,7 +204,8 @@ class Reach:
                 path = ends[int(np.searchsorted(starts, number, "right")) - 1][1]
                 by_path[path].append(number - self._base[path])
             reached[name] = by_path
-        files = {test, *found["helpers"], *(p for by_path in reached.values() for p in by_path)}
+        runs = (item for by_path in reached.values() for item in by_path.items())
+        files = {test, *found["helpers"], *(path for path, n in runs if not _imports(path, n))}
         kept = {
             "files": {path: self._hash_of(path) for path in sorted(files)},
             "time_s": found["time_s"],
@@ -218,7 +219,7 @@ class Reach:
     def tests_of(self, path: str, line: int) -> tuple[list[Recorded], list[Recorded]]:
         """Tests that reach a line, and others that reach its file."""
         number = marks.mark_of(self.spans[path], line)
-        near = [] if number is None else self._by_mark[path, number]
+        near = self._by_mark[path, number]
         return near, sorted(self._by_file[path] - set(near), key=lambda test: test.name)
 
     def _file(self, test: str) -> Path:
@@ -242,10 +243,17 @@ class Reach:
             by_path = kept["reached"][name]
             found = Recorded(name, time_s, sum(map(len, by_path.values())))
             for path in {*by_path, *on_import}:
-                self._by_file[path].add(found)
-                for number in {*by_path.get(path, ()), *on_import.get(path, ())}:
+                numbers = {*by_path.get(path, ()), *on_import.get(path, ())}
+                if not _imports(path, numbers):
+                    self._by_file[path].add(found)
+                for number in numbers:
                     self._by_mark[path, number].append(found)
         return True
+
+
+def _imports(path: str, numbers: Collection[int]) -> bool:
+    """True if the marks reached are those of a Python file that is merely imported."""
+    return path.endswith(".py") and {*numbers} == {0}
 
 
 def digest(path: str, text: str) -> str:

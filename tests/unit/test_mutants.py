@@ -171,15 +171,14 @@ def f(a):
 '''
     spans = marks.spans("code.py", code)
     assert [(span.first, span.last) for span in spans] == [
-        (8, 12), (10, 10), (12, 12), (13, 14), (14, 14), (15, 15),
+        (1, 16), (8, 12), (10, 10), (12, 12), (13, 14), (14, 14), (15, 15),
     ]  # fmt: skip
-    assert [marks.mark_of(spans, line) for line in (2, 8, 10, 11, 14)] == [None, 0, 1, 0, 4]
-    assert marks.spans_around("code.py", code, [10, 14]) == [spans[1], spans[4]]
-    assert marks.spans_around("code.py", code, [11, 2]) == spans
+    assert [marks.mark_of(spans, line) for line in (2, 8, 10, 11, 14)] == [0, 1, 2, 1, 5]
+    assert marks.spans_around("code.py", code, [10, 14]) == [spans[n] for n in (0, 2, 5)]
     lines = marks.marked("code.py", code, spans, 40).splitlines()
-    assert lines[4] == "from reached_marks import REACHED as _REACHED"
-    assert lines[8:10] == ["    _REACHED[40] = 1", "    b = a"]
-    assert lines[-2:] == ["    _REACHED[45] = 1", "    return b"]
+    assert lines[4:6] == ["from reached_marks import REACHED as _REACHED", "_REACHED[40] = 1"]
+    assert lines[9:11] == ["    _REACHED[41] = 1", "    b = a"]
+    assert lines[-2:] == ["    _REACHED[46] = 1", "    return b"]
     assert compile("\n".join(lines), "code.py", "exec")
 
 
