@@ -260,7 +260,7 @@ def _print(report: RunReport, verbose: bool) -> None:
     for name, program in report.memories.items():
         rows += [(name, _place(program))] * bool(name) + _program_rows(program, len(report.loss))
     rows += _planned_rows(report)
-    rows += _verified(report.verify)
+    rows += verification_rows(report.verify)
     where = _place(report) if len(report.memories) == 1 else "devices on boards of their own"
     output.results.print(output.facts(where, rows, verbose=verbose))
     if report.trace is not None:
@@ -331,7 +331,8 @@ def _traffic_rows(program: ProgramRun, steps: int) -> list[tuple[str, str]]:
     return [("storage requests per step", each(made) + compared)]
 
 
-def _verified(found: Verification | None) -> list[tuple[str, str]]:
+def verification_rows(found: Verification | None) -> list[tuple[str, str]]:
+    """Rows of a verification; all but its verdict are details if the run is correct."""
     if found is None:
         return []
     ops, gradients = found.ops, found.max_rel_error_gradients

@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from poetfw.cli import output
+from poetfw.cli.run import verification_rows
+from poetfw.report import Verification
 
 COLUMNS = ("operator", "shape", "cycles", "spread", "time", "n")
 ROWS = (
@@ -61,3 +63,25 @@ def test_a_pipe_has_the_full_width() -> None:
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert "x" * 200 + " │ 4,096 B │ 30,094,812.3 │ 2,048.0 │" in said.stdout.decode()
+
+
+def test_hidden_rows_are_counted() -> None:
+    rows = [("loss", "1"), output.Detail("peak", "2"), *output.details([("live", "3")])]
+    table = output.facts("a run", rows, verbose=False)
+    assert (table.row_count, table.caption) == (1, "2 more rows: --verbose")
+    assert (output.facts("a run", rows).row_count, output.facts("a run", rows).caption) == (3, None)
+
+
+@pytest.mark.parametrize(("steps", "shown"), [(None, None), ((), "none"), ((2, 5), "2, 5")])
+def test_steps_that_differ_are_shown_where_they_were_looked_for(
+    steps: tuple[int, ...] | None, shown: str | None
+) -> None:
+    figures = {"max_rel_error_loss": 0.0, "max_rel_error_gradients": None}
+    found = Verification(
+        ok=True, missed=(), **figures, max_rel_error_weights=0.0, bit_identical_to_unscheduled=True,
+        bit_identical_to_traced=None, ops=None, examined_steps=steps,
+    )  # fmt: skip
+    rows = dict(map(tuple, verification_rows(found)))
+    assert rows.get("steps that differ from the reference") == shown
+    assert rows["… of gradients"] == "none stored"
+    assert rows["verified"] == "yes"

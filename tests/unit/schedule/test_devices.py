@@ -321,6 +321,9 @@ def test_a_node_that_fits_nowhere_is_named_with_what_it_needs() -> None:
 def test_problems_and_answers_survive_a_file() -> None:
     problem = replace(two(50, 60, 5), deadline_s=20.0)
     assert devices_from_json(json.dumps(devices_to_json(problem))) == problem
+    told = devices_to_json(two())
+    required = {name: told[name] for name in ("schema_version", "name", "devices", "links")}
+    assert devices_from_json(json.dumps(required)) == two()
     answer = solve_devices(problem, Minimise.TIME)
     text = json.dumps(devices_schedule_to_json(answer))
     assert devices_answer_from_json(text) == (answer.plan, {"a": 10, "b": 10, "c": 0})
