@@ -7,7 +7,7 @@ of P. Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rema
 MLSys 2020, equations 2 and 3. Added, as everywhere in poetfw: workspace, paging in whole blocks,
 nodes that must not be recomputed or paged, and paging time under the deadline.
 
-It has stages × nodes variables of each kind, so it can solve small problems only.
+It has one variable of each kind per stage and node, so it can solve small problems only.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class LinearModel:
 
     Attributes:
         costs, upper, integer: per column.
-        matrix: sparse, rows × columns.
+        matrix: sparse, [rows, columns].
         row_lower, row_upper: per row.
     """
 
@@ -151,7 +151,7 @@ class Highs:
         """Add rows lower ≤ matrix x ≤ upper.
 
         Args:
-            matrix: sparse, new rows × columns.
+            matrix: sparse, [new rows, columns].
             lower: per new row.
             upper: per new row.
         """
