@@ -58,8 +58,8 @@ class Found:
         """
         if self.energy_j * (1 + _ROUNDING) < bound_j:
             raise RuntimeError(
-                f"a plan of {problem.name!r} takes {self.energy_j:.9g} J, though none in any order "
-                f"was proven to take less than {bound_j:.9g} J"
+                f"a plan of {problem.name!r} takes {self.energy_j:.9g} J, less than the proven "
+                f"lower bound of all plans, {bound_j:.9g} J"
             )
         every_j = max(self.every_j, min(bound_j, self.energy_j))
         return replace(self, bound_j=max(self.bound_j, every_j), every_j=every_j)
@@ -84,8 +84,8 @@ class Found:
         simulation = in_stages(replace(problem, deadline_s=deadline_s), self.plan)
         if simulation is not None and simulation.energy_j * (1 + _ROUNDING) < bound_j:
             raise RuntimeError(
-                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, though a "
-                f"program proved that none takes less than {bound_j:.9g} J"
+                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, less "
+                f"than the proven lower bound of such plans, {bound_j:.9g} J"
             )
 
     def or_better(

@@ -65,7 +65,7 @@ _SEQUENCES_SHARE = 0.3  # of the work at most; less if the overhead is a smaller
 _LOOK_SHARE = 0.25  # of the work within the window, per order
 _USED_SHARE = 0.6  # of the same, for the columns that each order's relaxation uses
 _MOVES_SHARE = 0.05  # of the work left
-_WINDOW_STAGES = 6_000  # nodes × stages of a window: 20 nodes for 300 stages
+_WINDOW_STAGES = 6_000  # nodes times stages of a window: 20 nodes for 300 stages
 _LEAST_WINDOW = 8
 _LARGE_WINDOW_SHARE = 0.7
 _WINDOW_SHARE = 0.4  # of the work left, for plans; later phases prove bounds
@@ -166,7 +166,7 @@ def _bound_every_plan(best: Incumbent, work: Work, units: float) -> None:
 
 
 def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Phases of `search_compact`; within `at_leisure`, stop if the incumbent misses the deadline."""
+    """Phases of `search_compact`; in `at_leisure`, stop if the incumbent misses the deadline."""
     _try_published(best, work)
     _run_on_demand(best, options, work)
     problem = best.problem

@@ -154,7 +154,7 @@ def solve(
         pass  # the incumbent is the answer
     except MemoryError:
         exhausted = True
-        best.tell("memory ran out: what is known is the answer")
+        best.tell("memory ran out: the best schedule so far is the answer")
     except KeyboardInterrupt:
         if best.found.plan is None:
             raise

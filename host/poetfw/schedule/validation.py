@@ -65,7 +65,7 @@ def _check_names(nodes: tuple[Node, ...]) -> None:
         before = node.recompute_before
         if before is not None and position.get(before, -1) <= i:
             raise ProblemError(
-                f"node {node.name!r} has recompute_before {before!r}, which is no later node"
+                f"node {node.name!r} has recompute_before {before!r}, which is not a later node"
             )
 
 
