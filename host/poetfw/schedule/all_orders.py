@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NODES = 10
 """Largest number of nodes of a problem for this search."""
 
-_STATE_WORK = 2e-5  # units for each state
+_STATE_WORK = 2e-5  # work units per state
 _ROUNDING = 1e-12
 
 
@@ -145,7 +145,7 @@ def _best_plan(
 
 
 def _is_no_less(label: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """True if no component of the label is less than in the other."""
+    """True if `other` dominates the label: it is no larger in any component."""
     return all(x >= y - _ROUNDING for x, y in zip(label, other, strict=True))
 
 
@@ -178,7 +178,7 @@ class _Moves:
         self.latest_s = (problem.deadline_s or math.inf) * (1 + TIME_TOLERANCE)
 
     def least_j(self, state: _State) -> float:
-        """Joules of the nodes that have not been computed yet."""
+        """Lower bound of the joules left: those of all nodes not yet computed."""
         return math.fsum(
             joules for i, joules in enumerate(self.costs.compute) if not state.done >> i & 1
         )

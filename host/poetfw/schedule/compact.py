@@ -317,7 +317,7 @@ class _Builder:
         ]
 
     def limit_outline(self, t: int) -> None:
-        """Require that the inputs of stage t are in RAM, and that node t and all that stays fit."""
+        """Add the outline's rows: stage t has its inputs in RAM and fits beside all that stays."""
         size, workspace, inputs = self.memory.size, self.memory.workspace, self.graph.inputs[t]
         for i in range(t):
             if i in inputs:

@@ -67,7 +67,7 @@ class Contraction:
         return plan_of(Indexed.of(self.problem), made)
 
     def contract(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """Translate a plan of the original, put into stages; the result may be illegal."""
+        """Convert a plan of the original to stages of the contracted problem; may be illegal."""
         graph = Indexed.of(self.contracted)
         position = {node.name: i for i, node in enumerate(self.contracted.nodes)}
         stage = 0

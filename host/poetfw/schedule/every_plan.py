@@ -63,7 +63,7 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
             if bound_j > best_j:
                 best_j, highest = bound_j, w
     if highest is not None and math.isfinite(best_j):
-        highs, scale = moments.having(highest).highs(_GAP)  # in whole numbers
+        highs, scale = moments.having(highest).highs(_GAP)  # the integer program itself
         best_j = max(best_j, highs.run(work).bound / scale)
     return float(once_j + best_j * (1 - _ROUNDING))
 

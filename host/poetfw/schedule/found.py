@@ -14,7 +14,7 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import Simulation, accepts
 from poetfw.schedule.transfers import plan_transfers
 
-_ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
+_ROUNDING = 1e-6  # relative: solvers use double precision and tolerances
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +193,11 @@ class Incumbent:
     def at_leisure(self) -> Iterator[None]:
         """Search without deadline and without overlap of transfers within this block.
 
-        Problems that differ only in these are then searched alike, so a deadline that the best plan
-        meets anyway does not make the result worse. Without overlap, a plan's energy and RAM are
-        the same: the core waits for a page-out only when it needs that tensor's RAM. After the
-        block the incumbent is the best plan that meets the deadline, with its transfers planned,
-        and the block's bounds are kept.
+        So a deadline or overlap does not steer the search, and a deadline that the best plan meets
+        anyway does not make the result worse. Overlap changes neither energy nor RAM of a plan: the
+        core waits for a page-out when it needs that tensor's RAM. After the block the incumbent is
+        the best plan found that meets the deadline, with its transfers planned; the block's bounds
+        are kept.
         """
         given, before, suffix = self.problem, self.found, self._suffix
         storage = given.storage

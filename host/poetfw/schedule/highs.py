@@ -242,7 +242,7 @@ class Highs:
         finally:
             for kind in kinds:
                 highs.stopCallback(kind)
-            highs.setCallback(None, None)  # or the two would keep each other in memory
+            highs.setCallback(None, None)  # breaks the reference cycle with this object
 
     def _ask(self, kind: int, message: str, out: Any, answer: Any, data: object) -> None:
         """Callback of HiGHS: count the work, and interrupt the run if it must stop."""

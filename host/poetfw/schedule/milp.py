@@ -173,8 +173,8 @@ class SolverOptions:
         solver: cvxpy's name of an installed mixed-integer solver.
         gap: stop when (objective - bound) / objective is proven to be at most this.
         max_nodes: branch-and-bound nodes after which to stop.
-        presolve: true to let HiGHS presolve. Must be false if integral columns exceed 1: bounds
-            may then be wrong (ADR 0015).
+        presolve: true to let HiGHS presolve. Must be false if an integral column may exceed 1,
+            because HiGHS may then prove wrong bounds (ADR 0015).
         heuristics: true to let HiGHS use primal heuristics; false to only prove bounds.
         stalled_share: stop before branching if HiGHS's own cuts raised the bound by less than this
             share of the objective's offset and the work left is too little to branch.
@@ -315,7 +315,7 @@ def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> High
         return HighsAnswer(SolveOutcome.OPTIMAL, np.array(x.value), float(value))
     if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         return HighsAnswer(SolveOutcome.INFEASIBLE, None, math.inf)
-    work.deadline.decided = True  # there was no other limit
+    work.deadline.decided = True  # only the time limit can have stopped the solver
     if x.value is not None:
         return HighsAnswer(SolveOutcome.FEASIBLE, np.array(x.value), -math.inf)
     return HighsAnswer(SolveOutcome.UNKNOWN, None, -math.inf)

@@ -79,7 +79,7 @@ class Rule:
 
 
 class _Run:
-    """The state of a run."""
+    """State of one greedy pass over the nodes by a rule, with some tensors pinned in RAM."""
 
     def __init__(self, workload: Workload, rule: Rule, pinned: frozenset[int]) -> None:
         n = workload.n

@@ -81,7 +81,7 @@ def plan_of(graph: Indexed, made: Iterable[Production]) -> ExecutionPlan:
         if first and i in paged_in:
             reverse.append((StepKind.PAGE_OUT, i))
         if taken is not None:
-            reverse.append((StepKind.FREE, taken))  # right after the op, which takes it over
+            reverse.append((StepKind.FREE, taken))  # right after the op: marks it as in place
         reverse.append((kind, i))
     nodes = graph.problem.nodes
     return tuple(Step(kind, nodes[i].name) for kind, i in reversed(reverse))

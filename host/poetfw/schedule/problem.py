@@ -50,7 +50,7 @@ class Storage:
         return self.moving_in(size_bytes).storage_s
 
     def page_in_energy_j(self, size_bytes: int) -> float:
-        """Joules that paging in a tensor of `size_bytes` takes."""
+        """Joules to page in a tensor of `size_bytes`."""
         return self.page_in.cost_j(self.paged_bytes(size_bytes))
 
     def page_out_time_s(self, size_bytes: int) -> float:
@@ -58,7 +58,7 @@ class Storage:
         return self.moving_out(size_bytes).storage_s
 
     def page_out_energy_j(self, size_bytes: int) -> float:
-        """Joules that paging out a tensor of `size_bytes` takes."""
+        """Joules to page out a tensor of `size_bytes`."""
         return self.page_out.cost_j(self.paged_bytes(size_bytes))
 
 

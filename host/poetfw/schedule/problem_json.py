@@ -201,7 +201,7 @@ def _storage(document: _Storage) -> Storage:
 
 
 def transfer_of(document: TransferTable) -> Transfer:
-    """The costs of a transfer in a document."""
+    """Convert the transfer costs of a document."""
     beside = document.beside
     return Transfer(
         _rate(document.bandwidth_bytes_per_s),
@@ -224,7 +224,7 @@ def _rate(bandwidth: float | None) -> float:
 
 
 def transfer_to_json(transfer: Transfer) -> dict[str, Any]:
-    """The document that `transfer_of` reads."""
+    """Transfer costs as plain JSON values, in the format of `TransferTable`."""
     document = asdict(transfer)
     if transfer.beside is None:
         del document["beside"]
@@ -247,7 +247,7 @@ def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Docume
     """
     try:
         return kind.model_validate(parse_json(text))
-    except ValidationError as error:  # a ValueError as well
+    except ValidationError as error:  # a subclass of ValueError, so it comes first
         raise ProblemError(f"{source}: {first_flaw(error)}") from error
     except ValueError as error:
         raise ProblemError(f"{source} is not JSON: {error}") from error

@@ -430,7 +430,7 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
 
 
 def _first_backward(problem: ScheduleProblem) -> int:
-    """The first stage of the backward pass; 0 without one."""
+    """Number of the first backward stage; 0 if there is no backward pass."""
     return next((t for t, node in enumerate(problem.nodes) if node.backward), 0)
 
 

@@ -131,7 +131,7 @@ class EventTrace:
 
     @staticmethod
     def of(workload: Workload, events: Sequence[int] | Integers, work: Work) -> EventTrace:
-        """Evaluate a sequence, in which every input must have an event before its readers."""
+        """Evaluate a sequence; every input must have an event before each of its readers."""
         made: Integers = np.asarray(events, dtype=np.int64)
         length = len(made)
         work.spend(length * _EVENT_WORK)

@@ -52,7 +52,7 @@ class Clock:
         return clock
 
     def state_s(self, names: Iterable[str]) -> tuple[float, ...]:
-        """Times that determine all later ones; a state with no larger entry is never later.
+        """Times in seconds that determine the rest of the plan's; smaller is better in each.
 
         Args:
             names: all tensors.

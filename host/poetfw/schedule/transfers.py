@@ -65,7 +65,7 @@ class _Planner:
         self._problem = problem
         self._nodes = {node.name: node for node in problem.nodes}
         self._steps = list(plan)
-        self._during_bytes = list(during_bytes)  # with every tensor freed where the plan frees it
+        self._during_bytes = list(during_bytes)  # if tensors are freed where the plan frees them
 
     def hasten_page_ins(self, deadline: Deadline) -> ExecutionPlan:
         """The plan with each page-in as early as possible without making the plan slower."""
@@ -148,7 +148,7 @@ class _Planner:
 
 
 class _Replay:
-    """Replay of steps in which the frees of tensors being paged out are postponed."""
+    """Replays steps and postpones the frees of tensors that are being paged out."""
 
     def __init__(self, ram_bytes: int) -> None:
         self._ram_bytes = ram_bytes

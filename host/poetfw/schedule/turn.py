@@ -61,7 +61,7 @@ def search_turn(best: Incumbent, work: Work) -> None:
 
 
 def first_backward(problem: ScheduleProblem) -> int | None:
-    """The first node of the backward pass; None without one."""
+    """Index of the first backward node; None if there is no backward pass."""
     return next((t for t, node in enumerate(problem.nodes) if node.backward), None)
 
 

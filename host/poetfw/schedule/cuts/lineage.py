@@ -142,7 +142,7 @@ class _Solution:
 
 
 class _Separation:
-    """The recursion for one period t: D of every tensor, for all s at once."""
+    """Separation for one period t: computes D(i)[s] of each tensor i, for all s at once."""
 
     def __init__(self, solution: _Solution, period: int, least: float) -> None:
         self.solution = solution

@@ -97,7 +97,7 @@ class Rounding:
         return Rounding(divisor, budget, np.array(sorted(sizes), dtype=np.int64), least)
 
     def cut(self, columns: Columns, items: Sequence[Item], reserved: int = 0) -> Cut | None:
-        """The deepest cut that a solution violates (by Euclidean distance), or None.
+        """The violated cut with the largest Euclidean distance from a solution; None without one.
 
         Args:
             columns: the solution.
@@ -174,7 +174,7 @@ def _merged(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def _at_most(items: Sequence[Item], coefficients: Vector, bound: float) -> Cut:
-    """Σ coefficient · h ≤ bound, as a cut."""
+    """Convert Σ coefficient · h ≤ bound to a cut."""
     terms: dict[int, float] = {}
     for item, coefficient in zip(items, coefficients.tolist(), strict=True):
         if coefficient == 0.0:
