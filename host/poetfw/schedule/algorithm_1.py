@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POET's Algorithm 1 as published: the reference that the compact formulation is held against.
+"""POET's Algorithm 1 as published: the reference for the compact formulation.
 
 S. Patil, P. Jain, P. Dutta, I. Stoica, J. Gonzalez, "POET: Training Neural Networks on Tiny Devices
 with Integrated Rematerialization and Paging", ICML 2022, Algorithm 1, with the memory accounting
 of P. Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization",
-MLSys 2020, equations 2 and 3. Added to it, as everywhere in poetfw: workspace, sizes in whole
-blocks, what may not be computed again or paged, and paging time under the deadline.
+MLSys 2020, equations 2 and 3. Added, as everywhere in poetfw: workspace, paging in whole blocks,
+nodes that must not be recomputed or paged, and paging time under the deadline.
 
-It has stages times nodes variables of each kind, so only small problems can be solved with it.
+It has one variable of each kind per stage and node, so it can solve small problems only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Columns = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Algorithm1:
-    """The program and where its columns are."""
+    """The program and its columns R, S_RAM and M_in, each of shape [stages, nodes]."""
 
     program: IntegerProgram
     recompute: Columns
@@ -38,7 +38,7 @@ class Algorithm1:
     page_in: Columns
 
     def stages(self, values: Vector) -> StageEvents:
-        """The productions of a solution in each stage: a page-in at its end serves the next."""
+        """Recomputes and page-ins of each stage; a page-in at a stage's end belongs to the next."""
         n = len(self.recompute)
         recomputed = values[self.recompute] > 0.5
         paged = (values[self.page_in[:-1]] > 0.5) & (values[self.in_ram[1:]] > 0.5)
@@ -49,11 +49,11 @@ class Algorithm1:
 
 
 def formulate_algorithm_1(graph: Indexed, deadline: Deadline | None = None) -> Algorithm1:
-    """Write Algorithm 1 down for a problem, minimising energy.
+    """Build the program of Algorithm 1, minimising energy.
 
     Args:
         graph: the problem.
-        deadline: when to give up; None for never.
+        deadline: time at which to give up; None for never.
 
     Raises:
         OutOfTime: the deadline has passed.
@@ -92,13 +92,13 @@ def formulate_algorithm_1(graph: Indexed, deadline: Deadline | None = None) -> A
     for t in stages(range(n)):
         program.equal([(recompute[t, t], 1)], 1)  # (1a) stage t computes node t
         for k in range(t + 1):
-            for i in graph.inputs[k]:  # (1b) inputs are there
+            for i in graph.inputs[k]:  # (1b) inputs are in RAM
                 program.at_most(
                     [(recompute[t, k], 1), (recompute[t, i], -1), (in_ram[t, i], -1)], 0
                 )
         for i in range(n):
             if t + 1 < n:
-                program.at_most(  # (1c) what is in RAM stayed, was computed or paged in
+                program.at_most(  # (1c) a tensor in RAM stayed, was computed or was paged in
                     [
                         (in_ram[t + 1, i], 1),
                         (in_ram[t, i], -1),
@@ -107,7 +107,7 @@ def formulate_algorithm_1(graph: Indexed, deadline: Deadline | None = None) -> A
                     ],
                     0,
                 )
-                program.at_most(  # (1d) what is in AUX stayed or was paged out
+                program.at_most(  # (1d) a tensor in AUX stayed or was paged out
                     [(in_aux[t + 1, i], 1), (in_aux[t, i], -1), (page_out[t, i], -1)], 0
                 )
             program.at_most([(page_in[t, i], 1), (in_aux[t, i], -1)], 0)  # (1e)
@@ -125,7 +125,7 @@ def _limit_memory(
     in_ram: Columns,
     t: int,
 ) -> None:
-    """U and FREE of stage t: equations 2 and 3 of Checkmate."""
+    """Add U and FREE of stage t: equations 2 and 3 of Checkmate."""
     size = memory.size
     live: list[Term] = [(in_ram[t, i], size[i]) for i in range(t)]
     for k in range(t + 1):
@@ -135,7 +135,7 @@ def _limit_memory(
         program.at_most([(used, 1), (recompute[t, k], memory.workspace[k])], memory.budget)
         live = [(used, 1)]
         for i in (*graph.inputs[k], k):
-            # FREE is 1 exactly if k runs and nothing afterwards needs i: no hazard.
+            # FREE is 1 if and only if k runs and no later step needs i (no hazard).
             later = [j for j in graph.consumers[i] if k < j <= t]
             hazards: list[Term] = [(recompute[t, k], -1), *((recompute[t, j], 1) for j in later)]
             most = 1 + len(later)

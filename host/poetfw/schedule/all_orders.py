@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best plan of a small problem in any order, by the A* algorithm.
+"""Optimal plan of a small problem over all orders, by A* search.
 
-A state is what has been computed, what is in RAM and what is in storage. From there a node is
-computed, a tensor paged in or out, or one freed. Every node that was not computed yet takes its
-energy at least.
+A state consists of the nodes computed so far, the tensors in RAM and those in storage. A move
+computes a node, pages a tensor in or out, or frees one. The heuristic, a lower bound of the energy
+left, is the energy of all nodes not yet computed.
 
-Without a deadline, paging out early loses nothing, so a tensor is paged out right after it is
-computed first, or never. With one, a state may be reached in several ways, of which none takes less
-energy than another and is no later: not the core, nor the channel, nor what moves at that moment.
+Without a deadline a tensor is paged out right after its first computation or never: paging out
+early costs nothing. With a deadline the search keeps several paths per state, the Pareto front of
+energy and the times at which core, channel and pending transfers are done.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
 NODES = 10
-"""Problems with more nodes are not searched in all orders."""
+"""Largest number of nodes of a problem for this search."""
 
-_STATE_WORK = 2e-5  # units for each state
+_STATE_WORK = 2e-5  # work units per state
 _ROUNDING = 1e-12
 
 
 class _State(NamedTuple):
-    """Sets of nodes as bits: computed, in RAM, in storage.
+    """A state, with sets of nodes as bit masks.
 
     Attributes:
-        done, ram, aux: these sets.
-        kept: the tensor that the last step could have taken over and did not: if it were freed
-            next, it would be taken over (`simulator`). Nothing where time does not matter.
+        done, ram, aux: nodes computed; tensors in RAM; tensors in storage.
+        kept: input that the last step could have taken over but did not. It must not be freed next:
+            the simulator would treat it as taken over. 0 if there is none, or no deadline.
     """
 
     done: int
@@ -52,7 +52,7 @@ class _State(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """Joules of some steps, and where they lead."""
+    """Steps from a state, with their joules and the state that they lead to."""
 
     joules: float
     state: _State
@@ -61,14 +61,14 @@ class _Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A way to a state.
+    """A path of the search from the start to a state.
 
     Attributes:
-        state: the state.
-        joules: what its steps take.
-        clock: the time then; None where it does not matter.
-        before: the way without its last steps; None for the way to the start.
-        steps: its last steps.
+        state: the state reached.
+        joules: energy of all steps.
+        clock: clock in this state; None without a deadline.
+        before: path without the last move; None at the start.
+        steps: steps of the last move.
     """
 
     state: _State
@@ -78,7 +78,7 @@ class _Way:
     steps: tuple[Step, ...] = ()
 
     def plan(self) -> ExecutionPlan:
-        """All steps."""
+        """All steps of the path."""
         parts, way = [], self
         while way.before is not None:
             parts.append(way.steps)
@@ -87,13 +87,13 @@ class _Way:
 
 
 def search_all_orders(best: Incumbent, work: Work) -> None:
-    """Offer the best plan, and prove what every plan takes.
+    """Offer an optimal plan, and prove its energy as a lower bound of all plans.
 
-    The deadline is left out first, which suffices if the best plan then meets it.
+    The first search ignores the deadline; a second one follows if its plan misses the deadline.
 
     Args:
-        best: what is known.
-        work: what may be done; if it is too little, nothing comes of it.
+        best: the incumbent.
+        work: limit of the search; if it runs out, nothing is offered or proven.
     """
     graph = Indexed.of(best.problem)
     for in_time in (False, True) if best.problem.deadline_s is not None else (False,):
@@ -110,9 +110,10 @@ def search_all_orders(best: Incumbent, work: Work) -> None:
 def _best_plan(
     moves: _Moves, known_j: float, work: Work
 ) -> tuple[float, ExecutionPlan | None] | None:
-    """The least joules and a plan that takes them; no plan if none is better than a known one.
+    """Least joules and an optimal plan; `known_j` and None if no plan is better than the known one.
 
-    None if there is not enough work.
+    Returns:
+        None if the work ran out.
     """
     start = _Way(_State(0, 0, 0), 0.0, moves.clock)
     labels = {start.state: [moves.label(start)]}
@@ -123,7 +124,7 @@ def _best_plan(
         if least_j >= known_j:
             return known_j, None
         if label not in labels[way.state]:
-            continue  # another way is better
+            continue  # dominated by another path
         if not work.is_left():
             return None
         work.spend(_STATE_WORK)
@@ -144,16 +145,16 @@ def _best_plan(
 
 
 def _is_no_less(label: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """True if no component of the label is less than in the other."""
+    """True if `other` dominates the label: it is no larger in any component."""
     return all(x >= y - _ROUNDING for x, y in zip(label, other, strict=True))
 
 
 class _Moves:
-    """Moves from state to state, with what they cost.
+    """Moves from state to state, with their costs.
 
     Args:
         graph: the problem.
-        in_time: whether its deadline counts.
+        in_time: true to respect the deadline.
     """
 
     def __init__(self, graph: Indexed, in_time: bool) -> None:
@@ -177,17 +178,17 @@ class _Moves:
         self.latest_s = (problem.deadline_s or math.inf) * (1 + TIME_TOLERANCE)
 
     def least_j(self, state: _State) -> float:
-        """Joules of the nodes that have not been computed yet."""
+        """Lower bound of the joules left: those of all nodes not yet computed."""
         return math.fsum(
             joules for i, joules in enumerate(self.costs.compute) if not state.done >> i & 1
         )
 
     def label(self, way: _Way) -> tuple[float, ...]:
-        """Joules and seconds that decide what can follow: where all are less, a way is better."""
+        """Joules and seconds that decide how a path can go on; less of each dominates."""
         return (way.joules, *(way.clock.state_s(self.names) if way.clock is not None else ()))
 
     def after(self, way: _Way, move: _Move) -> _Way | None:
-        """A way with one more move; None if that is too late."""
+        """A path extended by one move; None if it cannot meet the deadline."""
         clock, state = way.clock, move.state
         if clock is not None:
             clock = clock.copy()
@@ -200,7 +201,7 @@ class _Moves:
         return _Way(state, way.joules + move.joules, clock, way, move.steps)
 
     def run(self, clock: Clock, steps: tuple[Step, ...]) -> None:
-        """Let some steps take their time."""
+        """Advance a clock by some steps."""
         for index, (kind, name, *_) in enumerate(steps):
             node = next(node for node in self.nodes if node.name == name)
             if kind is StepKind.COMPUTE:
@@ -243,7 +244,7 @@ class _Moves:
                 yield from self.computing(state, i, live, first)
 
     def computing(self, state: _State, i: int, live: int, first: bool) -> Iterator[_Move]:
-        """Moves that compute a node: over an input or not, paged out at once or not."""
+        """Moves that compute node i: in place or not, with an immediate page-out or not."""
         done, ram, aux, _ = state
         bit, size, node = 1 << i, self.graph.size, self.nodes[i]
         output = bit if size[i] else 0

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block relaxation: the compact program with runs of stages merged, to bound large problems.
+"""Block relaxation: the compact program with consecutive stages merged, to bound large problems.
 
-A block is a run of consecutive stages. Of the compact program's solution, block B from stage a to
-stage b keeps
+A block B is a run of consecutive stages a … b. It maps a solution of the compact program to
 
-    S[B,i]    S[a,i]: tensor i is there when the block begins, i < a
-    R[B,i]    some stage of the block computes i again: max R[t,i]
-    P[B,i]    some stage of the block pages i in: max P[t,i]
-    K[B,i]    i is kept: it stays from the block's beginning, or its first computation in it, up to
-              the next block
+    S[B,i]    S[a,i]: tensor i is in RAM when the block begins, i < a
+    R[B,i]    max R[t,i]: some stage of the block recomputes i
+    P[B,i]    max P[t,i]: some stage of the block pages i in
+    K[B,i]    i is kept: it stays from the beginning of the block, or from its first computation in
+              the block, until the next block
     O[i]      as before
 
-and of its rows those that hold of these for sure, with H = S + R + P at (B,i), for tensors i < a:
+and has the rows that these values always meet. With H = S + R + P at (B,i), for tensors i < a:
 
     H ≥ 1                              a node of the block reads i
     R[B,k] ≤ H                         k reads i
@@ -19,31 +18,30 @@ and of its rows those that hold of these for sure, with H = S + R + P at (B,i), 
     S[B+1,i] ≤ K[B,i] + R[B,i] + P[B,i]
     P[B,i] ≤ O[i]
 
-They follow from the compact program's by going back from the stage that reads i to stage a: it was
-there already, or one of the block's stages produced it; what is there at the end was kept or
-produced. Costs, and times under a deadline, only shrink: of several productions of a tensor a block
-pays for one. What a block neither produces nor can read is there at its end as at its beginning, so
-it has one variable for both, as in the compact program.
+Proof: going back from the stage that reads i to stage a, the tensor was in RAM at a, or a stage of
+the block produced it; a tensor in RAM at the end was kept or produced. Costs, and times under a
+deadline, only shrink: a block pays once for several productions of a tensor. If a block neither
+produces nor can read a tensor, one variable serves its beginning and end, as in the compact
+program.
 
-Of memory, when node t of the block is first computed there are its inputs, workspace and output,
-each other tensor that a later node of the block reads, unless the block produces it, and each
-tensor that is kept:
+Memory: while node t of the block is first computed, RAM holds its inputs, workspace and output,
+each other tensor that a later node of the block reads (unless the block produces it), and each
+kept tensor:
 
     w[t] + m[t] + Σ_inputs m[i] + Σ_later m[i] (1 - R - P)[B,i] + Σ_others m[i] K[B,i]  ≤  budget;
 
-where t may take over its input i, m[t] counts as i does otherwise after t. A stage computes its
-own node last, so with the last of the block's there is all that the next block begins with: its row
-has S[B+1,i] for K[B,i], which is more where the block produces i. And while node k is computed
-again there are its workspace, output and inputs, but not the one it takes over, beside all other
-tensors i < a that are kept:
+If t may take over its input i, m[t] is replaced by the term that i has as an "other" tensor. A
+stage computes its own node last, so all tensors in RAM at the next block's beginning are live at
+the last node of the block: its row has S[B+1,i] in place of K[B,i], which can be smaller. While
+node k is recomputed, RAM holds its workspace, output and inputs (except an input that it takes
+over), and all other kept tensors i < a:
 
     (w[k] + m[k] + Σ_inputs m[i]) R[B,k] + Σ_others m[i] K[B,i]  ≤  budget.
 
-So every solution of the compact program has one here that costs no more: the least energy here is a
-lower bound. Blocks of one stage each lose little; few and large blocks make a small program.
-`cuts.lineage` holds of blocks as of stages, and what it finds here is worth having there. The rows
-of memory are knapsacks for `cuts.rounding`: 1 - R - P, K, S and R are lower bounds of what is
-there.
+Every solution of the compact program maps to one that costs no more, so the least energy is a lower
+bound. Single-stage blocks lose little; few, large blocks make a small program. `cuts.lineage` holds
+for blocks as for stages, and lineages found with blocks are useful cuts for stages. The memory rows
+are knapsacks for `cuts.rounding`: 1 - R - P, K, S and R are lower bounds of residency.
 """
 
 from __future__ import annotations
@@ -65,17 +63,18 @@ from poetfw.schedule.milp import IntegerProgram, Term
 _LARGE_SHARE = 3e-3
 _BLOCK_SHARE = 8e-3
 _FORWARD_NODES = 10
-_LEAST_RECOMPUTE = 0.02  # moments with less of their node than this are passed over
+_LEAST_RECOMPUTE = 0.02  # skip knapsacks whose R[B,k] is smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Knapsack:
-    """The tensors that must fit at one moment.
+    """The tensors and workspaces that must fit in RAM at one moment.
 
     Attributes:
-        items: what may be live then.
-        reserved: bytes that are taken for sure.
-        recompute: the column without which nothing of this matters, or None.
+        items: tensors and workspaces that may be live.
+        reserved: bytes always in use.
+        recompute: column R of the recompute that the moment belongs to; None for a first
+            computation.
     """
 
     items: tuple[Item, ...]
@@ -85,16 +84,16 @@ class Knapsack:
 
 @dataclass(frozen=True)
 class BlockRelaxation:
-    """The program and where its columns are.
+    """The program and its columns.
 
     Attributes:
-        program: what to solve.
+        program: the program to solve.
         graph: the problem.
         blocks: the stages of each block.
         stay, recompute, page_in, keep: columns S, R, P and K by (block, node).
         page_out: columns O by (block, node); the block is the node's own.
         kept: columns Σ m K by block.
-        knapsacks: what its rows of memory say.
+        knapsacks: the memory rows.
     """
 
     program: IntegerProgram
@@ -110,7 +109,7 @@ class BlockRelaxation:
 
     @property
     def residency(self) -> Residency:
-        """The columns that cuts are made from: each block is a period."""
+        """Residency for cuts, with one period per block."""
         made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
         kinds = (self.stay, self.recompute, self.page_in, self.page_out)
         stay, recompute, page_in, page_out = (
@@ -119,7 +118,7 @@ class BlockRelaxation:
         return Residency(self.graph, made, stay, recompute, page_in, page_out)
 
     def separate_knapsacks(self, values: Vector, rounding: Rounding) -> list[Cut]:
-        """The cuts by rounding that a solution violates: at most one per moment."""
+        """The rounding cuts that a solution violates: at most one per knapsack."""
         listed = values.tolist()
         cuts = (
             rounding.cut(listed, knapsack.items, knapsack.reserved)
@@ -129,14 +128,14 @@ class BlockRelaxation:
         return [cut for cut in cuts if cut is not None]
 
     def in_stages(self, lineage: Lineage, stages: Residency) -> list[Lineage]:
-        """The lineages of the compact program that one of blocks stands for.
+        """Translate a lineage of blocks to lineages of the compact program.
 
-        One for each stage of the lineage's last block that reads the target, from the first stage
-        of its first block.
+        There is one per stage of the lineage's last block that reads the target; all begin at the
+        first stage of its first block.
 
         Args:
-            lineage: of this program.
-            stages: where the compact program says what is in RAM.
+            lineage: a lineage of this program.
+            stages: columns of the compact program.
         """
         target, since = lineage.path[0], self.blocks[lineage.since].start
         reader = lineage.reader
@@ -155,12 +154,12 @@ class BlockRelaxation:
 def formulate_blocks(
     graph: Indexed, blocks: Sequence[range], deadline: Deadline | None = None
 ) -> BlockRelaxation:
-    """Write the relaxation down, minimising energy.
+    """Build the relaxation, minimising energy.
 
     Args:
         graph: the problem.
         blocks: the stages of each block; together all stages, in order.
-        deadline: when to give up; None for never.
+        deadline: time at which to give up; None for never.
 
     Raises:
         OutOfTime: the deadline has passed.
@@ -200,7 +199,7 @@ class _Builder:
                 self.made.recompute[b, i] = self.program.binary(self.costs.compute[i])
 
     def uses(self, b: int, i: int) -> bool:
-        """True if anything that reads tensor i can run in block b after i was made."""
+        """True if a reader of tensor i can run in block b after i is first computed."""
         stages = self.made.blocks[b]
         return any(
             max(stages.start, i + 1) <= k < stages.stop or (b, k) in self.made.recompute
@@ -221,7 +220,7 @@ class _Builder:
                 self.program.at_most([(page_in, 1), (self.made.page_out[key], -1)], 0)
 
     def make_stays(self, b: int, stages: range) -> None:
-        """S of the next block, and K."""
+        """Create columns S of the next block and K of this one."""
         if b + 1 == len(self.made.blocks):
             return
         for i in range(stages.stop):
@@ -291,7 +290,7 @@ class _Builder:
                 self.limit_memory_again(b, k, stages.start)
 
     def limit_memory_again(self, b: int, k: int, start: int) -> None:
-        """While node k is computed again."""
+        """Require that block b fits in RAM while node k is recomputed."""
         size, inputs, keep = self.graph.size, self.graph.inputs[k], self.made.keep
         again = self.made.recompute[b, k]
         made = size[k] + self.graph.workspace[k]
@@ -302,14 +301,14 @@ class _Builder:
             *(Item(size[i], 0.0, ((keep[b, i], 1.0),)) for i in kept),
         )
         self.made.knapsacks.append(Knapsack(items, recompute=again))
-        # The same with all that is kept in one column: rows of a few terms instead of hundreds.
+        # Use the column Σ m K: rows of a few terms instead of hundreds.
         unit = self.memory.unit_bytes
         read = [i for i in {k, *inputs} if i < start and (b, i) in keep]
         terms = [(again, sum(during) / unit), *((keep[b, i], -size[i] / unit) for i in read)]
         self.program.at_most([(self.made.kept[b], 1.0), *terms], self.memory.budget)
 
     def limit(self, knapsack: Knapsack) -> None:
-        """Have it fit."""
+        """Require that the items of a knapsack fit in the budget."""
         self.made.knapsacks.append(knapsack)
         unit, left = self.memory.unit_bytes, self.memory.budget
         left -= knapsack.reserved / unit
@@ -321,15 +320,15 @@ class _Builder:
 
 
 def negative(terms: Sequence[Term]) -> list[Term]:
-    """The terms with their signs turned."""
+    """The terms with negated coefficients."""
     return [(x, -a) for x, a in terms]
 
 
 def cost_blocks(graph: Indexed) -> tuple[range, ...]:
-    """Blocks by cost: for large networks some 60 to 90.
+    """Split the stages into blocks by energy: some 60 to 90 for large networks.
 
-    In the forward pass a block ends before a node that is large in energy; in the backward pass
-    before a node that differentiates something new, once the block has taken its share of energy.
+    In the forward pass a block ends before a node of high energy. In the backward pass it ends once
+    it has its share of the energy and the next node reads a forward tensor new to the block.
     """
     nodes = graph.problem.nodes
     total_j = math.fsum(node.energy_j for node in nodes)

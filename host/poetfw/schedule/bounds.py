@@ -24,17 +24,17 @@ from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.validation import validate
 
 _ORDER_SHARE = 0.1  # of the work
-_NEARBY = 5  # how far from what a stage differentiates a first plan computes again
+_NEARBY = 5  # nodes: window of a first plan; see `compact.formulate`
 
 
 class MinimumBudget(NamedTuple):
     """The smallest budget.
 
     Attributes:
-        bytes: a budget for which a plan is known.
-        node: the node whose computation needs it.
-        exact: whether no smaller budget is feasible, in any order: it is what one node needs, or
-            what no order can avoid.
+        bytes: smallest budget for which a plan is known.
+        node: node at which that plan needs it.
+        exact: true if no smaller budget is feasible in any order: it is the working set of a node,
+            or a smaller budget was proven infeasible.
     """
 
     bytes: int
@@ -46,8 +46,8 @@ class ShortestTime(NamedTuple):
     """The shortest time of a training step.
 
     Attributes:
-        time_s: a time for which a plan is known.
-        exact: whether no plan takes less: nothing is computed again or paged.
+        time_s: seconds of the fastest plan known.
+        exact: true if no plan takes less: it is the time of computing each node once.
     """
 
     time_s: float
@@ -59,13 +59,13 @@ def minimum_budget(
 ) -> MinimumBudget:
     """The smallest `ram_bytes` with which the problem, deadline included, has a plan.
 
-    It is the largest working set (inputs, output and workspace of one node) where paging gets
-    there; where tensors cannot be paged or the deadline forbids it, it is what programs find.
+    It is the largest working set (inputs, output and workspace of one node) if paging achieves
+    that. If tensors cannot be paged, or the deadline forbids it, a program searches for it.
 
     Args:
-        problem: its `ram_bytes` does not matter.
-        options: how to solve programs.
-        work: what may be done; None for as much as usual.
+        problem: the problem; its `ram_bytes` is ignored.
+        options: options for solving programs.
+        work: limit of the search; None for the default.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -101,7 +101,7 @@ def minimum_budget(
 
 
 def _least_of_orders(problem: ScheduleProblem, work: Work) -> MinimumBudget:
-    """The smallest budget known where plans differ in their order alone."""
+    """The smallest budget found for a problem whose plans differ only in their order."""
     given = checkpoint_all(Indexed.of(problem))
     peak = unlimited(problem, given).peak_bytes
     less = Indexed.of(replace(problem, ram_bytes=peak - 1))
@@ -118,7 +118,7 @@ def _least_of_orders(problem: ScheduleProblem, work: Work) -> MinimumBudget:
 
 
 def small_plan(problem: ScheduleProblem, options: SolverOptions, work: Work) -> ExecutionPlan:
-    """A plan that needs little RAM, whatever the budget."""
+    """A plan that needs little RAM and meets the deadline, if found; the budget is ignored."""
     plan = checkpoint_all(Indexed.of(problem))
     found = _search_nearby(problem, Objective.PEAK, plan, options, work)
     if found is None or not _in_time(problem, unlimited(problem, found)):
@@ -129,7 +129,7 @@ def small_plan(problem: ScheduleProblem, options: SolverOptions, work: Work) -> 
 def quick_plan(
     problem: ScheduleProblem, options: SolverOptions, work: Work
 ) -> ExecutionPlan | None:
-    """A plan within the budget that takes little time, whatever the deadline."""
+    """A plan within the budget that takes little time; the deadline is ignored."""
     problem = replace(problem, deadline_s=None)
     start = furthest_use(Indexed.of(problem))
     return _search_nearby(problem, Objective.TIME, start, options, work)
@@ -142,7 +142,7 @@ def _search_nearby(
     options: SolverOptions,
     work: Work,
 ) -> ExecutionPlan | None:
-    """The best plan found of the contracted problem's that compute again only within the window."""
+    """The best plan found of the contracted problem, with recomputes only within `_NEARBY`."""
     if not any(node.backward for node in problem.nodes):
         return None
     contraction = contract(problem, Means.RESTRICTION, SMALL_SHARE)
@@ -157,7 +157,7 @@ def _best_in_stages(
     work: Work,
     window: int | None = None,
 ) -> ExecutionPlan | None:
-    """The best plan found that is one in stages of a contracted problem, within a window."""
+    """The best plan in stages found for a contracted problem, within a window."""
     if not work.is_left():
         return None
     graph, near = Indexed.of(contraction.contracted), window is not None
@@ -177,12 +177,12 @@ def _best_in_stages(
 def shortest_time(
     problem: ScheduleProblem, options: SolverOptions | None = None, work: Work | None = None
 ) -> ShortestTime:
-    """The shortest time of a training step within the budget, whatever the deadline.
+    """The shortest time of a training step within the budget.
 
     Args:
-        problem: its deadline does not matter.
-        options: how to solve programs.
-        work: what may be done; None for as much as usual.
+        problem: the problem; its deadline is ignored.
+        options: options for solving programs.
+        work: limit of the search; None for the default.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -220,7 +220,7 @@ def require_time_to_compute(problem: ScheduleProblem) -> None:
     """Refuse a deadline that even unlimited RAM cannot meet.
 
     Raises:
-        InfeasibleError: naming the shortest possible time.
+        InfeasibleError: computing each node once takes longer; the message says how long.
     """
     shortest_s = math.fsum(node.time_s for node in problem.nodes)
     deadline_s = problem.deadline_s

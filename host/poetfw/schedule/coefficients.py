@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coefficients of programs and searches: costs per node, sizes in units of the budget."""
+"""Coefficients of programs and searches: costs per node, and scaled sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from poetfw.schedule.indexed import Indexed
 
 @dataclass(frozen=True)
 class Costs:
-    """Objective coefficients per node: computing it, paging its tensor in and out."""
+    """Objective coefficients per node: compute it, page its tensor in, page it out."""
 
     compute: tuple[float, ...]
     page_in: tuple[float, ...]
@@ -19,7 +19,7 @@ class Costs:
 
     @staticmethod
     def energy(graph: Indexed) -> Costs:
-        """Joules."""
+        """Costs in joules; paging is infinite without storage."""
         storage = graph.problem.storage
         return Costs(
             tuple(node.energy_j for node in graph.problem.nodes),
@@ -29,7 +29,7 @@ class Costs:
 
     @staticmethod
     def time(graph: Indexed) -> Costs:
-        """Seconds."""
+        """Costs in seconds; paging is infinite without storage."""
         storage = graph.problem.storage
         return Costs(
             tuple(node.time_s for node in graph.problem.nodes),
@@ -39,23 +39,24 @@ class Costs:
 
     @staticmethod
     def nothing(graph: Indexed) -> Costs:
-        """Zero."""
+        """Costs of 0 for all nodes."""
         return Costs(*((0.0,) * graph.n,) * 3)
 
 
 @dataclass(frozen=True)
 class BudgetUnits:
-    """The budget in units in which all sizes are whole numbers of moderate size.
+    """Budget and sizes in units of the largest size, for well-scaled rows.
 
-    Sizes are multiples of their greatest common divisor, so the budget may be rounded down to
-    one: that costs nothing and keeps every violation far above a solver's tolerance.
+    The budget is rounded down to a multiple of the sizes' greatest common divisor. This excludes no
+    plan and keeps every violation far above a solver's tolerance.
 
     Attributes:
-        size: each tensor's.
-        workspace: each node's.
-        budget: the budget; 1 stands for `unit_bytes`.
-        unit_bytes: bytes per unit.
-        divisor_bytes: greatest common divisor of all sizes: no two peaks are closer.
+        size: per node, the size of its tensor in units.
+        workspace: per node, the size of its workspace in units.
+        budget: the rounded budget in units.
+        unit_bytes: bytes per unit: the largest size.
+        divisor_bytes: greatest common divisor of all sizes; different peaks differ by at least
+            this.
     """
 
     size: tuple[float, ...]

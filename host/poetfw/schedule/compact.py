@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compact formulation: POET's schedule with one variable where Algorithm 1 has many.
+"""The compact formulation: POET's schedule with far fewer variables than Algorithm 1.
 
-Stage t computes node t for the first time. Before that it may *produce* earlier nodes' tensors, in
-topological order: R computes one again, P pages one in. AUX is unbounded, so paging a tensor
-out once, right after its first computation, loses nothing: one binary O per tensor replaces
-Algorithm 1's S_AUX and M_out. Variables that cannot help are never made.
+Stage t computes node t for the first time. Before that it may *produce* tensors of earlier nodes,
+in topological order: R recomputes a node, P pages a tensor in. AUX is unbounded, so it is optimal
+to page a tensor out at most once, right after its first computation: one binary O per tensor
+replaces Algorithm 1's S_AUX and M_out. Variables that cannot help are left out.
 
     S[t,i]    tensor i stays in RAM from stage t - 1 into stage t
-    R[t,i]    stage t computes node i again, i < t
+    R[t,i]    stage t recomputes node i, i < t
     P[t,i]    stage t pages tensor i in, i < t
     O[i]      tensor i is paged out once
-    F[t,i,k]  tensor i is freed in stage t right after node k is computed again, k < t
+    F[t,i,k]  tensor i is freed in stage t right after node k is recomputed, k < t
     U[t,k]    bytes live in stage t once k is produced
 
-The program, with m the tensors' bytes and w the workspaces:
+The program, with tensor sizes m and workspaces w in bytes:
 
     minimise Σ c[i] + Σ c[i] R[t,i] + Σ in[i] P[t,i] + Σ out[i] O[i]  subject to
     H[t,i] = S[t,i] + R[t,i] + P[t,i]                 i is held in stage t: a shorthand
@@ -23,24 +23,24 @@ The program, with m the tensors' bytes and w the workspaces:
     R[t,k] + Σ_{j<k} F[t,i,j] ≤ H[t,i]                i an input of k
     S[t+1,i] + Σ_j F[t,i,j] ≤ H[t,i]
     F[t,i,k] ≤ R[t,k]
-    U[t,k] = U[t,k'] - Σ m[i] F[t,i,k'] + m[k] (R + P)[t,k]     k' the slot before k
+    U[t,k] = U[t,k'] - Σ m[i] F[t,i,k'] + m[k] (R + P)[t,k]     k' the node produced before k
     U[t,k] + w[k] R[t,k] ≤ budget;  U before t, after its frees, + m[t] + w[t] ≤ budget
 
-Where node k may take over the RAM of its input i, F[t,i,k] counts in U[t,k] already, and m[t] only
-if S[t+1,i] = 1.
+If node k may take over the RAM of its input i, F[t,i,k] is already subtracted in U[t,k]; if node t
+may take over i, m[t] counts only if S[t+1,i] = 1.
 
-The rows for F say at once that what is freed was held, is not read later in the stage, and does
-not stay: apart, they would say the same of whole numbers, but much less of fractions.
+Each row for F combines three conditions: a freed tensor was held, is not read later in the stage,
+and does not stay. Separate rows would have the same integral solutions but a weaker relaxation.
 
-The *outline* of the program is what it says without F and U, a relaxation of half the size:
+The *outline* of the program is the relaxation without F and U, of half the size:
 
     R[t,k] ≤ H[t,i]                                   i an input of k
     S[t+1,i] ≤ H[t,i]
     Σ_inputs m[i] + Σ_others m[i] S[t+1,i] + m[t] + w[t] ≤ budget
 
-and the other rows as they are. It follows from them: F ≥ 0, and of what is live before t, after its
-frees, there are at least the inputs of t, and of every other i at least S[t+1,i] ≤ H[t,i] - Σ_j
-F[t,i,j]. It does not know what is live while a node is computed again: `cuts.slots` does.
+with the other rows unchanged. These rows are implied: F ≥ 0, and the bytes live before t, after its
+frees, include all inputs of t and at least the share S[t+1,i] ≤ H[t,i] - Σ_j F[t,i,j] of every
+other i. The outline ignores the bytes live during a recompute; `cuts.slots` adds them as cuts.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ Key = tuple[int, int]
 """(stage, node)."""
 
 WINDOW = 20
-"""Farthest that an op recomputed for a stage may be from the stage's target, in a first search; see
-`formulate`."""
+"""Default window of a first search, in nodes; see `formulate`."""
 
 
 class Objective(Enum):
@@ -74,18 +73,18 @@ class Objective(Enum):
     ENERGY = auto()
     TIME = auto()
     PEAK = auto()
-    """The budget itself, in bytes."""
+    """Peak RAM in bytes; the budget becomes a variable."""
 
 
 @dataclass(frozen=True)
 class Compact:
-    """The program and where its columns are.
+    """The program and its columns.
 
     Attributes:
-        program: what to solve.
+        program: the program to solve.
         stay, recompute, page_in: columns S, R and P by (stage, node).
         page_out: columns O by (stage, node); the stage is the node's own.
-        first: the first stage that it has rows for; see `formulate`.
+        first: first stage with rows; see `formulate`.
     """
 
     program: IntegerProgram
@@ -96,19 +95,19 @@ class Compact:
     first: int = 0
 
     def stages(self, values: Vector) -> StageEvents:
-        """The productions of a solution in each stage."""
+        """Recomputes and page-ins of each stage in a solution."""
         return StageEvents(
             recomputes=frozenset(key for key, x in self.recompute.items() if values[x] > 0.5),
             page_ins=frozenset(key for key, x in self.page_in.items() if values[x] > 0.5),
         )
 
     def start(self, graph: Indexed, plan: ExecutionPlan) -> Vector | None:
-        """A plan made of stages as a solution, with F and U left at 0.
+        """Translate a plan in stages to a starting solution, with F and U left at 0.
 
-        Steps on tensors that the graph takes as having no bytes are passed over.
+        Steps on tensors with 0 bytes in the graph are skipped.
 
         Returns:
-            The columns; None if the plan does what no column stands for.
+            The solution by column; None if `first` is not 0 or a step of the plan has no column.
         """
         if self.first:
             return None
@@ -154,21 +153,20 @@ def formulate(
     at_most: StageEvents | None = None,
     deadline: Deadline | None = None,
 ) -> Compact:
-    """Write the program down.
+    """Build the program.
 
     Args:
-        graph: the problem. Its budget is ignored by `Objective.PEAK`.
-        objective: what to minimise.
-        window: where given, only forward nodes are computed again, in backward stages, and at
-            most about so many nodes before those that the stage differentiates: a restriction,
-            for speed.
-        close_stages: whether stages for which others can do it produce nothing: nearly as good,
-            and faster; see `_closed_stages`.
-        first: stages before this one have RAM enough, so that all they make may stay until then: a
+        graph: the problem. `Objective.PEAK` ignores its budget.
+        objective: quantity to minimise.
+        window: if given, only backward stages recompute, and only forward nodes at most about this
+            many nodes before those that the stage differentiates: a restriction, for speed.
+        close_stages: forbid productions in stages whose productions can move to a neighbour: a
+            slight restriction, for speed; see `_closed_stages`.
+        first: ignore RAM in stages before this one, so their tensors may stay until it: a
             relaxation. S[t,i] is the same column in all of them.
-        outline: whether to write the outline only: S, R, P and O are the same columns as without.
-        at_most: what stages may produce, if not all; a restriction, for speed.
-        deadline: when to give up; None for never.
+        outline: build the outline only; S, R, P and O have the same indices in both programs.
+        at_most: allow only these productions; None for all. A restriction, for speed.
+        deadline: time at which to give up; None for never.
 
     Raises:
         OutOfTime: the deadline has passed.
@@ -221,7 +219,7 @@ class _Builder:
         )
         self.closed = _closed_stages(graph) if close_stages else frozenset[int]()
         self.windows = recomputed_near(graph, window)
-        for t in sorted(self.closed, reverse=True):  # the stage before produces for this one
+        for t in sorted(self.closed, reverse=True):  # the previous stage produces for this one
             own, before = self.windows[t], self.windows[t - 1]
             first = min(own.start, before.start) if before else own.start
             self.windows[t - 1] = range(first, min(max(own.stop, before.stop), t - 1))
@@ -252,7 +250,7 @@ class _Builder:
                     self.recompute[t, i] = self.program.binary(self.costs.compute[i])
 
     def may_recompute(self, t: int, i: int) -> bool:
-        """True if stage t is among those that may compute node i again."""
+        """True if `at_most` allows stage t to recompute node i."""
         return self.at_most is None or (t, i) in self.at_most.recomputes
 
     def runs(self, t: int, k: int) -> bool:
@@ -260,11 +258,11 @@ class _Builder:
         return k == t or (t, k) in self.recompute
 
     def uses(self, t: int, i: int) -> bool:
-        """True if anything that reads tensor i can run in stage t."""
+        """True if a reader of tensor i can run in stage t."""
         return any(self.runs(t, k) for k in self.graph.consumers[i])
 
     def serves(self, t: int) -> Iterator[int]:
-        """Stage t and the closed ones after it, for which it produces; nothing if t is closed."""
+        """Stage t and the closed stages after it, for which t produces; empty if t is closed."""
         if t in self.closed:
             return
         yield t
@@ -272,7 +270,7 @@ class _Builder:
             yield t
 
     def make_page_ins(self) -> None:
-        """Page-ins in the stages that use them: earlier ones would only hold RAM for longer."""
+        """Create P only in stages that use the tensor: an earlier page-in only holds RAM longer."""
         for i in self.deadline.during(range(self.graph.n)):
             if not self.graph.pageable[i]:
                 continue
@@ -281,11 +279,11 @@ class _Builder:
                 for t in range(max(self.first, i + 1), self.graph.last_use[i] + 1)
                 if any(self.uses(s, i) for s in self.serves(t))
             ]
-            # From one stage into the next, paging helps only if there is work to do in between.
+            # Paging over a single stage boundary helps only if something is recomputed in between.
             stages = [
                 t for t in stages if t > i + 1 or any((t, k) in self.recompute for k in range(i))
             ]
-            if self.at_most is not None:  # as elsewhere: also where nothing uses it any more
+            if self.at_most is not None:  # the same columns as elsewhere, even if unused here
                 stages = [t for t in range(self.graph.n) if (t, i) in self.at_most.page_ins]
             if not stages:
                 continue
@@ -299,8 +297,8 @@ class _Builder:
             if not self.graph.size[i]:
                 continue
             for t in range(i + 1, self.graph.last_use[i] + 1):
-                # A tensor that stage t - 1 neither makes nor can use stays or not: nothing is
-                # gained by dropping it there.
+                # If stage t - 1 neither produces nor can read the tensor, freeing it in that stage
+                # is no better than freeing it before: one variable serves both.
                 idle = t - 1 > i and not self.makes(t - 1, i) and not self.uses(t - 1, i)
                 if idle or i + 1 < t <= self.first:
                     self.stay[t, i] = self.stay[t - 1, i]
@@ -319,7 +317,7 @@ class _Builder:
         ]
 
     def limit_outline(self, t: int) -> None:
-        """Require that the inputs of stage t are in RAM, and that node t fits beside what stays."""
+        """Add the outline's rows: stage t has its inputs in RAM and fits beside all that stays."""
         size, workspace, inputs = self.memory.size, self.memory.workspace, self.graph.inputs[t]
         for i in range(t):
             if i in inputs:
@@ -343,10 +341,10 @@ class _Builder:
         self.limit(live, sum(size[i] for i in inputs) + made + workspace[t])
 
     def require_residency(self, t: int) -> dict[int, list[tuple[int, int]]]:
-        """Require that the inputs of stage t are in RAM, and make its frees F.
+        """Require that the inputs of stage t are in RAM, and create its columns F.
 
         Returns:
-            Per node computed again, the tensors that may be freed after it, each with its F.
+            Per recomputed node, pairs (tensor that may be freed after it, column F).
         """
         freed: dict[int, list[tuple[int, int]]] = {}
         for i in self.deadline.during(range(t)):
@@ -375,13 +373,13 @@ class _Builder:
         return freed
 
     def limit_memory(self, t: int) -> None:
-        """Walk through stage t's slots, in each of which a node is produced."""
+        """Require that stage t fits in RAM at each of its compute steps."""
         size, workspace = self.memory.size, self.memory.workspace
         again = [k for k in range(t) if (t, k) in self.recompute]
         freed = self.require_residency(t)
         live: list[Term] = [(self.stay[t, i], size[i]) for i in range(t) if (t, i) in self.stay]
         paged = [i for i in range(t) if (t, i) in self.page_in]
-        # Page-ins alone only add: the peak is where a node is computed.
+        # Page-ins only add bytes, so the peak is always at a compute step.
         for k in again:
             live += [(self.page_in[t, i], size[i]) for i in paged if i <= k]
             paged = [i for i in paged if i > k]
@@ -420,10 +418,10 @@ def limit_time(
     page_in: Mapping[Key, int],
     page_out: Mapping[Key, int],
 ) -> None:
-    """Require that the step meets its deadline, if it has one.
+    """Require that the training step meets the problem's deadline, if there is one.
 
     Args:
-        program: what to add to.
+        program: the program, changed in place.
         graph: the problem.
         recompute: columns R by (stage, node).
         page_in: columns P by (stage, node).
@@ -443,7 +441,7 @@ def limit_time(
     spare = (deadline_s - math.fsum(times.compute)) / unit
     storage = graph.problem.storage
     if storage is not None and storage.overlap:
-        # What must hold of core and channel each; the planner finds out how well they overlap.
+        # Necessary for core and channel separately; the transfer planner decides the overlap.
         core_in = spent(page_in, tuple(storage.moving_in(m).core_s for m in graph.size))
         core_out = spent(page_out, tuple(storage.moving_out(m).core_s for m in graph.size))
         program.at_most(computing + core_in + core_out, spare)
@@ -453,7 +451,7 @@ def limit_time(
 
 
 def recomputed_near(graph: Indexed, window: int | None) -> list[range]:
-    """Per stage, the nodes that may be computed again in it."""
+    """Per stage, the nodes that it may recompute; see `window` of `formulate`."""
     nodes = graph.problem.nodes
     if window is None:
         return [range(t) for t in range(graph.n)]
@@ -477,15 +475,15 @@ def recomputed_near(graph: Indexed, window: int | None) -> list[range]:
 
 
 def _closed_stages(graph: Indexed) -> frozenset[int]:
-    """Stages that need not produce anything: those before or after them can do it for them.
+    """Stages whose productions can move to the stage before or after.
 
-    If stage t reads all that stage t - 1 reads, what t needs can be produced before both. If all
-    that a node without a tensor reads is there after stage t - 1, what stage t would produce can
-    wait for stage t + 1. Nothing is lost but that productions of both are in topological order.
+    If stage t reads every input of stage t - 1, its inputs can be produced before both. If node t
+    has no tensor and its inputs are in RAM after stage t - 1, the productions of stage t can wait
+    for stage t + 1. The only loss: productions of both stages must be in topological order.
     """
     named = {node.recompute_before for node in graph.problem.nodes}
     closed = set()
-    waiting = -1  # a stage that leaves it to the next one
+    waiting = -1  # last stage whose productions wait for the next stage
     for t in range(1, graph.n):
         inputs, before = set(graph.inputs[t]), set(graph.inputs[t - 1])
         if before <= inputs and graph.workspace[t - 1] <= graph.workspace[t] and waiting != t - 1:

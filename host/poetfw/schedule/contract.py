@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contraction to a smaller problem, as a restriction or a relaxation of the whole.
+"""Contraction to a smaller problem, as a restriction or a relaxation of the original.
 
-Two things make a problem smaller. Its *smallest tensors*, such as batch statistics and losses, are
-a few bytes each, but cost a program as many variables as any other. And *chains*: where nothing
-but node j reads the tensor of node i, as an activation reads a batch norm's, a plan that holds i
-may as well hold j, if that takes no more RAM; then the two can be one node.
+Two steps make a problem smaller. The *smallest tensors*, such as batch statistics and losses, take
+a few bytes but as many variables as any other tensor: their paging and recomputes, or their sizes,
+are left out. *Chains* are joined: if node j alone reads the tensor of node i (an activation after a
+batch norm) and j's tensor is no larger, a plan can hold j's tensor instead of i's.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from poetfw.schedule.plan import Production, StageEvents, lower, plan_of
 from poetfw.schedule.problem import ExecutionPlan, Node, ScheduleProblem, StepKind
 
 SMALL_SHARE = 0.02
-"""Of the budget: what the smallest tensors take together."""
+"""Share of the budget that the smallest tensors take together, at most."""
 
 
 class Means(Enum):
-    """Relation of a contracted problem to the whole one."""
+    """Relation of a contracted problem to the original."""
 
     RESTRICTION = auto()
-    """Its schedules are schedules of the whole: the smallest tensors stay in RAM from their
-    first computation to their last use."""
+    """Every schedule of the contracted problem is one of the original: the smallest tensors stay in
+    RAM from their first computation to their last use."""
     RELAXATION = auto()
-    """No schedule of the whole takes less energy than its best: the smallest tensors take RAM
-    only where they are read."""
+    """The least energy of the contracted problem is a lower bound for the original: the smallest
+    tensors take RAM only while they are read."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Contraction:
     """A problem and its contracted form.
 
     Attributes:
-        problem: what was contracted.
-        contracted: the smaller problem. Each node has the name of the last of the chain of nodes
-            that it stands for, whose tensor is its own.
-        chains: those nodes' names, by the contracted node's.
+        problem: the original problem.
+        contracted: the smaller problem. A node stands for a chain of original nodes and has the
+            name and the tensor of the chain's last node.
+        chains: names of the chain's nodes in order, by the contracted node's name.
     """
 
     problem: ScheduleProblem
@@ -48,11 +48,11 @@ class Contraction:
 
     @staticmethod
     def nothing(problem: ScheduleProblem) -> Contraction:
-        """The problem as it is."""
+        """The identity contraction: the problem itself."""
         return Contraction(problem, problem, {node.name: (node.name,) for node in problem.nodes})
 
     def expand(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """A plan of the contracted problem as one of the whole."""
+        """Translate a plan of the contracted problem to the original."""
         position = {node.name: i for i, node in enumerate(self.problem.nodes)}
         computed: set[str] = set()
         made: list[Production] = []
@@ -67,7 +67,7 @@ class Contraction:
         return plan_of(Indexed.of(self.problem), made)
 
     def contract(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """The part of a whole's plan that the contracted problem follows; it may be illegal."""
+        """Convert a plan of the original to stages of the contracted problem; may be illegal."""
         graph = Indexed.of(self.contracted)
         position = {node.name: i for i, node in enumerate(self.contracted.nodes)}
         stage = 0
@@ -94,10 +94,9 @@ def contract(problem: ScheduleProblem, means: Means, small_share: float) -> Cont
     """Make a problem smaller.
 
     Args:
-        problem: the whole.
-        means: how the two shall relate.
-        small_share: the smallest tensors are those that together take at most this share of the
-            budget.
+        problem: the original problem.
+        means: relation of the result to the original.
+        small_share: share of the budget that the smallest tensors may take together.
     """
     small = _smallest(problem, small_share)
     shrunk = _pin(problem, small) if means is Means.RESTRICTION else _leave_out(problem, small)
@@ -133,7 +132,7 @@ def _leave_out(problem: ScheduleProblem, small: frozenset[str]) -> ScheduleProbl
                 node,
                 output_bytes=0 if node.name in small else node.output_bytes,
                 workspace_bytes=node.workspace_bytes + read,
-                # What it takes over has no bytes any more; whether it does is not known.
+                # The input taken over has 0 bytes in the relaxation, so sizes would differ.
                 in_place=None if node.in_place in small else node.in_place,
             )
         )
@@ -141,7 +140,7 @@ def _leave_out(problem: ScheduleProblem, small: frozenset[str]) -> ScheduleProbl
 
 
 class _Contractor:
-    """A problem whose nodes are joined one pair at a time."""
+    """Joins the nodes of a problem, one pair at a time."""
 
     def __init__(
         self,
@@ -172,7 +171,7 @@ class _Contractor:
         return Contraction(self.problem, contracted, self.chains)
 
     def join(self, i: Node, j: Node) -> None:
-        """Make i and the only reader j of its tensor one node, if nothing is lost by it."""
+        """Join i and the only reader j of its tensor if the relation `means` still holds."""
         if not self.may_hold_instead(i, j):
             return
         if self.runs_early(i, j):
@@ -199,7 +198,7 @@ class _Contractor:
         )
 
     def may_hold_instead(self, i: Node, j: Node) -> bool:
-        """True if j's tensor can be held, computed again and paged wherever i's can."""
+        """True if j's tensor can be held, recomputed and paged wherever i's can."""
         return (
             0 < j.output_bytes <= i.output_bytes
             and j.name not in self.small
@@ -212,19 +211,19 @@ class _Contractor:
         )
 
     def runs_early(self, i: Node, j: Node) -> bool:
-        """True if j can run right after i: of larger tensors, it reads nothing but i's."""
+        """True if j can run right after i: all its other inputs are small and computed before i."""
         before = self.order[: self.order.index(i.name) + 1]
         return set(j.inputs) - self.small == {i.name} and set(j.inputs) <= set(before)
 
     def runs_late(self, i: Node, j: Node) -> bool:
-        """True if i can run just before j: what it reads is there, or as large and overwritten."""
+        """True if i can run right before j: i reads j's inputs, small tensors or its `in_place`."""
         taken = self.nodes.get(i.in_place or "")
         if taken is None or j.in_place != i.name or i.workspace_bytes > j.workspace_bytes:
             return False
         if not i.output_bytes == j.output_bytes == taken.output_bytes:
             return False
         if i.page and (not taken.page or self.means is Means.RELAXATION):
-            return False  # a plan that pages i, both before and after j, had to page both instead
+            return False  # a plan that pages i, before and after j, would have to page both tensors
         passed = self.order[self.order.index(i.name) : self.order.index(j.name)]
         return (
             set(i.inputs) - self.small <= {taken.name, *j.inputs}
@@ -232,14 +231,14 @@ class _Contractor:
         )
 
     def in_place(self, i: Node, j: Node) -> str | None:
-        """The input of i that j's tensor may take over, when i's has."""
+        """The input of i that the tensor of the joined node may take over, or None."""
         return i.in_place if j.in_place == i.name or self.means is Means.RELAXATION else None
 
     def workspace_bytes(self, i: Node, j: Node) -> int:
-        """Bytes that both need beside i's inputs and j's tensor."""
+        """Bytes that the joined node needs beside i's inputs and j's tensor."""
         during_i = i.workspace_bytes + i.output_bytes - j.output_bytes
         during_j = j.workspace_bytes + (0 if j.in_place == i.name else i.output_bytes)
-        if self.means is Means.RELAXATION:  # the inputs of i may be gone
+        if self.means is Means.RELAXATION:  # the inputs of i may be freed before j runs
             read = sum(self.nodes[u].output_bytes for u in set(i.inputs))
             during_j += (j.output_bytes if i.in_place is not None else 0) - read
         return max(0, during_i, during_j)

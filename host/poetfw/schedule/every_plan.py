@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower bound of all plans, in any order and with any number of recomputes and transfers.
 
-Look at the moment at which a plan computes node w for the first time. All ancestors of w were
-computed before, and no descendant was. A tensor of an ancestor that a descendant reads
+Consider the moment at which a plan computes node w for the first time. All ancestors of w were
+computed before it, and no descendant was. A tensor of an ancestor that a descendant reads
 
-- is in RAM at the moment, beside the inputs of w, its output and its workspace; or
-- is computed after the moment, which is once more than the first time, and so must its inputs be
-  there after the moment, which are tensors of ancestors as well; or
+- is in RAM at the moment, beside the inputs, output and workspace of w; or
+- is recomputed after the moment, from inputs that are tensors of ancestors too and must be in RAM
+  then; or
 - is paged in after the moment, and was or will be paged out.
 
-That is the program of `having` with one row for the budget, so no plan takes less than computing
-each node once and the least that the program takes. The bound is the highest over several moments.
+This is the program of `having` with one row for the budget. So every plan takes at least the energy
+of computing each node once, plus the program's optimum. The bound is the highest of several
+moments.
 
-Ancestors of a node are what it reads and what may not run after it: a node that must be computed
-before an update is computed before it in every plan, and never after it. A tensor that w may take
-over is left out of the row, as are deadlines, and what is neither ancestor nor descendant of w.
+The ancestors of a node include, besides the nodes it depends on, those that must not run after it:
+a node that must precede an update runs before it in every plan. The relaxation ignores deadlines,
+nodes that are neither ancestors nor descendants of w, and the tensor that w may take over.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from poetfw.schedule.having import Having
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.sequences import EventTrace, Workload
 
-_MOMENTS = 6, 24  # of which a relaxation is solved, at least and at most
-_MOMENT_NODES = 20_000  # of all their programs
-_NODE_WORK = 1e-5  # units for each node and moment
-_GAP = 1e-6  # of what is beyond computing each node once
-_ROUNDING = 1e-9  # of the bound: energies are sums of the same numbers in different orders
+_MOMENTS = 6, 24  # fewest and most moments whose relaxation is solved
+_MOMENT_NODES = 20_000  # nodes in the programs of all moments, about
+_NODE_WORK = 1e-5  # work units per node and moment
+_GAP = 1e-6  # relative gap of the integer program
+_ROUNDING = 1e-9  # relative: energies are sums of the same numbers in different orders
 
 
 def bound_of_every_plan(graph: Indexed, work: Work) -> float:
-    """Joules that every plan takes, deadline or not; infinite if no plan exists.
+    """Lower bound of every plan's energy in joules; infinite if proven that no plan fits.
 
     Args:
-        graph: the problem.
-        work: what may be done; with less, the bound is lower.
+        graph: the problem; its deadline is ignored.
+        work: limit of the search; with less work the bound is weaker.
     """
     problem = graph.problem
     once_j = math.fsum(node.energy_j for node in problem.nodes)
@@ -62,13 +63,13 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
             if bound_j > best_j:
                 best_j, highest = bound_j, w
     if highest is not None and math.isfinite(best_j):
-        highs, scale = moments.having(highest).highs(_GAP)  # in whole numbers
+        highs, scale = moments.having(highest).highs(_GAP)  # the integer program itself
         best_j = max(best_j, highs.run(work).bound / scale)
     return float(once_j + best_j * (1 - _ROUNDING))
 
 
 class _Moments:
-    """Programs of the moments at which nodes are computed first."""
+    """Programs of the moments at which nodes are first computed."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -84,7 +85,7 @@ class _Moments:
                 self.after[u].append(i)
 
     def having(self, w: int) -> Having:
-        """The program of the moment at which node w is computed first."""
+        """The program of the moment at which node w is first computed."""
         graph, closes = self.workload.graph, self.workload.closes
         ancestors, descendants = _reached(w, self.before), _reached(w, self.after)
         closed = {*ancestors, w}
@@ -101,7 +102,7 @@ class _Moments:
 
 
 def _reached(start: int, edges: Sequence[Sequence[int]]) -> set[int]:
-    """Targets of the edges, without the start."""
+    """Nodes reachable from `start` along the edges, `start` itself excluded."""
     reached: set[int] = set()
     stack = [start]
     while stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables fixed by a known plan: values that no better plan has."""
+"""Variables fixed by the energy of a known plan, without loss of better plans."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from poetfw.schedule.problem import Node, ScheduleProblem
 
 
 def without_what_costs_more(problem: ScheduleProblem, energy_j: float) -> ScheduleProblem:
-    """The problem without recomputations and pagings that alone cost more than a known plan.
+    """Forbid each recompute and each paging that alone costs more than a known plan's overhead.
 
-    Every plan computes each node once. One that takes less energy than the known plan has less than
-    what that one spends beyond this, so it cannot compute a node again that costs more, nor page a
-    tensor out and in that does.
+    The overhead is the energy beyond computing each node once. A better plan has a smaller
+    overhead, so it contains no recompute, and no page-out with a page-in, that costs more.
 
     Args:
         problem: the problem.
-        energy_j: energy of the known plan. Plans that take less are plans of what is returned.
+        energy_j: joules of the known plan; infinite to forbid nothing.
+
+    Returns:
+        A problem with the same better plans.
     """
     overhead_j = energy_j - math.fsum(node.energy_j for node in problem.nodes)
     overhead_j += _TOLERANCE * energy_j
@@ -43,19 +45,19 @@ def without_what_costs_more(problem: ScheduleProblem, energy_j: float) -> Schedu
     return replace(problem, nodes=nodes)
 
 
-_TOLERANCE = 1e-9  # energies are sums of the same numbers in different orders
+_TOLERANCE = 1e-9  # relative: energies are sums of the same numbers in different orders
 
 
 def fix_by_reduced_costs(program: IntegerProgram, relaxed: Relaxed, objective: float) -> int:
-    """Fix at 0 the columns that no solution better than a known one has at 1.
+    """Fix at 0 the integral columns that are 0 in every solution better than the incumbent.
 
     Args:
-        program: what to change.
-        relaxed: a solution of its linear relaxation, maybe with cuts.
-        objective: the known solution's. Better ones stay solutions.
+        program: the program, changed in place; better solutions remain feasible.
+        relaxed: result of its linear relaxation, with or without cuts.
+        objective: objective of the incumbent.
 
     Returns:
-        How many columns were fixed.
+        Number of columns fixed.
     """
     least = objective - relaxed.bound + _TOLERANCE * abs(objective)
     fixed = [
@@ -69,11 +71,11 @@ def fix_by_reduced_costs(program: IntegerProgram, relaxed: Relaxed, objective: f
 
 
 def cut_off(program: IntegerProgram, objective: float) -> None:
-    """Leave only solutions that are no worse than a known one.
+    """Add the row objective ≤ incumbent's objective.
 
     Args:
-        program: what to change. Its objective is its offset and more.
-        objective: the known solution's.
+        program: the program, changed in place.
+        objective: objective of the incumbent, at least the program's offset.
     """
     scale = 1.0 / (program.offset or 1.0)
     terms = [(x, cost * scale) for x, cost in enumerate(program.costs) if cost]

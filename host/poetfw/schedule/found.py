@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a search: the incumbent plan, its bounds, and reports of both."""
+"""State of a search: the incumbent plan, lower bounds, and progress reports."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.simulator import Simulation, accepts
 from poetfw.schedule.transfers import plan_transfers
 
-_ROUNDING = 1e-6  # relative: solvers work in doubles, and within tolerances
+_ROUNDING = 1e-6  # relative: solvers use double precision and tolerances
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The state of a search.
+    """Incumbent and lower bounds, in joules.
 
     Attributes:
-        plan: the best plan, which the simulator accepts; None without one.
-        energy_j: its energy; infinite without one.
-        bound_j: no plan in stages takes less; infinite if no such plan exists. Other plans may.
-        every_j: no plan at all takes less; at most `bound_j`.
+        plan: the incumbent, a plan that the simulator accepts; None if none was found.
+        energy_j: energy of the incumbent; infinite without one.
+        bound_j: lower bound of plans in stages; infinite if none exists. Other plans may take less.
+        every_j: lower bound of all plans; at most `bound_j`.
     """
 
     plan: ExecutionPlan | None
@@ -35,40 +35,40 @@ class Found:
 
     @property
     def gap(self) -> float:
-        """(energy_j - bound_j) / energy_j; negative if no plan in stages is as good; 1 without."""
+        """(energy_j - bound_j) / energy_j; negative if the incumbent beats all plans in stages."""
         if self.plan is None:
             return 1.0
         return (self.energy_j - self.bound_j) / self.energy_j if self.energy_j else 0.0
 
     def with_bound(self, problem: ScheduleProblem, bound_j: float) -> Found:
-        """With what a program proves that may leave out plans that are worse than this one.
+        """Raise `bound_j` by a proof that may exclude plans worse than the incumbent.
 
         Raises:
-            RuntimeError: the program did not see this plan, though it is one in stages.
+            RuntimeError: the incumbent is a plan in stages and refutes the bound.
         """
         if bound_j > self.energy_j:
             self._require_outside_stages(problem, bound_j)
         return replace(self, bound_j=max(self.bound_j, min(bound_j, self.energy_j)))
 
     def with_bound_of_every_plan(self, problem: ScheduleProblem, bound_j: float) -> Found:
-        """With what is proven of every plan, in any order.
+        """Raise `every_j` by a bound of all plans.
 
         Raises:
-            RuntimeError: this plan takes less.
+            RuntimeError: the incumbent takes less than the bound.
         """
         if self.energy_j * (1 + _ROUNDING) < bound_j:
             raise RuntimeError(
-                f"a plan of {problem.name!r} takes {self.energy_j:.9g} J, though none in any order "
-                f"was proven to take less than {bound_j:.9g} J"
+                f"a plan of {problem.name!r} takes {self.energy_j:.9g} J, less than the proven "
+                f"lower bound of all plans, {bound_j:.9g} J"
             )
         every_j = max(self.every_j, min(bound_j, self.energy_j))
         return replace(self, bound_j=max(self.bound_j, every_j), every_j=every_j)
 
     def require_truth(self, problem: ScheduleProblem) -> Found:
-        """Itself, unless its plan refutes its bound.
+        """Check that the incumbent does not refute `bound_j`, and return this state.
 
         Raises:
-            RuntimeError: the plan takes less than the bound, though it is one in stages.
+            RuntimeError: the incumbent is a plan in stages and takes less than the bound.
         """
         if self.energy_j < self.bound_j:
             self._require_outside_stages(problem, self.bound_j)
@@ -79,21 +79,21 @@ class Found:
             return
         deadline_s = problem.deadline_s
         if deadline_s is not None:
-            # The simulator lets plans take a little longer than programs do.
+            # The simulator tolerates slightly longer times than programs do.
             deadline_s *= 1 - _ROUNDING
         simulation = in_stages(replace(problem, deadline_s=deadline_s), self.plan)
         if simulation is not None and simulation.energy_j * (1 + _ROUNDING) < bound_j:
             raise RuntimeError(
-                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, though a "
-                f"program proved that none takes less than {bound_j:.9g} J"
+                f"a plan of {problem.name!r} in stages takes {simulation.energy_j:.9g} J, less "
+                f"than the proven lower bound of such plans, {bound_j:.9g} J"
             )
 
     def or_better(
         self, problem: ScheduleProblem, plan: ExecutionPlan | None, deadline: Deadline | None = None
     ) -> Found:
-        """With this plan instead, if the simulator accepts it and it takes less energy.
+        """Replace the incumbent if the simulator accepts the plan and it takes less energy.
 
-        When the deadline has passed, its transfers stay where they are.
+        After `deadline` the plan's transfers are not optimised.
         """
         plan = None if plan is None else plan_transfers(problem, plan, deadline)
         simulation = accepts(problem, plan) if plan is not None else None
@@ -103,14 +103,14 @@ class Found:
 
 
 def in_stages(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
-    """The simulation of a plan put into stages; None if the simulator refuses it."""
+    """Convert a plan to stages and simulate it; None if the simulator refuses the result."""
     return accepts(problem, plan_transfers(problem, Contraction.nothing(problem).contract(plan)))
 
 
 def best_known(
     problem: ScheduleProblem, plans: Iterable[ExecutionPlan], deadline: Deadline | None = None
 ) -> Found:
-    """The best of some plans. No plan takes less energy than computing each node once."""
+    """The best of some plans, with the energy of computing each node once as lower bound."""
     once_j = math.fsum(node.energy_j for node in problem.nodes)
     found = Found(None, math.inf, once_j, once_j)
     for plan in plans:
@@ -120,13 +120,13 @@ def best_known(
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """State of a search.
+    """Progress report of a search.
 
     Attributes:
-        phase: what it does now.
-        energy_j: the best plan's energy; infinite without one.
-        bound_j: no plan in stages takes less; the energy where that is below.
-        gap: (energy_j - bound_j) / energy_j; 1 without a plan.
+        phase: name of the current phase.
+        energy_j: energy of the incumbent; infinite without one.
+        bound_j: lower bound of plans in stages, at most `energy_j`.
+        gap: (energy_j - bound_j) / energy_j, at least 0; 1 without a plan.
     """
 
     phase: str
@@ -136,7 +136,7 @@ class SearchProgress:
 
 
 Tell = Callable[[SearchProgress], None]
-"""Called when a phase begins, a better plan is found, or a bound rises; maybe in another thread."""
+"""Callback for a new phase, incumbent or bound; it may be called from another thread."""
 
 
 def tell_nobody(progress: SearchProgress) -> None:
@@ -144,17 +144,17 @@ def tell_nobody(progress: SearchProgress) -> None:
 
 
 class Incumbent:
-    """The best that a search knows of its problem, at every moment.
+    """Best plan and bounds of a running search.
 
     Args:
-        problem: what is searched.
-        found: what is known before.
-        tell: is told of each change.
-        deadline: when not to improve a plan any more; None for never.
+        problem: the problem to search.
+        found: plan and bounds known before the search.
+        tell: called on each change.
+        deadline: time after which transfers of plans are not optimised; None for never.
 
     Attributes:
-        problem: as given, but for what `in_order` and `at_leisure` say.
-        found: what is known now.
+        problem: the problem, which `in_order` and `at_leisure` change for the time of a block.
+        found: current plan and bounds.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Incumbent:
 
     @contextmanager
     def in_order(self, problem: ScheduleProblem) -> Iterator[None]:
-        """A block that searches the problem in another order; bounds in that one end with it."""
+        """Search the problem in another order within this block; its stage bounds end with it."""
         given, bound_j, suffix = self.problem, self.found.bound_j, self._suffix
         if problem is given:
             yield
@@ -191,13 +191,13 @@ class Incumbent:
 
     @contextmanager
     def at_leisure(self) -> Iterator[None]:
-        """A block that searches without the deadline, and as if the core waited for each transfer.
+        """Search without deadline and without overlap of transfers within this block.
 
-        So problems that differ only there are searched alike, and plans that need not hurry cost no
-        more where there is a deadline that they meet. Waiting changes no plan's energy or need of
-        RAM: where transfers overlap, a tensor on its way out is waited for when its RAM is needed.
-        After the block the best of its plans that meet the deadline is known, with its transfers
-        planned, and what the block proved.
+        So a deadline or overlap does not steer the search, and a deadline that the best plan meets
+        anyway does not make the result worse. Overlap changes neither energy nor RAM of a plan: the
+        core waits for a page-out when it needs that tensor's RAM. After the block the incumbent is
+        the best plan found that meets the deadline, with its transfers planned; the block's bounds
+        are kept.
         """
         given, before, suffix = self.problem, self.found, self._suffix
         storage = given.storage
@@ -225,10 +225,10 @@ class Incumbent:
             self._suffix = suffix
 
     def keep_in_time(self) -> bool:
-        """Keep the best plan if it meets the deadline that `at_leisure` leaves out.
+        """Keep the incumbent for the end of `at_leisure` if it meets the deadline.
 
         Returns:
-            Whether it does; so it does where there is no deadline.
+            True if it meets the deadline, or there is none.
         """
         hurried, plan = self._hurried, self.found.plan
         if hurried is None or hurried.deadline_s is None:
@@ -243,7 +243,7 @@ class Incumbent:
 
     @contextmanager
     def phase(self, name: str, work: Work) -> Iterator[Work]:
-        """Log and tell what this block is about."""
+        """Log and report a phase of the search."""
         name += self._suffix
         self._phase = name
         self._report()
@@ -251,28 +251,28 @@ class Incumbent:
             yield work
 
     def tell(self, news: str) -> None:
-        """Tell something that has no figure of its own, in the place of a phase's name."""
+        """Report a message in place of the phase's name."""
         phase, self._phase = self._phase, news
         self._report()
         self._phase = phase
 
     def offer(self, plan: ExecutionPlan | None) -> None:
-        """Take this plan instead, if the simulator accepts it and it takes less energy."""
+        """Make this plan the incumbent if the simulator accepts it and it takes less energy."""
         self._update(self.found.or_better(self.problem, plan, self._deadline))
 
     def prove(self, bound_j: float) -> None:
-        """No plan in stages that is better than this one takes less than that.
+        """Raise the lower bound of plans in stages; it may exclude plans worse than the incumbent.
 
         Raises:
-            RuntimeError: this plan refutes it.
+            RuntimeError: the incumbent refutes the bound.
         """
         self._update(self.found.with_bound(self.problem, bound_j))
 
     def prove_of_every_plan(self, bound_j: float) -> None:
-        """No plan takes less than that, in whatever order it computes.
+        """Raise the lower bound of all plans, in any order.
 
         Raises:
-            RuntimeError: this plan refutes it.
+            RuntimeError: the incumbent refutes the bound.
         """
         self._update(self.found.with_bound_of_every_plan(self.problem, bound_j))
 
@@ -283,6 +283,6 @@ class Incumbent:
 
     def _report(self) -> None:
         energy_j = self.found.energy_j
-        bound_j = min(self.found.bound_j, energy_j)  # the plan known may be one out of stages
+        bound_j = min(self.found.bound_j, energy_j)  # the incumbent may not be a plan in stages
         gap = max(0.0, self.found.gap)
         self._tell(SearchProgress(self._phase, energy_j, bound_j, gap))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of one budget, adapted to another."""
+"""Plans for one budget, adapted to another."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from poetfw.schedule.sequences import EventTrace, Moves, Workload
 from poetfw.schedule.simulator import accepts
 from poetfw.schedule.transfers import plan_transfers
 
-_DROPS = 20  # per node, to make a plan fit
-_FIT_SHARE = 0.5  # of the work, to make it fit in other ways; the rest is for moves
-_LARGE = 100  # nodes: programs find what moves find in smaller ones, in less time
+_DROPS = 20  # evictions per node, at most, to make a plan fit
+_FIT_SHARE = 0.5  # of the work, for trying all rules; the rest is for moves
+_LARGE = 100  # nodes: in smaller problems, programs find the same plans as moves, in less time
 _RULES = ((1.0, 0.0), (0.5, 0.0), (1.0, 0.3), (0.5, 0.3))
-"""Rules for what is dropped: exponent and noise of `Moves.dropped`."""
+"""Eviction rules: exponent and noise of `Moves.dropped`."""
 
 
 def handed(problem: ScheduleProblem, plan: ExecutionPlan, work: Work) -> ExecutionPlan | None:
-    """A plan of the same nodes within this budget, made from a plan of another.
+    """Adapt a plan made for another budget to the budget of this problem.
 
-    In less RAM, tensors that wait where it overflows are dropped, and had again for their readers.
-    In more, what there is RAM enough to keep is no longer computed again or paged. The work that is
-    left then goes into moves of events, in large problems.
+    With less RAM, tensors idle at an overflow are evicted and brought back for their readers. With
+    more RAM, tensors that fit are kept instead of recomputed or paged. In large problems the
+    remaining work goes into `Moves.improved`.
 
     Args:
-        problem: with the budget.
-        plan: within any budget.
-        work: what may be done.
+        problem: the problem with the new budget.
+        plan: a plan of the same nodes, for any budget.
+        work: limit of the search.
 
     Returns:
-        A plan that the simulator accepts; None if the plan cannot be made to fit, or not in time.
+        A plan that the simulator accepts; None if none was found within `work` or the deadline.
     """
     workload = Workload(Indexed.of(problem))
     moves = Moves(workload, work)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program of a moment: tensors read after it are kept, recomputed or paged in.
+"""Integer program for one moment of a plan: keep, recompute or page in each tensor read later.
 
-A tensor that was computed before the moment and is read after it stayed in RAM over the moment
-(*kept*), or is computed *again* after it, or is *paged* in after it. Computing it again reads its
-inputs after the moment, so of these the same is true:
+Consider a tensor that is computed before the moment and read after it. It stays in RAM over the
+moment (*kept*), is recomputed after it (*again*), or is paged in after it (*paged*). Recomputing
+reads the inputs after the moment, so the same holds for them:
 
     again[v] ≤ kept[u] + again[u] + paged[u]        for every input u of v
     1        ≤ kept[u] + again[u] + paged[u]        for every u that is read in any case
 
-Any set of tensors that is closed under "is read by" meets these rows, so that without a limit on
-RAM the program is a minimum cut, and its relaxation whole-numbered (J.-C. Picard, "Maximal closure
-of a graph", 1976). A row of the bytes that are kept is one more, so few columns are fractions. It
-has three columns a tensor, where a program in stages has three for each stage of one.
+Without a RAM limit this is a closure problem, that is a minimum cut, and its linear relaxation is
+integral (J.-C. Picard, "Maximal closure of a graph", 1976). The RAM limit adds one row, so few
+columns are fractional. The program has three columns per tensor; a program in stages has three per
+tensor and stage.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from poetfw.schedule.milp import OBJECTIVE_SCALE, IntegerProgram, Term
 
 @dataclass(frozen=True)
 class Having:
-    """The program, and where its columns are.
+    """The program and its columns.
 
     Attributes:
-        program: minimise the joules of what is computed again and paged.
-        tensors: the nodes whose tensors it is about, ascending.
-        kept, again, paged: columns by node.
-        unit_bytes: all sizes are whole multiples of it.
+        program: minimises the joules of recomputing and paging.
+        tensors: nodes whose tensors have columns, ascending.
+        kept, again, paged: column index by node.
+        unit_bytes: greatest common divisor of all sizes.
     """
 
     program: IntegerProgram
@@ -52,8 +52,8 @@ class Having:
 
         Args:
             graph: the problem.
-            read: what is read after the moment, though nothing is computed again.
-            may_again: true for a node that may be computed again after the moment.
+            read: nodes whose tensors are read after the moment even if nothing is recomputed.
+            may_again: true for a node that may be recomputed after the moment.
         """
         tensors, stack = set(read), list(read)
         while stack:
@@ -82,20 +82,20 @@ class Having:
         return having
 
     def there(self, i: int, times: float) -> list[Term]:
-        """The terms for a tensor that is there after the moment, times a number."""
+        """The terms of kept + again + paged of tensor i, each with coefficient `times`."""
         columns = (self.kept, self.again, self.paged)
         return [(of_kind[i], times) for of_kind in columns if i in of_kind]
 
     def limit(self, sized: Iterable[Term], most_bytes: int) -> None:
-        """Require Σ bytes · column ≤ some bytes."""
+        """Require Σ bytes · column ≤ `most_bytes`; `sized` has pairs (column, bytes)."""
         unit = self.unit_bytes
         self.program.at_most([(x, m / unit) for x, m in sized if m], float(most_bytes // unit))
 
     def highs(self, gap: float) -> tuple[Highs, float]:
-        """The program in HiGHS, and by what its joules are scaled there.
+        """The program in HiGHS, and the scale factor of its objective.
 
         Args:
-            gap: of the objective, which HiGHS need not close.
+            gap: relative optimality gap at which HiGHS stops.
         """
         costs, (matrix, least, most) = np.array(self.program.costs), self.program.matrix()
         upper, integer = np.array(self.program.upper), np.array(self.program.integer)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiGHS with its work counted, so that it stops at the same point on every computer.
+"""HiGHS with deterministic work limits: it stops at the same point on every computer.
 
-HiGHS asks at certain points of a search whether to go on, as often on a busy computer as alone.
-Between two of them it does about as much as the program is large, so each counts by the program's
-nonzeros. It does not ask while it solves the first relaxation of a mixed-integer program. What that
-takes grows with the square of the nonzeros, and where it is more than the work that is left, HiGHS
-is not begun.
+HiGHS calls back at fixed points of a search to ask whether to go on, however busy the computer is.
+Its work between two callbacks is about proportional to the program's nonzeros, so each callback
+counts as that much work. There are no callbacks while HiGHS solves the root relaxation of a
+mixed-integer program. That takes time quadratic in the nonzeros; if the estimate exceeds the work
+left, HiGHS is not started.
 
-The time limit ends it as well: at the last question before it, since what HiGHS does between two
-of them takes about as long each time, and at the latest where HiGHS itself looks at the clock.
+The time limit stops it too. Intervals between callbacks are about equally long, so it stops at the
+callback that is expected to be the last before the limit, or at HiGHS's own time limit.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from poetfw.common.limits import Work
 Vector = NDArray[np.float64]
 
 Watch = Callable[[Vector], None]
-"""Called with a solution's columns."""
+"""Callback for a new solution, by column."""
 
 _WORK_PER_QUESTION = 5e-6
-"""Units for each nonzero, each time that HiGHS asks in a mixed-integer program whether to go on."""
+"""Work units per nonzero and callback, in a mixed-integer program."""
 
 _WORK_PER_ITERATION = 2e-9
-"""Units for each nonzero and iteration, where the program is a linear one."""
+"""Work units per nonzero and iteration, in a linear program."""
 
 _FIRST_WORK = 1e-10
-"""Units for each squared nonzero: presolving a mixed-integer program and its first relaxation."""
+"""Work units per nonzero², for presolve and root relaxation of a mixed-integer program."""
 
 _STALLED_QUESTIONS = 2
-"""HiGHS asks once a round of its cuts, and seldom twice in one."""
+"""Callbacks over which `least_gain` is measured; HiGHS makes about one per round of its cuts."""
 
 _BRANCHING_QUESTIONS = 100
-"""With work for fewer questions a mixed-integer program does not get to branch to any effect."""
+"""Callbacks that branching needs at least to have an effect."""
 
 _SETTINGS = {
     "output_flag": False,
-    "threads": 1,  # HiGHS refuses a changed number in one process, and one makes runs repeatable
+    "threads": 1,  # for reproducible runs; HiGHS refuses to change the number within a process
     "random_seed": 0,
 }
 
@@ -68,7 +68,7 @@ class LinearModel:
 
     Attributes:
         costs, upper, integer: per column.
-        matrix: sparse, rows x columns.
+        matrix: sparse, [rows, columns].
         row_lower, row_upper: per row.
     """
 
@@ -85,10 +85,10 @@ class HighsAnswer:
     """The answer of HiGHS.
 
     Attributes:
-        outcome: OPTIMAL within the gap asked for, FEASIBLE, INFEASIBLE (proven), or UNKNOWN when
-            it was stopped before it found any solution.
-        values: the columns; None without a solution.
-        bound: no solution has a smaller objective.
+        outcome: OPTIMAL within the requested gap, FEASIBLE, INFEASIBLE (proven), or UNKNOWN if it
+            stopped before it found a solution.
+        values: the solution by column; None without one.
+        bound: lower bound of the objective.
     """
 
     outcome: SolveOutcome
@@ -97,15 +97,15 @@ class HighsAnswer:
 
 
 def exceeds(nonzeros: int, work: Work) -> bool:
-    """True if only to begin with a mixed-integer program is more than the work that is left."""
+    """True if the root relaxation of a mixed-integer program needs more than the work left."""
     return _FIRST_WORK * nonzeros**2 >= work.left
 
 
 class Highs:
-    """A program in HiGHS: solved, given more rows, and solved again from the basis that was best.
+    """A program in HiGHS, which can be extended by rows and solved again from its last basis.
 
     Args:
-        model: the program; without integral columns it is solved as a linear one.
+        model: the program; without integral columns it is solved as a linear program.
         settings: HiGHS options by name.
     """
 
@@ -140,7 +140,7 @@ class Highs:
         self._highs.passModel(lp)
 
     def start_from(self, values: Vector) -> None:
-        """Let the next run begin with a solution that is right in its integral columns."""
+        """Start the next run from a solution; only its integral columns need to be correct."""
         import highspy
 
         solution = highspy.HighsSolution()
@@ -148,10 +148,10 @@ class Highs:
         self._highs.setSolution(solution)
 
     def add_rows(self, matrix: Any, lower: Vector, upper: Vector) -> None:
-        """Require lower ≤ matrix x ≤ upper as well.
+        """Add rows lower ≤ matrix x ≤ upper.
 
         Args:
-            matrix: sparse, new rows x columns.
+            matrix: sparse, [new rows, columns].
             lower: per new row.
             upper: per new row.
         """
@@ -162,13 +162,13 @@ class Highs:
         )
 
     def drop_rows(self, rows: Mapping[int, int]) -> frozenset[int]:
-        """Leave out rows that do not limit the last linear solution; its basis stays the basis.
+        """Delete rows that are basic (slack) in the last linear solution; its basis stays valid.
 
         Args:
-            rows: numbers of rows that may go, each with its nonzeros.
+            rows: number of nonzeros by row index, for the rows that may be deleted.
 
         Returns:
-            Those that are gone: they were in the basis. The ones after each have moved up.
+            Indices of the deleted rows; later rows move up.
         """
         import highspy
 
@@ -186,23 +186,23 @@ class Highs:
         return gone
 
     def multipliers(self, rows: int) -> Vector:
-        """Of the rows in the last linear solution; 0 where it has none."""
+        """Dual multipliers of the rows in the last linear solution; zeros if it has none."""
         multipliers = self._highs.getSolution().row_dual
         return np.array(multipliers) if len(multipliers) == rows else np.zeros(rows)
 
     def run(self, work: Work, watch: Watch | None = None, least_gain: float = 0.0) -> HighsAnswer:
-        """Solve to the end, or until the work is spent.
+        """Solve until done or the work is spent.
 
         Args:
-            work: what may be done. What is done is counted there.
+            work: limit; the work done is subtracted from it.
             watch: called with each better solution of a mixed-integer program, in another thread.
-            least_gain: end before branching where the bound rises by less in two questions and
-                there is no work for many more.
+            least_gain: stop before branching if the bound rose by less than this in two callbacks
+                and the work left is too little to branch.
 
         Raises:
             ToolError: HiGHS failed.
             MemoryError: HiGHS ran out of memory.
-            KeyboardInterrupt: at once; HiGHS itself ends a moment later.
+            KeyboardInterrupt: the user interrupted; HiGHS itself ends a moment later.
         """
         if not work.is_left() or (self._is_mixed and exceeds(self._nonzeros, work)):
             return HighsAnswer(SolveOutcome.UNKNOWN, None, -math.inf)
@@ -213,7 +213,7 @@ class Highs:
         try:
             run_interruptibly(self._run)
         finally:
-            self._work = None  # to a run that was left behind this means to end
+            self._work = None  # tells an abandoned run to end
         return self._answer(work)
 
     def _run(self) -> None:
@@ -242,10 +242,10 @@ class Highs:
         finally:
             for kind in kinds:
                 highs.stopCallback(kind)
-            highs.setCallback(None, None)  # or the two would keep each other in memory
+            highs.setCallback(None, None)  # breaks the reference cycle with this object
 
     def _ask(self, kind: int, message: str, out: Any, answer: Any, data: object) -> None:
-        """Called by HiGHS: whether to go on."""
+        """Callback of HiGHS: count the work, and interrupt the run if it must stop."""
         import highspy
 
         work = self._work
@@ -271,7 +271,7 @@ class Highs:
             answer.user_interrupt = True
 
     def _has_stalled(self, bound: float, work: Work) -> bool:
-        """True if the last questions before branching brought too little; see `run`."""
+        """True if the bound rose too little in the last callbacks before branching; see `run`."""
         self._bounds.append(bound)
         if len(self._bounds) <= _STALLED_QUESTIONS:
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schedule problem as integers and arrays: what plans and formulations are written in."""
+"""A schedule problem with nodes as integers, the form that plans and programs use."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from poetfw.schedule.problem import ScheduleProblem
 
 @dataclass(frozen=True)
 class Indexed:
-    """The problem with nodes called 0 … n - 1, in its order.
+    """A problem whose nodes are numbered 0 … n - 1 in its order.
 
-    Nodes without output bytes have no tensor, so they are nobody's input here: that they run
-    first is what the order says already.
+    `inputs` omits nodes without output bytes: they have no tensor, and the order alone makes them
+    run first.
 
     Attributes:
-        problem: where this comes from.
-        n: number of nodes, and of stages: stage t computes node t for the first time.
+        problem: the problem itself.
+        n: number of nodes and of stages: stage t computes node t for the first time.
         inputs: per node, the nodes whose tensors it reads, ascending.
         consumers: per node, the nodes that read its tensor, ascending.
-        size: bytes of each node's tensor.
-        workspace: bytes of workspace of each node.
-        pageable: whether each node's tensor can be paged.
-        last_recompute: per node, the last stage in which computing it again is allowed and can
-            help; the node itself if there is none.
-        last_use: per node, the last stage in which its tensor can help.
+        size: per node, the bytes of its tensor.
+        workspace: per node, the bytes of its workspace.
+        pageable: per node, true if its tensor can be paged.
+        last_recompute: per node, the last stage in which recomputing it is allowed and can help;
+            the node's own number if it never is.
+        last_use: per node, the last stage that can read its tensor.
         in_place: per node, the input whose RAM its tensor may take over, or None.
     """
 
@@ -57,7 +57,7 @@ class Indexed:
         last_use = list(range(n))
         last_recompute = list(range(n))
         for i in reversed(range(n)):
-            # A consumer j reads tensor i in stage j, and wherever j itself is worth recomputing.
+            # A consumer j reads tensor i in stage j, and wherever j may be recomputed.
             last_use[i] = max([i, *(last_recompute[j] for j in consumers[i])])
             if nodes[i].recompute:
                 before = nodes[i].recompute_before
@@ -87,7 +87,7 @@ class Indexed:
 
     @property
     def is_rigid(self) -> bool:
-        """True if no tensor can be recomputed or paged: plans differ in their order alone."""
+        """True if no tensor can be recomputed or paged: plans differ only in their order."""
         again = any(last > i for i, last in enumerate(self.last_recompute))
         return not again and not any(self.pageable)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed-integer programs: a sparse builder, and their solution by cvxpy.
 
-cvxpy sees one vector of variables and two sparse matrices, so it has nothing to canonicalise; it
-hands them to any mixed-integer solver it finds installed. HiGHS is the default, and the only one
-that is warm-started and that reports a bound when it is stopped early.
+cvxpy gets one vector of variables and two sparse matrices, so its canonicalisation is cheap, and
+passes them to any installed mixed-integer solver. HiGHS is the default, and the only one that takes
+a starting solution and reports a bound when stopped early.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Term = tuple[int, float]
 
 DEFAULT_SOLVER = "HIGHS"
 _LOADING = 1.5
-"""To load cvxpy takes about so many times as long as to load poetfw, and cannot be interrupted."""
+"""Time to import cvxpy, as a multiple of the time to import poetfw; it cannot be interrupted."""
 
 OBJECTIVE_SCALE = 100.0
-"""The objective is scaled so that its constant part, or its largest coefficient, is this."""
+"""Value to which the objective's constant part (if 0, its largest coefficient) is scaled."""
 
 
 @dataclass
@@ -47,10 +47,10 @@ class IntegerProgram:
 
     Attributes:
         offset: constant part of the objective.
-        tolerance: objectives that differ by no more are as good as each other.
+        tolerance: difference of objectives that does not matter.
         costs: objective coefficient per column.
         upper: upper bound per column.
-        integer: whether each column is integral.
+        integer: per column, true if it is integral.
     """
 
     offset: float = 0.0
@@ -62,15 +62,15 @@ class IntegerProgram:
     _equal: _Rows = field(default_factory=lambda: _Rows())
 
     def binary(self, cost: float = 0.0) -> int:
-        """A new column in {0, 1}; returns its index."""
+        """Add a column in {0, 1}; return its index."""
         return self._column(cost, 1.0, True)
 
     def whole(self, cost: float = 0.0, upper: float = 1.0) -> int:
-        """A new column in {0, 1, ..., upper}; returns its index."""
+        """Add a column in {0, 1, ..., upper}; return its index."""
         return self._column(cost, upper, True)
 
     def continuous(self, cost: float = 0.0, upper: float = 1.0) -> int:
-        """A new column in [0, upper]; returns its index."""
+        """Add a column in [0, upper]; return its index."""
         return self._column(cost, upper, False)
 
     def _column(self, cost: float, upper: float, integer: bool) -> int:
@@ -104,11 +104,11 @@ class IntegerProgram:
 
     @property
     def least_cost(self) -> float:
-        """A lower bound of costs · x, whatever the rows say."""
+        """A lower bound of costs · x from the column bounds alone."""
         return sum(c * u for c, u in zip(self.costs, self.upper, strict=True) if c < 0)
 
     def matrix(self) -> tuple[Any, Vector, Vector]:
-        """All rows in CSR form, with the least and the most that each may come to."""
+        """All rows in CSR form, with a lower and an upper bound per row."""
         from scipy.sparse import vstack
 
         rows = (self._at_most, self._equal)
@@ -122,7 +122,7 @@ class _Rows:
     """Rows of a sparse matrix and their right-hand sides."""
 
     def __init__(self) -> None:
-        # Arrays: lists of Python's own numbers are several times as large.
+        # Arrays, because lists of Python numbers take several times the memory.
         self.starts = array("q", [0])
         self.columns = array("q")
         self.values = array("d")
@@ -136,12 +136,12 @@ class _Rows:
         self.bounds.append(bound)
 
     def matrix(self, width: int) -> Any:
-        """The rows in CSR form; coefficients of one column in one row add up."""
+        """The rows in CSR form; repeated coefficients of a column in a row are summed."""
         from scipy.sparse import csr_array
 
         shape = (len(self.bounds), width)
         rows = (self.values, self.columns, self.starts)
-        # A copy: adding up happens in place, and more rows may follow these.
+        # A copy, because duplicates are summed in place and more rows may be added later.
         matrix = csr_array(rows, shape=shape, dtype=float, copy=True)
         matrix.sum_duplicates()
         return matrix
@@ -152,11 +152,11 @@ class Solution:
     """A solver's answer.
 
     Attributes:
-        outcome: OPTIMAL within the gap asked for, FEASIBLE, INFEASIBLE (proven), or UNKNOWN when
-            it was stopped before it found any solution.
-        values: the columns; None without a solution.
+        outcome: OPTIMAL within the requested gap, FEASIBLE, INFEASIBLE (proven), or UNKNOWN if it
+            stopped before it found a solution.
+        values: the solution by column; None without one.
         objective: offset + costs · values; infinite without a solution.
-        bound: no solution has a smaller objective.
+        bound: lower bound of the objective.
     """
 
     outcome: SolveOutcome
@@ -170,14 +170,14 @@ class SolverOptions:
     """Options for solving a program.
 
     Attributes:
-        solver: any mixed-integer solver that cvxpy finds installed, by cvxpy's name.
+        solver: cvxpy's name of an installed mixed-integer solver.
         gap: stop when (objective - bound) / objective is proven to be at most this.
         max_nodes: branch-and-bound nodes after which to stop.
-        presolve: whether HiGHS may rewrite the program first. It must not where columns are whole
-            numbers beyond 1: what it then proves may be wrong (ADR 0015).
-        heuristics: True if HiGHS should look for solutions as well as prove bounds.
-        stalled_share: stop before branching when HiGHS's own cuts have raised the bound by less
-            than this share of the objective's offset, and the work is too little to branch.
+        presolve: true to let HiGHS presolve. Must be false if an integral column may exceed 1,
+            because HiGHS may then prove wrong bounds (ADR 0015).
+        heuristics: true to let HiGHS use primal heuristics; false to only prove bounds.
+        stalled_share: stop before branching if HiGHS's own cuts raised the bound by less than this
+            share of the objective's offset and the work left is too little to branch.
     """
 
     solver: str = DEFAULT_SOLVER
@@ -198,13 +198,13 @@ def solve_program(
     """Solve a program.
 
     Args:
-        program: what to solve.
-        options: solver and how far to go.
-        work: what may be done; counted there. Only HiGHS's work is known: for every other solver
-            a second is taken for a unit.
-        start: a known solution to start from, right in its integral columns, or None.
-        watch: called with each better solution while HiGHS goes on, maybe in another thread; the
-            last one is the answer's.
+        program: the program to solve.
+        options: solver and stopping rules.
+        work: limit; the work done is subtracted from it. Only HiGHS's work is counted; other
+            solvers spend one unit per second.
+        start: a known solution, with correct integral columns, or None.
+        watch: called with each better solution of HiGHS, possibly in another thread; the last one
+            is the result.
 
     Raises:
         ToolError: cvxpy does not find the solver, or it failed.
@@ -263,13 +263,13 @@ def _run_highs(
     start: Vector | None,
     watch: Watch | None,
 ) -> HighsAnswer:
-    """Solve what cvxpy has written for HiGHS."""
+    """Solve with HiGHS, from the data that cvxpy prepares for it."""
     import cvxpy as cp
 
     data, _, _ = problem.get_problem_data(cp.HIGHS)
     if "c" in data:
         costs, matrix, bounds = data["c"], data["A"], data["b"]
-    else:  # without integral columns cvxpy takes it for a quadratic program
+    else:  # without integral columns cvxpy uses the layout of a quadratic program
         from scipy.sparse import vstack
 
         costs, matrix = data["q"], vstack((data["A"], data["F"]))
@@ -282,12 +282,12 @@ def _run_highs(
         model,
         {
             "mip_rel_gap": 0.0,
-            # HiGHS does not see the constant part of the objective, to which the gap relates.
+            # The gap is relative to the objective's constant part, which HiGHS does not see.
             "mip_abs_gap": max(options.gap * program.offset, program.tolerance) * scale,
             "presolve": "choose" if options.presolve else "off",
             "mip_max_nodes": options.max_nodes,
             **({} if options.heuristics else {"mip_heuristic_effort": 0.0}),
-            "mip_pscost_minreliable": 0,  # strong branching takes longer than it saves here
+            "mip_pscost_minreliable": 0,  # strong branching costs more time here than it saves
         },
     )
     if start is not None:
@@ -296,7 +296,7 @@ def _run_highs(
 
 
 def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> HighsAnswer:
-    """Solve with any other solver, which proves its bound only by ending."""
+    """Solve with any other solver, which proves a bound only if it finishes."""
     import cvxpy as cp
 
     extra: dict[str, Any] = {}
@@ -315,7 +315,7 @@ def _run_other(problem: Any, x: Any, options: SolverOptions, work: Work) -> High
         return HighsAnswer(SolveOutcome.OPTIMAL, np.array(x.value), float(value))
     if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
         return HighsAnswer(SolveOutcome.INFEASIBLE, None, math.inf)
-    work.deadline.decided = True  # there was no other limit
+    work.deadline.decided = True  # only the time limit can have stopped the solver
     if x.value is not None:
         return HighsAnswer(SolveOutcome.FEASIBLE, np.array(x.value), -math.inf)
     return HighsAnswer(SolveOutcome.UNKNOWN, None, -math.inf)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recomputing on demand, with a look ahead: a plan for any graph by one run through its nodes.
+"""Greedy recompute on demand with lookahead: one pass over the nodes gives a plan for any graph.
 
-The nodes run in order. What one reads and is not in RAM is computed again, after all that it needs
-itself, or paged in, whichever takes less energy. Where RAM runs out, the tensor goes that has the
-least
+The nodes run in order. An input that is not in RAM is recomputed, after its own missing inputs, or
+paged in, whichever takes less energy. When RAM runs out, the tensor with the least score is
+evicted:
 
-    joules ** a / (bytes ** b * distance ** c) * its key
+    score = joules ** a / (bytes ** b * distance ** c) * key
 
-joules being what it takes to have it back (all that is not in RAM and needed for it, or paging),
-and distance how far ahead it is read. A tensor is read where its next reader runs for the first
-time, and where something that is gone is read whose recomputation needs it: so an input of a
-tensor that was dropped stays about as long as that makes sense. Belady's rule and the heuristics of
-DTR (Kirisame et al., ICLR 2021) are the cases a = b = 0 and c = 1, the latter with the time *since*
-the last use, as it does not know the future.
+`joules` is the energy to bring the tensor back: to recompute it with all missing inputs, or to page
+it. `distance` is the number of nodes until it is read next: by a reader's first computation, or by
+the recomputation of an evicted tensor that is itself read next. So an input of an evicted tensor
+stays about as long as it is useful. Belady's rule is a = b = 0, c = 1. The heuristic h_DTR
+(Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021) is a = b = c = 1 with the time
+*since* the last use as distance, because DTR does not know the future.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from poetfw.schedule.sequences import EventTrace, Floats, Moves, Workload
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
-_STEP_WORK = 5e-6  # units for each decision of a run, of up to as many nodes as
-_STEP_NODES = 1_000  # each goes through all
-_LONGEST = 6  # events per node
-_PINS = 20  # tensors that turn out to be lost if they are dropped
-_PARTS = 4  # of a run, in which keys differ
+_STEP_WORK = 5e-6  # work units per event, in problems of up to
+_STEP_NODES = 1_000  # nodes; beyond, in proportion to the nodes
+_LONGEST = 6  # events per node, at most
+_PINS = 20  # tensors pinned at most, because evicting them loses them
+_PARTS = 4  # parts of a run, each with its own keys
 _RUNS = 64
-_NEAR = 1.15  # times the best energy: what takes more is not thinned
+_NEAR = 1.15  # times the best energy; traces above are not thinned
 _EXPONENTS = (0.5, 0.7, 1.0, 1.3), (0.5, 1.0, 1.5), (0.0, 0.3, 0.6, 1.0, 1.5)
 _SPREAD = 0.15  # standard deviation of a key's logarithm
 
 
 class _Lost(Exception):
-    """A tensor was dropped that cannot be had again."""
+    """An evicted tensor is needed but can be neither recomputed nor paged in."""
 
     def __init__(self, node: int) -> None:
         super().__init__(node)
@@ -51,16 +51,16 @@ class _Lost(Exception):
 
 
 class _Stuck(Exception):
-    """RAM ran out with no tensor left to evict, or the run does not end."""
+    """RAM ran out with no tensor left to evict, or the run has too many events."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The order in which tensors go: see this module.
+    """Eviction rule: parameters of the score defined in this module.
 
     Attributes:
-        joules, bytes, distance: the exponents.
-        keys: a factor for each node, in each part of the run.
+        joules, bytes, distance: exponents a, b and c.
+        keys: factors, [parts of the run, nodes].
     """
 
     joules: float
@@ -79,7 +79,7 @@ class Rule:
 
 
 class _Run:
-    """The state of a run."""
+    """State of one greedy pass over the nodes by a rule, with some tensors pinned in RAM."""
 
     def __init__(self, workload: Workload, rule: Rule, pinned: frozenset[int]) -> None:
         n = workload.n
@@ -96,11 +96,11 @@ class _Run:
         self.joules: Floats = np.full(n, math.inf)
         size = np.maximum(workload.size, 1).astype(np.float64)
         self.factor = rule.keys / size**rule.bytes
-        self.candidates: Floats = np.full(n, math.inf)  # 1 for what may go
+        self.candidates: Floats = np.full(n, math.inf)  # 1 for tensors that may be evicted
         self.limit = _LONGEST * n
 
     def go(self, work: Work) -> list[int]:
-        """Run all nodes."""
+        """Run all nodes and return the events."""
         step = _STEP_WORK * max(1.0, self.workload.n / _STEP_NODES)
         for t in range(self.workload.n):
             self.t, begun = t, len(self.events)
@@ -109,7 +109,7 @@ class _Run:
         return self.events
 
     def bring(self, goal: int) -> None:
-        """Compute a node, after all that it needs; each input is locked until its reader ran."""
+        """Compute a node after its missing inputs; an input stays locked until its reader ran."""
         workload = self.workload
         frames = [(goal, self.by_need(goal))]
         while frames:
@@ -145,9 +145,9 @@ class _Run:
         self.candidates[u] = 1.0 if free else math.inf
 
     def cost(self, i: int) -> tuple[float, int]:
-        """The cost of computing a tensor again, and the last stage in which that is possible.
+        """Joules to recompute a tensor, and the last stage in which that is possible.
 
-        What is in storage and needed for it is paged in.
+        Missing inputs that are in storage are paged in.
         """
         workload, held, inputs = self.workload, self.held, self.graph.inputs
         joules, until, seen, stack = 0.0, workload.n, {i}, [i]
@@ -167,7 +167,7 @@ class _Run:
         return joules, until
 
     def dearness(self, i: int) -> float:
-        """The cost of having a tensor back where it is read next."""
+        """Joules to bring a tensor back for its next reader."""
         workload = self.workload
         page_j = workload.page_in_j[i] + (0.0 if self.stored[i] else workload.page_out_j[i])
         if workload.until[i] < self.next_read[i]:
@@ -175,7 +175,7 @@ class _Run:
         return min(self.cost(i)[0], page_j)
 
     def update(self, i: int) -> None:
-        """Find again where a tensor is read next, and what is needed for it if it is gone."""
+        """Update the next read of a tensor; if the tensor is evicted, those of its inputs too."""
         stack = [i]
         while stack:
             v = stack.pop()
@@ -194,14 +194,14 @@ class _Run:
                     self.finished.append(v)
 
     def put(self, i: int, event: int) -> None:
-        """A tensor comes into RAM by an event."""
+        """Bring a tensor into RAM by an event."""
         self.events.append(event)
         if len(self.events) > self.limit:
             raise _Stuck
         self.held[i] = True
         self.live += self.graph.size[i]
         self.lock(i, 0)
-        self.joules[i] = -1.0  # not known
+        self.joules[i] = -1.0  # unknown
         for u in self.graph.inputs[i]:
             self.update(u)
         for c in self.graph.consumers[i]:
@@ -209,7 +209,7 @@ class _Run:
                 self.joules[c] = -1.0
 
     def remove(self, i: int) -> None:
-        """A tensor goes."""
+        """Remove a tensor from RAM."""
         self.held[i] = False
         self.live -= self.graph.size[i]
         self.lock(i, 0)
@@ -242,7 +242,7 @@ class _Run:
                 self.update(u)
 
     def is_read_after(self, u: int, i: int) -> bool:
-        """True if anything but node i, which reads it now, reads a tensor that is in RAM."""
+        """True if tensor u is read again after node i, its current reader."""
         for c in self.graph.consumers[u]:
             if c == i:
                 continue
@@ -291,9 +291,9 @@ class _Run:
 
 
 def run_on_demand(workload: Workload, rule: Rule, work: Work) -> EventTrace | None:
-    """The trace of a run by a rule; None if RAM runs out with nothing left that can go.
+    """The trace of a run by a rule; None if RAM runs out with no tensor left to evict.
 
-    What turns out to be lost once it is dropped is kept in a next run.
+    If an evicted tensor turns out to be needed but lost, the run is repeated with it pinned.
     """
     pinned: frozenset[int] = frozenset()
     while len(pinned) <= _PINS and work.is_left():
@@ -311,11 +311,11 @@ def run_on_demand(workload: Workload, rule: Rule, work: Work) -> EventTrace | No
 
 
 def search_on_demand(best: Incumbent, work: Work) -> None:
-    """Offer plans of runs by rules drawn at random, without what there is RAM enough to keep.
+    """Offer plans of runs by random rules, thinned by `Moves.thinned`.
 
     Args:
-        best: what is known.
-        work: what may be done.
+        best: the incumbent.
+        work: limit of the search.
     """
     workload = Workload(Indexed.of(best.problem))
     moves = Moves(workload, work)

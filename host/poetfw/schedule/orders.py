@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local search over orders of first computations, before and after programs are solved in one.
+"""Local search over the order of a plan's steps, before and after programs are solved.
 
-Programs are written for one order of first computations, and for stages that produce each tensor
-once, in this order. In another one, less RAM may be needed at once, so that less must be computed
-again or paged. This search starts from a plan, of a schedule or the one that keeps everything, and
-moves its productions (computations and page-ins) past each other: one comes before another one
-instead of after it, together with what must come before it as well, or the other way round. Where
-that leaves RAM for it, a tensor stays that was produced again. A move is kept if the plan then
-takes less beyond the limits, less energy, less time, or less RAM over its steps, in this order: so
-what no single move can do, several may.
+A program fixes the order of first computations; its stages produce each tensor at most once, in the
+same order. Another order may have a lower RAM peak and so fewer recomputes and page-ins. This
+search starts from a known plan, or the plan that keeps every tensor, and reorders its productions
+(computations and page-ins). A move puts one production before an earlier one, together with the
+productions that it depends on, or puts the earlier one after it, with its dependents. If RAM then
+suffices to keep a tensor, its recompute or page-in is removed. A move is accepted if it decreases,
+lexicographically: the excess over the limits, energy, time, and RAM use over all steps. The last
+criterion lets several moves together achieve an improvement that no single one does.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from poetfw.schedule.simulator import simulate
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
-_REACH = 16  # places that two productions are apart at most when they are moved past each other
-_MOVE_WORK = 3e-6  # units for each production of a plan that is tried
+_REACH = 16  # largest distance of two productions in a move
+_MOVE_WORK = 3e-6  # work units per production of an evaluated plan
 
 _Order = tuple[Production, ...]
 
 
 def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
-    """The problem in an order in which keeping everything exceeds the budget less, if one is found.
+    """The problem, reordered so that keeping every tensor exceeds the limits by less.
 
     Args:
-        problem: in any order.
-        work: what may be done.
+        problem: the problem in any order.
+        work: limit of the search.
+
+    Returns:
+        The problem itself if no better order was found.
     """
     plans = Plans(problem, work)
     start = plans.tried(tuple((i, StepKind.COMPUTE, True) for i in range(plans.graph.n)))
@@ -50,12 +53,12 @@ def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
 
 
 def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
-    """Offer the plans that moves lead to, until none makes the last one better.
+    """Offer the plans of a descent from `start`, until no move improves the last one.
 
     Args:
-        best: what is known.
-        start: a legal plan of the problem, but for its limits: it may take too much RAM or time.
-        work: what may be done.
+        best: the incumbent.
+        start: a plan that is legal except that it may exceed the budget or the deadline.
+        work: limit of the search.
     """
     plans = Plans(best.problem, work)
     tried = plans.shortened(plans.tried(productions(best.problem, start)))
@@ -64,7 +67,7 @@ def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
 
 
 def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:
-    """A plan, and one that moves have made better each time that all have been tried."""
+    """Yield the plan, and after each pass over all moves the improved plan."""
     improved = True
     while improved:
         yield known
@@ -74,7 +77,7 @@ def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:
                 if not work.is_left():
                     yield known
                     return
-                # A better plan may be shorter than the one that this loop began with.
+                # `known` may have become shorter than at the beginning of this loop.
                 after = max(0, len(known.order) - first - distance - 1)
                 for order in plans.swapped(known.order, first, first + distance):
                     swapped = plans.tried(order, Like(known, first, after, moved=True))
@@ -86,16 +89,17 @@ def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan, whether it fits or not.
+    """An evaluated plan, which may exceed the limits.
 
     Attributes:
         order: its productions.
         freed: per production, the nodes whose tensors are freed right after it.
-        during_bytes: per production, the bytes live while it is made.
-        wanted: per production, which tensors it and those after it read and do not make, a bit for
-            each node; and nothing behind the last one.
-        before_bytes: per production, the bytes live before it; and those left at the end.
-        rank: less is better: what it takes beyond the limits, joules, seconds, and how full RAM is.
+        during_bytes: per production, the bytes live while it runs.
+        wanted: per production, a bit mask of the tensors that must be in RAM before it: read but
+            not produced from it on; and 0 for the end.
+        before_bytes: per production, the bytes live before it; and those live at the end.
+        rank: excess over the limits (bytes + seconds), joules, seconds, Σ during_bytes²; compared
+            lexicographically, less is better.
     """
 
     order: _Order
@@ -108,13 +112,13 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """A plan that another one is like, so that only what differs need be worked out.
+    """An evaluated plan that shares a prefix and a suffix with a new one, to evaluate that faster.
 
     Attributes:
-        plan: that plan.
-        before: with how many of its productions the other one begins.
-        after: with how many of its productions the other one ends.
-        moved: whether the other one has the same productions, only in another order.
+        plan: the evaluated plan.
+        before: number of productions in the shared prefix.
+        after: number of productions in the shared suffix.
+        moved: true if the new plan is a permutation of the evaluated one.
     """
 
     plan: Tried
@@ -127,7 +131,7 @@ _NOTHING = Tried((), [], [], [0], [0], (0.0, 0.0, 0.0, 0))
 
 
 class Plans:
-    """Tries plans of a problem: lists of productions, of which all else follows (`plan_of`)."""
+    """Evaluates plans of a problem, given as productions that `plan_of` completes."""
 
     def __init__(self, problem: ScheduleProblem, work: Work) -> None:
         self.graph = Indexed.of(problem)
@@ -141,11 +145,11 @@ class Plans:
         self._before = [bit.get(node.recompute_before or "", 0) for node in problem.nodes]
 
     def swapped(self, order: _Order, first: int, last: int) -> Iterator[_Order]:
-        """With the last of a range before its first one, in two ways, if that is allowed."""
+        """Up to two orders in which production `last` comes before production `first`."""
         before, between, after = order[:first], order[first : last + 1], order[last + 1 :]
         moved, left = self._with_last(between, self._before, self._read)
         if not left or left[-1] is not order[first]:
-            return  # the first must precede the last
+            return  # the last depends on the first
         yield (*before, *reversed(moved), *reversed(left), *after)
         if last - first > 1:
             moved, left = self._with_last(between[::-1], self._read, self._before)
@@ -155,11 +159,12 @@ class Plans:
     def _with_last(
         order: _Order, late: list[int], early: list[int]
     ) -> tuple[list[Production], list[Production]]:
-        """The events that move with the last one, and those that stay, both from the last on.
+        """Productions that move with the last one, and those that stay, both in reverse order.
 
-        Backwards in time, computing node i goes with first computations of `late[i]`, and the first
-        computation of a node with computations whose `early` has it. Forwards it is the other way
-        round. Productions of one node stay in their order.
+        `late` and `early` are bit masks of nodes. A computation of node i moves if the first
+        computation of a node in `late[i]` moves; a first computation moves if a computation whose
+        `early` contains its node moves. For moves forwards the two are swapped. Productions of one
+        node keep their order.
         """
         moved: list[Production] = []
         left: list[Production] = []
@@ -181,10 +186,11 @@ class Plans:
         return moved, left
 
     def tried(self, order: _Order, like: Like | None = None) -> Tried:
-        """The plan with these productions, as far as anything reads them.
+        """Evaluate the plan with these productions, without unused ones.
 
-        What follows a production says what must be there after it, and that what it frees. So
-        where it ends like another plan nothing changes, nor before where the same is wanted.
+        The productions after a step determine the tensors that must stay and so what the step
+        frees. So the shared suffix of `like` is reused, and the shared prefix up to the point where
+        the same tensors are wanted.
         """
         self._work.spend(len(order) * _MOVE_WORK)
         like = like or Like(_NOTHING, 0, 0)
@@ -259,12 +265,12 @@ class Plans:
         return math.fsum([*made, *(costs.page_out[i] for i in paged)])
 
     def shortened(self, known: Tried, quickly: bool = False) -> Tried:
-        """Without productions that are better left out.
+        """Remove productions one by one while that improves the plan.
 
         Args:
             known: a plan.
-            quickly: whether to try only to leave out what there is RAM enough to keep. Beyond that
-                there is what need not stay any more for an op that is not computed again.
+            quickly: try only productions whose tensor fits in RAM since its last use. Others can
+                become removable too, if their inputs then need not stay.
         """
         improved = True
         while improved:
@@ -280,7 +286,7 @@ class Plans:
         return known
 
     def _droppable(self, known: Tried, quickly: bool) -> Iterator[int]:
-        """The indices of productions of what was in RAM before; see `shortened`."""
+        """Indices of the non-first productions that `shortened` tries to remove."""
         if all(first for _, _, first in known.order):
             return
         ended: dict[int, int] = {}

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The problem in POET's published model, which simplifies the one that devices are scheduled by.
+"""POET's published model of a problem, a simplification of the model used for devices.
 
-What Patil et al. (ICML 2022, sections 4 and 5) leave out: paging takes energy but no time, and
-moves bytes, not blocks; ops need no workspace and write over nothing; weight gradients and
-optimizer state are no tensors of the problem. Energies and times of ops stay, and so does the
-energy that beginning a transfer takes.
+In Patil et al. (ICML 2022, sections 4 and 5) paging takes energy but no time, and transfers bytes
+instead of blocks. Ops have no workspace and never run in place. Weight gradients and optimizer
+state take no RAM. Energies and times of ops are unchanged, as is the energy to start a transfer.
 
-What is left out makes every plan cheaper, so figures under this model compare with the paper's and
-with nothing that runs on a device.
+Every simplification makes plans cheaper. Compare figures under this model with the paper's only,
+never with measurements on a device.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from poetfw.schedule.problem import ScheduleProblem, Storage
 def as_published(problem: ScheduleProblem) -> ScheduleProblem:
     """The problem as the paper models it.
 
-    Tensors that are read, and only by nodes with side effects (weight gradients, by the update of
-    their weights), take no RAM; nor do the weights. What nodes share and the deadline stay.
+    Weights take no RAM, nor do tensors read only by nodes with side effects, such as weight
+    gradients, read by the update of their weights. `ram_bytes` and the deadline are unchanged.
     """
     without_tensor = {node.name for node in problem.nodes if not node.output_bytes}
     readers: dict[str, set[str]] = {node.name: set() for node in problem.nodes}
@@ -62,4 +61,4 @@ def _timeless(storage: Storage) -> Storage:
 MODELS_AS: Mapping[str, Callable[[ScheduleProblem], ScheduleProblem]] = MappingProxyType(
     {"device": lambda problem: problem, "poet": as_published}
 )
-"""Models of a problem: by what its device does, or as in POET's paper."""
+"""Models by name: "device" leaves the problem as it is, "poet" follows the paper."""

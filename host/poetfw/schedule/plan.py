@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering of the productions of each stage to a linear execution plan (POET, Algorithm 2)."""
+"""Lowering of each stage's productions to a linear execution plan (POET, Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, Step, StepKind
 
 Production = tuple[int, StepKind, bool]
-"""A step that brings a tensor into RAM: (node, COMPUTE or PAGE_IN, whether this is the node's first
+"""A step that brings a tensor into RAM: (node, COMPUTE or PAGE_IN, true for the node's first
 computation)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageEvents:
-    """Events between the first computations: pairs (stage, node), the node being earlier.
+    """Recomputes and page-ins of each stage, as pairs (stage, node) with node < stage.
 
     Attributes:
-        recomputes: which nodes each stage computes again.
-        page_ins: which nodes' tensors each stage pages in.
+        recomputes: the stage recomputes the node.
+        page_ins: the stage pages in the node's tensor.
     """
 
     recomputes: frozenset[tuple[int, int]] = frozenset()
@@ -30,10 +30,9 @@ class StageEvents:
 def lower(graph: Indexed, stages: StageEvents) -> ExecutionPlan:
     """The plan that executes the stages with the least RAM.
 
-    Stage t makes its productions (recomputes and page-ins) in topological order, then computes
-    node t. A tensor is paged out once, right after its first computation, if any stage pages it
-    in, and is freed after the last use before it is produced again. Productions nobody uses are
-    left out. So residency follows from the productions alone.
+    Stage t runs its productions (recomputes and page-ins) in topological order, then computes node
+    t. A tensor that any stage pages in is paged out once, right after its first computation. Each
+    tensor is freed after its last use before the next production. Unused productions are left out.
     """
     made = [
         (t, i, StepKind.COMPUTE) for t, i in {(t, t) for t in range(graph.n)} | stages.recomputes
@@ -55,11 +54,11 @@ def productions(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[Producti
 
 
 def plan_of(graph: Indexed, made: Iterable[Production]) -> ExecutionPlan:
-    """Complete a list of productions with the page-outs and frees it calls for.
+    """Complete a list of productions with the page-outs and frees that it implies.
 
     Args:
         graph: the problem.
-        made: in order.
+        made: productions in execution order; unused ones are left out.
     """
     wanted: set[int] = set()
     paged_in: set[int] = set()
@@ -82,7 +81,7 @@ def plan_of(graph: Indexed, made: Iterable[Production]) -> ExecutionPlan:
         if first and i in paged_in:
             reverse.append((StepKind.PAGE_OUT, i))
         if taken is not None:
-            reverse.append((StepKind.FREE, taken))  # right after the op, which takes it over
+            reverse.append((StepKind.FREE, taken))  # right after the op: marks it as in place
         reverse.append((kind, i))
     nodes = graph.problem.nodes
     return tuple(Step(kind, nodes[i].name) for kind, i in reversed(reverse))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule problem and its answer: plain values that need neither a board nor a model."""
+"""The schedule problem and its answer: plain values, independent of boards and models."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from poetfw.common.transfer import BusyTimes, Transfer, page_bytes
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The auxiliary storage (AUX): what tensors are paged to.
+    """The auxiliary storage (AUX) to which tensors are paged.
 
     Attributes:
         block_bytes: transfers are rounded up to whole blocks.
-        page_in: from storage to RAM.
-        page_out: from RAM to storage.
-        overlap: whether a transfer runs while the core computes; there is one channel, so no two
-            transfers run at once.
-        trailer_bytes: what moves with every tensor.
+        page_in: costs of a transfer from storage to RAM.
+        page_out: costs of a transfer from RAM to storage.
+        overlap: true if a transfer runs while the core computes. There is one channel: transfers
+            never overlap each other.
+        trailer_bytes: extra bytes transferred with every tensor.
     """
 
     block_bytes: int
@@ -30,15 +30,15 @@ class Storage:
     trailer_bytes: int = 0
 
     def paged_bytes(self, size_bytes: int) -> int:
-        """Bytes that move when a tensor of `size_bytes` is paged: whole blocks."""
+        """Bytes transferred to page a tensor of `size_bytes`: whole blocks."""
         return page_bytes(size_bytes, self.block_bytes, self.trailer_bytes)
 
     def moving_in(self, size_bytes: int) -> BusyTimes:
-        """Times for which core and channel are busy with paging in a tensor of `size_bytes`."""
+        """Seconds that core and channel are busy paging in a tensor of `size_bytes`."""
         return self._moving(self.page_in, size_bytes)
 
     def moving_out(self, size_bytes: int) -> BusyTimes:
-        """Times for which core and channel are busy with paging out a tensor of `size_bytes`."""
+        """Seconds that core and channel are busy paging out a tensor of `size_bytes`."""
         return self._moving(self.page_out, size_bytes)
 
     def _moving(self, transfer: Transfer, size_bytes: int) -> BusyTimes:
@@ -50,7 +50,7 @@ class Storage:
         return self.moving_in(size_bytes).storage_s
 
     def page_in_energy_j(self, size_bytes: int) -> float:
-        """Joules that paging in a tensor of `size_bytes` takes."""
+        """Joules to page in a tensor of `size_bytes`."""
         return self.page_in.cost_j(self.paged_bytes(size_bytes))
 
     def page_out_time_s(self, size_bytes: int) -> float:
@@ -58,7 +58,7 @@ class Storage:
         return self.moving_out(size_bytes).storage_s
 
     def page_out_energy_j(self, size_bytes: int) -> float:
-        """Joules that paging out a tensor of `size_bytes` takes."""
+        """Joules to page out a tensor of `size_bytes`."""
         return self.page_out.cost_j(self.paged_bytes(size_bytes))
 
 
@@ -69,17 +69,17 @@ class Node:
     Attributes:
         name: unique in its problem.
         inputs: names of the nodes whose tensors it reads, each earlier in the problem.
-        time_s: seconds that computing it takes.
-        energy_j: joules that computing it takes.
-        output_bytes: RAM its tensor occupies, alignment included; 0 if it only has side effects.
-        workspace_bytes: RAM it needs besides its inputs and output while it runs.
-        recompute: whether it may be computed more than once.
-        page: whether its tensor may be paged out and in.
-        backward: whether it belongs to the backward pass.
-        recompute_before: name of the node after which it may not be computed any more (the
-            update of a parameter it reads), or None.
+        time_s: seconds to compute it.
+        energy_j: joules to compute it.
+        output_bytes: RAM of its tensor, alignment included; 0 if it only has side effects.
+        workspace_bytes: RAM needed beside its inputs and output while it runs.
+        recompute: true if it may be computed more than once.
+        page: true if its tensor may be paged.
+        backward: true if it belongs to the backward pass.
+        recompute_before: name of the node after which it must not be computed (the update of a
+            parameter that it reads), or None.
         in_place: name of an input of the same size whose RAM its tensor may take over, or None.
-            It does where the plan frees that input in the very next step.
+            It takes it over if the plan frees that input in the next step.
     """
 
     name: str
@@ -97,18 +97,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleProblem:
-    """Nodes in topological order, the RAM their tensors share, and what paging costs.
+    """Nodes in topological order, the RAM budget of their tensors, and the costs of paging.
 
-    Every node is computed once at least; in between, nodes may be computed again and tensors
-    paged. A tensor is freed after its last use. The order given is where searches begin.
+    A plan computes every node at least once, may recompute nodes and page tensors, and frees each
+    tensor after its last use. Searches start from the order given.
 
     Attributes:
-        name: what is scheduled.
-        ram_bytes: the budget that tensors and workspace share at every moment.
-        deadline_s: upper bound on the time of one training step, or None.
-        storage: what paging costs, or None for a board without storage.
+        name: name of the problem, for messages.
+        ram_bytes: budget for tensors and workspace at every moment.
+        deadline_s: upper bound on the time of one training step in seconds, or None.
+        storage: auxiliary storage, or None for a board without one.
         nodes: the ops in topological order.
-        resident_bytes: RAM beside `ram_bytes` that is never free, as parameters take it.
+        resident_bytes: RAM beside `ram_bytes` that is never free, such as that of parameters.
     """
 
     name: str
@@ -120,7 +120,7 @@ class ScheduleProblem:
 
     @property
     def budget_bytes(self) -> int:
-        """Bytes that the arena may occupy: what nodes share, and what is resident."""
+        """Bytes of the whole arena: `ram_bytes` plus `resident_bytes`."""
         return self.ram_bytes + self.resident_bytes
 
 
@@ -135,16 +135,16 @@ class StepKind(StrEnum):
 
 
 class Step(NamedTuple):
-    """One step of an execution plan: the node whose op runs or whose tensor moves, and where.
+    """One step of an execution plan: compute a node, or move or free its tensor.
 
-    A step equals only a step: to compare one with a bare tuple is a `TypeError`, since a tuple of
-    the kind and the node alone would never be equal.
+    Comparing a step with a plain tuple raises `TypeError`: a (kind, node) pair would never be
+    equal to a step.
 
     Attributes:
-        kind: computes, moves or frees.
-        node: the node's name.
-        device: where it happens; the source of a copy; "" where there is only one device.
-        target: the target of a copy, else None.
+        kind: compute, copy, page in, page out or free.
+        node: name of the node.
+        device: device that runs the step; the source of a copy; "" if there is only one device.
+        target: target device of a copy, else None.
     """
 
     kind: StepKind
@@ -165,11 +165,11 @@ class Step(NamedTuple):
 
 
 ExecutionPlan = tuple[Step, ...]
-"""The linear list of steps that one training step consists of (POET, Algorithm 2)."""
+"""The steps of one training step, in execution order (POET, Algorithm 2)."""
 
 
 class Status(StrEnum):
-    """Status with which a solve ended."""
+    """Outcome of a solve."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -179,16 +179,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFigures:
-    """The figures of a plan, by the simulator.
+    """Costs of a plan, measured by the simulator.
 
     Attributes:
-        energy_j: joules of one training step; the sum of compute and paging energy.
-        compute_energy_j: joules of computing and recomputing.
+        energy_j: joules of one training step: `compute_energy_j` + `paging_energy_j`.
+        compute_energy_j: joules of all compute steps, recomputes included.
         paging_energy_j: joules of page-ins and page-outs.
         time_s: seconds of one training step.
         peak_bytes: largest number of live bytes at any step.
-        recomputes: compute steps beyond the first of each node.
-        page_ins, page_outs: counts of such steps.
+        recomputes: number of compute steps beyond the first of each node.
+        page_ins, page_outs: number of such steps.
     """
 
     energy_j: float
@@ -202,20 +202,20 @@ class PlanFigures:
 
     @classmethod
     def of(cls, other: PlanFigures) -> Self:
-        """These figures alone, of something that has them."""
+        """Copy the figures, and nothing else, from an instance of a subclass."""
         return cls(**{field.name: getattr(other, field.name) for field in fields(cls)})
 
     def beside(self, resident_bytes: int) -> Self:
-        """The same figures, with so many resident bytes in the peak."""
+        """The same figures, with resident bytes added to the peak."""
         return replace(self, peak_bytes=self.peak_bytes + resident_bytes)
 
 
 class BoundCovers(StrEnum):
-    """Of which plans a bound holds.
+    """Set of plans for which a lower bound holds.
 
-    All plans are those in any order, with any number of recomputations and transfers.
-    A plan in stages computes the nodes for the first time in the order of the problem, and between
-    two of these computes again or pages in others in that order, each at most once.
+    "All plans" means any order and any number of recomputes and transfers. A plan in stages runs
+    the nodes' first computations in the order of the problem. Between two of them it may recompute
+    or page in each earlier node at most once, in the same order.
     """
 
     ALL = "all plans"
@@ -224,11 +224,14 @@ class BoundCovers(StrEnum):
 
 
 def overhead_gap(gap: float | None, overhead: float | None) -> float | None:
-    """A gap, which is a share of the energy, as a share of what is spent beyond keeping everything.
+    """Convert a gap from a share of the energy to a share of the overhead, in 0 … 1.
 
     Args:
         gap: (energy - bound) / energy.
-        overhead: energy over that of keeping everything, minus 1.
+        overhead: energy / (energy of keeping every tensor) - 1.
+
+    Returns:
+        None if either argument is None.
     """
     if gap is None or overhead is None:
         return None
@@ -240,19 +243,20 @@ class ScheduleSummary(PlanFigures):
     """A scheduler's answer without its plan.
 
     Attributes:
-        scheduler: the name it was asked for by.
-        status: how the solve ended.
-        overhead: energy over that of keeping everything, minus 1; None where that takes none.
-        bound_j: none of the plans that `bound_covers` names takes less energy; None where nothing
-            was proven. A plan that is not one of them may lie below it.
-        bound_covers: of which plans the bound holds; None where nothing was proven.
-        gap: (energy_j - bound_j) / energy_j: how much better any of the plans that the bound covers
-            can be. None where nothing was proven, or none can be and this plan is not one of them.
-        overhead_gap: the same difference as a share of what is spent beyond keeping everything;
-            None where `gap` is, or keeping everything takes no energy.
+        scheduler: key of the scheduler.
+        status: outcome of the solve.
+        overhead: energy / (energy of keeping every tensor) - 1; None if the latter is 0.
+        bound_j: lower bound, in joules, on the energy of the plans in `bound_covers`; None if
+            nothing was proven. Other plans may take less.
+        bound_covers: plans for which the bound holds; None if nothing was proven.
+        gap: (energy_j - bound_j) / energy_j, at least 0: the most that a plan in `bound_covers` can
+            save. None if nothing was proven, or if this plan is outside `bound_covers` and at least
+            as good as all plans in it.
+        overhead_gap: the same difference as a share of the overhead's energy; None if `gap` or
+            `overhead` is None.
     """
 
-    # It is part of a file that a build writes and a run reads.
+    # Part of a file that a build writes and a run reads.
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid", "strict": True}
 
     scheduler: str
@@ -266,12 +270,12 @@ class ScheduleSummary(PlanFigures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(ScheduleSummary):
-    """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
+    """A scheduler's answer: a plan that the simulator accepted, with the simulator's figures.
 
     Attributes:
         plan: the execution plan.
-        faster: nodes that run in less time and energy than in the problem that was given, and in
-            more workspace; see `poetfw.planning.variants`.
+        faster: names of nodes that use a kernel with less time and energy but more workspace than
+            in the given problem; see `poetfw.planning.variants`.
     """
 
     plan: ExecutionPlan

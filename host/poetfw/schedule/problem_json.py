@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedule problems and answers as JSON files, read strictly."""
+"""Schedule problems and answers as JSON, with strict parsing."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SCHEMA_VERSION = 1
 
 
 class StrictTable(BaseModel):
-    """Part of a document, of which no key is ignored and no value converted."""
+    """Part of a document: unknown keys are refused, and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class BesideTable(StrictTable):
-    """The costs of a transfer beside computing, as in `poetfw.common.transfer.Beside`."""
+    """Costs of a transfer that overlaps computing, as in `poetfw.common.transfer.OverlapCosts`."""
 
     bandwidth_bytes_per_s: float | None
     latency_s: float
@@ -43,10 +43,10 @@ class BesideTable(StrictTable):
 
 
 class TransferTable(StrictTable):
-    """The costs of a transfer, as in `poetfw.common.transfer.Transfer`."""
+    """Costs of a transfer, as in `poetfw.common.transfer.Transfer`."""
 
     bandwidth_bytes_per_s: float | None
-    """None where bytes take no time: JSON has no infinity."""
+    """None stands for an infinite bandwidth: JSON has no infinity."""
     latency_s: float
     energy_j_per_byte: float
     energy_j: float = 0.0
@@ -96,7 +96,7 @@ class _Kernel(BaseModel):
 
 
 class _Answer(BaseModel):
-    """Plan and kernels are read of an answer: its figures are the simulator's to find again."""
+    """Plan and kernels of an answer; its figures are ignored, the simulator recomputes them."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     plan: Annotated[list[_Step], FailFast()]
@@ -111,10 +111,10 @@ def problem_from_json(text: str | bytes, source: str = "the problem") -> Schedul
 
     Args:
         text: the document.
-        source: what to call it in messages, e.g. its file name.
+        source: name of the document in messages, e.g. its file name.
 
     Raises:
-        ProblemError: it is not such a document, or `validate` refuses the problem.
+        ProblemError: the document does not match the schema, or `validate` refuses the problem.
     """
     document = read_table(_Problem, text, source)
     problem = ScheduleProblem(
@@ -132,7 +132,7 @@ def problem_from_json(text: str | bytes, source: str = "the problem") -> Schedul
 
 
 def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
-    """The problem as plain JSON values, as `problem_from_json` reads them."""
+    """The problem as plain JSON values, in the format of `problem_from_json`."""
     storage = problem.storage
     return {
         "schema_version": SCHEMA_VERSION,
@@ -152,7 +152,7 @@ def problem_to_json(problem: ScheduleProblem) -> dict[str, Any]:
 
 
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
-    """The answer as plain JSON values; its `plan` is what `plan_from_json` reads."""
+    """The answer as plain JSON values, in the format of `plan_from_json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         **asdict(ScheduleSummary.of(schedule)),
@@ -161,7 +161,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def plan_to_json(plan: ExecutionPlan) -> list[dict[str, str]]:
-    """The steps as plain JSON values; of one device, which has no name, without `device`."""
+    """The steps as plain JSON values; `device` is omitted if there is only one device."""
     return [
         {"step": step.kind.value, "node": step.node}
         | ({"device": step.device} if step.device else {})
@@ -171,7 +171,7 @@ def plan_to_json(plan: ExecutionPlan) -> list[dict[str, str]]:
 
 
 def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPlan:
-    """The plan of an answer: its figures are not read.
+    """The plan of an answer; the answer's figures are ignored.
 
     Raises:
         ProblemError: the document is not an answer.
@@ -181,7 +181,7 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
 
 
 def functions_from_json(text: str | bytes, source: str = "the answer") -> dict[str, str]:
-    """By the names of nodes, the functions in `kernels` of an answer; empty where it has none.
+    """Kernel functions of an answer by node name; empty if the answer has no `kernels`.
 
     Raises:
         ProblemError: the document is not an answer.
@@ -201,7 +201,7 @@ def _storage(document: _Storage) -> Storage:
 
 
 def transfer_of(document: TransferTable) -> Transfer:
-    """The costs of a transfer in a document."""
+    """Convert the transfer costs of a document."""
     beside = document.beside
     return Transfer(
         _rate(document.bandwidth_bytes_per_s),
@@ -224,7 +224,7 @@ def _rate(bandwidth: float | None) -> float:
 
 
 def transfer_to_json(transfer: Transfer) -> dict[str, Any]:
-    """The document that `transfer_of` reads."""
+    """Transfer costs as plain JSON values, in the format of `TransferTable`."""
     document = asdict(transfer)
     if transfer.beside is None:
         del document["beside"]
@@ -235,19 +235,19 @@ def transfer_to_json(transfer: Transfer) -> dict[str, Any]:
 
 
 def read_table(kind: type[_Document], text: str | bytes, source: str) -> _Document:
-    """A whole document.
+    """Parse a whole document.
 
     Args:
-        kind: what it must be.
+        kind: model of the document.
         text: the document.
-        source: what to call it in messages.
+        source: name of the document in messages.
 
     Raises:
-        ProblemError: it is not such a document.
+        ProblemError: the document is not JSON or does not match the model.
     """
     try:
         return kind.model_validate(parse_json(text))
-    except ValidationError as error:  # a ValueError as well
+    except ValidationError as error:  # a subclass of ValueError, so it comes first
         raise ProblemError(f"{source}: {first_flaw(error)}") from error
     except ValueError as error:
         raise ProblemError(f"{source} is not JSON: {error}") from error

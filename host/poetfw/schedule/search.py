@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases of the search: starts, restrictions, relaxations, and when each stops."""
+"""Phases of the search (first plans, restrictions, relaxations) and their shares of the work."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ from poetfw.schedule.turn import search_turn
 _TIGHTENINGS = 3
 _FIRST_PLAN_SHARE = 0.25  # of the work
 _BLOCKS_SHARE = 0.15  # of the work left
-_CUTS_SHARE = 0.5  # of a pass; the rest is for its integer program
-_PROOF_SHARE = 0.7  # the same where there is no window, for bounds
-_FAR_SHARE = 0.95  # the same where an integer program would not get to branch
-_FAR = 1e-2  # gaps above are that far
-_INTEGER_SHARE = 0.25  # of the work left: what it gets if its cuts took less, else as much as they
-_LEAST_SHARE = 0.05  # of the work for programs in stages: with less left none is begun
-_TIMES = 2.0  # as much as the search before took: it has a smaller program, and left a gap
-_OTHER_SHARE = 0.1  # of it, in another order: nothing that is proven of that stays
-_STALLED_SHARE = 1.5e-5  # of the objective's offset: integer programs that gain less are ended
-_FEWER_BLOCKS = 0.5  # of the stages: more blocks make no smaller program
-_SMALL = 1_000  # recomputations that a program could choose from: then it is solved at once
-_LARGE = 20_000  # recomputations that a program could choose from: then blocks must do
-_STAGED = 1_000  # nodes: programs in stages of more do not fit in memory
+_CUTS_SHARE = 0.5  # of a pass, for cuts; the rest is for its integer program
+_PROOF_SHARE = 0.7  # the same without a window, where the pass proves bounds
+_FAR_SHARE = 0.95  # the same if the gap is too large for branching to help
+_FAR = 1e-2  # smallest such gap
+_INTEGER_SHARE = 0.25  # of the work left: least share of an integer program without a window
+_LEAST_SHARE = 0.05  # of the work for programs in stages: with less left, none is started
+_TIMES = 2.0  # work that a larger program needs, in multiples of the smaller one before it
+_OTHER_SHARE = 0.1  # of that work, for another order: its bounds do not hold for the given one
+_STALLED_SHARE = 1.5e-5  # of the objective's offset: see `SolverOptions.stalled_share`
+_FEWER_BLOCKS = 0.5  # of the stages: with more blocks the program is not smaller
+_SMALL = 1_000  # candidate recomputes: with fewer, the program is solved without local search
+_LARGE = 20_000  # candidate recomputes: larger problems are bounded by blocks only
+_STAGED = 1_000  # nodes: larger programs in stages do not fit in memory
 _TURN_SHARE = 0.3  # of the work
 _EVERY_SHARE = 0.1  # of the work
-_EVERY_WORK = 1.0  # units at least: the last thing that a search does
+_EVERY_WORK = 1.0  # work units at the end of a search, even if none are left
 _ORDER_SHARE = 0.1  # of the work
-_PUBLISHED_SHARE = 0.2  # of the work, for each order
-_ON_DEMAND_SHARE = 0.1  # of the work, for each order
-_SEQUENCES_SHARE = 0.3  # of the work at most, else the overhead
-_LOOK_SHARE = 0.25  # of the work nearby, for each order
-_USED_SHARE = 0.6  # of it, for what the relaxation of each order uses
+_PUBLISHED_SHARE = 0.2  # of the work, per order
+_ON_DEMAND_SHARE = 0.1  # of the work, per order
+_SEQUENCES_SHARE = 0.3  # of the work at most; less if the overhead is a smaller share
+_LOOK_SHARE = 0.25  # of the work within the window, per order
+_USED_SHARE = 0.6  # of the same, for the columns that each order's relaxation uses
 _MOVES_SHARE = 0.05  # of the work left
-_WINDOW_STAGES = 6_000  # 20 nodes in 300 stages
+_WINDOW_STAGES = 6_000  # nodes times stages of a window: 20 nodes for 300 stages
 _LEAST_WINDOW = 8
 _LARGE_WINDOW_SHARE = 0.7
-_WINDOW_SHARE = 0.4  # of the work left, for plans; global bounds come from what follows
-_UNFOUND_SHARE = 0.5  # of it, while there is no plan: that there is none must be explained
+_WINDOW_SHARE = 0.4  # of the work left, for plans; later phases prove bounds
+_UNFOUND_SHARE = 0.5  # of the same, without a plan: keeps work to explain infeasibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,12 @@ class SolveOptions(SolverOptions):
     """Options of the search for a schedule.
 
     Attributes:
-        window: how far from what a stage differentiates it may compute again, in a first search
-            whose result starts the unrestricted one: at most, for there are shorter ones for
-            large problems. None to search without restriction at once.
-        small_share: tensors that together take at most this share of the budget are looked at
-            less closely in the first search; see `contract`.
-        least_share: the same for bounds, which small tensors add to.
-        other_orders: whether to leave the problem's order of first computations for better ones.
+        window: largest window, in nodes, of a first, restricted search; large problems use smaller
+            ones. None to start with the unrestricted search. See `compact.formulate`.
+        small_share: share of the budget of the smallest tensors that the first search simplifies;
+            see `contract`.
+        least_share: the same for lower bounds, which this weakens.
+        other_orders: true to also search other orders of first computations.
     """
 
     window: int | None = WINDOW
@@ -93,25 +92,25 @@ class SolveOptions(SolverOptions):
 
 
 def search_checkpoint_all(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """The plan that keeps everything, if it fits: then nothing is better."""
+    """Offer the plan that keeps every tensor, which is optimal if it fits."""
     best.offer(checkpoint_all(Indexed.of(best.problem)))
 
 
 def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """The best plan that the compact formulation finds, and never a worse than its start.
+    """Search with the compact formulation, starting from the best published method's plan.
 
-    It starts from the best of the published methods. A first program, of the contracted problem
-    and restricted to a window, finds a good plan quickly, in an order where less is beyond the
-    budget and in the problem's. Those that follow, of relaxations and of the problem itself, bound
-    what plans in the problem's order take. Each leaves out what cannot be part of a plan that is
-    better than the best known. If this is in the other order, they look there for better ones with
-    the work that is left. At last the best plan may leave its order.
+    1. Programs of the contracted problem, restricted to a window, find a good plan quickly, in the
+       given order and in one that exceeds the budget less.
+    2. Programs of relaxations, then of the whole problem, improve the plan and prove lower bounds
+       of plans in the given order. They omit variables that no better plan uses. If the incumbent
+       is in the other order, the work left goes into the same programs in that order.
+    3. A local search changes the order of the incumbent's steps.
 
-    Large graphs begin with the plan by what is kept over the turn, and what is proven of every
-    plan, in any order, may end their search. Of the others it is proven at the end. The smallest
-    are then searched in all orders.
+    Large graphs start with `search_turn` and a lower bound of all plans, which may end the search;
+    other graphs get that bound at the end. The smallest are then searched in all orders.
 
-    A deadline is left out at first: where the plans found nearby meet it, it stays out.
+    The deadline is ignored at first, and for the whole search if the plan found within the window
+    meets it.
     """
     problem = best.problem
     graph = Indexed.of(problem)
@@ -142,7 +141,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 def _search_rigid(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Search for an order that fits; without recompute or paging, all plans take equal energy."""
+    """Search for an order that fits: without recompute or paging all plans take equal energy."""
     _bound_every_plan(best, work, work.left * _EVERY_SHARE)
     if math.isfinite(best.found.every_j) and options.other_orders:
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
@@ -150,7 +149,7 @@ def _search_rigid(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 def _search_turn(best: Incumbent, work: Work) -> None:
-    """The plan by what is kept over the turn, and what is proven of every plan."""
+    """Run `search_turn`, then prove a lower bound of all plans."""
     with best.at_leisure():
         with best.phase("over the turn", work.part(work.left * _TURN_SHARE)) as part:
             search_turn(best, part)
@@ -159,7 +158,7 @@ def _search_turn(best: Incumbent, work: Work) -> None:
 
 
 def _bound_every_plan(best: Incumbent, work: Work, units: float) -> None:
-    """Prove what every plan takes, with some work even where none is left."""
+    """Prove a lower bound of all plans with `units` of work, even if no work is left."""
     part = work.beside(units)
     with best.phase("every plan", part):
         best.prove_of_every_plan(bound_of_every_plan(Indexed.of(best.problem), part))
@@ -167,7 +166,7 @@ def _bound_every_plan(best: Incumbent, work: Work, units: float) -> None:
 
 
 def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """See `search_compact`. At leisure it ends early, where the plans nearby are not in time."""
+    """Phases of `search_compact`; in `at_leisure`, stop if the incumbent misses the deadline."""
     _try_published(best, work)
     _run_on_demand(best, options, work)
     problem = best.problem
@@ -218,7 +217,7 @@ def _search_orders(
 
 
 def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
-    """True if the best plan takes more than one that keeps everything, by more than the gap."""
+    """True if the incumbent's energy exceeds computing each node once by more than the gap."""
     once_j = math.fsum(node.energy_j for node in best.problem.nodes)
     return best.found.energy_j > once_j * (1 + options.gap)
 
@@ -226,15 +225,15 @@ def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
 def _choose_order(
     best: Incumbent, ordered: ScheduleProblem, options: SolveOptions, work: Work
 ) -> ScheduleProblem:
-    """Search nearby in two orders; return the one of the best plan.
+    """Search within the window in both orders; return the order of the best plan.
 
-    The order whose relaxation asks for less energy comes first and gets most of the work.
+    The order whose relaxation has the smaller bound comes first and gets most of the work.
 
     Args:
-        best: what is known.
+        best: the incumbent.
         ordered: the problem in the other order, or as given.
-        options: how to search.
-        work: of which a part is for this.
+        options: options of the search.
+        work: limit of the whole search, of which this takes a share.
     """
     share = _LARGE_WINDOW_SHARE if _is_large(Indexed.of(ordered)) else _WINDOW_SHARE
     part = work.part(work.left * share * (1 if best.found.plan is not None else _UNFOUND_SHARE))
@@ -267,9 +266,9 @@ def _try_published(best: Incumbent, work: Work) -> None:
 
 
 def _published_plans(best: Incumbent, work: Work) -> Iterator[ExecutionPlan]:
-    """Plans of the published methods, one after the other while there is work.
+    """Plans of the published methods, until the work is spent.
 
-    One that makes an illegal plan is named and left out.
+    Methods that produce an illegal plan are reported and left out.
     """
     for name, baseline in BASELINES.items():
         if not work.is_left():
@@ -292,7 +291,7 @@ def _run_on_demand(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Move the events of the best plan, the longer the more it takes beyond keeping everything."""
+    """Improve the incumbent by `search_sequences`, with more work the larger its overhead."""
     problem, found = best.problem, best.found
     if problem.deadline_s is not None or found.plan is None or not _is_dear(best, options):
         return
@@ -305,28 +304,28 @@ def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Hints:
-    """Cuts that a relaxation by blocks rests on."""
+    """Tight lineage cuts of a block relaxation."""
 
     blocks: BlockRelaxation
     lineages: tuple[Lineage, ...]
 
     def cuts(self, residency: Residency) -> list[Cut]:
-        """As cuts of the program itself."""
+        """The same cuts in the columns of the compact program."""
         stages = [x for lineage in self.lineages for x in self.blocks.in_stages(lineage, residency)]
         return list({cut.terms: cut for cut in (x.cut(residency) for x in stages)}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A program to solve, starting from the plan of the one before.
+    """One program of the search, which starts from the incumbent.
 
     Attributes:
-        contraction: the problem and what stands for it.
-        window: where it may compute again; None for anywhere.
-        first: the first stage that it looks at; those before are free.
-        hints: cuts to begin with.
-        relaxed: what its outline proves, if that is known already.
-        at_most: what stages may produce; None for anything.
+        contraction: the problem and its contracted form.
+        window: window for recomputes, in nodes; None for no restriction.
+        first: first stage with RAM rows; see `compact.formulate`.
+        hints: initial cuts, or None.
+        relaxed: result of its outline's relaxation, if known.
+        at_most: productions allowed; None for all.
     """
 
     contraction: Contraction
@@ -338,11 +337,11 @@ class _Pass:
 
     @property
     def bound_j(self) -> float:
-        """A lower bound of its plans, as far as one is known."""
+        """Lower bound of the program's plans in joules; -infinity if unknown."""
         return self.relaxed.bound if self.relaxed else -math.inf
 
     def formulate(self, graph: Indexed, deadline: Deadline, outline: bool = False) -> Compact:
-        """The program of the contracted problem, or of one that is tighter."""
+        """The compact program of `graph`, the contracted problem or a tightened one."""
         return formulate(
             graph,
             window=self.window,
@@ -355,7 +354,7 @@ class _Pass:
 
 
 def _search_used(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
-    """Search what the relaxation of a pass uses: few columns, of which plans are made at once."""
+    """Solve a pass restricted to the columns that its relaxation uses: small, and fast to solve."""
     relaxed = attempt.relaxed
     if relaxed is None or not relaxed.used or relaxed.bound >= best.found.energy_j:
         return
@@ -370,21 +369,21 @@ def _search_used(best: Incumbent, options: SolveOptions, work: Work, attempt: _P
 
 
 def _search_nearby(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
-    """Search the contracted problem for plans that compute again only within a window."""
+    """Solve a pass whose plans recompute only within the window."""
     relaxed = attempt.relaxed
     if relaxed is not None and relaxed.bound >= best.found.energy_j * (1 - options.gap):
-        return  # nothing nearby is better
+        return  # no plan within the window is better
     with best.phase("plans nearby", work):
         _improve(best, options, work, attempt)
 
 
 def _has_nearby(best: Incumbent, options: SolveOptions) -> bool:
-    """True if there is a backward pass, and the options have a window."""
+    """True if the problem has a backward pass and the options a window."""
     return options.window is not None and any(node.backward for node in best.problem.nodes)
 
 
 def _nearby(best: Incumbent, problem: ScheduleProblem, options: SolveOptions) -> _Pass:
-    """The contracted problem, in the order of this one, and its window."""
+    """The windowed pass of a problem's contraction."""
     better = without_what_costs_more(problem, best.found.energy_j)
     nearby = contract(better, Means.RESTRICTION, options.small_share)
     assert options.window is not None
@@ -394,7 +393,7 @@ def _nearby(best: Incumbent, problem: ScheduleProblem, options: SolveOptions) ->
 
 
 def _look(best: Incumbent, attempt: _Pass, work: Work) -> _Pass:
-    """A pass, with what its plans take at least."""
+    """The pass with the result of its relaxation."""
     part = work.part(work.left * _LOOK_SHARE)
     graph = Indexed.of(attempt.contraction.contracted)
     outline = attempt.formulate(graph, work.deadline, outline=True)
@@ -402,7 +401,7 @@ def _look(best: Incumbent, attempt: _Pass, work: Work) -> _Pass:
 
 
 def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Bound what any plan takes: by blocks, and where that is small enough by all stages."""
+    """Prove a lower bound of plans in stages: by blocks, and by all stages if not too large."""
     better = without_what_costs_more(best.problem, best.found.energy_j)
     relaxed = contract(better, Means.RELAXATION, options.least_share)
     graph = Indexed.of(relaxed.contracted)
@@ -431,22 +430,22 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
 
 
 def _first_backward(problem: ScheduleProblem) -> int:
-    """The first stage of the backward pass; 0 without one."""
+    """Number of the first backward stage; 0 if there is no backward pass."""
     return next((t for t, node in enumerate(problem.nodes) if node.backward), 0)
 
 
 def _choices(graph: Indexed) -> int:
-    """Recomputations that a program could choose from."""
+    """Number of candidate recomputes: pairs (stage, node) of the unrestricted program."""
     return sum(last - i for i, last in enumerate(graph.last_recompute))
 
 
 def _is_large(graph: Indexed) -> bool:
-    """True if the unrestricted program is more than a computer holds."""
+    """True if the unrestricted program is too large to solve."""
     return _choices(graph) > _LARGE
 
 
 def _search_everything(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Search the problem as it is, unless it is large."""
+    """Solve the unrestricted program of the problem, unless it is large."""
     if _is_large(Indexed.of(best.problem)):
         return
     better = without_what_costs_more(best.problem, best.found.energy_j)
@@ -455,7 +454,7 @@ def _search_everything(best: Incumbent, options: SolveOptions, work: Work) -> No
 
 
 def search_algorithm_1(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """The best plan that Algorithm 1 finds."""
+    """Search with POET's Algorithm 1."""
     best.offer(checkpoint_all(Indexed.of(best.problem)))
     if best.found.gap <= 0:
         return
@@ -470,13 +469,14 @@ def search_algorithm_1(best: Incumbent, options: SolveOptions, work: Work) -> No
 
 @dataclass(frozen=True)
 class _Written:
-    """A problem as a program.
+    """A problem written as a program.
 
     Attributes:
-        program, stages: what to solve, and what its columns stand for.
-        start: a solution.
-        bound_j: what its relaxation proves.
-        units: work that solving it may take.
+        program: the program to solve.
+        stages: converts a solution to recomputes and page-ins.
+        start: starting solution by column, or None.
+        bound_j: lower bound proven by its relaxation, in joules.
+        units: work limit of the solver.
     """
 
     program: IntegerProgram
@@ -487,11 +487,11 @@ class _Written:
 
 
 _Write = Callable[[ScheduleProblem, ExecutionPlan | None], _Written]
-"""Writes a problem as a program that starts from a plan of it."""
+"""Function that writes a problem as a program, with a plan as its starting solution."""
 
 
 def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass) -> None:
-    """Solve the compact formulation of a pass, starting from what is known."""
+    """Solve the compact formulation of a pass, starting from the incumbent."""
 
     def write(problem: ScheduleProblem, start: ExecutionPlan | None) -> _Written:
         graph = Indexed.of(problem)
@@ -524,8 +524,8 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
 def _run(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass, write: _Write) -> None:
     """Solve the program of a pass until the simulator accepts its plan for the problem.
 
-    The plan may overrun the budget or the deadline, by what a relaxation leaves out or by a
-    solver's tolerance; then the program is solved again with that much less of it.
+    The plan may exceed the budget or the deadline, because of a relaxation or a solver's tolerance.
+    Then the program is solved again with the limit reduced by the excess.
     """
     problem, contraction = best.problem, attempt.contraction
     tightened = contraction.contracted
@@ -558,7 +558,7 @@ def _run(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass, wri
 
 
 def _offer(best: Incumbent, read: Callable[[Vector], ExecutionPlan], values: Vector) -> None:
-    """Tell of a solution while the solver goes on."""
+    """Offer the plan of a solution while the solver continues."""
     best.offer(read(values))
 
 
@@ -570,7 +570,7 @@ def _read(
     deadline: Deadline,
     values: Vector,
 ) -> ExecutionPlan:
-    """The plan of the problem that a solution of a pass stands for."""
+    """Convert a solution of a pass to a plan of the problem."""
     plan = contraction.expand(lower(graph, written.stages(values)))
     return plan_transfers(problem, plan, deadline)
 
@@ -578,7 +578,7 @@ def _read(
 def _start(
     problem: ScheduleProblem, contraction: Contraction, known: ExecutionPlan | None
 ) -> ExecutionPlan | None:
-    """The best known plan as one of a pass; else the plan that pages the furthest next use."""
+    """The incumbent converted to the pass's problem if legal there; else `furthest_use`'s plan."""
     start = contraction.contract(known) if known is not None else None
     if start is not None and accepts(problem, start):
         return start

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as sequences of events, each of which brings a tensor into RAM, and moves between them.
+"""Local search over plans as sequences of events.
 
-An *event* computes a node or pages its tensor in. All else of a plan follows from its events: a
-reader reads the last event of its input before it, and a tensor is freed after the last reader of
-its event. So taking an event out makes the one before stay longer, and putting one in between two
-readers frees the tensor between them. Two kinds of moves suffice: take out what there is RAM enough
-to keep, and, where RAM overflows, drop a tensor that waits there and have it again for its next
-reader.
+An *event* brings a tensor into RAM: it computes a node or pages its tensor in. The events determine
+the plan: a reader uses the latest event of its input, and a tensor is freed after the last reader
+of its event. So removing an event keeps the tensor of the event before it for longer, and inserting
+one between two readers frees the tensor in between. Two kinds of moves suffice: remove an event
+where RAM suffices to keep the tensor, and, where RAM overflows, evict an idle tensor and bring it
+back for its next reader.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from poetfw.schedule.problem import ExecutionPlan, StepKind
 if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
-_EVENT_WORK = 1.6e-7  # units for each event of a sequence that is worked out
-_VISIT_WORK = 4e-7  # units for each tensor that is considered to be dropped
-_LONGEST = 8  # events per node, in a sequence
+_EVENT_WORK = 1.6e-7  # work units per event of a sequence that is evaluated
+_VISIT_WORK = 4e-7  # work units per tensor visited to find the cost of an eviction
+_LONGEST = 8  # events per node in a sequence, at most
 _CHAIN = 400  # events that bring one tensor back, at most
-_PASSES = 2  # through all events, to thin a trace
-_DROPS = 60  # to make a shaken trace fit
-_TAKE_OUT = 0.7  # of the moves, which else put in
-_WARMTH = 0.02  # of the overhead
+_PASSES = 2  # passes over all events to thin a trace, at most
+_DROPS = 60  # evictions at most, to make a perturbed trace fit
+_TAKE_OUT = 0.7  # share of perturbations that remove events; the others insert
+_WARMTH = 0.02  # initial annealing temperature, as a share of the overhead
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 class Workload:
-    """A problem in the form that sequences are worked out from.
+    """Arrays of a problem for the evaluation of sequences.
 
-    Event i computes node i and event n + i pages its tensor in.
+    Event i computes node i; event n + i pages its tensor in.
 
     Args:
         graph: the problem.
@@ -85,7 +85,7 @@ class Workload:
         self.ram_bytes = graph.problem.ram_bytes
 
     def plan(self, events: Sequence[int]) -> ExecutionPlan:
-        """The plan that consists of these events and what they call for."""
+        """The plan with these events and the page-outs and frees that they imply."""
         computed: set[int] = set()
         made = []
         for event in events:
@@ -105,18 +105,18 @@ class Workload:
 
 @dataclass(frozen=True)
 class EventTrace:
-    """Events, and when what they bring is read.
+    """A sequence of events with the lifetimes of its tensors.
 
     Attributes:
         workload: the problem.
         events: the events.
-        nodes: per event, the node whose tensor it brings.
-        first: per event, whether it is its node's first.
-        readers: positions of the events that read a tensor, ascending: one entry per input.
-        sources: the positions of the events that they read from.
-        last: per event, where it is read last; its own position if nowhere.
+        nodes: per event, the node whose tensor it brings into RAM.
+        first: per event, true if it is the first of its node.
+        readers: per read of an input, the position of the reading event, ascending.
+        sources: per read of an input, the position of the event that brought the input into RAM.
+        last: per event, the position of its last reader; its own position without readers.
         during_bytes: per event, the bytes live while it runs.
-        energy_j: what all events take, and the page-outs that they call for.
+        energy_j: joules of all events and the page-outs that they imply.
     """
 
     workload: Workload
@@ -131,10 +131,7 @@ class EventTrace:
 
     @staticmethod
     def of(workload: Workload, events: Sequence[int] | Integers, work: Work) -> EventTrace:
-        """Work out a sequence.
-
-        Every input must have an event before its readers.
-        """
+        """Evaluate a sequence; every input must have an event before each of its readers."""
         made: Integers = np.asarray(events, dtype=np.int64)
         length = len(made)
         work.spend(length * _EVENT_WORK)
@@ -171,12 +168,12 @@ class EventTrace:
 
     @property
     def fits(self) -> bool:
-        """True if it fits in RAM."""
+        """True if the peak is within the budget."""
         return self.peak_bytes <= self.workload.ram_bytes
 
     @cached_property
     def again(self) -> list[int]:
-        """Positions of the events whose tensor was in RAM before."""
+        """Positions of the events that are not their node's first."""
         return [int(k) for k in np.flatnonzero(~self.first)]
 
     @cached_property
@@ -189,14 +186,14 @@ class EventTrace:
 
     @cached_property
     def _reads(self) -> tuple[list[int], list[int], list[int]]:
-        """Per event, how many read it; where its own sources begin in the list of all; all."""
+        """Per event, the number of its reads and the offset of its sources; all sources."""
         length = len(self.events)
         begins = np.searchsorted(self.readers, np.arange(length + 1))
         counts = np.bincount(self.sources, minlength=length)
         return counts.tolist(), begins.tolist(), self.sources.tolist()
 
     def unneeded(self, positions: Sequence[int]) -> set[int]:
-        """These events, and those that nothing reads without them, but for first ones."""
+        """These events, and all non-first events that lose their last reader with them."""
         counts, begins, sources = self._reads
         counts, gone, stack = list(counts), set(positions), list(positions)
         while stack:
@@ -209,25 +206,25 @@ class EventTrace:
         return gone
 
     def without(self, positions: Sequence[int], work: Work) -> EventTrace:
-        """Without these events and what is not needed then."""
+        """A trace without these events and those that `unneeded` adds."""
         kept = np.ones(len(self.events), dtype=np.bool_)
         kept[list(self.unneeded(positions))] = False
         return EventTrace.of(self.workload, self.events[kept], work)
 
     def pruned(self, work: Work) -> EventTrace:
-        """Without the events that nothing reads, but for first ones."""
+        """A trace without unread events, first ones excepted."""
         unread = np.bincount(self.sources, minlength=len(self.events)) == 0
         positions = np.flatnonzero(unread & ~self.first).tolist()
         return self.without(positions, work) if positions else self
 
 
 class Moves:
-    """Moves from trace to trace, with numbers drawn from a seed.
+    """Moves from trace to trace; randomised, with a fixed seed.
 
     Args:
         workload: the problem.
-        work: what may be done.
-        seed: of the draws.
+        work: limit of the search.
+        seed: seed of the random numbers.
     """
 
     def __init__(self, workload: Workload, work: Work, seed: int = 0) -> None:
@@ -236,7 +233,7 @@ class Moves:
         self.rng = random.Random(seed)
 
     def thinned(self, known: EventTrace) -> EventTrace:
-        """Without each event that there is RAM enough to do without; the dearest go first."""
+        """Remove events where RAM suffices to keep the tensor; roughly the most costly first."""
         known = known.pruned(self.work)
         for _ in range(_PASSES):
             improved = False
@@ -248,7 +245,7 @@ class Moves:
                     return known
                 place = int(np.searchsorted(positions, position))
                 if place == len(positions) or positions[place] != position:
-                    continue  # gone with another one
+                    continue  # removed together with another event
                 gone = known.unneeded([place])
                 if not self._may_stay(known, place, gone):
                     continue
@@ -262,9 +259,10 @@ class Moves:
         return known
 
     def _may_stay(self, known: EventTrace, place: int, gone: set[int]) -> bool:
-        """True if there may be RAM for the tensor of an event from its last reader on until then.
+        """Quick test: false if RAM cannot hold a tensor from its previous last reader to `place`.
 
-        Before the first event that goes with it, no more is gained than what these events read.
+        Removing the events in `gone` saves, before the first of them, at most the bytes that they
+        read.
         """
         workload, node = self.workload, int(known.nodes[place])
         at = known.places[node]
@@ -280,19 +278,18 @@ class Moves:
     def dropped(
         self, known: EventTrace, place: int, exponent: float, noise: float
     ) -> EventTrace | None:
-        """With a tensor that waits while an event runs freed, and had again for its next reader.
+        """Evict a tensor that is idle during an event, and bring it back for its next reader.
 
-        The one with the least joules for its bytes: joules / bytes ** exponent, times a random
-        factor.
+        Evicts the tensor with the least joules / bytes ** exponent, times a random factor.
 
         Args:
             known: a trace.
-            place: the position of the event.
-            exponent: how much bytes count.
-            noise: the standard deviation of the factor's logarithm.
+            place: position of the event.
+            exponent: weight of the bytes.
+            noise: standard deviation of the factor's logarithm.
 
         Returns:
-            None if nothing waits that can be had again.
+            The new trace; None if no idle tensor can be brought back.
         """
         over = (known.sources < place) & (known.readers > place)
         next_reader = np.full(place, -1)
@@ -317,7 +314,7 @@ class Moves:
     def _again(
         self, known: EventTrace, node: int, reader: int, at_most: float
     ) -> tuple[float, list[int]] | None:
-        """The joules and events that bring a tensor back right before a reader; None if dearer."""
+        """Joules and events that bring a tensor back for a reader; None if not below `at_most`."""
         workload, places, last = self.workload, known.places, known.last
         n, inputs = workload.n, workload.graph.inputs
         paged = len(places[node]) > 1 and any(known.events[k] >= n for k in places[node])
@@ -352,7 +349,7 @@ class Moves:
     def fitted(
         self, known: EventTrace, exponent: float, noise: float, drops: int
     ) -> EventTrace | None:
-        """With tensors dropped until it fits in RAM; None if that does not get there."""
+        """Evict tensors until the trace fits in RAM; None if `drops` evictions do not suffice."""
         longest = _LONGEST * self.workload.n
         for _ in range(drops):
             if known.fits:
@@ -368,7 +365,7 @@ class Moves:
         return known if known.fits else None
 
     def shaken(self, known: EventTrace) -> EventTrace | None:
-        """With some events taken out though RAM does not allow it, or with needless ones put in."""
+        """Perturb a trace: remove random events even if RAM overflows, or evict random tensors."""
         draw = self.rng.random
         length = len(known.events)
         if draw() < _TAKE_OUT:
@@ -385,10 +382,10 @@ class Moves:
         return other
 
     def improved(self, known: EventTrace) -> Iterator[EventTrace]:
-        """Ever better traces that fit, until the work is spent.
+        """Yield ever better traces that fit, until the work is spent (simulated annealing).
 
-        A shaken trace is made to fit and thinned. The search goes on from it if it is better, or
-        worse by no more than a random amount that is less and less (simulated annealing).
+        Each step perturbs the current trace, makes it fit and thins it. The result becomes current
+        if it is better, or worse by at most a random amount that decreases with the work left.
         """
         once_j = math.fsum(self.workload.compute_j)
         units = self.work.left
@@ -412,11 +409,11 @@ class Moves:
 
 
 def search_sequences(best: Incumbent, work: Work) -> None:
-    """Offer plans that moves of events lead to from the best one.
+    """Offer plans found by `Moves.improved` from the incumbent.
 
     Args:
-        best: what is known: a plan among it.
-        work: what may be done.
+        best: the incumbent, with a plan.
+        work: limit of the search.
     """
     assert best.found.plan is not None
     workload = Workload(Indexed.of(best.problem))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oracle: replays any plan step by step and refuses it at the first illegal one.
+"""Simulator of plans: replays a plan step by step and refuses it at the first illegal step.
 
-Written from the meaning of the steps alone and independent of every scheduler, so that no
-mistake in a formulation can hide in it.
+It implements the meaning of the steps alone and shares no code with the programs' formulations, so
+it detects their mistakes.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from poetfw.schedule.problem import (
 from poetfw.schedule.timeline import Clock, Span
 
 TIME_TOLERANCE = 1e-9
-"""Relative slack of the deadline: sums of the same times may differ by rounding."""
+"""Relative tolerance of the deadline: sums of the same times may differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation(PlanFigures):
     """The costs of a legal plan, step by step.
 
-    Its `time_s` is when core and storage channel are done; without overlap, the sum of all steps'
-    times. Its `peak_bytes` is the largest entry of `during_bytes`.
+    `time_s` is the time at which core and storage channel are done; without overlap, the sum of all
+    steps' times. `peak_bytes` is the maximum of `during_bytes`.
 
     Attributes:
         during_bytes: per step, the most bytes live while it runs, workspace included.
         live_bytes: per step, the bytes live after it.
-        stall_s: seconds of `time_s` that the core waits for transfers it overlaps with.
-        spans: per step, when it runs.
+        stall_s: seconds of `time_s` during which the core waits for transfers.
+        spans: per step, its begin and end in seconds.
     """
 
     during_bytes: tuple[int, ...]
@@ -49,8 +49,8 @@ class Simulation(PlanFigures):
 def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
     """Replay a plan.
 
-    A node whose output has no bytes only has side effects: it is computed once, is never freed
-    or paged, and whoever names it as an input merely runs later.
+    A node without output bytes only has side effects: it is computed once and never freed or paged.
+    Naming it as an input only requires that it runs before.
 
     Raises:
         PlanError: a step is illegal (the message names it by its number, counted from 0), a node
@@ -63,7 +63,7 @@ def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
 
 
 class _Replay:
-    """The state of RAM and AUX between two steps, and what the steps so far have cost."""
+    """State of RAM and AUX between two steps, and costs of the steps so far."""
 
     def __init__(self, problem: ScheduleProblem) -> None:
         self.problem = problem
@@ -113,7 +113,7 @@ class _Replay:
         self.live_bytes.append(self.live)
 
     def compute(self, node: Node, taken: str | None) -> int:
-        """Compute a node; its tensor takes over the bytes of the input `taken`, if there is one."""
+        """Compute a node, in place of its input `taken` if given; return the bytes live then."""
         for name in node.inputs:
             if name not in self.computed:
                 self.refuse(f"input {name!r} has not been computed")
@@ -178,7 +178,7 @@ class _Replay:
         self.clock.free(node.name)
         self.ram.remove(node.name)
         if self.taken_over == node.name:
-            self.taken_over = None  # its bytes are its successor's already
+            self.taken_over = None  # its bytes already belong to the op's output
         else:
             self.live -= node.output_bytes
         return during
@@ -189,7 +189,7 @@ class _Replay:
             self.live += node.output_bytes
 
     def finish(self) -> Simulation:
-        """The figures of the whole plan, or a refusal if it stopped too early."""
+        """Figures of the whole plan; refuses a plan that ends too early."""
         for name in self.nodes:
             if name not in self.computed:
                 raise PlanError(f"the plan never computes node {name!r}")
@@ -230,6 +230,6 @@ def accepts(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation | None:
 
 
 def unlimited(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
-    """Simulate a plan with RAM and time enough."""
+    """Simulate a plan with unlimited RAM and time."""
     ram_bytes = sum(node.output_bytes + node.workspace_bytes for node in problem.nodes)
     return simulate(replace(problem, ram_bytes=ram_bytes, deadline_s=None), plan)

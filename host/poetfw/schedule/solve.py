@@ -33,14 +33,14 @@ from poetfw.schedule.search import (
 from poetfw.schedule.simulator import simulate, unlimited
 from poetfw.schedule.validation import validate
 
-_GAP_TOLERANCE = 1e-7  # solvers work in doubles, and so does the simulator
+_GAP_TOLERANCE = 1e-7  # relative: solvers and simulator compute in double precision
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user interrupted a solve.
+    """The user interrupted a solve after it had found a schedule.
 
     Attributes:
-        schedule: the best known until then, with status INTERRUPTED.
+        schedule: the best schedule found, with status INTERRUPTED.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -50,13 +50,13 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A way to find a schedule.
+    """A method that finds a schedule.
 
     Attributes:
-        description: what it does, in a few words.
-        search: improves on what is known.
-        restrict: takes away from a problem what this scheduler does not use.
-        complete: whether its bound holds for every plan in stages of the problem it searches.
+        description: summary in a few words.
+        search: improves the incumbent.
+        restrict: removes the options that this scheduler does not use, such as paging.
+        complete: true if its bound holds for every plan in stages of the restricted problem.
     """
 
     description: str
@@ -66,7 +66,7 @@ class Scheduler:
 
     @property
     def starts(self) -> bool:
-        """True if it may start from plans that other methods found."""
+        """True if it may start from plans of other methods."""
         return self.search is search_compact
 
 
@@ -81,7 +81,7 @@ def without_recompute(problem: ScheduleProblem) -> ScheduleProblem:
 
 
 def _published(baseline: Baseline) -> Scheduler:
-    """A baseline as a scheduler: it has a plan or says why not, and proves nothing."""
+    """Wrap a baseline as a scheduler: it offers a plan or raises, and proves no bound."""
 
     def search(best: Incumbent, options: SolveOptions, work: Work) -> None:
         with best.phase("published methods", work):
@@ -121,24 +121,22 @@ def solve(
     Without storage, "poet" recomputes only.
 
     Args:
-        problem: what to schedule.
+        problem: the problem to schedule.
         scheduler: a key of `SCHEDULERS`.
-        options: how to search.
-        known: plans to start from, where this scheduler could have found them; the answer is
-            never worse than the best of those that meet the budget and the deadline.
-        work: what the search may do; None for as much as usual. The same problem, options, known
-            plans and work give the same answer, unless the work's deadline passes.
-        tell: is told of each phase, better plan and better bound.
+        options: options of the search.
+        known: plans to start from; plans that this scheduler could not have found are ignored. The
+            answer is never worse than the best of the others that meets budget and deadline.
+        work: limit of the search; None for the default. The same problem, options, known plans and
+            work give the same answer, unless the work's deadline passes.
+        tell: called for each phase, better plan and better bound.
 
     Raises:
         ProblemError: the problem is malformed.
         ConfigError: there is no such scheduler.
-        InfeasibleError: this scheduler has no schedule that meets the budget and the deadline, or
-            found none within its limits; the message names the smallest budget, or the shortest
-            time.
-        ToolError: the solver is missing or failed, or memory ran out before a schedule was found;
-            with one known, that is the answer.
-        Interrupted: the user interrupted the search when it knew a schedule already.
+        InfeasibleError: no schedule of this scheduler meets the budget and the deadline, or none
+            was found within the work; the message names the smallest budget or the shortest time.
+        ToolError: the solver is missing or failed, or memory ran out before a schedule was found.
+        Interrupted: the user interrupted the search after it had found a schedule.
     """
     if scheduler not in SCHEDULERS:
         raise ConfigError(f"there is no scheduler {scheduler!r}: known are {', '.join(SCHEDULERS)}")
@@ -153,10 +151,10 @@ def solve(
     try:
         method.search(best, options, work)
     except OutOfTime:
-        pass  # what is known is the answer
+        pass  # the incumbent is the answer
     except MemoryError:
         exhausted = True
-        best.tell("memory ran out: what is known is the answer")
+        best.tell("memory ran out: the best schedule so far is the answer")
     except KeyboardInterrupt:
         if best.found.plan is None:
             raise
@@ -180,7 +178,7 @@ def solve(
 
 
 def checkpoint_all_schedule(problem: ScheduleProblem) -> Schedule:
-    """The schedule that keeps everything, with RAM and time enough for it.
+    """The schedule that keeps every tensor, with unlimited RAM and time.
 
     Raises:
         ProblemError: the problem is malformed.
@@ -201,8 +199,8 @@ def _schedule(
     assert plan is not None
     simulation = simulate(problem, plan)
     if found.bound_j <= once_j * (1 + _GAP_TOLERANCE) or math.isinf(found.bound_j):
-        # No plan computes a node less than once. And where none in stages fits, one that does is
-        # none of those.
+        # Every plan computes each node once. An infinite bound means that no plan in stages fits,
+        # so this plan is not in stages and only a bound of all plans applies.
         bound_j = found.every_j if restricted == problem else once_j
         found, covers = replace(found, bound_j=bound_j), BoundCovers.ALL
     elif restricted == problem and _is_bound_by_every_plan(found, options):
@@ -217,7 +215,7 @@ def _schedule(
     if proven and covers is not BoundCovers.ALL:
         proven = _is_in_stages(problem, plan, simulation.energy_j)
         if not proven and found.gap <= _GAP_TOLERANCE:
-            gap = None  # better than all that the bound covers, which says nothing of its own kind
+            gap = None  # better than all plans that the bound covers, and not one of them
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
@@ -232,13 +230,13 @@ def _schedule(
 
 
 def _is_bound_by_every_plan(found: Found, options: SolveOptions) -> bool:
-    """True if the bound of all plans is as good as that of plans in stages."""
+    """True if the bound of all plans is as strong as needed, or as that of plans in stages."""
     enough_j = min(found.bound_j, found.energy_j * (1 - options.gap))
     return found.every_j >= enough_j * (1 - _GAP_TOLERANCE)
 
 
 def _is_in_stages(problem: ScheduleProblem, plan: ExecutionPlan, energy_j: float) -> bool:
-    """True if a plan of this energy is as good when it is put into stages."""
+    """True if the plan, converted to stages, takes no more than `energy_j`."""
     simulation = in_stages(problem, plan)
     return simulation is not None and simulation.energy_j <= energy_j * (1 + _GAP_TOLERANCE)
 
@@ -246,7 +244,7 @@ def _is_in_stages(problem: ScheduleProblem, plan: ExecutionPlan, energy_j: float
 def _infeasible(
     problem: ScheduleProblem, scheduler: str, options: SolveOptions, work: Work
 ) -> InfeasibleError:
-    """Say which limit cannot be met, and what would do."""
+    """Error that names the limit that cannot be met, and a limit that can."""
     if scheduler == "checkpoint-all":
         simulation = unlimited(problem, plan := checkpoint_all(Indexed.of(problem)))
         peak = simulation.peak_bytes

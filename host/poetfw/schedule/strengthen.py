@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs strengthened by cuts, and by the objective of a known plan."""
+"""Programs strengthened by cuts, and by the incumbent's energy."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import IntegerProgram
 
 _SEPARATION_WORK = 3e-4
-"""Units of work for each node."""
+"""Work units per node and round of separation."""
 
 _SLOT_LEAST = 0.01
-"""Violations of slot cuts up to this are none."""
+"""Violations of slot cuts up to this are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Separation:
-    """Settings of the separation of cuts.
+    """Settings for the separation of cuts.
 
     Attributes:
-        least: violations up to this are none.
-        each: lineages at most for one target.
-        lineages, slots: cuts of each family at most in one round: the most violated ones.
-        least_size: sizes by which slots are rounded, as a share of the budget.
+        least: violations of lineage cuts up to this are ignored.
+        each: maximum number of lineages per target.
+        lineages, slots: maximum number of cuts of each family per round; the most violated ones.
+        least_size: smallest divisor of the rounding, as a share of the budget.
     """
 
     least: float = 0.01
@@ -53,14 +53,14 @@ def strengthen(
     work: Work,
     cuts: Sequence[Cut] = (),
 ) -> Relaxed:
-    """Prove a bound of a compact program by its outline, with cuts.
+    """Prove a lower bound of a compact program by its outline and cuts.
 
     Args:
         graph: the problem.
-        outline: of its program, minimising energy.
-        energy_j: the known plan's; infinite without one.
-        work: what may be done.
-        cuts: cuts to begin with.
+        outline: outline of its program, minimising energy.
+        energy_j: joules of the incumbent, at which to stop; infinite without one.
+        work: limit; the work done is subtracted from it.
+        cuts: initial cuts.
     """
     residency, how = Residency.of(graph, outline), _Separation()
     rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
@@ -76,12 +76,12 @@ def strengthen(
 
 
 def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
-    """Have a program say what its relaxation, or its outline's, proves beside a known plan.
+    """Add a relaxation's cuts to a program, fix columns by reduced costs, and cut off worse plans.
 
     Args:
-        program: what to change. Plans that are better than the known one stay solutions.
-        relaxed: what is proven. Columns that its program does not have are the program's last ones.
-        energy_j: the known plan's; infinite without one.
+        program: the program, changed in place; plans better than the incumbent remain feasible.
+        relaxed: result for this program or for its outline, whose columns are the program's first.
+        energy_j: joules of the incumbent; infinite without one.
     """
     for cut in relaxed.cuts:
         program.at_most([(x, -a) for x, a in cut.terms], -cut.bound)
@@ -93,15 +93,15 @@ def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
 def strengthen_blocks(
     blocks: BlockRelaxation, energy_j: float, work: Work
 ) -> tuple[float, list[Lineage]]:
-    """Add lineage cuts to a relaxation by blocks, and fix what no better plan does.
+    """Add cuts to a block relaxation, and fix columns that are 0 in all better plans.
 
     Args:
-        blocks: the relaxation; its program is changed.
-        energy_j: the known plan's; infinite without one.
-        work: what may be done.
+        blocks: the relaxation; its program is changed in place.
+        energy_j: joules of the incumbent; infinite without one.
+        work: limit; the work done is subtracted from it.
 
     Returns:
-        What no plan takes less than, and the lineages on which this rests.
+        A lower bound in joules, and the lineages whose cuts are tight.
     """
     residency, how = blocks.residency, _Separation(least=1e-3, each=12)
     rounding = Rounding.of(blocks.graph, how.least_size, _SLOT_LEAST)
@@ -137,7 +137,7 @@ def _tighten(
 
 
 def _foremost(lineages: Iterable[Lineage]) -> list[Lineage]:
-    """The most violated first, and one only for each target, end and s."""
+    """Lineages by descending violation, only the first for each target, path end and s."""
     ordered = sorted(lineages, key=lambda lineage: -lineage.violation)
     kept = {(x.path[0], x.path[-1], x.since): x for x in reversed(ordered)}
     return [x for x in ordered if kept[x.path[0], x.path[-1], x.since] is x]

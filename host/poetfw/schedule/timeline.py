@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Begin and end of each step of a plan, on the core and one storage channel.
 
-Without overlap the core waits for every transfer. With it, a page-in or page-out step only begins a
-transfer, in the plan's order on one channel, and the core goes on; it waits where it must: before
-an op whose input is still on its way in, and before freeing a tensor that is still on its way out.
-What a transfer takes of the core (interrupts, checksums) is the core's time, too: all of it where a
-transfer begins, but for what has to wait until a tensor is in.
+Without overlap the core waits for every transfer. With overlap, a page-in or page-out step only
+starts a transfer, in the plan's order on one channel, and the core continues. The core waits before
+an op whose input is still being paged in, and before freeing a tensor that is still being paged
+out. The core's own work for a transfer (interrupts, checksums) is charged when the transfer starts,
+except for work that needs the whole tensor, which is charged once it is in RAM.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class Clock:
     """The time at which each step runs, as a plan is replayed.
 
     Attributes:
-        spans: one per step so far.
-        stall_s: seconds that the core waited for the channel.
+        spans: begin and end of each step so far.
+        stall_s: seconds that the core waited for transfers.
     """
 
     def __init__(self, overlap: bool) -> None:
         self._overlap = overlap
         self._core_s = 0.0
         self._channel_s = 0.0
-        self._arrives_s: dict[str, tuple[float, float]] = {}  # and the core's work then
+        self._arrives_s: dict[str, tuple[float, float]] = {}  # arrival, and the core's work then
         self._written_s: dict[str, float] = {}
         self.spans: list[Span] = []
         self.stall_s = 0.0
 
     def copy(self) -> Clock:
-        """A clock that goes on from here, without the spans until here."""
+        """A copy of the clock's state, with empty `spans`."""
         clock = Clock(self._overlap)
         clock._core_s, clock._channel_s = self._core_s, self._channel_s
         clock._arrives_s, clock._written_s = dict(self._arrives_s), dict(self._written_s)
@@ -52,7 +52,7 @@ class Clock:
         return clock
 
     def state_s(self, names: Iterable[str]) -> tuple[float, ...]:
-        """Seconds on which everything that follows depends; where all are less, nothing is later.
+        """Times in seconds that determine the rest of the plan's; smaller is better in each.
 
         Args:
             names: all tensors.
@@ -70,32 +70,32 @@ class Clock:
 
     @property
     def core_s(self) -> float:
-        """The time that the core has come to."""
+        """Time at which the core is done with its steps so far."""
         return self._core_s
 
     def written_s(self, name: str) -> float:
-        """Time at which a tensor is paged out, if its page-out has begun; else 0."""
+        """Time at which a tensor's page-out ends, if it has begun; else 0."""
         return self._written_s.get(name, 0.0)
 
     def compute(self, inputs: Iterable[str], time_s: float) -> None:
-        """An op runs once everything it reads is there."""
+        """Run an op once all its inputs are in RAM."""
         for name in inputs:
             self._receive(name)
         self.spans.append(Span(self._core_s, self._core_s + time_s))
         self._core_s += time_s
 
     def take_over(self, name: str) -> None:
-        """The next op writes over a tensor, which must be out before."""
+        """Wait for the page-out of a tensor that the next op overwrites."""
         self._wait(self._written_s.get(name, 0.0))
 
     def page_in(self, name: str, moving: BusyTimes) -> None:
-        """A tensor begins its way in once it has been written and the channel is free."""
+        """Start a page-in once the tensor's page-out has ended and the channel is free."""
         self._transfer(self._written_s.get(name, 0.0), moving.storage_s)
         self._arrives_s[name] = self._channel_s, moving.apart_s
         self._core_s += moving.during_s
 
     def page_out(self, name: str, moving: BusyTimes) -> None:
-        """A tensor begins its way out once it is there and the channel is free."""
+        """Start a page-out once the tensor is in RAM and the channel is free."""
         self._core_s += moving.apart_s
         arrives_s, _ = self._arrives_s.get(name, _LONG_THERE)
         self._transfer(arrives_s, moving.storage_s)
@@ -109,7 +109,7 @@ class Clock:
         self.spans.append(Span(self._core_s, self._core_s))
 
     def _receive(self, name: str) -> None:
-        """The core's work for a tensor that came in."""
+        """Wait for a tensor's page-in, and do the core's work for it."""
         arrives_s, apart_s = self._arrives_s.pop(name, _LONG_THERE)
         self._wait(arrives_s)
         self._core_s += apart_s

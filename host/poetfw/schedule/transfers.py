@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfer planner (POET, section 5.5): moves transfers to where computing hides them.
+"""Transfer planner (POET, section 5.5): moves transfers so that computing hides them.
 
-A plan fixes what is paged. Where storage and core work at once, when a page-in begins and how long
-a tensor on its way out keeps its RAM is free to choose, within the budget. Tensors on their way out
-are freed once they are out, or when their RAM is needed, those first that are out first; page-ins
-begin as early as RAM permits, unless that makes the core wait elsewhere.
+A plan fixes which tensors are paged. If storage and core work in parallel, the planner chooses when
+page-ins begin and when tensors being paged out are freed, within the budget. It frees them when
+their page-out ends, or earlier if their RAM is needed (the core then waits), in the order in which
+their page-outs end. Page-ins begin as early as RAM permits, unless the core then waits elsewhere.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from poetfw.schedule.timeline import Clock
 def plan_transfers(
     problem: ScheduleProblem, plan: ExecutionPlan, deadline: Deadline | None = None
 ) -> ExecutionPlan:
-    """The same steps in an order in which the core waits less; the plan itself if there is none.
+    """Reorder steps so that the core waits less; return the plan itself if that fails.
 
     Args:
-        problem: says what transfers take and whether they overlap with computing. Its deadline is
-            not looked at.
-        plan: a plan; one that the simulator does not accept is left as it is.
-        deadline: when to end with what has been moved until then; None for never.
+        problem: the problem with its transfer costs; its deadline is ignored.
+        plan: a plan; returned unchanged if the simulator refuses it.
+        deadline: time at which to stop with the moves made so far; None for never.
     """
     if problem.storage is None or not problem.storage.overlap:
         return plan
@@ -44,12 +43,12 @@ def plan_transfers(
 
 
 def hasten_page_ins(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan:
-    """Every page-in as early as RAM permits, whether or not the core waits elsewhere for it.
+    """Move every page-in to as early as RAM permits, even if the core then waits elsewhere.
 
-    In a small part of the time that `plan_transfers` takes, for plans that are many.
+    Takes a fraction of the time of `plan_transfers`, for searches over many plans.
 
     Args:
-        problem: says what transfers take and whether they overlap with computing.
+        problem: the problem with its transfer costs.
         plan: a plan that the simulator accepts.
     """
     overlap = problem.storage is not None and problem.storage.overlap
@@ -58,7 +57,7 @@ def hasten_page_ins(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionP
 
 
 class _Planner:
-    """A plan whose page-ins are moved one by one, and whose frees follow from when they can be."""
+    """Moves the page-ins of a plan one by one, and places the frees accordingly."""
 
     def __init__(
         self, problem: ScheduleProblem, plan: ExecutionPlan, during_bytes: Sequence[int]
@@ -66,10 +65,10 @@ class _Planner:
         self._problem = problem
         self._nodes = {node.name: node for node in problem.nodes}
         self._steps = list(plan)
-        self._during_bytes = list(during_bytes)  # with every tensor freed where the plan frees it
+        self._during_bytes = list(during_bytes)  # if tensors are freed where the plan frees them
 
     def hasten_page_ins(self, deadline: Deadline) -> ExecutionPlan:
-        """The plan with page-ins as early as they do no harm."""
+        """The plan with each page-in as early as possible without making the plan slower."""
         best = self._with_frees(self._steps)
         for index, step in enumerate(self._steps):
             if step.kind is not StepKind.PAGE_IN:
@@ -98,11 +97,11 @@ class _Planner:
         return self._with_frees(self._steps)[1]
 
     def _possible(self, to: int) -> int:
-        """An index, or the next where it is between an op and the free of what it takes over."""
+        """The index, or the next one if it would separate an in-place op from its free."""
         return to + (to > 0 and self._takes_over(self._steps, to - 1))
 
     def _earliest(self, index: int) -> int:
-        """The first index that a page-in may be moved to: after others, and where RAM permits."""
+        """First index to which a page-in may move: after earlier page-ins, where RAM permits."""
         name = self._steps[index].node
         size = self._nodes[name].output_bytes
         while index > 0:
@@ -115,14 +114,14 @@ class _Planner:
         return index
 
     def _occupy(self, first: int, last: int) -> None:
-        """A page-in moved from `last` to `first` takes its RAM from there on."""
+        """Update the live bytes after a page-in moved from `last` to `first`."""
         size = self._nodes[self._steps[first].node].output_bytes
         for number in range(first, last):
             self._during_bytes[number] += size
         self._during_bytes.insert(first, self._during_bytes.pop(last))
 
     def _takes_over(self, steps: Sequence[Step], index: int) -> bool:
-        """True if a step is an op that takes over what the next step frees."""
+        """True if a step is an in-place op, whose input the next step frees."""
         if index + 1 >= len(steps):
             return False
         step, taken = steps[index], self._nodes[steps[index].node].in_place
@@ -130,9 +129,9 @@ class _Planner:
         return step.kind is StepKind.COMPUTE and following
 
     def _with_frees(self, steps: Sequence[Step]) -> tuple[float, ExecutionPlan]:
-        """Seconds, and the steps with tensors on their way out freed as late as RAM permits.
+        """Seconds, and the steps with paged-out tensors freed when out or when RAM is needed.
 
-        With all of them freed, a step finds what it finds where they are freed at once: enough.
+        A step always finds enough RAM: in the worst case all these tensors are freed before it.
         """
         replay = _Replay(self._problem.ram_bytes)
         taken_over = False
@@ -149,17 +148,17 @@ class _Planner:
 
 
 class _Replay:
-    """Replay of steps in which the frees of tensors being paged out are postponed."""
+    """Replays steps and postpones the frees of tensors that are being paged out."""
 
     def __init__(self, ram_bytes: int) -> None:
         self._ram_bytes = ram_bytes
         self._live = 0
         self._clock = Clock(overlap=True)
-        self._leaving: list[tuple[float, str, int]] = []  # a heap: out when, what, its bytes
+        self._leaving: list[tuple[float, str, int]] = []  # heap: end of page-out, name, bytes
         self._steps: list[Step] = []
 
     def make_room(self, step: Step, node: Node, taken_over: bool) -> None:
-        """Free tensors that are paged out, and others as the step needs room."""
+        """Free tensors whose page-out has ended, and others until the step fits in RAM."""
         grows = step.kind is not StepKind.PAGE_OUT and not taken_over
         needed = self._live + (node.output_bytes if grows else 0)
         if step.kind is StepKind.COMPUTE:
@@ -176,7 +175,7 @@ class _Replay:
             needed -= size
 
     def run(self, step: Step, node: Node, taken_over: bool, problem: ScheduleProblem) -> None:
-        """Run a step that frees nothing."""
+        """Run a step other than a free."""
         assert problem.storage is not None
         self._steps.append(step)
         if step.kind is StepKind.PAGE_OUT:
@@ -193,9 +192,9 @@ class _Replay:
         self._live += node.output_bytes
 
     def free(self, node: Node, taken_over: bool) -> None:
-        """Free a tensor: at once, or once it is out."""
+        """Free a tensor now, or later if its page-out has not ended."""
         if taken_over:
-            self._release(node.name, 0)  # its bytes are its successor's already
+            self._release(node.name, 0)  # its bytes already belong to the op's output
         elif self._clock.written_s(node.name) > self._clock.core_s:
             entry = (self._clock.written_s(node.name), node.name, node.output_bytes)
             heapq.heappush(self._leaving, entry)
@@ -203,7 +202,7 @@ class _Replay:
             self._release(node.name, node.output_bytes)
 
     def finish(self) -> tuple[float, ExecutionPlan]:
-        """Free what is left; seconds until core and channel are done, and all steps."""
+        """Free the remaining tensors; return the makespan in seconds and all steps."""
         while self._leaving:
             _, name, size = heapq.heappop(self._leaving)
             self._release(name, size)

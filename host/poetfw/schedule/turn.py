@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans chosen at the turn from the forward to the backward pass, by one small program.
+"""Plans from one small program at the turn from the forward to the backward pass.
 
-The *turn* is where the backward pass begins. Of each tensor of the forward pass the program
-(`having`) chooses one: it stays in RAM until its last reader, or is computed again when it is first
-read after the turn, or is paged in then. So there is one plan for each choice, and the plan says
-where RAM overflows. There the program gets a row: what its columns hold at that moment, by the plan
-at hand, is at most the budget. One to three such rounds do for most networks. Where one computing
-again is not enough, the last plan overruns the budget, and drops on demand make it fit.
+The *turn* is the start of the backward pass. For each forward tensor the program (`having`) chooses
+to keep it in RAM until its last reader, or to recompute it or page it in when it is first read
+after the turn. Each solution gives one plan. For moments where this plan overflows RAM, the program
+gets rows: the bytes that its columns hold at that moment are at most the budget. Most networks need
+one to three such rounds. If one recompute per tensor is not enough, the last plan exceeds the
+budget, and `Moves.fitted` makes it fit by evictions.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 _ROUNDS = 12
 _ROUND_SHARE = 0.5  # of the work left
-_MOMENTS = 12  # that get a row in a round
-_APART = 4  # events
-_GAP = 1e-3  # of what a plan takes beyond keeping everything
-_NODE_WORK = 1e-5  # units for each node, in a round
-_DROPS = 400  # to make the last plan fit
+_MOMENTS = 12  # rows per round, at most
+_APART = 4  # events between two moments with rows, at least
+_GAP = 1e-3  # relative gap of the program, whose objective is the overhead
+_NODE_WORK = 1e-5  # work units per node and round
+_DROPS = 400  # evictions at most, to make the last plan fit
 
 
 def search_turn(best: Incumbent, work: Work) -> None:
-    """Offer the plan that keeps, computes again and pages what is best over the turn.
+    """Offer the plan with the best choice of kept, recomputed and paged tensors at the turn.
 
     Args:
-        best: what is known.
-        work: what may be done.
+        best: the incumbent.
+        work: limit of the search.
     """
     turn = first_backward(best.problem)
     if turn is None:
@@ -61,15 +61,15 @@ def search_turn(best: Incumbent, work: Work) -> None:
 
 
 def first_backward(problem: ScheduleProblem) -> int | None:
-    """The first node of the backward pass; None without one."""
+    """Index of the first backward node; None if there is no backward pass."""
     return next((t for t, node in enumerate(problem.nodes) if node.backward), None)
 
 
 def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
-    """Traces by programs with more and more rows, each with less beyond the budget."""
+    """Yield one trace per round; each round adds rows where the last trace overflows."""
     graph, n = workload.graph, workload.n
     read = {u for inputs in graph.inputs[turn:] for u in inputs if u < turn}
-    first = [n] * n  # where a tensor is read after the turn at the earliest
+    first = [n] * n  # earliest stage after the turn that may read the tensor
     for i in reversed(range(n)):
         for u in graph.inputs[i]:
             first[u] = min(first[u], i if i >= turn else first[i])
@@ -90,7 +90,7 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
             return
         values = np.round(answer.values)
         events, late = _demanded(workload, turn, having, values)
-        if late:  # than the update of what it reads
+        if late:  # recomputes after the update of a parameter that they read
             rows = [({having.again[i]: 1.0}, 0.0) for i in late]
         else:
             trace = EventTrace.of(workload, events, work)
@@ -102,7 +102,7 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
 def _demanded(
     workload: Workload, turn: int, having: Having, values: Vector
 ) -> tuple[list[int], list[int]]:
-    """The events of a choice, each as late as it is needed, and those nodes that are too late."""
+    """Events of a solution, each as late as possible, and nodes recomputed later than allowed."""
     n, inputs = workload.n, workload.graph.inputs
     there = [True] * turn + [False] * (n - turn)
     paged = {i for i, x in having.paged.items() if values[x]}
@@ -138,9 +138,9 @@ class _Spans:
     """Reads of a program's tensors, in the events of one plan.
 
     Attributes:
-        forward: per tensor, the last event before the turn that reads it, or the tensor's own.
-        begin, end: per tensor, the first and last event after the turn in which it is there if it
-            is computed again or paged in.
+        forward: per tensor, its last reader before the turn, or its own event.
+        begin, end: per tensor, the first and last event after the turn with the tensor in RAM, if
+            it is recomputed or paged in.
     """
 
     forward: Integers
@@ -165,7 +165,7 @@ class _Spans:
 def _overflows(
     trace: EventTrace, turn: int, having: Having, values: Vector
 ) -> list[tuple[dict[int, float], float]]:
-    """A row for each of the moments where a plan has most beyond the budget."""
+    """Rows (coefficients by column, bound in bytes) for the moments of largest overflow."""
     workload, during = trace.workload, trace.during_bytes
     tensors = np.array(having.tensors, dtype=np.int64)
     spans, size = _Spans.of(trace, turn, tensors), workload.size[tensors]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of schedule problems, with errors that name the node."""
+"""Validation of schedule problems; error messages name the node."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from poetfw.schedule.problem import Node, ScheduleProblem, Storage
 
 
 def validate(problem: ScheduleProblem) -> None:
-    """Check that every scheduler and the simulator can rely on the problem.
+    """Check a problem before it goes to a scheduler or the simulator.
 
     Raises:
-        ProblemError: there is no node, a name is used twice, an input does not exist, comes later
-            or is part of a cycle, or a figure is negative, not a number, or beyond
+        ProblemError: the problem has no node, a name appears twice, an input does not exist, comes
+            later or is part of a cycle, or a figure is negative, not finite, or above
             `LARGEST_BYTES` or `LARGEST_COST`.
     """
     if not problem.nodes:
@@ -65,7 +65,7 @@ def _check_names(nodes: tuple[Node, ...]) -> None:
         before = node.recompute_before
         if before is not None and position.get(before, -1) <= i:
             raise ProblemError(
-                f"node {node.name!r} has recompute_before {before!r}, which is no later node"
+                f"node {node.name!r} has recompute_before {before!r}, which is not a later node"
             )
 
 
@@ -89,7 +89,7 @@ def require_transfer(where: str, transfer: Transfer) -> None:
     """Check the costs of a transfer.
 
     Raises:
-        ProblemError: a figure is negative, not a number or too large.
+        ProblemError: a figure is negative, not finite or too large, or the bandwidth is 0.
     """
     _check_rates(where, transfer, ("latency_s", "energy_j_per_byte", "energy_j"))
     if transfer.beside is not None:
@@ -101,7 +101,7 @@ def _check_rates(where: str, rates: Transfer | OverlapCosts, quantities: tuple[s
     for quantity in quantities:
         require(where, quantity, getattr(rates, quantity))
     bandwidth = rates.bandwidth_bytes_per_s
-    if not bandwidth > 0:  # infinite where transfers take no time; NaN is refused
+    if not bandwidth > 0:  # infinity means that bytes take no time; NaN is refused
         raise ProblemError(f"{where} has bandwidth_bytes_per_s {bandwidth}: expected more than 0")
 
 
@@ -109,7 +109,7 @@ def require(where: str, quantity: str, value: float, most: float = LARGEST_COST)
     """Check one figure of a problem.
 
     Raises:
-        ProblemError: it is negative, not a number or too large.
+        ProblemError: the figure is negative, not finite, or above `most`.
     """
     if not (math.isfinite(value) and value >= 0):
         raise ProblemError(f"{where} has {quantity} {value}: expected a finite number, 0 or more")

@@ -61,7 +61,7 @@ def problem(*nodes: Node) -> ScheduleProblem:
         ),
         (
             problem(node("a"), node("b", recompute_before="a")),
-            "node 'b' has recompute_before 'a', which is no later node",
+            "node 'b' has recompute_before 'a', which is not a later node",
         ),
         (
             replace(problem(node("a")), ram_bytes=-1),

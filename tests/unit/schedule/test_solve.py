@@ -284,7 +284,7 @@ def test_when_memory_runs_out_the_best_plan_known_is_the_answer(
     schedule = solve(problem, tell=told.append)
     assert schedule.status is Status.FEASIBLE
     assert simulate(problem, schedule.plan).energy_j == schedule.energy_j
-    assert "memory ran out: what is known is the answer" in {x.phase for x in told}
+    assert "memory ran out: the best schedule so far is the answer" in {x.phase for x in told}
 
 
 def test_when_memory_runs_out_without_a_plan_the_error_says_so(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Valid inequalities that the compact program's rows do not imply for fractions.
+"""Valid inequalities (cuts) that strengthen the linear relaxation of the compact program.
 
-Its linear relaxation is weak: a sliver of a tensor allows a sliver of a recomputation in every
-stage, and slivers add up. Two families of cuts take most of that away, `lineage` and `slots`; each
-module states its inequality and proves it. `rounds` adds the cuts that a relaxation violates.
+The relaxation is weak: a small fraction of a tensor allows a small fraction of a recomputation in
+every stage, and these fractions add up. Two families of cuts close most of the gap: `lineage` and
+`slots`. Their modules state and prove them. `rounds` adds the cuts that a relaxation violates.
 """

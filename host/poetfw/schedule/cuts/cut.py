@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linear inequality, and where a program says what is in RAM."""
+"""Cuts, and the columns of a program that describe which tensors are in RAM."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import Term
 
 Columns = NDArray[np.int64]
-"""Columns of a program by (period, node); NOWHERE where there is none."""
+"""Column indices by (period, node); NOWHERE where the program has no such column."""
 
 NOWHERE = -1
-"""The index of no column: `extended` has 0 there."""
+"""Index of a column that does not exist: `extended` puts a 0 there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Cut:
     """Σ coefficient · column ≥ bound.
 
     Attributes:
-        terms: columns, each once, and their coefficients.
+        terms: (column, coefficient) pairs; no column twice.
         bound: right-hand side.
     """
 
@@ -34,22 +34,21 @@ class Cut:
     bound: float
 
     def violation(self, values: Vector) -> float:
-        """By how much columns fall short of the bound; negative where they exceed it."""
+        """Amount by which a solution misses the bound; negative if it exceeds the bound."""
         return self.bound - sum(float(values[x]) * a for x, a in self.terms)
 
 
 def extended(values: Vector) -> Vector:
-    """Columns with a 0 behind them, at NOWHERE."""
+    """Column values, clipped at 0, with a 0 appended for the index NOWHERE."""
     return np.append(np.maximum(values, 0.0), 0.0)
 
 
 @dataclass(frozen=True)
 class Residency:
-    """Columns of a program that say, period by period, which tensors are in RAM.
+    """Columns of a program that describe, per period, which tensors are in RAM.
 
-    A period is a stage of the compact program, or a block of stages. For a tensor i that is made
-    before period t, where t is not before the first that the program has rows for (until then S
-    stays the same), and whatever the program's integral solutions:
+    A period is a stage of the compact program or a block of stages. Every integral solution meets
+    the following rows, for each period t ≥ `first` and each tensor i first computed before t:
 
     - S[t+1,i] ≤ S[t,i] + R[t,i] + P[t,i];
     - R[t,k] ≤ S[t,i] + R[t,i] + P[t,i] where node k reads i;
@@ -59,8 +58,8 @@ class Residency:
     Attributes:
         graph: the problem.
         made: per node, the period of its first computation; ascending.
-        stay, recompute, page_in, page_out: columns S, R, P and O.
-        first: the first period that the program has rows for.
+        stay, recompute, page_in, page_out: columns S, R, P and O, by (period, node).
+        first: first period with rows in the program; S is constant before it.
     """
 
     graph: Indexed
@@ -73,7 +72,7 @@ class Residency:
 
     @staticmethod
     def of(graph: Indexed, compact: Compact) -> Residency:
-        """Make it from the compact program: each stage is a period."""
+        """Residency of the compact program, with one period per stage."""
         kinds = (compact.stay, compact.recompute, compact.page_in, compact.page_out)
         n = graph.n
         stay, recompute, page_in, page_out = (table(columns, n, n) for columns in kinds)
@@ -87,7 +86,7 @@ class Residency:
 
 
 def table(columns: Mapping[Key, int], periods: int, nodes: int) -> Columns:
-    """Columns by (period, node) as an array, with a row for the end of the last period."""
+    """Array of columns, [periods + 1, nodes]; the last row is the end of the last period."""
     array = np.full((periods + 1, nodes), NOWHERE)
     for key, x in columns.items():
         array[key] = x

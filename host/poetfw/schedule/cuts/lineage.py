@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lineage cuts: a tensor in RAM descends from one that was kept, paged in or computed since.
+"""Lineage cuts: a tensor read from RAM stems from one that was kept, paged in or recomputed.
 
-Let tensor k be read in period t: V is 1 where a node first computed in t reads it, or R[t,v] where
-v, computed again in t, does. For a path k = v0, v1, …, vp, of which each is an input of the one
-before, and a period s ≤ t that begins after k was made,
+Let tensor k be read in period t. V is 1 if a node first computed in t reads k; if a node v reads k
+that t recomputes, V is R[t,v]. Take a path k = v0, v1, …, vp, where v(q+1) is an input of vq, and a
+period s ≤ t that begins after k was first computed. Then
 
     Σ_q ( S[s,vq] + min{ Σ_{τ=s..t} P[τ,vq], Σ_{τ<t} O[τ,vq] } ) + Σ_{τ=s..t} R[τ,vp]  ≥  V.
 
-The minimum means that either sum may stand there, for each node of the path on its own.
+The minimum stands for two inequalities: each node of the path may take either sum.
 
-Proof, of a whole-numbered solution; all terms are at least 0, so let V = 1. Say that period τ
-*holds* i if S[τ,i] + R[τ,i] + P[τ,i] ≥ 1, as period t does with v0. Claim: if a period τ in s … t
-holds vq, then the terms of vq are at least 1, or q < p and some period in s … τ holds vq+1. Going
-back from τ by S[τ,i] ≤ S[τ-1,i] + R[τ-1,i] + P[τ-1,i] as far as s (where vq was made before s, as
-all of the path were), one of S[s,vq], P[τ',vq] and R[τ',vq] with s ≤ τ' ≤ τ is 1. In the first case
-the term S[s,vq] is 1. In the second Σ P is at least 1, and so is Σ O since P[τ',vq] ≤ Σ O
-up to τ'. In the third, the last sum is at least 1 if q = p; else R[τ',vq] = 1 makes period τ' hold
-its input vq+1. So by induction from v0 on, some term is at least 1.
+Proof for integral solutions. All terms are at least 0, so let V = 1. Period τ *holds* i if
+S[τ,i] + R[τ,i] + P[τ,i] ≥ 1; period t holds v0. Claim: if a period τ in s … t holds vq, then the
+terms of vq sum to at least 1, or q < p and some period in s … τ holds v(q+1). Apply
+S[τ,i] ≤ S[τ-1,i] + R[τ-1,i] + P[τ-1,i] from τ back to s (every node of the path is first computed
+before s). So S[s,vq], P[τ',vq] or R[τ',vq] is 1 for some s ≤ τ' ≤ τ. In the first case the term
+S[s,vq] is 1. In the second, Σ P is at least 1, and so is Σ O because P[τ',vq] ≤ Σ O up to τ'. In
+the third, the last sum is at least 1 if q = p; otherwise R[τ',vq] = 1, so period τ' holds the
+input v(q+1). By induction from v0, some term is at least 1. ∎
 
-For fractions the inequality says more than the rows it comes from, which let a sliver of vq+1 make
-a sliver of vq in every period and S add them up: here vq+1 counts once.
+The cut is stronger than the rows it follows from. Those let a fraction of v(q+1) produce the same
+fraction of vq in every period, and S adds the fractions up; the cut counts v(q+1) once.
 
-Separation is exact. For fixed t, let D(i)[s] be the least that the terms of i and what may follow
-it on a path can be: D(i) = S[s,i] + min{Σ P, Σ O} + min{ Σ R[τ,i], min over inputs j of D(j) }; one
-recursion in topological order has them all.
+Separation is exact. For fixed t, let D(i)[s] be the least sum of terms of any path that begins at
+i: D(i) = S[s,i] + min{Σ P, Σ O} + min{ Σ R[τ,i], min over inputs j of D(j) }. One recursion in
+topological order computes D for all i and s.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from poetfw.schedule.cuts.cut import NOWHERE, Columns, Cut, Residency, extended
 from poetfw.schedule.highs import Vector
 
 _EPSILON = 1e-9
-"""Sums that differ by less are equal: then the shorter path is better, as is Σ P."""
+"""Sums that differ by less count as equal; ties go to the shorter path, and to Σ P over Σ O."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Lineage:
     """Identity of a lineage cut.
 
     Attributes:
-        period: t, in which the target is read.
+        period: t, in which tensor v0 (the target) is read.
         reader: the node v whose R[t,v] is V; None if V is 1.
-        since: s.
+        since: s, the period where the sums begin.
         path: v0 … vp.
-        paged_out: for each node of the path, whether Σ O stands there instead of Σ P.
-        violation: by how much the solution that it was separated from falls short.
+        paged_out: per node of the path, true if its term is Σ O instead of Σ P.
+        violation: amount by which the separated solution misses the right-hand side.
     """
 
     period: int
@@ -83,13 +83,13 @@ class Lineage:
 def separate_lineages(
     residency: Residency, values: Vector, least: float = 1e-3, each: int = 2
 ) -> list[Lineage]:
-    """The lineage cuts that a solution violates most.
+    """The most violated lineage cuts of a solution.
 
     Args:
-        residency: where the program says what is in RAM.
-        values: the program's columns.
-        least: violations up to this are none.
-        each: how many to return at most for one target, with different s.
+        residency: columns of the program.
+        values: the solution, by column.
+        least: ignore violations up to this.
+        each: maximum number of cuts per target and reader; they differ in s.
     """
     solution = _Solution.of(residency, values)
     return [
@@ -101,13 +101,13 @@ def separate_lineages(
 
 @dataclass(frozen=True)
 class _Solution:
-    """Values by (period, node), and sums of them over all periods before one.
+    """A solution by (period, node), with sums over all earlier periods.
 
     Attributes:
-        residency: where they come from.
-        stay, recompute: S and R.
-        recomputed, paged_in, paged_out: sums of R, P and O over the periods before.
-        targets: per period, what its first computations read of what was made before it.
+        residency: columns of the program.
+        stay, recompute: values of S and R.
+        recomputed, paged_in, paged_out: sums of R, P and O over all earlier periods.
+        targets: per period, the tensors from earlier periods that its first computations read.
     """
 
     residency: Residency
@@ -142,7 +142,7 @@ class _Solution:
 
 
 class _Separation:
-    """The recursion for one period t: D of every tensor, for all s at once."""
+    """Separation for one period t: computes D(i)[s] of each tensor i, for all s at once."""
 
     def __init__(self, solution: _Solution, period: int, least: float) -> None:
         self.solution = solution
@@ -150,7 +150,7 @@ class _Separation:
         self.least = least
         self.inputs = solution.residency.graph.inputs
         self.made = solution.residency.made
-        # Vectors by s; D where s is not after the period that made the tensor is never looked at.
+        # Vectors by s. Entries of D for s ≤ made[i] are meaningless and never read.
         self.sum: dict[int, Vector] = {}
         self.following: dict[int, NDArray[np.int64]] = {}
 
@@ -179,12 +179,12 @@ class _Separation:
                 )
 
     def recur(self, targets: set[int]) -> None:
-        """Compute D of the targets and of all that paths from them may pass."""
+        """Compute D of the targets and of all nodes on paths from them."""
         reached, open_ = set(targets), list(targets)
         end = self.period + 1
         while open_:
             i = open_.pop()
-            # Where i is not computed again, no sum is less than the one that ends with it.
+            # If i is never recomputed, Σ R is 0 and no longer path has a smaller sum.
             if self.solution.recomputed[end, i] > _EPSILON:
                 fresh = [j for j in self.inputs[i] if j not in reached]
                 reached.update(fresh)

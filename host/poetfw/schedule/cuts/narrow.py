@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts and bounds of a wide program, for one with a part of its columns.
+"""Cuts and bounds of a wide program, translated to a narrow one with a subset of its columns.
 
-A program that may produce only what a relaxation used has a tenth of the columns. What is proven of
-the wide program holds of it too, with 0 for the columns that it lacks.
+A program restricted to the recomputations and page-ins that a relaxation used has a tenth of the
+columns. Every proof about the wide program holds for the narrow one, with the missing columns at 0.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from poetfw.schedule.cuts.relaxation import Relaxed
 
 @dataclass(frozen=True)
 class Narrow:
-    """Columns of a narrow program, by those of a wide one.
+    """Map from the columns of a wide program to those of a narrow one.
 
     Attributes:
-        columns: per column of the wide program, that of the narrow one, or NOWHERE.
+        columns: per wide column, the index of the narrow column, or NOWHERE.
     """
 
     columns: NDArray[np.int64]
 
     @staticmethod
     def of(narrow: Compact, wide: Compact) -> Narrow:
-        """By what the columns stand for; those for frees and bytes are in no cut."""
+        """Match columns S, R, P and O by key; no cut contains those for frees and bytes."""
         columns = np.full(wide.program.columns, NOWHERE)
         for of_wide, of_narrow in (
             (wide.stay, narrow.stay),
@@ -51,7 +51,7 @@ class Narrow:
         return Cut(tuple((x, a) for x, a in terms.items() if a), cut.bound)
 
     def relaxed(self, relaxed: Relaxed) -> Relaxed:
-        """The proof of a wide program's relaxation, for the narrow one."""
+        """Bound, reduced costs and cuts of a wide relaxation, in the narrow program's columns."""
         cuts = {cut.terms: cut for cut in map(self.narrowed, relaxed.cuts)}
         count = int(self.columns.max(initial=NOWHERE)) + 1
         reduced = np.full(count, -np.inf)

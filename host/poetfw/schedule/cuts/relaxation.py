@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear relaxations that grow row by row, and safe bounds from their multipliers.
+"""Linear relaxations to which cuts are added, and safe bounds from their dual multipliers.
 
-cvxpy has no way to add rows to a program that is solved already, nor to start from the basis of
-the last solution, which is what makes adding cuts cheap; so this speaks to HiGHS itself (ADR 0015).
+Adding cuts is cheap if the solver restarts from the last basis. cvxpy can neither add rows to a
+solved program nor restart from a basis, so this module calls HiGHS directly (ADR 0015).
 
-What a relaxation proves does not rest on the solver: any multipliers y of its rows, of the right
-signs, give a bound, by a sum that is made here. With A x between l and u row by row and 0 ≤ x ≤ b,
+The bound does not depend on the solver's accuracy: any row multipliers y with the right signs give
+a valid bound, summed here. With l ≤ A x ≤ u and 0 ≤ x ≤ b,
 
     c · x  =  y · A x + (c - y A) · x  ≥  Σ_r min(y_r l_r, y_r u_r) + Σ_j min(0, d_j) b_j,
 
 where d = c - y A are the reduced costs. (A. Neumaier, O. Shcherbina, "Safe bounds in linear and
-mixed-integer linear programming", 2004.) It holds when a solver stopped before the optimum as well.
-And where the bound plus |d_j| exceeds the objective of a known solution, a better one has column j
-at the bound on which it rests: 0 if d_j > 0, b_j if d_j < 0.
+mixed-integer linear programming", 2004.) It also holds if the solver stopped before the optimum.
+Reduced-cost fixing: if the bound plus |d_j| exceeds the objective of the incumbent, every better
+solution has x_j = 0 if d_j > 0, and x_j = b_j if d_j < 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from poetfw.schedule.cuts.cut import Cut
 from poetfw.schedule.highs import Highs, LinearModel, SolveOutcome, Vector
 from poetfw.schedule.milp import OBJECTIVE_SCALE, IntegerProgram
 
-_TIGHT = 1e-6  # slack that is none
+_TIGHT = 1e-6  # slack up to which a cut counts as tight
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Relaxed:
     """The result of a linear relaxation.
 
     Attributes:
-        values: the columns of its best solution; None if there is none or the work was over.
-        bound: what its multipliers prove: no solution of the program has a smaller objective.
-            Infinite if there is no solution.
-        reduced_costs: per column, what its leaving the bound 0 (if positive) or its upper bound
-            (if negative) adds to `bound`.
-        cuts: those that the best solution meets with equality.
-        used: columns that are not 0 in the solution, or in one of those on the way to it.
+        values: optimal solution by column; None if infeasible or stopped early.
+        bound: lower bound of the program's objective, proven by the multipliers; infinite if the
+            relaxation is infeasible.
+        reduced_costs: per column, the increase of `bound` per unit by which the column leaves 0
+            (if positive) or its upper bound (if negative).
+        cuts: cuts that the solution meets with equality; without one, those in the bound.
+        used: columns with a nonzero value in this solution or in one of an earlier round.
     """
 
     values: Vector | None
@@ -54,13 +54,13 @@ class Relaxed:
 
 
 class Relaxation:
-    """The linear relaxation of a program, and cuts.
+    """The linear relaxation of a program, with cuts.
 
     Args:
-        program: whose rows and columns it has; later changes of it are not seen.
+        program: source of rows and columns, copied: later changes have no effect.
 
     Attributes:
-        cuts: the cuts in it.
+        cuts: cuts currently in the relaxation.
     """
 
     def __init__(self, program: IntegerProgram) -> None:
@@ -85,7 +85,7 @@ class Relaxation:
         self.cuts += cuts
 
     def drop_slack(self, values: Vector) -> None:
-        """Leave out the cuts that its last solution meets with slack: the bound stays as it is."""
+        """Remove the cuts that the last solution meets with slack; the bound does not change."""
         if not self.cuts:
             return
         rows, bounds = len(self._least), np.array([cut.bound for cut in self.cuts])
@@ -102,7 +102,7 @@ class Relaxation:
         return csr_array((values, columns, starts), shape=(len(cuts), len(self._costs)))
 
     def solve(self, work: Work) -> Relaxed:
-        """Solve it, from the basis of the last solution, until the work is over.
+        """Solve, starting from the last basis, until optimal or the work is spent.
 
         Raises:
             ToolError: the solver failed.
@@ -113,7 +113,7 @@ class Relaxation:
         return self._prove(answer.values if answer.outcome is SolveOutcome.OPTIMAL else None)
 
     def _prove(self, values: Vector | None) -> Relaxed:
-        """The bound that the solver's multipliers prove."""
+        """Bound and reduced costs proven by the solver's multipliers."""
         rows = len(self._least)
         multipliers = self._highs.multipliers(rows + len(self.cuts))
         of_rows, of_cuts = multipliers[:rows], np.maximum(multipliers[rows:], 0.0)

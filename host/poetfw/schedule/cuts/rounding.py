@@ -1,36 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knapsacks, and their cuts by mixed-integer rounding.
+"""Knapsack rows, and mixed-integer rounding (MIR) cuts from them.
 
-A knapsack says that tensors live at one moment fit: Σ a_i y_i ≤ b, with sizes a_i and b whole
-numbers and each y_i either 0 or 1, of which an expression h_i in a program's columns is a lower
-bound. For any size δ, let a_i = q_i δ + r_i and b = p δ + r with remainders of 0 or more, but less
-than δ. Then
+A knapsack row states that the tensors live at one moment fit in RAM: Σ a_i y_i ≤ b, with integral
+sizes a_i and b and binary y_i. An expression h_i in a program's columns is a lower bound of y_i.
+For any divisor δ, let a_i = q_i δ + r_i and b = p δ + r with 0 ≤ r_i, r < δ. Then
 
     Σ (q_i + max(0, r_i - r) / (δ - r)) h_i  ≤  p.
 
-Proof. Let I be the i with r_i > r, and round the others' sizes down and these' up:
-Σ_I (q_i + 1) δ y_i + Σ_not-I q_i δ y_i - Σ_I (δ - r_i) y_i ≤ Σ a_i y_i ≤ b. With the whole number
-z = Σ_I (q_i + 1) y_i + Σ_not-I q_i y_i and v = Σ_I (1 - r_i/δ) y_i ≥ 0 that is z - v ≤ p + r/δ. If
-z ≤ p, then z - v / (1 - r/δ) ≤ p. Else z = p + j with j ≥ 1, so v ≥ j - r/δ ≥ j (1 - r/δ), and
-again z - v / (1 - r/δ) ≤ p. Its coefficient of y_i is q_i, or for I q_i + 1 - (δ - r_i) / (δ - r) =
-q_i + (r_i - r) / (δ - r). All are at least 0, so h_i ≤ y_i may stand for y_i. ∎
+Proof. Let I be the set of i with r_i > r. Round sizes in I up and all others down:
+Σ_I (q_i + 1) δ y_i + Σ_not-I q_i δ y_i - Σ_I (δ - r_i) y_i ≤ Σ a_i y_i ≤ b. With the integer
+z = Σ_I (q_i + 1) y_i + Σ_not-I q_i y_i and v = Σ_I (1 - r_i/δ) y_i ≥ 0, z - v ≤ p + r/δ. If
+z ≤ p, then z - v / (1 - r/δ) ≤ p. Otherwise z = p + j with j ≥ 1, so v ≥ j - r/δ ≥ j (1 - r/δ), and
+again z - v / (1 - r/δ) ≤ p. The coefficient of y_i is q_i, or, in I, q_i + 1 - (δ - r_i) / (δ - r)
+= q_i + (r_i - r) / (δ - r). All coefficients are at least 0, so h_i ≤ y_i may replace y_i. ∎
 (G. Nemhauser, L. Wolsey, "Integer and Combinatorial Optimization", 1988, II.1.7.)
 
-δ = 1 byte gives the knapsack itself; sizes that occur in it give cuts such as "of these tensors,
-which take more than a third of the budget each, two".
+δ = 1 byte gives the knapsack row itself. Sizes that occur in the row give cuts such as "at most two
+of the tensors that take more than a third of the budget each".
 
-*What must be away.* The proof asks of each y_i only that it is whole and at least 0, and of a_i
-that it is whole. So it holds as well where 1 - z_i stands for some of the y_i: they have the sizes
--a_i, and b is less by a_i for each. Rounded, -a_i is 0 or less, as it grows with the size and 0
-gives 0; so written in y_i again the coefficients are at least 0, and h_i ≤ y_i may stand there.
-With δ the bytes that node k needs, and 1 - z_i for tensors that leave 0 < r < δ free if all of them
-are there, this is
+*Complemented items.* The proof needs only integral y_i ≥ 0 and integral a_i. So some y_i may be
+replaced by 1 - z_i: their sizes become -a_i, and b shrinks by a_i for each. Rounding is monotone
+and maps 0 to 0, so the coefficient of -a_i is at most 0; rewritten in y_i it is at least 0, and
+h_i ≤ y_i may again replace y_i. Let δ be the bytes that node k needs, and complement tensors that,
+if all are live, leave r bytes free, 0 < r < δ. This gives
 
     R[t,k]  ≤  Σ min(1, a_i / (δ - r)) (1 - y_i):
 
-to compute k at least δ - r bytes of them must be away. The knapsack lets a half of k be computed in
-a half of the RAM. So what one column stands for is one item, as k's tensor and inputs that are read
-for nothing else: Σ a_i y_i ≥ (Σ a_i) x where x ≤ y_i for each, and x is 0 or 1 itself.
+to compute k, at least δ - r bytes of them must be absent. The knapsack row alone allows half of k
+in half of the RAM. For this, items with the same column are merged, such as k's tensor and the
+inputs that only k reads: Σ a_i y_i ≥ (Σ a_i) x if x ≤ y_i for each i and x is binary.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ from poetfw.schedule.milp import Term
 Sizes = NDArray[np.int64]
 
 Columns = Vector | Sequence[float]
-"""A solution; as a list it is quicker to look at one by one."""
+"""A solution by column; a list is faster for scalar access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,8 @@ class Item:
     """A tensor, or a workspace, that may be live at some moment.
 
     Attributes:
-        size: its bytes.
-        constant, terms: the expression h ≤ y: constant + Σ coefficient · column.
+        size: bytes.
+        constant, terms: the expression h = constant + Σ coefficient · column, h ≤ y.
     """
 
     size: int
@@ -67,7 +65,7 @@ class Item:
     terms: tuple[Term, ...] = ()
 
     def value(self, columns: Columns) -> float:
-        """The value of the expression in a solution."""
+        """Value of h in a solution."""
         total = 0.0
         for x, a in self.terms:
             total += float(columns[x]) * a
@@ -76,13 +74,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Rounding:
-    """Sizes by which to round.
+    """Divisors δ of the rounding.
 
     Attributes:
-        divisor: what all sizes are multiples of.
-        budget: the budget as a multiple of it.
-        sizes: the sizes δ, in such multiples, ascending.
-        least: violations up to this are none.
+        divisor: greatest common divisor of all sizes, in bytes.
+        budget: the budget in units of `divisor`, rounded down.
+        sizes: candidates for δ in units of `divisor`, ascending.
+        least: ignore violations up to this.
     """
 
     divisor: int
@@ -92,19 +90,19 @@ class Rounding:
 
     @staticmethod
     def of(graph: Indexed, least_share: float, least: float) -> Rounding:
-        """Round by the sizes of the problem's tensors that take at least a share of its budget."""
+        """Divisors from the tensors that take at least `least_share` of the budget."""
         divisor = math.gcd(*graph.size, *graph.workspace) or 1
         budget = graph.problem.ram_bytes // divisor
         sizes = {m // divisor for m in graph.size if m and m >= least_share * divisor * budget}
         return Rounding(divisor, budget, np.array(sorted(sizes), dtype=np.int64), least)
 
     def cut(self, columns: Columns, items: Sequence[Item], reserved: int = 0) -> Cut | None:
-        """The cut that is farthest from a solution; None if no size gives a violated one.
+        """The violated cut with the largest Euclidean distance from a solution; None without one.
 
         Args:
             columns: the solution.
-            items: what may be live at the same time.
-            reserved: bytes that are taken for sure.
+            items: tensors and workspaces that may be live at the same time.
+            reserved: bytes that are always in use.
         """
         budget = self.budget - reserved // self.divisor
         if budget < 0 or not self.sizes.size:
@@ -129,15 +127,15 @@ class Rounding:
         steps: Sizes,
         away: NDArray[np.bool_],
     ) -> Cut | None:
-        """The deepest of the cuts by different δ and with different items away; None without one.
+        """The deepest cut over all δ and sets of complemented items; None if none is violated.
 
         Args:
-            items: what the cut is about.
-            values: per item, its expression's value in the solution.
-            sizes: per item.
-            budget: what all have.
-            steps: δ.
-            away: per set, the items for whose y 1 - z stands.
+            items: items of the knapsack row.
+            values: per item, the value of h in the solution.
+            sizes: per item, in units of `divisor`.
+            budget: right-hand side, in units of `divisor`.
+            steps: values of δ, in units of `divisor`.
+            away: [sets, items], true where the item is complemented.
         """
         is_away = away[:, :, None]
         there, gone = (np.divmod(of[:, None], steps) for of in (sizes, -sizes))
@@ -157,15 +155,15 @@ class Rounding:
         return _at_most(items, coefficients[of_set, :, step], float(bounds[best]))
 
 
-_FULL = 0.6  # RAM that is not nearly full violates nothing
+_FULL = 0.6  # share of the budget; a knapsack filled less is unlikely to give a violated cut
 _THERE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Items of more than this are asked which of them must be away: where others are asked as well that
-are there by halves, what is missing of those is all that the cut asks for."""
-_NEGLIGIBLE = 1e-6  # coefficients below it only upset a solver; without them a cut holds as well
+"""Thresholds: items with larger values are complemented. A low threshold also complements
+half-present items, whose missing halves alone may satisfy the cut, so several are tried."""
+_NEGLIGIBLE = 1e-6  # smaller coefficients are dropped: the cut stays valid, the solver stable
 
 
 def _merged(items: Sequence[Item]) -> Sequence[Item]:
-    """The items that are the same column as one."""
+    """Items, with those of the same single column merged into one."""
     merged: dict[object, Item] = {}
     for number, item in enumerate(items):
         is_column = item.constant == 0.0 and len(item.terms) == 1 and item.terms[0][1] == 1.0
@@ -176,7 +174,7 @@ def _merged(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def _at_most(items: Sequence[Item], coefficients: Vector, bound: float) -> Cut:
-    """Σ coefficient · h ≤ bound, as a cut."""
+    """Convert Σ coefficient · h ≤ bound to a cut."""
     terms: dict[int, float] = {}
     for item, coefficient in zip(items, coefficients.tolist(), strict=True):
         if coefficient == 0.0:

@@ -18,18 +18,18 @@ Separate = Callable[[Vector], Iterable[Cut]]
 """Separator: cuts that a solution violates."""
 
 
-_LATE = 10  # rounds: what the first ones use has little to do with plans
+_LATE = 10  # rounds; columns used by the first rounds have little to do with plans
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Limits that end the rounds of cuts.
+    """Stopping rules for the rounds of cuts.
 
     Attributes:
-        most: rounds at most.
-        stalled_rounds, stalled_share: stop when so many rounds have raised the bound by less than
-            this share.
-        enough: stop when the bound is more.
+        most: maximum number of rounds.
+        stalled_rounds, stalled_share: stop when the bound rose by less than `stalled_share` of
+            itself in the last `stalled_rounds` rounds.
+        enough: stop when the bound exceeds this.
     """
 
     most: int = 100
@@ -39,12 +39,12 @@ class Rounds:
 
 
 def tighten(relaxation: Relaxation, separate: Separate, rounds: Rounds, work: Work) -> Relaxed:
-    """Add violated cuts to a relaxation until that no longer helps, or the work is over.
+    """Add violated cuts to a relaxation until the bound stalls or the work is spent.
 
     Returns:
-        What proves the best bound, with the most that any round proves of each column as its
-        reduced cost, and with what the last rounds' solutions use. The relaxation has the cuts that
-        the bound rests on, and more; but not those that some solution since met with slack.
+        The result of the round with the best bound. Its reduced costs are the strongest of all
+        rounds, column by column, relative to that bound; `used` covers the last rounds. The
+        relaxation keeps its cuts, except those that a later solution met with slack.
     """
     best = solved = relaxation.solve(work)
     history, used = [best.bound], [best.used]

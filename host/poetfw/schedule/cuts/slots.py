@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slot cuts: knapsack inequalities of the bytes live while a stage produces a node, rounded.
+"""Slot cuts: rounded knapsack rows of the bytes live while a stage produces a node.
 
-While stage t produces node k ≤ t (its slot k), let y_i be 1 if tensor i is live then, else 0: the
-rows for U say Σ m_i y_i ≤ budget. In terms of the columns F that is, for i < t,
+Slot k of stage t is the time while the stage produces node k ≤ t. Let y_i be 1 if tensor i is live
+in the slot, else 0: the rows for U state Σ m_i y_i ≤ budget. In the columns F, for i < t,
 
     y_i = S[t,i] + (R + P)[t,i] if i ≤ k  -  Σ_{j<k} F[t,i,j]  -  F[t,i,k] if k takes over i.
 
-Lower bounds of y_i, for i ≤ k and H = S + R + P at (t,i), from the rows for H and F:
+With H = S + R + P at (t,i), the rows for H and F give these lower bounds of y_i for i ≤ k:
 
 - 1                 if t reads i: then H = 1 and there is no F;
-- S[t+1,i]          as S[t+1,i] + Σ_j F[t,i,j] ≤ H;
-- R[t,j]            for a reader j > k of i, as R[t,j] + Σ_{j'<j} F[t,i,j'] ≤ H; and for j = k
-                    unless k takes i over;
-- R[t,k]            for i = k, as nothing is freed of what is yet to be made: y_k = H.
+- S[t+1,i]          because S[t+1,i] + Σ_j F[t,i,j] ≤ H;
+- R[t,j]            for a reader j > k of i, because R[t,j] + Σ_{j'<j} F[t,i,j'] ≤ H; also for
+                    j = k unless k takes over i;
+- R[t,k]            for i = k: a tensor cannot be freed before it is produced, so y_k = H.
 
-A tensor i > k can only have stayed: y_i = S[t,i] = H - R - P at (t,i), where H is at least any of
-the first three. In the slot k = t of the stage's own node inputs count 1, other i < t S[t+1,i], and
-its output 1, or S[t+1,i] if it may take over its input i. The workspace of node k takes w_k R[t,k],
-that of t w_t. The largest of these lower bounds, of the solution at hand, goes into a knapsack, of
-which `rounding` makes cuts.
+A tensor i > k can be live only if it stayed: y_i = S[t,i] = H - R - P at (t,i), where the first
+three are lower bounds of H. In the slot of the stage's own node, k = t, the lower bound is 1 for
+inputs, S[t+1,i] for other i < t, and 1 for the output, or S[t+1,i] if it may take over its input i.
+The workspace of node k takes w_k R[t,k] bytes, that of node t takes w_t. For each tensor, the lower
+bound with the largest value in the solution goes into a knapsack, which `rounding` turns into cuts.
 
-All of this uses rows of the program only, so it holds with windows and closed stages too.
+The proof uses rows of the program only, so it also holds with windows and closed stages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, extended
 from poetfw.schedule.cuts.rounding import Item, Rounding
 from poetfw.schedule.highs import Vector
 
-_LEAST_RECOMPUTE = 0.02  # slots with less of their node than this are passed over
+_LEAST_RECOMPUTE = 0.02  # skip slots whose R[t,k] is smaller
 _LEAST_VALUE = 1e-6
 
 
@@ -41,9 +41,9 @@ def separate_slots(residency: Residency, values: Vector, rounding: Rounding) -> 
     """The slot cuts that a solution violates: at most one per slot.
 
     Args:
-        residency: where the program says what is in RAM, by stages.
-        values: the program's columns.
-        rounding: the sizes by which to round.
+        residency: columns of the program, with one period per stage.
+        values: the solution, by column.
+        rounding: divisors of the rounding.
     """
     cuts = []
     columns = extended(values)
@@ -57,11 +57,11 @@ def separate_slots(residency: Residency, values: Vector, rounding: Rounding) -> 
 
 
 class _Stage:
-    """The knapsacks of a stage's slots, from the last one back.
+    """The knapsacks of a stage's slots, from the last slot to the first.
 
     Args:
-        residency: where the program says what is in RAM.
-        columns: its columns, and a 0 behind them.
+        residency: columns of the program.
+        columns: the solution, extended by a 0 at NOWHERE.
         values: the same as a list.
         t: the stage.
     """
@@ -75,7 +75,7 @@ class _Stage:
         self.t = t
         stays, again = residency.stay[t + 1, :t], residency.recompute[t]
         kept = np.flatnonzero(columns[stays] > _LEAST_VALUE)
-        # Value and column of each lower bound.
+        # Per tensor, the value and column of its lower bound.
         self.held = {
             i: (values[x], x) for i, x in zip(kept.tolist(), stays[kept].tolist(), strict=True)
         }
@@ -84,13 +84,13 @@ class _Stage:
             self.held[i] = (1.0, NOWHERE)
 
     def hold(self, i: int, column: int) -> None:
-        """Have a column as i's lower bound, where it is larger."""
+        """Make a column the lower bound of tensor i if its value is larger."""
         value = self.values[column]
         if value > self.held.get(i, (0.0,))[0]:
             self.held[i] = (value, column)
 
     def knapsacks(self) -> Iterator[tuple[list[Item], int]]:
-        """Items of each slot, and what is taken for sure."""
+        """Items of each slot, and the bytes always in use there."""
         items = [self.item(i, column) for i, (_, column) in self.held.items()]
         yield [*items, *self.output()], self.graph.workspace[self.t]
         for k in self.again:
@@ -108,13 +108,13 @@ class _Stage:
             yield self.item(self.t, kept)
 
     def item(self, i: int, column: int) -> Item:
-        """A tensor that is live if a column is 1; for sure if it is NOWHERE."""
+        """Item of a tensor that is live if `column` is 1; always live if it is NOWHERE."""
         if column == NOWHERE:
             return Item(self.graph.size[i], 1.0)
         return Item(self.graph.size[i], 0.0, ((column, 1.0),))
 
     def slot(self, k: int, recompute: int) -> list[Item]:
-        """While node k is computed again; afterwards its inputs are read by it for those before."""
+        """Items while node k is recomputed; also makes R[t,k] a bound of its inputs before k."""
         taken = self.graph.in_place[k]
         before_taken = self.held.get(taken) if taken is not None else None
         for i in self.graph.inputs[k]:
@@ -135,7 +135,7 @@ class _Stage:
         return [item for item in items if item.value(self.values) > _LEAST_VALUE]
 
     def stayed(self, i: int, column: int) -> Item:
-        """Cuts: what is produced after slot k was there already, unless it is produced again."""
+        """Item of a tensor i > k, with lower bound `column` - R - P: live only if it stayed."""
         item = self.item(i, column)
         again = (self.residency.recompute[self.t, i], self.residency.page_in[self.t, i])
         terms = tuple((int(x), -1.0) for x in again if x != NOWHERE)
