@@ -103,7 +103,7 @@ def find_blocks(ending: int, beginning: int, sizes: Sequence[int]) -> Blocks:
 
 
 def _smallest_sums(codes: Sequence[int]) -> list[int]:
-    """Sums of all subsets of some codes, or of as many as allowed, smallest subsets first."""
+    """Sums of subsets of some codes, smallest subsets first, at most `_LARGEST_SETS`."""
     subsets = chain.from_iterable(combinations(codes, k) for k in range(len(codes) + 1))
     return [sum(subset) for subset in islice(subsets, _LARGEST_SETS)]
 

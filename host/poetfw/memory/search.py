@@ -156,7 +156,7 @@ class _Settled:
             self._settle(begin, end)
 
     def undo(self, height: int) -> None:
-        """Backtrack until the trail has this many entries."""
+        """Backtrack until the trail has `height` entries."""
         trail, floors = self.trail, self.floors
         while len(trail) > height:
             begin, end, floor, waste = trail.pop()

@@ -54,13 +54,12 @@ def solve_ilp(
     preserved, workspace included, less what is taken over.
 
     Args:
-        Args:
-            problem: the ops.
-            glued: sequences and precedences that may be fixed.
-            order: a legal order to start from.
-            lower: a proven lower bound in bytes.
-            work: work limit.
-            max_nodes: most branch-and-bound nodes.
+        problem: the ops.
+        glued: sequences and precedences that may be fixed.
+        order: a legal order to start from.
+        lower: a proven lower bound in bytes.
+        work: work limit.
+        max_nodes: most branch-and-bound nodes.
     """
     upper = problem.peak(order)
     unchanged = OrderingIlpAnswer(order, upper, lower)

@@ -41,7 +41,7 @@ _FEWEST_TRIED = 16
 
 
 def pofo(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """Fastest plan of the dynamic program.
+    """Fastest plan, on the timeline, of those that the dynamic program suggests.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no choice fits.

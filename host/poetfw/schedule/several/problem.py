@@ -96,7 +96,7 @@ class DevicesProblem:
         return {node.name: node.output_bytes for node in self.devices[0].problem.nodes}
 
     def cost(self, minimise: Minimise, energy_j: float, time_s: float) -> float:
-        """Objective's part of a step's energy and time: joules or seconds."""
+        """Value of the objective for a step's energy and time: joules or seconds."""
         return time_s if minimise is Minimise.TIME else energy_j + self.idle_w * time_s
 
     def priced(self, device: Device, minimise: Minimise) -> ScheduleProblem:

@@ -223,7 +223,7 @@ class _Search:
         self.fit(work, starts)
 
     def run_in_turn(self, work: Work) -> None:
-        """Search for sequential plans."""
+        """Search for plans whose steps run one after another."""
         part = work.part(work.left * _CEILING_SHARE)
         self.ceiling = ceiling(self.problem, self.minimise, part)
         self.bound = self.ceiling.cost
@@ -367,7 +367,7 @@ class _Search:
             self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
 
     def named(self, steps: list[Made]) -> ExecutionPlan:
-        """Plan of these steps with the names of nodes and devices."""
+        """Convert steps from indices to names of nodes and devices."""
         return named(self.graph, self.names, steps)
 
     def known(self, steps: list[Made]) -> bool:
