@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed addresses for every buffer."""
+"""Placement: a fixed address for every buffer."""
 
 from poetfw.memory.bounds import lower_bound
 from poetfw.memory.parts import Placed, place_parts

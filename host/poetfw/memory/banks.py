@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placing buffers in the banks they prefer, where that costs no height.
+"""Placement of buffers in their preferred banks, as far as it does not raise the height.
 
-A microcontroller's RAM is often several banks, which a DMA engine and the processor use without
-waiting for each other, of which one is faster, or which are switched off one by one.
+A microcontroller's RAM often has several banks: a DMA engine and the processor can access
+different banks without waiting for each other, one bank may be faster, or banks power down
+individually.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from poetfw.memory.placement import WORK_LIMIT, place
 from poetfw.memory.problem import Buffer, Placement, PlacementInterrupted, PlacementStatus
 
 _LARGEST_WISHES = 1_000
-"""Buffers that are fixed in their banks at most; the largest come first."""
+"""Most buffers that are fixed in their banks; the largest come first."""
 
 _TRIALS = 100
-"""Placements to try at most."""
+"""Most placements to try."""
 
 _TRIAL_WORK = 0.5
-"""Units of work that one trial may take."""
+"""Work units of one trial."""
 
 _SHARE = 0.25
-"""Of the work, what is kept for trials, where a buffer prefers a bank."""
+"""Share of the work that is reserved for trials if a buffer prefers a bank."""
 
 
 class _Side(Enum):
-    """From which end a bank is filled."""
+    """End from which a bank is filled."""
 
     OUTER = "what crosses the edges of banks finds room in the middle of the arena"
     LOWER = "from below"
@@ -41,7 +42,7 @@ class _Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bank:
-    """Bytes [lower, upper) of the arena, and a name."""
+    """Named range of bytes [lower, upper) of the arena."""
 
     name: str
     lower: int
@@ -50,14 +51,14 @@ class Bank:
 
 @dataclass(frozen=True, slots=True)
 class BankUse:
-    """Share of the buffers that prefer a bank and lie in it.
+    """Number and bytes of the buffers that prefer a bank, and of those that lie in it.
 
     Attributes:
         bank: the bank.
-        buffers: how many buffers that prefer the bank lie in it.
-        of_buffers: how many prefer it.
-        size_bytes: the sum of the sizes of those that lie in it.
-        of_bytes: the sum of the sizes of those that prefer it.
+        buffers: number of buffers that prefer the bank and lie in it.
+        of_buffers: number of buffers that prefer it.
+        size_bytes: bytes of the buffers that prefer the bank and lie in it.
+        of_bytes: bytes of the buffers that prefer it.
     """
 
     bank: Bank
@@ -68,7 +69,7 @@ class BankUse:
 
 
 def check_banks(banks: Sequence[Bank]) -> None:
-    """Refuse banks that are malformed.
+    """Refuse malformed banks.
 
     Raises:
         ProblemError: a name is empty or occurs twice, or a range is empty or beyond 2^40.
@@ -109,23 +110,23 @@ def place_in_banks(
     capacity: int | None = None,
     work: Work | None = None,
 ) -> Placement:
-    """Place buffers as `place` does, but as many bytes as possible in the banks they prefer.
+    """Place buffers like `place`, with as many bytes as possible in their preferred banks.
 
-    What prefers a bank is fixed there, everything at once, and by halves where that fails. That no
-    more bytes could lie where they prefer to is not proven.
+    Buffers are fixed in their banks all at once, and in halves where that fails. The result is not
+    proven to be the best.
 
     Args:
-        buffers: what to place; `Buffer.bank` is the name of one of the banks or None.
-        banks: they may overlap each other and reach beyond the arena.
-        capacity: bytes the arena has, or None for as low as possible.
-        work: what may be done; None for as much as usual.
+        buffers: the buffers; `Buffer.bank` is the name of one of the banks or None.
+        banks: may overlap each other and extend beyond the arena.
+        capacity: bytes of the arena, or None for as low as possible.
+        work: work limit; None for the default.
 
     Returns:
-        A validated placement as that of `place`, no higher than that or than the capacity.
+        A validated placement like that of `place`, no higher than that or than the capacity.
 
     Raises:
         ProblemError: the problem is malformed, or a buffer prefers a bank that does not exist.
-        PlacementInterrupted: the user interrupted the search when it knew a placement already.
+        PlacementInterrupted: the user interrupted the search after it found a placement.
     """
     work = work or Work(WORK_LIMIT)
     check_banks(banks)
@@ -189,7 +190,7 @@ def _by_size(buffer: Buffer) -> tuple[int, int, int, int, str]:
 
 
 def _freed(placement: Placement, bound: int) -> Placement:
-    """A placement of buffers some of which were fixed, as one of them where they are free."""
+    """Placement for the original buffers, from one in which some were fixed in their banks."""
     optimal = placement.height_bytes == bound
     status = PlacementStatus.OPTIMAL if optimal else PlacementStatus.FEASIBLE
     return replace(placement, status=status, lower_bound_bytes=bound)
@@ -202,7 +203,7 @@ def _pin(
     limit: int,
     side: _Side,
 ) -> dict[str, Buffer]:
-    """Fix each buffer at the first free place of its bank, seen from a side, if it has one."""
+    """Fix each buffer at the first free place of its bank, from one side, if there is one."""
     placed = list(fixed)
     pinned: dict[str, Buffer] = {}
     for b in group:

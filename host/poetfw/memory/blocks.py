@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of buffers of equal total size, one of which can take the other's addresses at a moment.
+"""Sets of buffers of equal total size, where one set can take the other's addresses at a moment.
 
 Two small sets of buffers rarely have the same total size by accident. The doubt about a block is
-the expected number of accidental pairs among sets no larger than its own, in bits.
+the expected number of accidental pairs among sets up to its size, in bits.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from math import comb, gcd, log2
 from poetfw.memory.pq_tree import indices
 
 _LARGEST_SETS = 1 << 16
-"""Sets of buffers that are compared with as many others, and blocks that are found, at most."""
+"""Most sets of buffers compared with as many others, and most blocks found."""
 
 _SPREAD = 5
-"""The sums of a few sizes are spread over about so many mean sizes."""
+"""Width of the range of sums of a few sizes, in mean sizes."""
 
 _SETS_PER_BLOCK = 10
-"""Sets of buffers that take as long to look at as one block."""
+"""Sets of buffers examined in the time of one block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Block:
     """Buffers that may replace each other. Sets of buffers are bit masks.
 
     Attributes:
-        doubt: bits; positive where so many such blocks are likely by accident, else negative.
-        ends: those that end.
-        begins: those that begin; they are as large together.
+        doubt: bits; positive where such blocks are likely by accident, else negative.
+        ends: buffers that end.
+        begins: buffers that begin, of the same total size.
     """
 
     doubt: float
@@ -41,12 +41,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks to choose from.
+    """Candidate blocks.
 
     Attributes:
-        row: by doubt.
-        complete: whether there are no others.
-        work: sets of buffers looked at.
+        row: blocks by increasing doubt.
+        complete: True if there are no others.
+        work: number of sets of buffers examined.
     """
 
     row: Sequence[Block]
@@ -55,11 +55,11 @@ class Blocks:
 
 
 def find_blocks(ending: int, beginning: int, sizes: Sequence[int]) -> Blocks:
-    """The blocks that there may be at a moment, but for all of it together.
+    """Find possible blocks of a moment, except the one with all of its buffers.
 
     Args:
-        ending: mask of what ends.
-        beginning: mask of what begins; as large together.
+        ending: mask of the buffers that end.
+        beginning: mask of the buffers that begin, of the same total size.
         sizes: of each buffer, in bytes.
     """
     ends, begins = indices(ending), indices(beginning)
@@ -67,12 +67,12 @@ def find_blocks(ending: int, beginning: int, sizes: Sequence[int]) -> Blocks:
         return Blocks((), True, 0)
     items = ends + begins
     everything = (1 << len(items)) - 1
-    # Above the mask of a set, its bytes that end less those that begin: adding joins sets.
+    # A code holds the set's mask in its low bits and ending less beginning bytes above.
     codes = [(sizes[i] << len(items)) + (1 << at) for at, i in enumerate(ends)]
     codes += [(-sizes[i] << len(items)) + (1 << at) for at, i in enumerate(begins, len(ends))]
     halves = codes[::2], codes[1::2]
     if 1 << len(halves[0]) > _LARGEST_SETS:
-        # Not all sets can be compared; the small ones are of more use.
+        # Not all sets can be compared; small ones are more useful.
         halves = codes[: len(ends)], codes[len(ends) :]
     left, right = (_smallest_sums(half) for half in halves)
     complete = len(left) * len(right) == 1 << len(items)
@@ -103,11 +103,11 @@ def find_blocks(ending: int, beginning: int, sizes: Sequence[int]) -> Blocks:
 
 
 def _smallest_sums(codes: Sequence[int]) -> list[int]:
-    """The sums of all subsets of some codes, or of as many as there may be, smallest first."""
+    """Sums of subsets of some codes, smallest subsets first, at most `_LARGEST_SETS`."""
     subsets = chain.from_iterable(combinations(codes, k) for k in range(len(codes) + 1))
     return [sum(subset) for subset in islice(subsets, _LARGEST_SETS)]
 
 
 def _subsets_up_to(count: int) -> list[int]:
-    """Number of sets of at most k of some items, by k."""
+    """Number of subsets of at most k of some items, by k."""
     return list(accumulate(comb(count, k) for k in range(count + 1)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower bounds of every placement."""
+"""Lower bounds on the height of every placement."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from heapq import heappop, heappush
 from poetfw.memory.problem import Buffer
 
 _MOST_SCANS = 64
-"""Scans of all buffers, and of all alignments, that the search for aligned buffers may take."""
+"""Most scans of all buffers, and of all alignments, in the search for aligned buffers."""
 
 
 def lower_bound(buffers: Sequence[Buffer]) -> int:
-    """Bytes below which no placement of the buffers can be: the largest of three bounds.
+    """Lower bound on the height of every placement: the largest of three bounds.
 
     1. The largest sum of sizes live at one moment.
     2. For each alignment a, over the live buffers whose alignment is a multiple of a: all their
        offsets are multiples of a, so each but the topmost occupies its size rounded up to one.
-       The largest are looked at first, for as long as 64 scans of the buffers would take: time
-       for all of up to 64 alignments, and for thousands of similar size.
+       The largest alignments come first, within the time of 64 scans of the buffers: enough for
+       up to 64 alignments, or for thousands of similar size.
     3. The end of each fixed buffer.
 
     Returns:
@@ -47,10 +47,10 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
 
 
 def _peak(intervals: Sequence[tuple[int, int, int]]) -> int:
-    """The largest sum of sizes over intervals (lower, upper, size) that share a moment."""
+    """Largest sum of sizes over intervals (lower, upper, size) that share a moment."""
     events = [(lower, size) for lower, _, size in intervals]
     events += [(upper, -size) for _, upper, size in intervals]
-    events.sort()  # what ends at a time, negative, leaves before what begins at it
+    events.sort()  # at equal times, ends (negative sizes) come before begins
     live = peak = 0
     for _, change in events:
         live += change
@@ -59,7 +59,7 @@ def _peak(intervals: Sequence[tuple[int, int, int]]) -> int:
 
 
 def _aligned_peak(buffers: Sequence[Buffer], alignment: int) -> int:
-    """The second bound for one alignment, of which every buffer's own is a multiple."""
+    """Second bound for one alignment that divides every buffer's own."""
     peak = live = 0
     ends: list[tuple[int, int]] = []
     paddings: list[tuple[int, int]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a placement problem before anyone tries to solve it."""
+"""Checks of a placement problem before the search."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LARGEST_TIME = 2**60
 
 
 def check_buffer(buffer: Buffer) -> None:
-    """Refuse a buffer that no placement can serve.
+    """Refuse a buffer that no placement can satisfy.
 
     Raises:
-        ProblemError: its interval is empty or negative, or a figure of it is out of range.
+        ProblemError: its interval is empty or negative, or one of its figures is out of range.
     """
     name = f"buffer {buffer.id!r}"
     if buffer.upper == buffer.lower:
@@ -51,7 +51,7 @@ def check_buffer(buffer: Buffer) -> None:
 
 
 def check_buffers(buffers: Sequence[Buffer]) -> None:
-    """Refuse a placement problem that is malformed.
+    """Refuse a malformed placement problem.
 
     Raises:
         ProblemError: an id occurs twice, a buffer is malformed, or two fixed buffers overlap.
@@ -72,7 +72,7 @@ def check_buffers(buffers: Sequence[Buffer]) -> None:
 
 
 def find_fixed_clash(buffers: Sequence[Buffer]) -> tuple[int, int] | None:
-    """The indices of two fixed buffers that overlap in time and address, or None."""
+    """Indices of two fixed buffers that overlap in time and address, or None."""
     events: list[tuple[int, bool, int, int]] = []
     for i, b in enumerate(buffers):
         if b.offset is not None and b.size:

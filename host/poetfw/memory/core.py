@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for placements that are tight at a few moments only: those moments are placed first.
+"""Search for placements that are tight at few moments only: these moments are placed first.
 
 Core. The arena of a training step is full at the end of the forward pass and has gaps elsewhere.
-The core consists of the buffers live in the fullest sections, with time reduced to those. It is a
-small placement problem: most buffers live in one of its sections are live in all of them, and may
-lie at the bottom of the arena, below those whose offsets are searched. If the core does not fit,
-neither does the whole problem.
+The core consists of the buffers live in the fullest sections, with time reduced to these sections.
+It is a small placement problem: most of its buffers are live in all of its sections, and may lie at
+the bottom of the arena, below those whose offsets are searched. If the core does not fit, neither
+does the whole problem.
 
-Completion. The order in which buffers lie on each other in the core is an order for the greedy
-placement of everything: what spans the core by length, since lives that are nested leave no gaps
-as they end, then the rest of the core, then what is not live in it, by size. The sections in which
-that ends above the capacity matter too. They join the core, until a completion fits or the core is
-as hard as the whole.
+Completion. The vertical order of the buffers in the core gives an order for the greedy placement of
+all buffers: first those that span the core, by length, since nested lifetimes leave no gaps as they
+end; then the rest of the core; then the other buffers, by size. Sections in which the completion
+exceeds the capacity join the core, until a completion fits or the core is as hard as the whole.
 """
 
 from __future__ import annotations
@@ -30,33 +29,33 @@ from poetfw.memory.search import Search, SearchEnd
 from poetfw.memory.sections import find_sections, live_bytes
 
 _FIRST_SECTIONS = 4
-"""Sections of the first core; each has twice as many as the one before."""
+"""Number of sections of the first core; each further core has twice as many."""
 
 _DISTURBED_SECTIONS = 2, 16
-"""Sections of the first core at least and at most, if that is left to chance."""
+"""Least and most sections of the first core, if it is chosen at random."""
 
 _CORE_STATES = 12_000
-"""States to search one core for."""
+"""Most states of the search of one core."""
 
 _CORE_ORDERS = 4
-"""Placements of one core to complete."""
+"""Most placements of one core to complete."""
 
 
 Placer = Callable[[list[int]], list[int] | None]
-"""Places all buffers greedily, in an order of their indices; the top of each in bytes, or None."""
+"""Places all buffers greedily, by an order of indices; top of each in bytes, or None."""
 
 
 class CoreSearch:
-    """A search for one placement of buffers within one capacity, by way of cores.
+    """Search for one placement of buffers within one capacity, by way of cores.
 
     Args:
-        buffers: what to place, none of size 0, none fixed.
+        buffers: buffers of size > 0, none fixed.
         capacity: bytes.
         rng: for the orders of the search.
-        disturbed: whether to differ from other searches of the same buffers from the beginning.
+        disturbed: True randomises the first core, to differ from other searches.
 
     Attributes:
-        states: visited so far in the search of cores.
+        states: states visited so far in the search of cores.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class CoreSearch:
         self._rng = rng
         self._first, self._last = np.array(first), np.array(last)
         self._size = np.array([b.size for b in buffers])
-        # What spans a core is stacked below the rest, in sizes that keep every alignment.
+        # Buffers that span a core are stacked below the rest, padded to keep every alignment.
         whole = lcm(*(b.alignment for b in buffers))
         self._padded = [-(-b.size // whole) * whole for b in buffers]
         self._live = live_bytes(self._first, self._last, self._size, count)
@@ -81,15 +80,15 @@ class CoreSearch:
         self._is_impossible = False
 
     def run(self, place: Placer, state_limit: int, deadline: Deadline) -> SearchEnd:
-        """Search larger and larger cores, and complete what is found.
+        """Search cores of increasing size, and complete their placements.
 
         Args:
             place: places all buffers greedily; the search ends if it gives up.
-            state_limit: states to visit at most.
-            deadline: when to give up.
+            state_limit: most states to visit.
+            deadline: time limit.
 
         Returns:
-            FOUND if a completion lies within the capacity, EXHAUSTED if nothing can, or LIMIT.
+            FOUND if a completion lies within the capacity, EXHAUSTED if none can, or LIMIT.
         """
         core = np.zeros(len(self._live), dtype=bool)
         above = core.copy()
@@ -145,7 +144,7 @@ class CoreSearch:
             outcome = search.run(rank, look, min(share, limit - before), deadline)
             self.states += search.states - before
             if outcome is SearchEnd.EXHAUSTED:
-                # The padding of what spans the core may be what was too much.
+                # The failure may be due to the padding of the buffers that span the core.
                 self._is_impossible = all(self._padded[i] == self._size[i] for i in spanning)
                 return
             if outcome is SearchEnd.FOUND:

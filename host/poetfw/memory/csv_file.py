@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement problems and answers as CSV files, and the answer as a JSON document.
+"""Placement problems and answers as CSV files, and answers as JSON documents.
 
 Columns `id,lower,upper,size[,alignment][,offset][,bank]` in any order; time intervals are
-half-open, sizes and offsets in bytes. An empty alignment means 1, an empty offset anywhere, an
-empty bank any.
+half-open, sizes and offsets in bytes. An empty alignment means 1, an empty offset any address, an
+empty bank any bank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REQUIRED = ("id", "lower", "upper", "size")
 _OPTIONAL = ("alignment", "offset", "bank")
 
 _LONGEST_SHOWN = 60
-"""Characters of the file that a message shows."""
+"""Most characters of the file in a message."""
 
 
 def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
@@ -36,11 +36,11 @@ def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
 
     Args:
         path: the file.
-        banks: those that a buffer may prefer.
+        banks: banks that a buffer may prefer.
 
     Raises:
-        ProblemError: the file cannot be read, or a line of it is malformed; the message names the
-            file, the line and what was expected.
+        ProblemError: the file cannot be read or a line is malformed; the message names the file,
+            the line and the expected value.
     """
     try:
         text = read_bytes(path).decode("utf-8-sig")
@@ -89,9 +89,9 @@ def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
 
 
 def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement) -> None:
-    """Write the buffers with their offsets as a CSV file, whole or not at all.
+    """Write the buffers with their offsets as a CSV file, atomically.
 
-    There is a column `bank` if one of them prefers a bank.
+    The column `bank` is written if a buffer prefers a bank.
 
     Raises:
         OutputError: the file cannot be written.
@@ -100,7 +100,7 @@ def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement)
     if all(b.bank is None for b in buffers):
         columns.remove("bank")
     texts = [text for b in buffers for text in (b.id, b.bank or "")]
-    # csv quotes the line terminator it is given, but CR, NEL and others end lines as well
+    # csv quotes its own line terminator, but CR, NEL and others end lines as well
     broken = any(len(f"{text}.".splitlines()) > 1 for text in texts)
     file = io.StringIO()
     writer = csv.DictWriter(
@@ -119,7 +119,7 @@ def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement)
 def result_document(
     buffers: Sequence[Buffer], placement: Placement, uses: Sequence[BankUse] = ()
 ) -> dict[str, object]:
-    """The answer as a JSON document; offsets are null where there is no placement."""
+    """Convert an answer to a JSON document; offsets are null without a placement."""
     return {
         "status": str(placement.status),
         "height_bytes": placement.height_bytes,
@@ -157,7 +157,7 @@ def _read_row(path: Path, line: int, header: list[str], row: list[str]) -> Buffe
     if not fields["id"]:
         raise ProblemError(f"{path}, line {line}: the id is empty")
     bank = fields.get("bank") or None
-    if bank is not None and "," in bank:  # which --bank takes for the end of the name
+    if bank is not None and "," in bank:  # --bank ends the name at a comma
         raise ProblemError(f"{path}, line {line}: the bank {bank!r} must not hold a comma")
 
     def integer(name: str) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Greedy placement: one buffer after the other at the lowest address free over its whole life."""
+"""Greedy placement: each buffer in turn at the lowest address free for its whole lifetime."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from poetfw.memory.sections import find_sections, live_bytes
 
 
 class Greedy:
-    """Places buffers greedily, in any order asked for.
+    """Places buffers greedily, in any order.
 
-    Each buffer is compared with all placed before it in a few vector operations, so tens of
-    thousands take seconds.
+    A buffer is compared with all placed ones in a few vector operations, so tens of thousands take
+    seconds.
 
     Args:
-        buffers: what to place, none of size 0.
+        buffers: buffers of size > 0.
     """
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
@@ -47,14 +47,14 @@ class Greedy:
             yield [i for i in order.tolist() if i not in self._fixed]
 
     def run(self, order: Sequence[int], give_up: Callable[[int], bool]) -> list[int] | None:
-        """Place the fixed buffers, then the others in the order given.
+        """Place the fixed buffers, then the others in the given order.
 
         Args:
             order: indices of the free buffers.
-            give_up: asked with the height so far after each buffer whether to stop.
+            give_up: called with the height after each buffer; True stops.
 
         Returns:
-            The offset in bytes of every buffer, or None if given up.
+            The offset in bytes of every buffer, or None if stopped.
         """
         total = len(self._size)
         offsets = [0] * total
@@ -81,9 +81,9 @@ class Greedy:
         return offsets
 
     def _contention(self) -> np.ndarray:
-        """For each buffer, the largest number of bytes live during its life."""
+        """For each buffer, the most live bytes during its lifetime."""
         live = live_bytes(self._first, self._last, self._size, self._count).astype(np.float64)
-        # Sparse table: the maximum over any run of sections from two overlapping powers of two.
+        # Sparse table: the maximum of any run of sections is that of two overlapping powers of two.
         table = [live]
         while 2 << (len(table) - 1) <= self._count:
             half = 1 << (len(table) - 1)
@@ -97,7 +97,7 @@ class Greedy:
 
 
 def _lowest_gap(bottoms: np.ndarray, tops: np.ndarray, size: int, alignment: int) -> int:
-    """The lowest aligned address with `size` bytes free between the extents given."""
+    """Lowest aligned address with `size` free bytes between the given extents."""
     if not len(bottoms):
         return 0
     order = np.argsort(bottoms)

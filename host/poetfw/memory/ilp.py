@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The placement problem as an integer program, for what search leaves open.
+"""Placement as an integer program, for instances that the search leaves open.
 
-The program is that of OLLA (Steiner et al., 2022, eq. 15): an address per buffer, and for any two
-that are live together one binary column that says which is the lower one. It is strong where search
-is weak: with few buffers of different alignments, whose paddings no bound foresees.
+The program of OLLA (Steiner et al., 2022, eq. 15): an address per buffer, and for each two buffers
+with overlapping lifetimes a binary column for their vertical order. It complements the search for
+few buffers of different alignments, whose padding no bound foresees.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.milp import IntegerProgram, SolverOptions, Term, solve_program
 
 _TOLERANCE = 1e-4
-"""Share of the height to beat by which the solver's arithmetic may be wrong about a bound.
+"""Relative error allowed for the solver's bound, as a share of the incumbent's height.
 
-Its rows hold to 1e-6, and a buffer may lie on many others. Nothing is lost where that is less than
-what any two heights differ by.
+Rows hold to 1e-6, and a buffer may lie on many others. No solution is lost while the error is less
+than the smallest difference between two heights.
 """
 
 _SMALLEST_STEP = 1e-6
-"""Share of the height to beat below which the solver takes an alignment for nothing."""
+"""Share of the incumbent's height below which the solver may ignore an alignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class IlpAnswer:
-    """The answer of the integer program.
+    """Result of the integer program.
 
     Attributes:
-        offsets: in bytes by buffer id; None unless a lower placement was found.
-        proven: no placement is lower, in bytes, or it is as low as the goal.
+        offsets: bytes by buffer id; None unless a lower placement was found.
+        proven: lower bound on the height in bytes; the goal if nothing higher is proven.
     """
 
     offsets: dict[str, int] | None
@@ -43,9 +43,9 @@ class IlpAnswer:
 
 
 def count_pairs(buffers: Sequence[Buffer]) -> int:
-    """Number of pairs of buffers that are live together: binary columns of the program."""
+    """Number of pairs of buffers with overlapping lifetimes: binary columns of the program."""
     events = [(b.lower, 1) for b in buffers] + [(b.upper, -1) for b in buffers]
-    events.sort()  # what ends at a time leaves before what begins at it
+    events.sort()  # at equal times, ends come before begins
     pairs = live = 0
     for _, change in events:
         pairs += live if change > 0 else 0
@@ -54,10 +54,10 @@ def count_pairs(buffers: Sequence[Buffer]) -> int:
 
 
 def stack_pyramid(buffers: Sequence[Buffer]) -> dict[str, int]:
-    """Offsets for some buffers that lie on each other, each live only while the one below is.
+    """Offsets of a stack of buffers, in which each lifetime lies within that of the buffer below.
 
-    This is OLLA's preplacement: from the bottom up, of all buffers whose life lies within that of
-    the one before, the longest; here the largest of those. The optimum may be lost.
+    OLLA's preplacement: from the bottom up, the longest-lived buffer within the previous one's
+    lifetime; ties go to the largest. The optimum may be lost.
     """
     offsets: dict[str, int] = {}
     top = 0
@@ -82,15 +82,15 @@ def solve_ilp(
     options: SolverOptions,
     work: Work,
 ) -> IlpAnswer:
-    """Place buffers as low as the goal, or at least lower than known.
+    """Place buffers as low as the goal, or at least lower than the incumbent.
 
     Args:
-        buffers: what to place, none of size 0.
-        goal: height in bytes below which nothing is won.
-        below: height in bytes that is known already, more than the goal.
-        preplaced: offsets of a pyramid, or none.
-        options: solver and how far to go.
-        work: what may be done.
+        buffers: buffers of size > 0.
+        goal: lower bound on the height, in bytes.
+        below: height of the incumbent in bytes, more than the goal.
+        preplaced: offsets of a pyramid in bytes; may be empty.
+        options: solver and its limits.
+        work: work limit.
 
     Raises:
         ToolError: the solver is missing or failed.
@@ -113,7 +113,7 @@ def solve_ilp(
 
 
 class _Model:
-    """The program, with addresses in units of the height to beat."""
+    """Integer program, with addresses in units of the incumbent's height."""
 
     def __init__(
         self, buffers: Sequence[Buffer], goal: int, below: int, preplaced: dict[str, int]
@@ -121,7 +121,7 @@ class _Model:
         self._buffers = buffers
         self._known = {b.id: b.offset for b in buffers if b.offset is not None} | preplaced
         self._below = below
-        # Offsets that are multiples of the unit come of themselves, once sizes are.
+        # Offsets are multiples of the unit without extra rows if the sizes are.
         self._unit = gcd(*(b.alignment for b in buffers))
         self.program = IntegerProgram(offset=goal / below, tolerance=0.5 / below)
         height = self.program.continuous(1.0, (below - 1 - goal) / below)
@@ -133,7 +133,7 @@ class _Model:
                 self._separate(i, j, preplaced)
 
     def _add_address(self, buffer: Buffer) -> tuple[list[Term], int]:
-        """The address of a buffer: terms, and bytes to add to them."""
+        """Address of a buffer: terms, and bytes to add to them."""
         if buffer.id in self._known:
             return [], self._known[buffer.id]
         highest = self._below - 1 - buffer.size
@@ -147,7 +147,7 @@ class _Model:
         a, b = self._buffers[i], self._buffers[j]
         if a.id in self._known and b.id in self._known:
             return
-        # What is preplaced has nothing below it, of what is live then, but what is preplaced too.
+        # Below a preplaced buffer lie only preplaced buffers, of those live at the same time.
         if a.id in preplaced:
             self._put_above(i, j)
         elif b.id in preplaced:
@@ -158,10 +158,10 @@ class _Model:
             self._put_above(j, i, above, 0)
 
     def _put_above(self, i: int, j: int, column: int | None = None, value: int = 1) -> None:
-        """Require that j begins where i ends or later, if the column has the value."""
+        """Require that j begins at or above the end of i if the column has the value."""
         a, b = self._buffers[i], self._buffers[j]
         (below, begin), (above, offset) = self._address[i], self._address[j]
-        # Their distance is a multiple of what both alignments are multiples of.
+        # Their distance is a multiple of the gcd of both alignments.
         step = gcd(a.alignment, b.alignment)
         size = -(-a.size // step) * step
         row = [*below, *((other, -factor) for other, factor in above)]
@@ -173,10 +173,10 @@ class _Model:
         self.program.at_most(row, slack / self._below)
 
     def settle(self, values: Vector) -> dict[str, int] | None:
-        """The exact offsets of a solution: the solver's order, each as low as that allows.
+        """Exact offsets of a solution: the solver's order, with each buffer as low as possible.
 
         Returns:
-            None if something fixed is in the way, for want of the solver's precision.
+            None if a fixed buffer is in the way because of the solver's tolerance.
         """
         address = [
             offset / self._below + sum(factor * float(values[column]) for column, factor in terms)

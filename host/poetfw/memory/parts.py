@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement of a plan with parts: an arena for each device, in the memory that it works in.
+"""Placement of a plan with parts: one arena per device, in the memory that the device works in.
 
-The arenas of a memory are parts of one array, behind its persistent tensors and its page buffer.
+The arenas of a memory are parts of one array, after its persistent tensors and its page buffer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from poetfw.training import Program
 
 
 class Placed(NamedTuple):
-    """A training step with its parts, and by the name of each memory where everything is."""
+    """Training step with its parts, and the memory plan of each memory by name."""
 
     step: StepPlan
     memories: Mapping[str, MemoryPlan]
@@ -45,26 +45,26 @@ def place_parts(
     at_once: bool = False,
     deadline: Deadline | None = None,
 ) -> Placed:
-    """Give every buffer of both steps a fixed address, those of training in the device's arena.
+    """Give every buffer of both steps a fixed address; training buffers go to their device's arena.
 
-    Evaluation takes the arena of the device with most bytes, which comes first in its memory.
+    Evaluation uses the arena of the device with the most bytes, which comes first in its memory.
 
     Args:
-        program: what is trained.
-        steps: the plan of the training step.
-        evaluation: the plan of the evaluation step.
-        at: by each device's name, the memory that it works in.
-        limits: by each device's name, bytes that it has for tensors, None for no limit. What
-            training takes may be more than that: placement can need more than the live peak.
+        program: the trained program.
+        steps: plan of the training step.
+        evaluation: plan of the evaluation step.
+        at: memory of each device, by the device's name.
+        limits: bytes for tensors by device name, None for no limit. Training may exceed its limit:
+            placement can need more than the live peak.
         block_bytes: bytes of one storage block.
-        buffers: bytes of a link's buffer on both devices, by its source and its target. A message
-            passes none.
+        buffers: bytes of a link's buffer on both devices, by source and target. Messages use no
+            buffer.
         at_once: see `StepPlan`.
-        deadline: when to end the search for addresses; None for never.
+        deadline: time limit of the search for addresses; None for none.
 
     Raises:
         InfeasibleError: evaluation fits on no device.
-        PlanError: such a plan cannot be run; see `StepPlan`.
+        PlanError: the plan cannot be run; see `StepPlan`.
     """
     inside = {ends: size for ends, size in (buffers or {}).items() if at[ends[0]] == at[ends[1]]}
     first = max(limits, key=lambda name: limits[name] or 0)
@@ -120,7 +120,7 @@ def _place_on(
     base: int,
     deadline: Deadline | None,
 ) -> PlacedStep:
-    """One device's stays, by the indices of the whole plan's steps."""
+    """Place one device's allocations, with step indices of the whole plan."""
     own: list[Step] = []
     positions: list[int] = []
     beside: list[Allocation] = []
@@ -145,7 +145,7 @@ def _place_on(
 
 
 def _as_on_one(step: Step, device: str) -> StepKind | None:
-    """The kind of a step in the memory of one device: a copy is a page that comes or goes."""
+    """Kind of a step in one device's memory: copies become page-ins or page-outs."""
     match step.kind:
         case StepKind.COPY if step.target == device:
             return StepKind.PAGE_IN

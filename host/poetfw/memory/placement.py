@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Place buffers in one arena as low as possible.
+"""Placement of buffers in one arena as low as possible.
 
-Greedy orders come first: they reach the lower bound on most plans. Buffers that would have to fill
-every byte at every moment are tiled. Where few moments are full, those are searched first and the
-rest is placed around them. What is left is searched at the bound, then at heights between the bound
-and the best known, until the heights meet or the work is used up. Work is counted in
-search states, so the same problem gets the same answer everywhere.
+Greedy orders come first: they reach the lower bound on most plans. Buffers that must fill every
+byte at every moment are tiled. If few moments are full, these are searched first and the other
+buffers are placed around them. Open instances are searched at the bound, then at heights between
+the bound and the incumbent, until the two meet or the work limit. Work is counted in search states,
+so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ from poetfw.memory.validator import validate_by_sweep, validate_placement
 from poetfw.schedule.milp import SolverOptions
 
 _STATES_PER_UNIT = 25_000
-"""Search states that are one unit of work."""
+"""Search states per unit of work."""
 
 WORK_LIMIT = 10.0
-"""Units of work to spend at most, unless told otherwise."""
+"""Default work limit in units."""
 
 _LARGEST_SEARCH = 4_000
-"""Buffers in one component beyond which only the greedy orders are tried."""
+"""Most buffers of a component that is searched; larger ones get greedy orders only."""
 
 _LARGEST_PAIRWISE = 5_000
-"""Buffers up to which the answer is validated pair by pair."""
+"""Most buffers of an answer that is validated pair by pair."""
 
 _LARGEST_PROGRAM = 1_000
-"""Buffers, and pairs live together, beyond which the integer program is not worth starting."""
+"""Most buffers, and most pairs with overlapping lifetimes, of an integer program."""
 
 _PAIRS_PER_STATE = 8
-"""Pairs of buffers in the integer program for which a node of it takes as long as one state."""
+"""Pairs of buffers in the integer program per state that one of its nodes costs."""
 
 _IMPROVEMENTS = 200
-"""Greedy orders to try at most while improving the best one."""
+"""Most greedy orders to try while improving the best one."""
 
 _IMPROVED_BUFFERS = 60_000
-"""Buffers to place at most while improving the best greedy order."""
+"""Most buffers to place while improving the best greedy order."""
 
 _QUICK_IMPROVEMENTS = 20
-"""Greedy orders to try at most where hardly anything lies too high."""
+"""Most greedy orders to try if at most `_HARDLY_ANYTHING` buffers lie too high."""
 
 _HARDLY_ANYTHING = 3
-"""Buffers that may lie too high for that."""
+"""Most buffers above the goal for the quick improvement."""
 
 _CLOSE = 0.05
-"""Share of the goal by which an answer may miss it for cores to be searched again."""
+"""Largest gap to the goal, as a share of it, at which cores are searched again."""
 
 _PLACED_PER_STATE = 3
-"""Buffers placed greedily in the time of one state, where they are few."""
+"""Buffers placed greedily per state of work, for few buffers."""
 
 _COMPARED_PER_STATE = 36_000
-"""Pairs of buffers compared in it, which is what takes time where they are many."""
+"""Pairs of buffers compared per state of work; dominates for many buffers."""
 
 _UNKNOWN = 4
-"""Probes without an answer after which the next ones get more states."""
+"""Probes without an answer after which later ones get more states."""
 
 _FIRST_GRANT = 24_000
-"""States granted to the first search of a kind; each has four times those of the one before."""
+"""States granted to the first search of a kind; each later one gets four times as many."""
 
 
 def place(
@@ -80,28 +80,28 @@ def place(
     work: Work | None = None,
     seed: int = 0,
 ) -> Placement:
-    """Give every buffer an offset such that none that are live together overlap.
+    """Give every buffer an offset such that no two live at the same time overlap.
 
     Args:
-        buffers: what to place; alignments and fixed offsets are respected.
-        capacity: bytes the arena has, or None for as low as possible.
-        work: what may be done; None for as much as usual.
-        seed: of the random orders among those the search tries.
+        buffers: the buffers; alignments and fixed offsets are respected.
+        capacity: bytes of the arena, or None for as low as possible.
+        work: work limit; None for the default.
+        seed: of the random orders that the search tries.
 
     Returns:
-        A validated placement: optimal if its height is the lower bound, else feasible. Within a
+        A validated placement: optimal if its height is the lower bound, else feasible. With a
         capacity also infeasible (proven) or not found; then there are no offsets, and the height is
-        the lowest found, or 0 if none was looked for.
+        the lowest found, or 0 without a search.
 
     Raises:
         ProblemError: the problem is malformed.
-        PlacementInterrupted: the user interrupted the search when it knew a placement already.
+        PlacementInterrupted: the user interrupted the search after it found a placement.
     """
     check_buffers(buffers)
     bound = lower_bound(buffers)
     if capacity is not None and bound > capacity:
         return Placement(PlacementStatus.INFEASIBLE, {}, 0, bound)
-    # Neither the order nor the names of the buffers may matter.
+    # The result does not depend on the order or the names of the buffers.
     free = sorted((b for b in buffers if b.size), key=_canonical)
     whole = work or Work(WORK_LIMIT)
     states = int(max(0.0, whole.left) * _STATES_PER_UNIT)
@@ -120,7 +120,7 @@ def place(
             interrupted, search.states = True, 0  # the other components are placed without a search
         offsets |= part.offsets
         height = max(height, part.height)
-        # A component that is proven to need more raises the bound for all of them.
+        # A component's lower bound raises the bound for all of them.
         best = max(best, part.proven)
     whole.spend((states - search.states) / _STATES_PER_UNIT)
     if capacity is not None and height > capacity:
@@ -142,7 +142,7 @@ def place(
 
 @dataclass(slots=True)
 class _Work:
-    """The work that is left, shared by all components."""
+    """Remaining work, shared by all components."""
 
     deadline: Deadline
     states: int
@@ -153,13 +153,13 @@ class _Work:
 
 
 class _Component:
-    """Buffers connected in time, with the best offsets known for them.
+    """Buffers connected in time, with their best known offsets.
 
     Args:
-        buffers: in canonical order, none of size 0.
-        goal: height in bytes at which to stop: nothing is won below.
-        capacity: bytes the arena has, or None.
-        work: what may be spent.
+        buffers: in canonical order, of size > 0.
+        goal: height in bytes at which to stop.
+        capacity: bytes of the arena, or None.
+        work: remaining work.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class _Component:
         self._order: list[int] = []
         self._tops: list[int] = []
         self._at_goal: Probe | None = None
-        # To place all greedily in one order.
+        # Work of placing all buffers greedily in one order.
         self._order_states = (
             len(buffers) // _PLACED_PER_STATE + len(buffers) ** 2 // _COMPARED_PER_STATE
         )
@@ -182,7 +182,7 @@ class _Component:
         self.proven = 0
 
     def solve(self) -> None:
-        """Find offsets as low as the goal, or as low as the work allows."""
+        """Find offsets as low as the goal, or as the work limit allows."""
         self._place_greedily()
         if self._capacity is not None:
             self._goal = max(self._goal, self._capacity)
@@ -194,7 +194,7 @@ class _Component:
         if self._is_open():
             tries = min(_IMPROVEMENTS, _IMPROVED_BUFFERS // len(self._buffers))
             self._improve(self._order, self._tops, tries)
-        # Where cores do not come close, everything is difficult.
+        # If cores are not close to the goal, the instance is hard: search all of it.
         close = self.height - self._goal <= _CLOSE * self._goal
         grant, left = _FIRST_GRANT, -1
         while self._is_open() and self._work.states != left:
@@ -208,13 +208,13 @@ class _Component:
             grant *= 4
 
     def _is_open(self) -> bool:
-        """True if something may still be won."""
+        """True if a lower height may still exist and work is left."""
         if self._capacity is not None and self.proven > self._capacity:
             return False
         return self.height > self._goal and self._work.is_left()
 
     def _tile(self, grant: int) -> None:
-        """Search for a placement without a gap, if there is nothing to fill one with."""
+        """Search for a placement without gaps, if the buffers fill the goal at every moment."""
         height = filled_bytes(self._buffers)
         if height is None:
             return
@@ -224,10 +224,10 @@ class _Component:
         self._learn(outcome, height, tiling.offsets)
 
     def _search_core(self, grant: int, place: Placer, disturbed: bool) -> int:
-        """Search the fullest sections first, and place the rest of the buffers around them.
+        """Search the fullest sections first, and place the other buffers around them.
 
         Returns:
-            The states that were visited.
+            The number of visited states.
         """
         if any(b.offset is not None for b in self._buffers):
             return 0
@@ -238,7 +238,7 @@ class _Component:
         return cores.states
 
     def _search_cores(self, grant: int) -> None:
-        """Do so again and again, each time differently, and improve what is hardly too high."""
+        """Search random cores repeatedly, and improve near misses."""
         least = self._work.states - grant
         while self._is_open() and self._work.states > least:
             left = self._work.states - least
@@ -246,21 +246,21 @@ class _Component:
                 return
 
     def _complete(self, order: list[int]) -> list[int] | None:
-        """Place in an order, if there is work left for it."""
+        """Place in an order, if work is left."""
         if not self._work.is_left():
             return None
         self._work.states -= self._order_states
         return self._try_order(order)
 
     def _complete_well(self, order: list[int]) -> list[int] | None:
-        """The same, and improve the order if hardly anything lies above the goal."""
+        """Place in an order, and improve it if few buffers end above the goal."""
         tops = self._complete(order)
         if tops is None or sum(top > self._goal for top in tops) > _HARDLY_ANYTHING:
             return tops
         return self._improve(order, tops, _QUICK_IMPROVEMENTS)
 
     def _program(self, grant: int) -> None:
-        """Solve the integer program, if it is not too large or a pyramid makes it small enough."""
+        """Solve the integer program, if it is small enough, possibly with a preplaced pyramid."""
         if len(self._buffers) > _LARGEST_PROGRAM:
             return
         preplaced = {}
@@ -288,7 +288,7 @@ class _Component:
             self._probe(self._goal, grant)
 
     def _close_in(self, grant: int) -> None:
-        """Probe the goal, then bisect between it and the best height, with less effort."""
+        """Probe the goal, then bisect between it and the incumbent, with less effort."""
         low = height = self._goal
         unknown = 0
         while low < self.height and unknown < _UNKNOWN and self._work.is_left():
@@ -305,13 +305,13 @@ class _Component:
             self._try_order(order, self.height)
 
     def _improve(self, order: list[int], tops: list[int], tries: int) -> list[int]:
-        """Bring forward, in a greedy order, what lies highest; keep what is not worse."""
+        """Move the highest buffers forward in a greedy order; keep changes that are not worse."""
         for _ in range(tries):
             highest = max(tops)
             highest_at = [at for at, i in enumerate(order) if tops[i] == highest]
             at = self._work.rng.choice(highest_at) if highest_at else 0
             if not at or not self._is_open():
-                break  # what is highest is fixed, or comes first already
+                break  # the highest buffer is fixed, or comes first already
             changed = order.copy()
             changed.insert(self._work.rng.randrange(at), changed.pop(at))
             self._work.states -= self._order_states
@@ -321,14 +321,14 @@ class _Component:
         return tops
 
     def _try_order(self, order: list[int], limit: int | None = None) -> list[int] | None:
-        """Place in an order, and remember it if none before was better.
+        """Place in an order, and remember the result if it is the best.
 
         Args:
             order: indices of the free buffers.
-            limit: a height in bytes to stay below, if there is one.
+            limit: height in bytes to stay below, or None.
 
         Returns:
-            The top of every buffer in bytes, or None if the limit or the deadline was met.
+            The top of every buffer in bytes, or None if the limit or the deadline was reached.
         """
         begun, deadline = bool(self._order), self._work.deadline
         offsets = self._greedy.run(
@@ -347,12 +347,12 @@ class _Component:
         return tops
 
     def _probe(self, capacity: int, grant: int) -> SearchEnd:
-        """Search for a placement within a capacity, spending at most the states granted."""
+        """Search for a placement within a capacity, with at most the granted states."""
         probe = self._at_goal
         if probe is None or probe.capacity != capacity:
             probe = Probe(self._buffers, capacity, self._work.rng)
         if capacity == self._goal:
-            self._at_goal = probe  # to go on there when there is more to spend
+            self._at_goal = probe  # to continue with later grants
         before = probe.states
         outcome = probe.run(min(grant, self._work.states), self._work.deadline)
         self._work.states -= probe.states - before
@@ -360,7 +360,7 @@ class _Component:
         return outcome
 
     def _learn(self, outcome: SearchEnd, capacity: int, offsets: dict[str, int]) -> None:
-        """Keep what a search within a capacity found, or that there is nothing."""
+        """Record the result of a search within a capacity."""
         if outcome is SearchEnd.FOUND:
             self._keep(offsets)
         if outcome is SearchEnd.EXHAUSTED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory plan: an address in the arena for every stay of every tensor in RAM."""
+"""Memory plan: an arena address for every stay of every tensor in RAM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import in_place_input
 
 ALIGNMENT = 8
-"""Every allocation starts at, and is padded to, a multiple of this many bytes."""
+"""Alignment and padding of every allocation, in bytes."""
 
 SCHEMA_VERSION = 1
 
@@ -33,17 +33,17 @@ def padded(size_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One stay of a tensor (or of an op's workspace) in RAM, during plan steps [lower, upper).
+    """Stay of a tensor (or of an op's workspace) in RAM, during plan steps [lower, upper).
 
-    A tensor that is recomputed or paged in again has several, possibly at different offsets.
+    A tensor that is recomputed or paged in has several, possibly at different offsets.
 
     Attributes:
-        owner: the tensor's name; for a workspace the op's name.
-        workspace: whether it is an op's workspace.
-        lower: index of the plan step that writes it first.
+        owner: name of the tensor; for a workspace, of the op.
+        workspace: True for an op's workspace.
+        lower: index of the plan step that first writes it.
         upper: index of the plan step that frees it.
         offset: first byte in the arena.
-        size_bytes: bytes it occupies, padding included.
+        size_bytes: bytes including padding.
     """
 
     owner: str
@@ -59,12 +59,12 @@ class MemoryPlan:
     """Addresses of everything in the arena.
 
     Attributes:
-        persistent: one allocation for each persistent tensor; they lie at the bottom.
-        page_buffer_offset: where the block lies through which partial blocks are transferred.
+        persistent: one allocation per persistent tensor, from offset 0 on.
+        page_buffer_offset: offset of the block that transfers partial blocks.
         training: allocations of the training step.
         evaluation: allocations of the evaluation step.
-        arena_bytes: bytes of the arena.
-        peak_bytes: largest number of live bytes at any step; `arena_bytes` cannot be lower.
+        arena_bytes: size of the arena.
+        peak_bytes: most live bytes at any step, a lower bound on `arena_bytes`.
     """
 
     persistent: tuple[Allocation, ...]
@@ -75,7 +75,7 @@ class MemoryPlan:
     peak_bytes: int
 
     def offset_of(self, tensor: str, index: int | None) -> int:
-        """Offset of a tensor at a step of the training plan; None for behind the plan."""
+        """Offset of a tensor at a step of the training plan; None for after the plan."""
         stays = self.persistent if index is None else (*self.persistent, *self.training)
         for stay in stays:
             resident = stay.lower == stay.upper
@@ -85,15 +85,15 @@ class MemoryPlan:
         raise AssertionError(f"{tensor} is not in RAM at step {index}")
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as plain JSON values."""
+        """Convert the plan to JSON values."""
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> MemoryPlan:
-        """The plan that `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises:
-            PlanError: the document is not such a plan.
+            PlanError: the document is malformed.
         """
         try:
             plan: MemoryPlan = TypeAdapter(MemoryPlan).validate_python(
@@ -110,7 +110,7 @@ def resident_bytes(persistent: Iterable[Tensor], block_bytes: int) -> int:
 
 
 def place_resident(persistent: Iterable[Tensor]) -> tuple[tuple[Allocation, ...], int]:
-    """The persistent tensors from the arena's first byte on, and where they end."""
+    """Place persistent tensors from the arena's first byte on; also return their end."""
     resident = []
     offset = 0
     for tensor in persistent:
@@ -123,13 +123,13 @@ def place_resident(persistent: Iterable[Tensor]) -> tuple[tuple[Allocation, ...]
 def place_beside(
     memory: MemoryPlan, block_bytes: int, graph: Graph, plan: ExecutionPlan
 ) -> tuple[Allocation, ...]:
-    """Addresses for a further step in the arena of a memory plan, above what is resident.
+    """Place a further step in the arena of a memory plan, above the resident bytes.
 
     Args:
-        memory: the plan, of which persistent tensors and page buffer stay.
+        memory: the plan, whose persistent tensors and page buffer keep their addresses.
         block_bytes: bytes of one storage block.
-        graph: the step; its persistent tensors are the plan's.
-        plan: when its ops run.
+        graph: the step, with the same persistent tensors as the plan.
+        plan: execution plan of the step.
 
     Raises:
         InfeasibleError: no placement within the arena was found.
@@ -139,7 +139,7 @@ def place_beside(
 
 
 class PlacedStep(NamedTuple):
-    """A step's stays at their addresses, how far they reach, and the least that they could."""
+    """Placed allocations of a step, their height, and a lower bound on it, in bytes."""
 
     stays: tuple[Allocation, ...]
     height_bytes: int
@@ -158,11 +158,11 @@ def place_step(
 
     Args:
         graph: the step.
-        plan: when its ops run.
-        base: where its part of the arena begins.
+        plan: execution plan of the step.
+        base: first byte of its part of the arena.
         capacity: bytes of that part, or None for no limit.
-        deadline: when to end the search; None for never.
-        beside: what else takes bytes, and when; their offsets are to be set.
+        deadline: time limit of the search; None for none.
+        beside: further allocations to place.
 
     Raises:
         InfeasibleError: no placement within the capacity was found.
@@ -185,16 +185,16 @@ def place_step(
 
 
 class _Shared(NamedTuple):
-    """A buffer, and the stays in RAM that follow each other in it; their offsets are to be set."""
+    """Buffer, and the successive allocations that share it; their offsets are not yet set."""
 
     buffer: Buffer
     stays: tuple[Allocation, ...]
 
 
 def _buffers(graph: Graph, plan: ExecutionPlan, beside: Sequence[Allocation] = ()) -> list[_Shared]:
-    """The buffers that a plan needs, in the order in which they are freed; others behind them.
+    """Buffers of a plan, in the order in which they are freed, then those of `beside`.
 
-    An op whose in-place input is freed in the very next step writes over it: both stays share one
+    An op whose in-place input is freed in the next step overwrites it: both allocations share one
     buffer.
     """
     ops = {op.name: op for op in graph.ops}
@@ -232,7 +232,7 @@ def _buffers(graph: Graph, plan: ExecutionPlan, beside: Sequence[Allocation] = (
 
 
 def _taken_by(graph: Graph, ops: Mapping[str, Op], before: Step, freed: str) -> str | None:
-    """The tensor that was written over the freed one in the step before, or None."""
+    """Tensor that overwrote the freed one in the step before, or None."""
     if before.kind is not StepKind.COMPUTE:
         return None
     op = ops[before.node]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All orders of some items that keep given sets of them together, as one tree.
+"""PQ-trees: all orders of some items that keep given sets of them contiguous.
 
-A PQ-tree (Booth and Lueker, 1976) stands for a set of orders of its leaves: the children of a node
-come either in any order, or in the order given or its reverse. Trees are values: asking for another
-set to stay together gives a new tree, so a search may keep as many of them as it likes.
+A PQ-tree (Booth and Lueker, 1976) represents a set of orders of its leaves: the children of a node
+come either in any order, or in the given order or its reverse. Trees are immutable: a further
+constraint gives a new tree, so a search may hold many of them.
 
-Sets of items are bit masks. The trees here have tens of leaves, so everything is plain recursion.
+Sets of items are bit masks. Trees have tens of leaves, so plain recursion suffices.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 
 class Tree(NamedTuple):
-    """A node with what is below it.
+    """Node of a PQ-tree with its subtree.
 
     Attributes:
-        items: the leaves below, as a mask; of a leaf, a single bit.
-        ordered: whether the order of the children is fixed up to its reverse, else it is free.
-        children: none for a leaf, else at least two; at least three if ordered.
+        items: mask of the leaves below; a single bit for a leaf.
+        ordered: True if the children's order is fixed up to reversal (Q-node), else any (P-node).
+        children: empty for a leaf, else at least two; at least three if ordered.
     """
 
     items: int
@@ -29,17 +29,17 @@ class Tree(NamedTuple):
 
 
 def in_any_order(children: Sequence[Tree]) -> Tree:
-    """A tree whose parts come in any order; there is at least one."""
+    """Tree whose one or more children come in any order."""
     return children[0] if len(children) == 1 else _node(False, children)
 
 
 def leaves(items: int) -> Tree:
-    """The tree of all orders of the items of a mask."""
+    """Tree of all orders of a mask's items."""
     return in_any_order([Tree(1 << i, False, ()) for i in indices(items)])
 
 
 def indices(items: int) -> list[int]:
-    """The items of a mask, in ascending order."""
+    """Items of a mask, ascending."""
     found = []
     while items:
         found.append((items & -items).bit_length() - 1)
@@ -48,15 +48,15 @@ def indices(items: int) -> list[int]:
 
 
 def replace(tree: Tree, together: int, by: Tree) -> Tree | None:
-    """The orders in which some items lie next to each other, with others put into their place.
+    """Restrict a tree to orders where some items are contiguous, and replace these items.
 
     Args:
-        tree: the orders to choose from.
-        together: items of it, at least one.
-        by: what takes their place.
+        tree: the tree.
+        together: mask of one or more of its items.
+        by: tree that replaces them.
 
     Returns:
-        None if no order has all of them next to each other.
+        The new tree; None if no order makes the items contiguous.
     """
     if tree.items == together:
         return by
@@ -66,7 +66,7 @@ def replace(tree: Tree, together: int, by: Tree) -> Tree | None:
             if inner is None:
                 return None
             return _node(tree.ordered, [*tree.children[:i], inner, *tree.children[i + 1 :]])
-    # From here on the items are spread over several children.
+    # From here on, the items are spread over several children.
     before: list[Tree] | None
     after: list[Tree] | None
     if not tree.ordered:
@@ -92,11 +92,11 @@ def replace(tree: Tree, together: int, by: Tree) -> Tree | None:
 
 
 def arrange(tree: Tree, place: Sequence[int]) -> list[int]:
-    """The items in an order of the tree in which their places ascend, if there is one.
+    """Order of the tree in which the items' places ascend, if there is one.
 
     Args:
-        tree: the orders to choose from.
-        place: of each item; those that share a place may come in any order the tree has.
+        tree: the tree.
+        place: place of each item; items with equal places may come in any order of the tree.
     """
     return _arrange(tree, place)[2]
 
@@ -114,7 +114,7 @@ def _in_this_order(children: Sequence[Tree]) -> Tree:
 
 
 def _split(trees: Sequence[Tree], together: int) -> tuple[list[Tree], list[Tree]]:
-    """Those without any of some items, and those with a part of them beside others."""
+    """Split trees into those without any of the items, and those with only some of them."""
     return (
         [tree for tree in trees if not tree.items & together],
         [tree for tree in trees if 0 != tree.items & together != tree.items],
@@ -122,7 +122,7 @@ def _split(trees: Sequence[Tree], together: int) -> tuple[list[Tree], list[Tree]
 
 
 def _rest(tree: Tree, together: int) -> list[Tree] | None:
-    """The parts left of a tree without some items at its end, in order; None if they can't be."""
+    """Subtrees left after removing items from one end, in order; None if that is impossible."""
     if not tree.items & ~together:
         return []
     if not tree.items & together:
@@ -146,7 +146,7 @@ def _rest(tree: Tree, together: int) -> list[Tree] | None:
 
 
 def _arrange(tree: Tree, place: Sequence[int]) -> tuple[int, int, list[int]]:
-    """The lowest and the highest place, and the items."""
+    """Lowest place, highest place, and the items in order."""
     if not tree.children:
         item = tree.items.bit_length() - 1
         return place[item], place[item], [item]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The placement problem and its answer."""
+"""Placement problem and its answer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Bytes that must stay at one place during [lower, upper).
+    """Bytes that must stay at one address during [lower, upper).
 
     Attributes:
         id: unique in its problem.
         lower: first time at which it is live.
         upper: first time at which it is not live any more.
-        size: bytes it occupies.
-        alignment: its offset must be a multiple of this.
-        offset: where it must be placed, or None for anywhere.
-        bank: the name of the bank it should lie in, if that costs no height, or None.
+        size: bytes.
+        alignment: divisor of its offset, in bytes.
+        offset: fixed offset in bytes, or None for any.
+        bank: name of its preferred bank, used if that does not raise the height; None for none.
     """
 
     id: str
@@ -35,29 +35,29 @@ class Buffer:
 
 
 class PlacementStatus(StrEnum):
-    """The status of a placement."""
+    """Status of a placement."""
 
     OPTIMAL = "optimal"
     """Proven: no placement is lower."""
     FEASIBLE = "feasible"
-    """It is valid; a lower one may exist."""
+    """Valid; a lower placement may exist."""
     INTERRUPTED = "interrupted"
-    """It is valid; the user did not wait for a lower one."""
+    """Valid; the user interrupted the search for a lower one."""
     INFEASIBLE = "infeasible"
     """Proven: the buffers cannot be placed within the capacity."""
     NOT_FOUND = "not_found"
-    """None within the capacity was found in the time given."""
+    """No placement within the capacity was found within the limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """An offset for every buffer.
+    """Offset of every buffer.
 
     Attributes:
-        status: what is known about it.
-        offsets: offset in bytes by buffer id; empty where there is none.
+        status: proof status.
+        offsets: bytes by buffer id; empty without a placement.
         height_bytes: largest offset + size.
-        lower_bound_bytes: no placement can be lower, as proven by `lower_bound`, by an exhausted
+        lower_bound_bytes: lower bound on the height, proven by `lower_bound`, by an exhausted
             search or by the integer program.
     """
 
@@ -68,10 +68,10 @@ class Placement:
 
 
 class PlacementInterrupted(KeyboardInterrupt):
-    """The user interrupted a search for addresses.
+    """Interrupt of a placement search by the user.
 
     Attributes:
-        placement: the best known until then, with status INTERRUPTED.
+        placement: the incumbent, with status INTERRUPTED.
     """
 
     def __init__(self, placement: Placement) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of a search, each with its own first choices, region and length."""
+"""Restarts of a search, each with its own rank, branching rule and state limit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from poetfw.memory.problem import Buffer
 from poetfw.memory.search import Look, Search, SearchEnd
 
 _FIRST_STATES = 2_000
-"""States granted to the shortest run of a search."""
+"""States of the shortest run of a search."""
 
 
 class Probe:
-    """A search within one capacity that restarts, and that goes on where a run of it ended.
+    """Restarting search within one capacity; each `run` continues where the last one ended.
 
     Args:
-        buffers: what to place, none of size 0.
+        buffers: buffers of size > 0.
         capacity: bytes.
         rng: for the orders to try.
     """
@@ -37,11 +37,11 @@ class Probe:
 
     @property
     def offsets(self) -> dict[str, int]:
-        """In bytes by buffer id, once found."""
+        """Offsets in bytes by buffer id, once found."""
         return self._search.offsets
 
     def run(self, state_limit: int, deadline: Deadline) -> SearchEnd:
-        """Search, visiting at most so many more states; as `Search.run` otherwise."""
+        """Search within this many more states; otherwise like `Search.run`."""
         limit = self.states + state_limit
         outcome = SearchEnd.LIMIT
         while outcome is SearchEnd.LIMIT and self.states < limit and not deadline.has_passed():
@@ -53,12 +53,12 @@ class Probe:
 def restarts(
     search: Search, rng: random.Random, disturbed: bool = False
 ) -> Iterator[tuple[list[float], Look, int]]:
-    """Orders to try cases in and where to look for them, with the states to spend on each.
+    """Case orders and branching rules, with the states for each run.
 
     Args:
-        search: to restart.
-        rng: to disturb good orders with.
-        disturbed: whether to leave out the orders that are not.
+        search: the search to restart.
+        rng: randomises good orders.
+        disturbed: True leaves out the orders that are not randomised.
     """
     length = [last - first for first, last in search.spans]
     size = [float(b.size) for b in search.buffers]
@@ -72,7 +72,7 @@ def restarts(
         for rank in orders if turn > disturbed else ():
             for look in Look:
                 yield rank, look, _FIRST_STATES * _luby(turn)
-        # A good order somewhat disturbed finds what the order itself and pure chance do not.
+        # A slightly randomised good order succeeds where the order itself and pure chance fail.
         orders = [[r * rng.uniform(0.3, 1.0) for r in rank] for rank in ranks]
         orders.append([rng.random() for _ in size])
 
@@ -80,7 +80,7 @@ def restarts(
 def _luby(turn: int) -> int:
     """Relative length of a run before a restart: 1, 1, 2, 1, 1, 2, 4, … (Luby et al., 1993).
 
-    Without knowing how run times are spread, no other sequence is better by more than a logarithm.
+    For unknown run time distributions, it is optimal up to a logarithmic factor.
     """
     while turn & (turn + 1):
         turn -= (1 << (turn.bit_length() - 1)) - 1

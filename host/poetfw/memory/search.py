@@ -2,32 +2,30 @@
 """Exhaustive search for a placement within a capacity, for instances no heuristic places.
 
 State. Time is a row of sections (see `sections`); `floors[s]` is the address below which section s
-is settled. A valley is a run of sections at one floor between higher walls. A buffer is confined if
-its sections lie within the valley. Only confined buffers can come to lie at a valley's floor; all
-others start at a wall or higher.
+is settled. A valley is a run of sections with equal floors between higher walls. A buffer is
+confined if its sections lie within the valley. Only confined buffers can lie at a valley's floor;
+all others start at a wall or higher.
 
-Branching. Take a section of the valley: what lies next on it either is a confined buffer at the
-lowest address it may have, with nothing but its padding down to the floor on any of its sections,
-or starts higher, which wastes bytes of the section. Every placement can be pushed down until each
-buffer rests on the ground, on another one or on its alignment, so these cases are complete: if
-something lies in the padding of a buffer, on another section, wasting leads up to that first. A
-section can afford to waste its slack: the capacity less what is settled and what is still to come.
-On tight instances slack is scarce, and branching on the section with the fewest cases finds dead
-ends early.
+Branching. Choose a section of the valley. The next buffer on it either is a confined buffer at its
+lowest possible address, with only padding between it and the floor on all of its sections, or
+starts higher, which wastes bytes of the section. Every placement can be pushed down until each
+buffer rests on the ground, on another buffer or on its alignment, so these cases are complete: if
+something lies in a buffer's padding on another section, the waste case reaches it first. A section
+can waste its slack: the capacity less the settled bytes and the bytes still to place. On tight
+instances slack is scarce, and branching on the section with the fewest cases finds dead ends early.
 
-Independence. Where no unplaced buffer crosses from one section to the next, the rest falls into
-parts, solved one after the other; the choices made in a solved part are never revisited.
+Independence. Where no unplaced buffer crosses the border between two sections, the rest splits into
+parts, solved one after another; choices in a solved part are never revisited.
 
-A node of the search is a part, the buffers left in it, and what is settled: floors, slack, and the
-trail back. A choice is a node with cases still to try. A node is pruned if it is known as hopeless
-or if the section chosen has no case; `_possible` says which cases are none.
+A node of the search consists of a part, its unplaced buffers, and what is settled: floors, slack,
+and the trail for backtracking. A choice is a node with untried cases. A node is pruned if it is
+known to be hopeless or if its section has no case; `_possible` excludes impossible cases.
 
-Memory. What remains to be decided, slack included, depends on the floors and the unplaced buffers
-only, so states proven hopeless are remembered, across restarts with other orders.
+Memory. The remaining subproblem, slack included, depends only on the floors and the unplaced
+buffers, so hopeless states are remembered, across restarts with other orders.
 
-The ideas of canonical placements, section bounds and independent parts are those of MiniMalloc
-(M. D. Moffitt, ASPLOS 2023); branching on sections, valley by valley, is how exact strip packing
-is searched.
+Canonical placements, section bounds and independent parts are ideas of MiniMalloc (M. D. Moffitt,
+ASPLOS 2023); branching on sections, valley by valley, comes from exact strip packing.
 """
 
 from __future__ import annotations
@@ -43,11 +41,11 @@ from poetfw.memory.problem import Buffer
 from poetfw.memory.sections import find_sections
 
 _LARGEST_MEMORY = 400_000
-"""States remembered as hopeless at most; each takes a few hundred bytes."""
+"""Most states remembered as hopeless; each takes a few hundred bytes."""
 
 
 class Look(Enum):
-    """Rule for the section to branch on: each rule finds what the others miss."""
+    """Rule for the section to branch on; the rules solve different instances."""
 
     FEWEST = "all valleys"
     NARROWEST = "the narrowest valley"
@@ -64,14 +62,14 @@ class SearchEnd(Enum):
 
 @dataclass(slots=True)
 class _Part:
-    """Sections [lo, hi) that no unplaced buffer leaves.
+    """Sections [lo, hi) that no unplaced buffer crosses.
 
     Attributes:
         lo: first section.
         hi: end.
-        left: the buffers to place there, as a mask, when the part is begun.
-        height: how many choices to keep then: those above were made in a part that is solved.
-        after: the part to solve next.
+        left: mask of the buffers to place there when the part begins.
+        height: number of choices to keep then; later ones belong to a solved part.
+        after: next part to solve.
     """
 
     lo: int
@@ -83,13 +81,13 @@ class _Part:
 
 @dataclass(slots=True)
 class _Branching:
-    """The buffers that may lie next on one section of a node.
+    """Candidates for the next buffer on one section of a node.
 
     Attributes:
-        cases: buffers that may come to lie at its floor, or `_WASTE`; the best one last.
-        section: where.
+        cases: buffers that may lie at its floor, or `_WASTE`; the best one last.
+        section: index of the section.
         floor: in units.
-        wasted_to: where the section goes on if no buffer lies at its floor, in units.
+        wasted_to: next floor of the section if no buffer lies at this floor, in units.
     """
 
     cases: list[int]
@@ -100,7 +98,7 @@ class _Branching:
 
 @dataclass(slots=True)
 class _Choice:
-    """A node with cases to try yet, and what it takes to come back to it."""
+    """Node with untried cases, and the data to backtrack to it."""
 
     branching: _Branching
     trail_height: int
@@ -110,23 +108,23 @@ class _Choice:
 
 
 _WASTE = -1
-"""The case that none of the confined buffers lies at the floor of the section."""
+"""Case in which no confined buffer lies at the floor of the section."""
 
 _NEVER = 1 << 62
-"""Higher than any address."""
+"""Upper bound on all addresses."""
 
 
 class _Settled:
-    """The offsets settled at a node of the search, and the way back to the nodes above.
+    """Settled offsets of a search node, and the trail back to earlier nodes.
 
     Args:
         slack: of each section, in units.
-        fixed: the extents [begin, end) of the fixed buffers of each section, ascending.
+        fixed: per section, extents [begin, end) of its fixed buffers, ascending.
 
     Attributes:
-        floors: below which each section is settled, in units.
-        slack: the units that each section can still afford to waste.
-        trail: what was lifted: sections [begin, end), their floor before, units wasted on each.
+        floors: per section, the address below which it is settled, in units.
+        slack: units that each section can still waste.
+        trail: lifts: sections [begin, end), their previous floor, units wasted on each.
     """
 
     __slots__ = ("_fixed", "_has_fixed", "floors", "slack", "trail")
@@ -146,7 +144,7 @@ class _Settled:
             begin: first section.
             end: end.
             top: new floor.
-            waste: units of each section that nothing lies in.
+            waste: empty units in each section.
         """
         floors = self.floors
         self.trail.append((begin, end, floors[begin], waste))
@@ -158,7 +156,7 @@ class _Settled:
             self._settle(begin, end)
 
     def undo(self, height: int) -> None:
-        """Go back to where the trail had so many entries."""
+        """Backtrack until the trail has `height` entries."""
         trail, floors = self.trail, self.floors
         while len(trail) > height:
             begin, end, floor, waste = trail.pop()
@@ -168,7 +166,7 @@ class _Settled:
                     self.slack[s] += waste
 
     def _settle(self, begin: int, end: int) -> None:
-        """Lift sections over the fixed buffers that begin right at their floors."""
+        """Lift sections over fixed buffers that begin at their floors."""
         for s in range(begin, end):
             for start, stop in self._fixed[s]:
                 if start == self.floors[s]:
@@ -176,24 +174,24 @@ class _Settled:
 
 
 class Search:
-    """A search for one placement of buffers within one capacity.
+    """Search for one placement of buffers within one capacity.
 
     Args:
-        buffers: what to place, none of size 0.
+        buffers: buffers of size > 0.
         capacity: bytes.
 
     Attributes:
-        buffers: those without a fixed offset, in the order of size: ranks refer to it.
-        spans: for each of them the sections [first, last) it is live in.
-        offsets: in bytes by buffer id; of those without a fixed one, once found.
-        states: how many were visited so far.
+        buffers: those without a fixed offset, by size; ranks refer to this order.
+        spans: for each of them, the sections [first, last) that it is live in.
+        offsets: bytes by buffer id of those without a fixed offset, once found.
+        states: number of states visited so far.
     """
 
     def __init__(self, buffers: Sequence[Buffer], capacity: int) -> None:
         buffers = sorted(buffers, key=lambda b: (b.size, b.lower, b.upper, b.alignment, b.id))
         free = [i for i, b in enumerate(buffers) if b.offset is None]
         first, last, count = find_sections(buffers)
-        # All addresses are counted in units: every offset is a multiple of it.
+        # Addresses are in units of the gcd of all alignments, which divides every offset.
         unit = gcd(*(b.alignment for b in buffers))
         self.buffers = [buffers[i] for i in free]
         self.spans = [(first[i], last[i]) for i in free]
@@ -207,7 +205,7 @@ class Search:
         self._slack = [-(-capacity // unit)] * count
         self._too_high = any(highest < 0 for highest in self._highest)
 
-        # Bit i of a mask stands for self.buffers[i]; a lower bit is never a larger buffer.
+        # Bit i of a mask means self.buffers[i]; a lower bit is never a larger buffer.
         self._covers = [0] * (count + 1)
         self._begins_from = [0] * (count + 1)
         self._ends_by = [0] * (count + 1)
@@ -249,10 +247,10 @@ class Search:
         """Search depth first.
 
         Args:
-            rank: of each of `buffers`; what ranks lower is tried first.
-            look: where to look for the section to branch on.
-            state_limit: states to visit at most.
-            deadline: when to give up.
+            rank: per buffer of `buffers`; lower ranks are tried first.
+            look: rule for the section to branch on.
+            state_limit: most states to visit.
+            deadline: time limit.
 
         Returns:
             FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
@@ -304,7 +302,7 @@ class Search:
         return SearchEnd.FOUND
 
     def _last_open(self, choices: list[_Choice]) -> _Choice | None:
-        """The last choice with cases left; later choices are dropped and marked hopeless."""
+        """Last choice with untried cases; drops later choices and marks them hopeless."""
         while choices and not choices[-1].branching.cases:
             if len(self._hopeless) < _LARGEST_MEMORY:
                 self._hopeless.add(choices[-1].key)
@@ -314,7 +312,7 @@ class Search:
     def _branch(
         self, part: _Part, left: int, settled: _Settled, rank: Sequence[float], look: Look
     ) -> _Branching | None:
-        """The cases at the section that has the fewest; None at a dead end."""
+        """Cases of the section with the fewest; None at a dead end."""
         slack, covers = settled.slack, self._covers
         fewest = _NEVER
         section = floor = wasted_to = a = b = here = confined = 0
@@ -349,11 +347,11 @@ class Search:
     def _possible(
         self, here: int, a: int, b: int, floor: int, confined: int, slack: list[int]
     ) -> list[int]:
-        """Those of the buffers `here` that may lie at the floor of the valley [a, b).
+        """Buffers of `here` that may lie at the floor of the valley [a, b).
 
-        Left out is a buffer that is like one already in, that cuts off a section without slack
-        which nothing else could fill, that would end above the capacity, that needs more padding
-        than there is slack, or that a fixed buffer is in the way of.
+        Excludes a buffer that equals one already included, cuts off a section without slack that no
+        other buffer could fill, ends above the capacity, needs more padding than the slack, or
+        collides with a fixed buffer.
         """
         cases: list[int] = []
         seen = 0
@@ -365,7 +363,7 @@ class Search:
                 continue
             seen |= bit
             begin, end = self.spans[i]
-            # What is cut off beside it must be filled too, where nothing may be wasted.
+            # Sections that it cuts off beside it must be filled too, if nothing may be wasted.
             if begin > a and not slack[begin - 1]:
                 if not confined & self._ends_by[begin] & self._covers[begin - 1]:
                     continue
@@ -377,17 +375,17 @@ class Search:
                 continue
             if waste and any(slack[s] < waste for s in range(begin, end)):
                 continue
-            # A fixed buffer within the padding is no waste; the other case leads up to its end.
+            # A fixed buffer within the padding is no waste; the waste case leads to its end.
             if self._has_fixed and self._is_blocked(i, floor, floor + waste + self._size[i]):
                 continue
             cases.append(i)
         return cases
 
     def _waste_to(self, section: int, floor: int, wall: int, confined: int, a: int, b: int) -> int:
-        """The lowest address at which a section goes on, if nothing is placed at its floor.
+        """Lowest next floor of a section if nothing is placed at its floor.
 
-        What is not confined lies at a wall or higher. What is confined rests on something: on a
-        confined buffer beside the section, or on a fixed one.
+        Buffers that are not confined lie at a wall or higher. A confined buffer rests on a confined
+        buffer beside the section, or on a fixed one.
         """
         address = wall
         if confined & self._covers[section]:
@@ -408,7 +406,7 @@ class Search:
         return address
 
     def _falls_apart(self, part: _Part, left: int, begin: int, end: int) -> bool:
-        """True if no buffer left crosses some boundary in [begin, end] within the part."""
+        """True if no unplaced buffer crosses some border in [begin, end] within the part."""
         crosses = self._crosses
         if begin == part.lo:
             begin += 1
@@ -420,11 +418,11 @@ class Search:
         return False
 
     def _split(self, part: _Part, left: int, height: int) -> _Part | None:
-        """Cut a part in which there are still buffers left into independent ones.
+        """Split a part with unplaced buffers into independent parts.
 
         Returns:
-            The one to begin with, that with the fewest buffers; if there is none, what was to
-            come after the part.
+            The first part to solve, with the fewest buffers; without buffers, the part that was to
+            follow this one.
         """
         crosses = self._crosses
         cuts = [s for s in range(part.lo + 1, part.hi) if not crosses[s - 1] & left]
@@ -439,7 +437,7 @@ class Search:
         return after
 
     def _is_blocked(self, i: int, begin: int, end: int) -> bool:
-        """True if fixed buffers have units of [begin, end) while buffer i is live."""
+        """True if fixed buffers occupy units of [begin, end) while buffer i is live."""
         return any(
             start < end and begin < stop
             for s in range(*self.spans[i])
@@ -448,7 +446,7 @@ class Search:
 
 
 def _valleys(lo: int, hi: int, floors: list[int], look: Look) -> list[tuple[int, int, int, int]]:
-    """The valleys in [lo, hi) to look at: first and end section, floor, and the lower wall."""
+    """Valleys in [lo, hi) to consider: first and end section, floor, and the lower wall."""
     if look is Look.LOWEST:
         floor = min(floors[lo:hi])
         a = floors.index(floor, lo)

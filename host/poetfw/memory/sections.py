@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections of time: the moments at which the set of live buffers is maximal."""
+"""Sections of time: maximal sets of buffers live at the same moment."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from poetfw.memory.problem import Buffer
 
 
 def find_sections(buffers: Sequence[Buffer]) -> tuple[list[int], list[int], int]:
-    """Number the maximal sets of buffers live at one moment, in the order of time.
+    """Number the maximal sets of simultaneously live buffers, in the order of time.
 
-    Whatever is live at any moment is a subset of such a set (a section), so two buffers overlap in
+    The buffers live at any moment are a subset of such a set (a section), so two buffers overlap in
     time exactly if they share a section: placement needs no finer clock.
 
     Returns:
-        For each buffer the first section it is live in and the first one it is not live in any
-        more, and the number of sections.
+        For each buffer, the sections [first, last) that it is live in, as two lists, and the number
+        of sections.
     """
     events = [(b.lower, 1, i) for i, b in enumerate(buffers)]
     events += [(b.upper, 0, i) for i, b in enumerate(buffers)]
@@ -39,7 +39,7 @@ def find_sections(buffers: Sequence[Buffer]) -> tuple[list[int], list[int], int]
 
 
 def split_components(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
-    """Split buffers where nothing is live across: each part can be placed on its own."""
+    """Split buffers at moments that no lifetime crosses: each component is placed on its own."""
     parts: list[list[Buffer]] = []
     end = 0
     for b in sorted(buffers, key=lambda b: b.lower):
@@ -52,7 +52,7 @@ def split_components(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
 
 
 def live_bytes(first: np.ndarray, last: np.ndarray, size: np.ndarray, count: int) -> np.ndarray:
-    """Bytes live in each of `count` sections, of buffers live in the sections [first, last)."""
+    """Live bytes in each of `count` sections, of buffers live in the sections [first, last)."""
     change = np.zeros(count + 1, dtype=np.int64)
     np.add.at(change, first, size)
     np.subtract.at(change, last, size)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a training step as a list of parts: a device, and its arena in a memory.
+"""Plan of a training step as a list of parts: a device, and its arena in a memory.
 
-A memory is a program. Devices of one memory are threads of that program and share its persistent
-tensors; devices of two memories share nothing. Each memory holds the persistent tensors that its
-own ops read or update. Tensors go from one memory to another in messages: a plan's copies, and what
-an update leaves. A message follows a plan step, so that all programs keep the plan's order.
+Each memory has one program. Devices of the same memory are threads of its program and share its
+persistent tensors; devices of different memories share nothing. Each memory holds the persistent
+tensors that its own ops read or update. Tensors go from one memory to another in messages: the
+plan's copies, and tensors changed by updates. A message follows a plan step, so that all programs
+keep the plan's order.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from poetfw.schedule import ExecutionPlan, Step, StepKind
 from poetfw.training import Program
 
 ONLY = ""
-"""Name of an only device, and of an only memory."""
+"""Name of a single device, and of a single memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceArena:
-    """A device's part of the arena.
+    """Range of a memory's arena that belongs to a device.
 
     Attributes:
-        device: its name.
-        offset: its first byte, from that of the whole arena.
-        size_bytes: bytes that the plan takes of it.
+        device: name of the device.
+        offset: first byte, relative to the whole arena.
+        size_bytes: bytes that the plan uses.
         limit_bytes: bytes that the device has for tensors.
     """
 
@@ -40,18 +41,18 @@ class DeviceArena:
     limit_bytes: int
 
     def own(self, allocations: Iterable[Allocation]) -> tuple[Allocation, ...]:
-        """Those of some allocations that are in it."""
+        """Allocations that lie in this arena."""
         end = self.offset + self.size_bytes
         return tuple(a for a in allocations if self.offset <= a.offset < end)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A device of a plan.
+    """Device of a plan.
 
     Attributes:
-        memory: the memory that it works in.
-        arena: its part of that memory's arena.
+        memory: name of the memory that the device works in.
+        arena: its range of that memory's arena.
     """
 
     memory: str
@@ -59,18 +60,18 @@ class Part:
 
     @property
     def device(self) -> str:
-        """The device's name."""
+        """Name of the device."""
         return self.arena.device
 
 
 class Message(NamedTuple):
-    """A tensor that goes from one memory to another.
+    """Tensor sent from one memory to another.
 
     Attributes:
-        tensor: its name.
-        source: the memory that has it.
-        target: the one that it goes to.
-        behind: the step of the plan that it follows; None for the end of the last training step.
+        tensor: name of the tensor.
+        source: name of the sending memory.
+        target: name of the receiving memory.
+        behind: plan step that it follows; None for the end of the last training step.
     """
 
     tensor: str
@@ -81,20 +82,20 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class StepPlan:
-    """A training step on one device or on several.
+    """Training step on one device or several.
 
     Attributes:
-        steps: in their order, which the simulator has accepted; of all devices.
-        parts: one for each device.
-        here: the memory whose program is looked at.
-        evaluates: the device that evaluates held-out samples.
-        at_once: True where a step waits for what it needs only, not for all that come before it.
-        buffers: bytes of the buffer that a copy passes on its source and on its target, by both;
-            of a link without buffer nothing.
+        steps: steps of all devices, in an order that the simulator has accepted.
+        parts: one per device.
+        here: memory of the selected program.
+        evaluates: device that evaluates held-out samples.
+        at_once: True if a step waits only for what it needs, not for all earlier steps.
+        buffers: by (source, target), bytes of a copy's buffer on both devices; links without a
+            buffer are left out.
 
     Raises:
-        PlanError: a step is on a device without a part; or nobody has run such a plan: devices
-            page beside each other, or share a memory beside other memories.
+        PlanError: a step is on a device without a part, or such plans are not supported: several
+            devices page, or devices share one of several memories.
     """
 
     steps: ExecutionPlan
@@ -126,58 +127,58 @@ class StepPlan:
 
     @property
     def memories(self) -> tuple[str, ...]:
-        """The names of the memories, each of which has a program."""
+        """Names of the memories, each with a program."""
         return tuple(dict.fromkeys(part.memory for part in self.parts))
 
     @property
     def own(self) -> tuple[Part, ...]:
-        """The parts of the program that is looked at."""
+        """Parts of the selected program."""
         return tuple(part for part in self.parts if part.memory == self.here)
 
     @property
     def threads(self) -> bool:
-        """True where the program that is looked at has a thread for each of several devices."""
+        """True if the selected program has a thread for each of several devices."""
         return len(self.own) > 1
 
     @property
     def apart(self) -> bool:
-        """True where there are several programs, which exchange messages."""
+        """True if there are several programs, which exchange messages."""
         return len(self.memories) > 1
 
     @property
     def evaluates_here(self) -> bool:
-        """True where the program that is looked at evaluates held-out samples."""
+        """True if the selected program evaluates held-out samples."""
         return any(part.device == self.evaluates for part in self.own)
 
     def of(self, memory: str) -> StepPlan:
-        """The same plan, as the program of another memory sees it."""
+        """Copy of this plan with the program of another memory selected."""
         return replace(self, here=memory)
 
     def does(self, step: Step) -> bool:
-        """True for a step that is a statement of the program that is looked at."""
+        """True if the selected program executes this step."""
         devices = [part.device for part in self.own]
         ends = [step.device] if step.target is None else [step.device, step.target]
         return step.kind is not StepKind.FREE and all(end in devices for end in ends)
 
     def held(self, program: Program) -> tuple[str, ...]:
-        """The persistent tensors of the memory, in the program's order: all of an only memory."""
+        """Persistent tensors of the selected memory, in program order; all of an only memory."""
         held = {program.loss.name, program.metric.name, *self._touched(program.training, self.here)}
         if self.evaluates_here:
             held |= {tensor.name for tensor in program.evaluation.persistent}
         return tuple(t.name for t in program.persistent if not self.apart or t.name in held)
 
     def updated(self, program: Program) -> tuple[str, ...]:
-        """The persistent tensors that ops of the memory update, in the program's order."""
+        """Persistent tensors that ops of the selected memory update, in program order."""
         written = {
             name for op in self._computed(program.training, self.here) for name in op.updates
         }
         return tuple(t.name for t in program.persistent if t.name in written)
 
     def messages(self, program: Program) -> tuple[Message, ...]:
-        """All messages of a training step, and those behind the last one, in their order.
+        """All messages of a training step in order, then those after the last training step.
 
-        What a step updates goes at once to each memory whose ops touch it. The one that evaluates
-        gets behind the last training step what it needs beside that.
+        A tensor that a step updates goes at once to each memory whose ops touch it. The evaluating
+        memory gets the other tensors that it needs after the last training step.
         """
         ops = {op.name: op for op in program.training.ops}
         memory_of = {part.device: part.memory for part in self.parts}
@@ -207,7 +208,7 @@ class StepPlan:
         return tuple(messages)
 
     def own_messages(self, program: Program) -> tuple[Message, ...]:
-        """The messages that the memory sends or gets; its program counts them from 1."""
+        """Messages that the selected memory sends or receives; its program numbers them from 1."""
         return tuple(m for m in self.messages(program) if self.here in (m.source, m.target))
 
     def _computed(self, graph: Graph, memory: str) -> tuple[Op, ...]:
@@ -216,7 +217,7 @@ class StepPlan:
         return tuple(op for op in graph.ops if op.name in own)
 
     def _touched(self, graph: Graph, memory: str) -> frozenset[str]:
-        """The persistent tensors that a memory's ops read or update."""
+        """Persistent tensors that a memory's ops read or update."""
         return frozenset(
             name
             for op in self._computed(graph, memory)
@@ -226,5 +227,5 @@ class StepPlan:
 
 
 def on_one(steps: Sequence[Step]) -> StepPlan:
-    """Plan of a step on a single device, whose addresses are given separately."""
+    """Plan of a step on a single device, without addresses."""
     return StepPlan(tuple(steps), (Part(ONLY, DeviceArena(ONLY, 0, 0, 0)),))

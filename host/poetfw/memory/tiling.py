@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for a placement without a gap, for buffers that fill the arena at every moment.
+"""Search for a placement without gaps, for buffers that fill the arena at every moment.
 
-Blocks. Where no byte may be wasted, the buffers that begin at a moment take exactly the addresses
-of those that end there. So both fall into blocks: the buffers that end in a block are contiguous,
-and those that begin in it take their place. A placement has no other condition to meet.
+Blocks. If no byte may be wasted, the buffers that begin at a moment take exactly the addresses of
+those that end there. So both split into blocks: the buffers that end in a block are contiguous,
+and those that begin in it take their place. This is the only condition on a placement.
 
-Orders. The orders in which live buffers may lie on each other, given the blocks so far, are a
-PQ-tree. Sweeping time, each block narrows it, or refutes the blocks chosen before; at the end,
-going back from any order that is left gives every address. This is the planarity test of Lempel,
+Orders. The possible vertical orders of the live buffers, given the blocks so far, form a PQ-tree. A
+sweep over time restricts it by each block, or refutes the blocks chosen before; at the end,
+backtracking from any remaining order gives every address. This is the planarity test of Lempel,
 Even and Cederbaum (1967), for the graph with blocks as nodes and buffers as edges.
 
-Doubt. The search decides which buffers make up the blocks. Sizes help: two small sets of buffers
-rarely have the same total size by accident. The expected number of such accidents at a moment, in
-bits, is the doubt about taking a set for a block, or about leaving it. Successive runs admit more
-doubt, forwards and backwards in time.
+Doubt. The search decides which buffers form the blocks. Two small sets of buffers rarely have the
+same total size by accident. The expected number of such accidents at a moment, in bits, is the
+doubt about a set as a block, or about rejecting it. Successive runs admit more doubt, forwards and
+backwards in time.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from poetfw.memory.search import SearchEnd
 from poetfw.memory.sections import find_sections
 
 _LARGEST_SECTION = 250
-"""Buffers live at once beyond which a tree might be too deep for recursion."""
+"""Most buffers live at once; a tree of more might exceed the recursion limit."""
 
 _DOUBT_STEP = 2.0
-"""Bits of doubt by which a run admits more than the one before."""
+"""Bits of doubt that each run admits in addition."""
 
 _STATES_PER_TREE = 2
-"""States of `Search` that take as long as one tree."""
+"""States of `Search` per tree."""
 
 _SETS_PER_STATE = 20
-"""Sets of buffers that take as long to look at as a state of `Search`."""
+"""Sets of buffers examined per state of `Search`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A block taken, and what remains to be decided of its moment.
+    """Block taken, and the open decisions of its moment.
 
     Attributes:
-        before: the state in which it was taken; None at the beginning.
+        before: previous state; None at the beginning.
         block: the block.
-        tree: the orders left of what is live then.
-        section: the one that begins at the moment.
-        ending: mask of what else ends at the moment.
-        beginning: mask of what else begins at the moment.
-        blocks: those of the moment.
-        next_block: the first of them that may follow.
-        doubt: bits of it in all blocks taken and left so far.
+        tree: remaining orders of the buffers live then.
+        section: section that begins at the moment.
+        ending: mask of the other buffers that end at the moment.
+        beginning: mask of the other buffers that begin at the moment.
+        blocks: candidate blocks of the moment.
+        next_block: index of the first candidate that may follow.
+        doubt: bits of doubt in all blocks taken and rejected so far.
     """
 
     before: _State | None
@@ -72,11 +72,11 @@ class _State:
 
 
 def filled_bytes(buffers: Sequence[Buffer]) -> int | None:
-    """Number of bytes that the buffers fill at every moment, in stacks without a gap.
+    """Height in bytes that the buffers fill without gaps at every moment.
 
     Returns:
-        None if that varies, if a stack of them might not be aligned, if one of them is fixed, or if
-        too many are live at once for `Tiling`.
+        None if the height varies, if a stack might be misaligned, if a buffer is fixed, or if too
+        many are live at once for `Tiling`.
     """
     if any(b.offset is not None for b in buffers):
         return None
@@ -95,13 +95,13 @@ def filled_bytes(buffers: Sequence[Buffer]) -> int | None:
 
 
 class Tiling:
-    """A search for one placement without a gap.
+    """Search for one placement without gaps.
 
     Args:
-        buffers: what to place, as `filled_bytes` wants it.
+        buffers: buffers that `filled_bytes` accepts.
 
     Attributes:
-        offsets: in bytes by buffer id, once found.
+        offsets: bytes by buffer id, once found.
     """
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
@@ -119,11 +119,11 @@ class Tiling:
         return sum(sweep.states for sweep in self._sweeps)
 
     def run(self, state_limit: int, deadline: Deadline) -> SearchEnd:
-        """Search with more and more doubt.
+        """Search with increasing doubt.
 
         Args:
-            state_limit: work to do at most, in states of `Search`.
-            deadline: when to give up.
+            state_limit: work limit, in states of `Search`.
+            deadline: time limit.
 
         Returns:
             FOUND with the answer in `offsets`, EXHAUSTED if there is none, or LIMIT.
@@ -140,12 +140,12 @@ class Tiling:
 
 
 class _Sweep:
-    """A search in one direction of time.
+    """Search in one direction of time.
 
     Attributes:
         offsets: of each buffer, in bytes, once found.
         states: work done so far, in states of `Search`.
-        doubts: whether the last run ended for want of doubt, so that another one may go further.
+        doubts: True if the limit on doubt ended the last run, so that another may go further.
     """
 
     def __init__(self, spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> None:
@@ -163,7 +163,7 @@ class _Sweep:
         self._complete = True
 
     def run(self, most: float, state_limit: int, deadline: Deadline) -> SearchEnd:
-        """Search depth first, with at most so many bits of doubt on the way."""
+        """Search depth first, with at most `most` bits of doubt on the way."""
         limit = self.states + state_limit
         self.doubts = False
         nothing = Block(0.0, 0, 0)
@@ -186,7 +186,7 @@ class _Sweep:
         return SearchEnd.LIMIT if self.doubts or not self._complete else SearchEnd.EXHAUSTED
 
     def _following(self, state: _State, most: float) -> Iterator[_State]:
-        """The states with one more block."""
+        """States with one more block."""
         section, blocks, at = state.section, state.blocks, state.next_block
         ending, beginning = state.ending, state.beginning
         if not ending:
@@ -196,7 +196,7 @@ class _Sweep:
             blocks, at = self._find_blocks(ending, beginning), 0
         row = blocks.row
         credible = max(at, bisect_left(row, 0.0, key=lambda block: block.doubt))
-        # All that is left may be one block; it comes after those that are no accident.
+        # All remaining buffers may form one block; it comes after the blocks with less doubt.
         rest = len(row)
         doubt = state.doubt
         for i in chain(range(at, credible), (rest,), range(credible, rest)):
@@ -221,7 +221,7 @@ class _Sweep:
                 return
 
     def _find_blocks(self, ending: int, beginning: int) -> Blocks:
-        """The blocks that there may be in what is left of a moment."""
+        """Possible blocks of the remaining buffers of a moment."""
         if (ending, beginning) not in self._found:
             blocks = find_blocks(ending, beginning, self._sizes)
             self.states += blocks.work // _SETS_PER_STATE
@@ -230,7 +230,7 @@ class _Sweep:
         return self._found[ending, beginning]
 
     def _addresses(self, state: _State) -> list[int]:
-        """Addresses of the buffers, given the last state."""
+        """Addresses of the buffers, from the last state."""
         offsets, place = [0] * len(self._sizes), [0] * len(self._sizes)
         order = arrange(state.tree, place)
         while True:
@@ -240,7 +240,7 @@ class _Sweep:
                 offset += self._sizes[i]
             if state.before is None:
                 return offsets
-            # What the block replaced comes where the block is.
+            # The replaced buffers take the place of the block.
             at = min(place[i] for i in indices(state.block.begins))
             for i in indices(state.block.ends):
                 place[i] = at

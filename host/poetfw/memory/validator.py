@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two judges of a placement, written independently of the allocator and of each other.
+"""Two validators of a placement, independent of the allocator and of each other.
 
-`validate_placement` compares every pair of buffers and is the authority. `validate_by_sweep`
-follows time and asks only the neighbours in address of what becomes live: for problems too large
-for pairs.
+`validate_placement` compares every pair of buffers and is the reference. `validate_by_sweep` sweeps
+over time and compares a new buffer only with its neighbours in address: for problems with too many
+pairs.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from poetfw.common.errors import PlanError
 from poetfw.memory.problem import Buffer, Placement
 
 _LARGEST = 2**62
-"""Times, sizes and offsets beyond this would overflow the 64-bit sums below."""
+"""Largest time, size and offset; larger ones would overflow the 64-bit sums below."""
 
 
 def validate_placement(
     buffers: Sequence[Buffer], placement: Placement, capacity: int | None = None
 ) -> None:
-    """Refuse a placement that is not legal, comparing every pair of buffers: O(n^2).
+    """Refuse an illegal placement by comparing every pair of buffers: O(n^2).
 
     Args:
-        buffers: what had to be placed.
+        buffers: the buffers of the problem.
         placement: an offset in bytes for each of them.
-        capacity: bytes the arena has, or None for as many as the placement's height.
+        capacity: bytes of the arena, or None for the placement's height.
 
     Raises:
-        PlanError: a buffer has no offset, a negative, misaligned or wrong one, two buffers overlap
-            in both time and address, the height is not the largest offset + size, or it is below
-            the lower bound or exceeds the capacity. The message names the buffers and the figures.
+        PlanError: a buffer has no offset, or a negative, misaligned or wrong one; two buffers
+            overlap in both time and address; the height is not the largest offset + size, is below
+            the lower bound or exceeds the capacity. The message names the buffers and figures.
     """
     _validate_each(buffers, placement, capacity)
     lower = np.array([b.lower for b in buffers], dtype=np.int64)
@@ -54,22 +54,22 @@ def validate_placement(
 def validate_by_sweep(
     buffers: Sequence[Buffer], placement: Placement, capacity: int | None = None
 ) -> None:
-    """Refuse what `validate_placement` refuses, in O(n log n) and the moves in a sorted list.
+    """Refuse what `validate_placement` refuses, in O(n log n) plus insertions in a sorted list.
 
     Args:
-        buffers: what had to be placed.
+        buffers: the buffers of the problem.
         placement: an offset in bytes for each of them.
-        capacity: bytes the arena has, or None for as many as the placement's height.
+        capacity: bytes of the arena, or None for the placement's height.
 
     Raises:
-        PlanError: as `validate_placement` does; of several clashes it may name another one.
+        PlanError: see `validate_placement`; of several clashes it may name another one.
     """
     _validate_each(buffers, placement, capacity)
     events: list[tuple[int, bool, int]] = []
     for i, buffer in enumerate(buffers):
         if buffer.size:
             events += [(buffer.lower, True, i), (buffer.upper, False, i)]
-    events.sort()  # what ends at a time leaves before what begins at it
+    events.sort()  # at equal times, ends come before begins
     live: list[tuple[int, int]] = []
     for _, begins, i in events:
         start = placement.offsets[buffers[i].id]
@@ -77,7 +77,7 @@ def validate_by_sweep(
         if not begins:
             del live[at]
             continue
-        # Live buffers are disjoint so far, so only the neighbours can reach into this one.
+        # Live buffers are disjoint so far, so only the neighbours can overlap with this one.
         for _, j in live[max(at - 1, 0) : at + 1]:
             other = placement.offsets[buffers[j].id]
             if start < other + buffers[j].size and other < start + buffers[i].size:
@@ -86,7 +86,7 @@ def validate_by_sweep(
 
 
 def _validate_each(buffers: Sequence[Buffer], placement: Placement, capacity: int | None) -> None:
-    """Refuse whatever can be seen without comparing two buffers."""
+    """Check everything that does not compare two buffers."""
     height = 0
     for b in buffers:
         if b.id not in placement.offsets:

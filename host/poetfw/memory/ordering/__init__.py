@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of ops that needs the least memory."""
+"""Op orders of the lowest peak memory."""
 
 from poetfw.memory.ordering.order import order_ops
 from poetfw.memory.ordering.plans import reorder_plan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of ops as single steps of a search, with what they do to the live bytes."""
+"""Sequences of ops as single search steps, with their effect on the live bytes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from poetfw.memory.ordering.indexed import IndexedOps, mask_of
 
 
 class BlockPart(NamedTuple):
-    """Some ops of a block, up to one that may free what another block reads too.
+    """Run of ops in a block, up to one that may free a tensor that other blocks read too.
 
     Attributes:
-        peak: bytes they add at most to those live before them.
-        net: bytes they leave in addition.
-        frees: pairs (bytes, mask of blocks): what the last op frees if those blocks have run.
-        readers: mask of blocks that read what the last op may be written over.
-        apart: the peak if one of those has not run.
+        peak: most bytes that they add to those live before them.
+        net: bytes that they add in the end.
+        frees: pairs (bytes, mask of blocks): bytes freed by the last op if these blocks have run.
+        readers: mask of the blocks that read the tensor that the last op may overwrite.
+        apart: peak if one of these blocks has not run.
     """
 
     peak: int
@@ -30,14 +30,14 @@ class BlockPart(NamedTuple):
 
 @dataclass(frozen=True)
 class OrderingBlocks:
-    """The problem with sequences of ops as its nodes 0 ... n - 1, in a legal order.
+    """Ordering problem whose nodes 0 … n - 1 are sequences of ops, in a legal order.
 
     Attributes:
         n: number of blocks.
-        ops: the ops of each block, in order.
-        parts: what each block does to the live bytes.
-        predecessors: per block, the mask of the blocks directly before it.
-        successors: per block, the blocks directly after it.
+        ops: ops of each block, in order.
+        parts: effect of each block on the live bytes.
+        predecessors: per block, mask of its direct predecessors.
+        successors: per block, its direct successors.
     """
 
     n: int
@@ -48,7 +48,7 @@ class OrderingBlocks:
 
     @staticmethod
     def of(problem: IndexedOps, glued: Glued) -> OrderingBlocks:
-        """Contract the sequences."""
+        """Contract the glued sequences."""
         block = {i: at for at, sequence in enumerate(glued.sequences) for i in sequence}
         reads: list[list[int]] = [[] for _ in range(problem.n)]
         for at, value in enumerate(problem.values):
@@ -67,7 +67,7 @@ class OrderingBlocks:
         )
 
     def expand(self, order: tuple[int, ...]) -> tuple[int, ...]:
-        """The ops of an order of the blocks."""
+        """Ops of an order of the blocks."""
         return tuple(i for a in order for i in self.ops[a])
 
 

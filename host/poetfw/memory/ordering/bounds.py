@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower bounds of every order."""
+"""Lower bounds on the peak of every op order."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ Matrix = NDArray[np.bool_]
 
 
 def ancestors(problem: IndexedOps) -> Matrix:
-    """True if op j must run before op i, at [i, j]."""
+    """Matrix [i, j], True if op j must run before op i."""
     reach = np.zeros((problem.n, problem.n), dtype=np.bool_)
     for j, successors in enumerate(problem.successors):
-        for i in successors:  # ops are in a legal order, so row j is complete
+        for i in successors:  # ops are in topological order, so row j is complete
             reach[i] |= reach[j]
             reach[i, j] = True
     return reach
 
 
 def unavoidable_bytes(problem: IndexedOps, before: Matrix) -> NDArray[np.int64]:
-    """Per op, bytes that are live while it runs, whatever the order.
+    """Per op, bytes live while it runs under every order.
 
     Args:
-        problem: what to order.
-        before: whether op j must run before op i, at [i, j].
+        problem: the ops.
+        before: matrix [i, j], True if op j must run before op i.
 
-    These are its inputs, outputs and workspace, and every tensor that an op before it produces and
-    an op after it reads. An output that may be written over an input needs bytes of its own only if
-    some op that must come later reads that input.
+    These are its inputs, outputs and workspace, and every tensor with a producer that must run
+    earlier and a reader that must run later. An output that may overwrite an input in place counts
+    only if some op that must run later reads that input.
     """
     live = np.array(problem.grows, dtype=np.int64)
     for i, share in enumerate(problem.shares):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control edges that keep the lowest peak reachable and leave fewer orders to search.
+"""Control edges that preserve the lowest peak and leave fewer orders to search.
 
-Two rules put a sequence of ops v directly next to another one, both by an exchange argument:
+Two rules glue a sequence of ops v directly to another one, both by an exchange argument:
 
-- v directly *before* its only successor c, if v never leaves fewer bytes live than it found: until
-  c runs, v's outputs are of no use to anyone.
-- v directly *after* its only predecessor p, if v never leaves more bytes live than it found.
+- v directly *before* its only successor c, if v never leaves fewer live bytes than before it: until
+  c runs, nothing reads v's outputs.
+- v directly *after* its only predecessor p, if v never leaves more live bytes than before it.
 
-Either way, moving v must not raise the peak while v itself runs. What v frees depends on what has
-run before, so each figure has a lower and an upper bound. As long as v has not run, no other op can
-be written over what v reads; but that costs no more than v would have added at that moment, since
-its lower bound counts what it reads as freed.
+In both cases, moving v must not raise the peak while v itself runs. The bytes that v frees depend
+on the ops before it, so each figure has a lower and an upper bound. Until v has run, no other op
+can overwrite v's inputs; this costs no more than v would have added at that moment, since v's lower
+bound counts its inputs as freed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class _Effect(NamedTuple):
     """Bounds on the bytes that a sequence of ops adds to those live before it.
 
     Attributes:
-        least_peak, most_peak: while it runs.
-        least_net, most_net: after it.
+        least_peak, most_peak: bounds while it runs.
+        least_net, most_net: bounds after it.
     """
 
     least_peak: int
@@ -38,12 +38,12 @@ class _Effect(NamedTuple):
 
 @dataclass(frozen=True)
 class Glued:
-    """Ops that stay together, and what precedes what.
+    """Glued sequences of ops and their precedences.
 
     Attributes:
-        sequences: each op once; sequences that must run first come first.
-        edges: per sequence, the sequences directly before it.
-        before: whether op j must run before op i, at [i, j].
+        sequences: each op once, in topological order of the sequences.
+        edges: per sequence, its direct predecessors.
+        before: matrix [i, j], True if op j must run before op i.
     """
 
     sequences: tuple[tuple[int, ...], ...]
@@ -52,17 +52,17 @@ class Glued:
 
 
 def glue(problem: IndexedOps) -> Glued:
-    """Fix whatever can be fixed without a higher peak."""
+    """Fix precedences that do not raise the lowest peak."""
     gluing = _Gluing(problem)
     gluing.run()
     return gluing.result()
 
 
 class _Gluing:
-    """Sequences of ops that stay together, and what precedes what.
+    """State of gluing: sequences of ops and their precedences.
 
     Attributes:
-        before: whether op j must run before op i, at [i, j].
+        before: matrix [i, j], True if op j must run before op i.
     """
 
     def __init__(self, problem: IndexedOps) -> None:
@@ -86,7 +86,7 @@ class _Gluing:
         self._effects: dict[int, _Effect] = {}
 
     def run(self) -> None:
-        """Apply both rules until neither applies. A sequence is called by its first op's number."""
+        """Apply both rules until neither applies. A sequence is identified by its first op."""
         todo = sorted(self._sequence)
         while todo:
             v = todo.pop()
@@ -100,7 +100,7 @@ class _Gluing:
                 todo += sorted(near)
 
     def result(self) -> Glued:
-        """The parts that the rules have joined so far."""
+        """Sequences that the rules have joined so far."""
         earlier = self.before.sum(axis=1)
         order = sorted(self._sequence, key=lambda a: (int(earlier[a]), a))
         number = {a: at for at, a in enumerate(order)}
@@ -139,7 +139,7 @@ class _Gluing:
         return self._join(p, v)
 
     def _join(self, first: int, second: int) -> int:
-        """Make one sequence of two."""
+        """Join two sequences."""
         for a in (first, second):
             self._effects.pop(a, None)
         predecessors = (self._predecessors[first] | self._predecessors.pop(second)) - {first}

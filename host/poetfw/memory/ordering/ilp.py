@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordering problem as an integer program over the lifetimes of tensors (OLLA, eq. 14)."""
+"""Op ordering as an integer program over the lifetimes of tensors (OLLA, eq. 14)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from poetfw.schedule.highs import SolveOutcome, Vector
 from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 
 _LARGEST = 60_000
-"""Columns beyond which the program is not worth starting."""
+"""Most columns of a program that is worth starting."""
 
 _TOLERANCE = 1e-5
 """Relative error of the solver's bound, in units of the peak."""
@@ -24,12 +24,12 @@ _TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class OrderingIlpAnswer:
-    """The answer of the integer program.
+    """Result of the integer program.
 
     Attributes:
-        order: the best order known.
-        peak: its peak in bytes.
-        lower: no order has a smaller peak.
+        order: the incumbent.
+        peak: peak of the incumbent in bytes.
+        lower: lower bound on the peak of every order, in bytes.
     """
 
     order: tuple[int, ...]
@@ -54,12 +54,12 @@ def solve_ilp(
     preserved, workspace included, less what is taken over.
 
     Args:
-        problem: what to order.
-        glued: what may be taken as fixed.
+        problem: the ops.
+        glued: sequences and precedences that may be fixed.
         order: a legal order to start from.
         lower: a proven lower bound in bytes.
-        work: what may be done.
-        max_nodes: branch-and-bound nodes to spend at most.
+        work: work limit.
+        max_nodes: most branch-and-bound nodes.
     """
     upper = problem.peak(order)
     unchanged = OrderingIlpAnswer(order, upper, lower)
@@ -70,7 +70,7 @@ def solve_ilp(
         return unchanged
     options = SolverOptions(gap=0.0, max_nodes=max_nodes)
     solution = solve_program(model.build(), options, work, model.start(order))
-    if solution.outcome is SolveOutcome.INFEASIBLE:  # the program admits only better orders
+    if solution.outcome is SolveOutcome.INFEASIBLE:  # the program only allows better orders
         return OrderingIlpAnswer(order, upper, upper)
     proven = max(lower, model.whole_bytes(solution.bound))
     if solution.values is None:
@@ -83,7 +83,7 @@ def solve_ilp(
 
 
 class _Model:
-    """The columns and rows of one program. The peak is counted in units, the gcd of all sizes."""
+    """Columns and rows of the program. The peak is in units of the gcd of all sizes."""
 
     def __init__(self, problem: IndexedOps, glued: Glued, upper: int, lower: int) -> None:
         n = problem.n
@@ -117,7 +117,7 @@ class _Model:
         self._unit = gcd(*(v.size for v in problem.values), *self._workspace)
 
     def build(self) -> IntegerProgram:
-        """Columns: the peak above the lower bound; by time, C and S per op, P per tensor."""
+        """Build columns: peak above the lower bound; per time C and S of ops, P of tensors."""
         problem = self._problem
         scale = 1.0 / self._upper
         program = IntegerProgram(offset=self._lower * scale, tolerance=self._unit * scale * 0.5)
@@ -138,7 +138,7 @@ class _Model:
                 row = [(column, 1.0)]
                 row += [(known[t - 1], -1.0) for known in (preserved, created) if t - 1 in known]
                 program.at_most(row, 0.0)
-                # All but one of the readers may run elsewhere, but at t only one op runs.
+                # All but one reader may run at other times, but only one op runs at t.
                 at_once = [
                     (self._created[r][t], 1.0) for r in value.readers if t in self._created[r]
                 ]
@@ -177,7 +177,7 @@ class _Model:
             program.at_most(row, 0.0)
 
     def start(self, order: tuple[int, ...]) -> Vector | None:
-        """The columns of a known order; None if it does not keep what is fixed."""
+        """Column values of a known order; None if it violates what is fixed."""
         position = {i: t for t, i in enumerate(order)}
         before = self._glued.before
         if any(before[i, j] for t, i in enumerate(order) for j in order[t + 1 :]):
@@ -198,7 +198,7 @@ class _Model:
         return values
 
     def order(self, values: Vector) -> tuple[int, ...]:
-        """The order that a solution stands for."""
+        """Order of a solution."""
         time = {
             i: max(created, key=lambda t: values[created[t]])
             for i, created in enumerate(self._created)
@@ -206,6 +206,6 @@ class _Model:
         return tuple(sorted(time, key=time.__getitem__))
 
     def whole_bytes(self, bound: float) -> int:
-        """A bound in the program's scale as whole units of bytes, rounded down safely."""
+        """Convert a bound of the program to whole units of bytes, rounded down safely."""
         units = (bound * self._upper) / self._unit
         return int(np.ceil(units - max(_TOLERANCE * units, 1e-6))) * self._unit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordering problem as integers and bit masks: what the searches are written in."""
+"""Ordering problem as integers and bit masks, the form that the searches use."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from poetfw.memory.ordering.problem import OrderingProblem
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Tensors of one op that are read by the same ops: they live and die together.
+    """Tensors of one op with the same readers, hence the same lifetime.
 
     Attributes:
-        size: bytes of all of them, more than 0.
+        size: bytes of all of them together, more than 0.
         producer: the op that produces them.
-        readers: the ops that read them, ascending; none if nobody does.
-        mask: the readers, as a bit mask.
+        readers: the ops that read them, ascending; may be empty.
+        mask: bit mask of the readers.
     """
 
     size: int
@@ -28,17 +28,17 @@ class Value:
 
 @dataclass(frozen=True)
 class IndexedOps:
-    """The problem with ops called 0 … n - 1, in its order.
+    """Ordering problem with ops numbered 0 … n - 1, in its order.
 
     Attributes:
         n: number of ops.
-        values: all tensors with bytes.
-        inputs: per op, what it reads: (size, mask of all readers).
-        grows: per op, bytes of outputs and workspace: what it adds while it runs.
-        keeps: per op, bytes of outputs that somebody reads: what it adds for later.
-        shares: per op, the bytes of its output that it needs no buffer for if it is the last one to
-            read a value, and that value's number; None if it always needs one.
-        predecessors: per op, the mask of ops it reads from or must follow.
+        values: all tensors with size > 0.
+        inputs: per op, its inputs as (size, mask of all readers).
+        grows: per op, bytes of outputs and workspace, live while it runs.
+        keeps: per op, bytes of outputs with readers, live after it.
+        shares: per op, (bytes of output that may overwrite a value, index of the value), if the op
+            is the last reader of the value; None if nothing may be overwritten.
+        predecessors: per op, mask of the ops that it reads from or must follow.
         successors: per op, the ops that read from it or must follow it, ascending.
     """
 
@@ -53,7 +53,7 @@ class IndexedOps:
 
     @staticmethod
     def of(problem: OrderingProblem) -> IndexedOps:
-        """Index a problem; tensors without bytes become control edges."""
+        """Index a problem; tensors of size 0 become control edges."""
         number = {op.name: i for i, op in enumerate(problem.ops)}
         producer = {name: i for i, op in enumerate(problem.ops) for name in op.outputs}
         readers: dict[str, list[int]] = {name: [] for name in producer}
@@ -90,7 +90,7 @@ class IndexedOps:
         before: Sequence[set[int]],
         shares: Sequence[tuple[int, int] | None],
     ) -> IndexedOps:
-        """Derive everything from the tensors, the workspaces, the edges and what is shared."""
+        """Derive a problem from tensors, workspaces, control edges and in-place overwrites."""
         n = len(workspace)
         inputs: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         grows = list(workspace)
@@ -117,7 +117,7 @@ class IndexedOps:
         )
 
     def peak(self, order: Sequence[int]) -> int:
-        """The largest number of live bytes while any op runs, in a legal order."""
+        """Most live bytes while any op runs, in a legal order."""
         left = (1 << self.n) - 1
         live = peak = 0
         for i in order:
@@ -131,7 +131,7 @@ class IndexedOps:
 
 
 def mask_of(members: set[int] | tuple[int, ...]) -> int:
-    """A bit mask with the members' bits set."""
+    """Bit mask of the members."""
     mask = 0
     for i in members:
         mask |= 1 << i
@@ -139,7 +139,7 @@ def mask_of(members: set[int] | tuple[int, ...]) -> int:
 
 
 def predecessor_lists(problem: IndexedOps) -> list[list[int]]:
-    """Per op, the ops it reads from or must follow."""
+    """Per op, the ops that it reads from or must follow."""
     lists: list[list[int]] = [[] for _ in range(problem.n)]
     for j, successors in enumerate(problem.successors):
         for i in successors:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order ops for the lowest peak: search between the lower bound and the best known order."""
+"""Op order of the lowest peak: search between the lower bound and the incumbent."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ _ROUNDS = (
     (Effort(32), 0.7),
     (Effort(256), 1.0),
 )
-"""Search effort of each round, and the share of the remaining work that it may use.
+"""Search effort of each round, and its share of the remaining work.
 
-The first one solves what networks give; two without looking ahead serve all other graphs.
+The first round solves typical networks; two without look-ahead serve all other graphs.
 """
 
 _STATES_PER_UNIT = 150_000
-"""Search states that are one unit of work."""
+"""Search states per unit of work."""
 
 WORK_LIMIT = 10.0
-"""Units of work to spend at most, unless told otherwise."""
+"""Default work limit in units."""
 
 _RAISES = 64
-"""Budgets proven too small, one after the other, before the search halves instead."""
+"""Proofs of too small budgets in a row before the search bisects."""
 
 _PRECISION = 1_000
-"""A round ends when the budgets left to try differ by less than one part in this many."""
+"""A round ends when the range of open budgets is below one part in this many of the peak."""
 
 
 def order_ops(problem: OrderingProblem, work: Work | None = None, *, ilp: bool = True) -> Ordering:
-    """Find an order of the ops with a low peak; never a worse one than the problem's own.
+    """Find an op order with a low peak, never above that of the problem's own order.
 
-    A search looks for an order at the lower bound, then at budgets between the bound and the best
-    order known. What it leaves open is handed to an integer program if it is small enough. Work is
-    counted in states, so the same problem gets the same answer everywhere.
+    The search tries the lower bound, then budgets between it and the incumbent. If that leaves a
+    gap and the problem is small enough, an integer program follows. Work is counted in states, so
+    the result is deterministic.
 
     Args:
-        problem: what to order.
-        work: what may be done; None for as much as usual.
-        ilp: whether to use the integer program (OLLA, eq. 14) at all.
+        problem: the ops.
+        work: work limit; None for the default.
+        ilp: True allows the integer program (OLLA, eq. 14).
 
     Returns:
         An order that `peak_bytes` has accepted.
@@ -93,7 +93,7 @@ def order_ops(problem: OrderingProblem, work: Work | None = None, *, ilp: bool =
 
 @dataclass(slots=True)
 class _Bounded:
-    """The best order known and what no order can undercut, both without resident bytes."""
+    """Incumbent and lower bound on the peak, both without resident bytes."""
 
     order: tuple[int, ...]
     upper: int
@@ -119,7 +119,7 @@ class _Bounded:
 
 @dataclass(slots=True)
 class _Work:
-    """The work that is left."""
+    """Remaining work."""
 
     deadline: Deadline
     states: int
@@ -131,7 +131,7 @@ class _Work:
 def _close_in(
     problem: IndexedOps, blocks: OrderingBlocks, bounded: _Bounded, effort: Effort, work: _Work
 ) -> None:
-    """Try the lower bound and raise it while that is proven; then halve up to the best known."""
+    """Raise the lower bound while proofs succeed; then bisect up to the incumbent."""
     budget = low = bounded.lower
     raises = 0
     while not bounded.is_done and work.is_left():

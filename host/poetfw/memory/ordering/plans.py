@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a finished execution plan in a better order."""
+"""Reordering of a finished execution plan's steps for a lower peak."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from poetfw.schedule.simulator import TIME_TOLERANCE
 def reorder_plan(
     problem: ScheduleProblem, plan: ExecutionPlan, work: Work | None = None
 ) -> ExecutionPlan:
-    """The same steps in an order with a lower peak, or the plan itself.
+    """Reorder a plan's steps for a lower peak; return the plan itself if there is none.
 
-    Every step still happens exactly once, so energy is the plan's own; and so is the time, unless
-    transfers that overlap with computing would take longer: then the plan stays. What is kept:
-    each stay of a tensor in RAM serves the steps it served, the stays of one tensor follow each
-    other, a tensor is paged in after it was paged out, and whoever reads a parameter runs before
-    its update. Tensors are freed after the last step of their stay.
+    Every step still happens exactly once, so the energy is unchanged. The time is unchanged too: if
+    overlapping transfers would take longer, the plan stays as it is. The order keeps each tensor's
+    stays in RAM and the steps that use each stay, page-outs before page-ins, and reads of a
+    parameter before its update. A tensor is freed after the last step of its stay.
 
     Args:
-        problem: what was scheduled.
+        problem: the scheduled problem.
         plan: a legal plan of it.
-        work: what may be done; None for as much as usual.
+        work: work limit; None for the default.
 
     Raises:
-        PlanError: the plan is not legal.
+        PlanError: the plan is illegal.
     """
     before = simulate(problem, plan)
     steps = _steps(problem, plan)
@@ -44,12 +43,12 @@ def reorder_plan(
 
 
 def _lasting(plan: ExecutionPlan) -> list[Step]:
-    """The steps that cost something: all but the frees."""
+    """Steps of a plan without the frees."""
     return [step for step in plan if step.kind is not StepKind.FREE]
 
 
 def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
-    """The ordering problem whose ops are steps and whose tensors are stays in RAM."""
+    """Ordering problem whose ops are steps and whose tensors are stays in RAM."""
     nodes = {node.name: node for node in problem.nodes}
     updated: dict[str, list[str]] = {}
     for node in problem.nodes:
@@ -58,7 +57,7 @@ def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
     ops: list[OrderOp] = []
     sizes: dict[str, int] = {}
     stay: dict[str, str] = {}
-    users: dict[str, list[str]] = {}  # of a node's latest stay: the step that began it, and readers
+    users: dict[str, list[str]] = {}  # per node, the step that began its latest stay, and readers
     computed: dict[str, list[str]] = {}
     paged_out: dict[str, str] = {}
 
@@ -112,9 +111,9 @@ def _steps(problem: ScheduleProblem, plan: ExecutionPlan) -> OrderingProblem:
 def _with_frees(
     steps: OrderingProblem, order: Sequence[str], kinds: Mapping[str, Step]
 ) -> ExecutionPlan:
-    """The plan of an order, every stay freed right after its last step.
+    """Plan of an order, with each stay freed right after its last step.
 
-    What a step may take over is freed first, so that it does.
+    A stay that an op may overwrite in place is freed first.
     """
     ops = {op.name: op for op in steps.ops}
     last = {stay: name for name in order for stay in (*ops[name].outputs, *ops[name].inputs)}
@@ -128,5 +127,5 @@ def _with_frees(
 
 
 def _free(step: Step) -> Step:
-    """The step that frees what the step has brought into RAM."""
+    """Free of the tensor that the step has brought into RAM."""
     return Step(StepKind.FREE, step.node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordering problem: ops, the tensors between them, and the answer."""
+"""Op ordering problem: ops, the tensors between them, and the answer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from poetfw.common.errors import PlanError, ProblemError
 
 @dataclass(frozen=True, slots=True)
 class OrderOp:
-    """One op.
+    """Op of an ordering problem.
 
     Attributes:
         name: unique in its problem.
         inputs: names of the tensors it reads.
         outputs: names of the tensors it produces.
-        workspace_bytes: bytes it needs besides its inputs and outputs while it runs.
-        after: names of the ops it must follow although it reads nothing of theirs (control edges).
-        in_place: the input whose bytes its first output, of the same size, takes over where no
-            other op reads that input later; None if it never does.
+        workspace_bytes: bytes of its workspace while it runs.
+        after: names of ops that must run earlier (control edges), besides producers of its inputs.
+        in_place: input that its first output, of the same size, may overwrite if no other op reads
+            the input later; None for no such input.
     """
 
     name: str
@@ -36,18 +36,18 @@ class OrderOp:
 class OrderingProblem:
     """Ops in a legal order, which an answer may change.
 
-    While an op runs, its inputs, outputs and workspace are live, but for an output that takes over
-    an input's bytes. A tensor is live from its producer to the last op that reads it; one that
-    nobody reads only while its producer runs.
+    While an op runs, its inputs, outputs and workspace are live, except for an output that
+    overwrites an input. A tensor is live from its producer to its last reader; without readers,
+    only while its producer runs.
 
     Attributes:
-        ops: each after the producers of its inputs and after the ops it names in `after`.
+        ops: in topological order, including control edges.
         sizes: bytes of each tensor, by name.
-        resident_bytes: bytes that are live all the time (parameters, what the caller holds).
+        resident_bytes: bytes live throughout (parameters, the caller's tensors).
 
     Raises:
         ProblemError: a name is used twice or unknown, an op comes too early, a size is negative,
-            or what an op may take over does not fit.
+            or the in-place input of an op does not fit.
     """
 
     ops: tuple[OrderOp, ...]
@@ -88,28 +88,28 @@ class OrderingProblem:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The ops' names, in the problem's order."""
+        """Names of the ops, in the problem's order."""
         return tuple(op.name for op in self.ops)
 
 
 class OrderingStatus(StrEnum):
-    """The status of an order."""
+    """Proof status of an order."""
 
     OPTIMAL = "optimal"
-    """Its peak equals the lower bound."""
+    """The peak equals the lower bound."""
     FEASIBLE = "feasible"
-    """It is legal; a better one may exist."""
+    """The order is legal; a better one may exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """An order of the ops.
+    """Order of the ops.
 
     Attributes:
-        order: the ops' names.
-        peak_bytes: largest number of live bytes while any op runs.
-        lower_bound_bytes: no order has a smaller peak.
-        status: what is known about it.
+        order: names of the ops.
+        peak_bytes: most live bytes while any op runs.
+        lower_bound_bytes: lower bound on the peak of every order.
+        status: proof status.
     """
 
     order: tuple[str, ...]
@@ -129,9 +129,9 @@ class Lifetime:
     """Lifetime of a buffer under an order: [lower, upper) in positions of ops.
 
     Attributes:
-        tensor: the first tensor in it; further ones may take it over.
-        lower: where that is produced.
-        upper: behind the last op that reads the last of them.
+        tensor: the first tensor in the buffer; later ones may overwrite it in place.
+        lower: position of the producer of `tensor`.
+        upper: position after the last reader of the last tensor in the buffer.
     """
 
     tensor: str
@@ -142,11 +142,11 @@ class Lifetime:
 def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> tuple[Lifetime, ...]:
     """Lifetimes of all buffers under an order (the problem's own if None).
 
-    Every tensor has a buffer of its own, but for outputs that take over an input's. Written from
-    the meaning alone, independent of the searches: the judge of their answers.
+    Every tensor has its own buffer, except outputs that overwrite an input. Independent of the
+    searches, whose answers it checks.
 
     Raises:
-        PlanError: the order is not one of exactly the problem's ops, or not legal.
+        PlanError: the order is illegal, or not a permutation of the problem's ops.
     """
     ops = {op.name: op for op in problem.ops}
     sequence = problem.names if order is None else tuple(order)
@@ -176,7 +176,7 @@ def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> t
 
 
 def peak_bytes(problem: OrderingProblem, order: Sequence[str] | None = None) -> int:
-    """The largest number of live bytes while any op runs, `resident_bytes` included.
+    """Most live bytes while any op runs, including `resident_bytes`.
 
     Raises:
         PlanError: the order is not legal.
@@ -194,5 +194,5 @@ def peak_bytes(problem: OrderingProblem, order: Sequence[str] | None = None) -> 
 
 
 def without_duplicates(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, each once, in order of first appearance."""
+    """Unique names in order of first appearance."""
     return tuple(dict.fromkeys(names))

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for an order whose peak stays within a number of bytes.
+"""Search for an op order whose peak stays within a budget in bytes.
 
-A state is a set of ops that have run, closed under predecessors; the bytes live after it depend on
-the set alone and not on the order. Live bytes are a *submodular* function of the set: a tensor
-counts [producer in D] - [producer and all readers in D], and the second term is supermodular. From
-this follows the rule that makes the search fast:
+A state is a set of ops that have run, closed under predecessors; its live bytes depend on the set
+alone, not on the order. Live bytes are a *submodular* function of the set: a tensor
+counts [producer in D] - [producer and all readers in D], and the second term is supermodular. This
+gives the dominance rule that makes the search fast:
 
-    If from a state D a set S can be run within the budget, and S leaves no more live bytes than D
-    and any set between them, then running S next is never a mistake: for every later state Y,
+    If a set S can run from state D within the budget, and S leaves no more live bytes than D or
+    any set between them, then running S next is optimal: for every later state Y,
     live(Y + S) ≤ live(Y) + live(S) - live(Y and S) ≤ live(Y).
 
-Where an op may be written over an input that dies with it, it needs the fewer bytes the more ops
-have run before, so this holds for it too.
+The rule also holds for ops that may overwrite a dying input in place: the more ops have run before,
+the fewer bytes they need.
 
-A smallest S with live(S) ≤ live(D) fulfils it, since M, the set of least live bytes inside S, can
-be reached within the budget if S can: by the same ops in the same order, without those outside M.
-For let U be what has run on the way to S once an op of M has, that op included. While that op runs,
-live(U), a constant, and the inputs that die with it, but for one that it is written over, are live.
-On the way to M it is U and M in place of U: no more inputs die there, and
-live(U and M) ≤ live(U) + live(M) - live(U + M) ≤ live(U).
+A smallest S with live(S) ≤ live(D) satisfies the condition. Let M be the set of least live bytes
+inside S; if S is reachable within the budget, so is M, by the same ops in the same order without
+those outside M. Let U be the set of ops run on the way to S up to and including some op of M. While
+that op runs, the live bytes are live(U) plus a constant plus the inputs that die with it, except
+one that it overwrites. On the way to M the set is U and M instead of U: no more inputs die there,
+and live(U and M) ≤ live(U) + live(M) - live(U + M) ≤ live(U).
 
-Such sets are taken as soon as they are found; the states that remain are searched in order of their
-number of ops, with equal states merged. As long as no state is dropped for lack of room, a search
-that fails proves that no such order exists.
+Such sets run as soon as they are found. The remaining states are searched by number of ops, with
+equal states merged (beam search). If no state was dropped by the width limit, a failed search
+proves that no order fits.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from poetfw.common.limits import Deadline
 from poetfw.memory.ordering.blocks import OrderingBlocks
 
 _Path = tuple[int, "_Path"] | None
-"""The ops that have run, the last one first."""
+"""Ops that have run, the last one first."""
 
 
 class Effort(NamedTuple):
     """Limits of a search.
 
     Attributes:
-        width: states kept of those with equally many ops.
-        descent: states visited at most while looking, from one op on, for a set that frees what it
-            takes.
-        joint: the same, from all ops that can run.
+        width: most states with the same number of ops.
+        descent: most states visited while searching, from one op, for a set that frees at least the
+            bytes it adds.
+        joint: the same limit for the search from all ready ops.
     """
 
     width: int
@@ -55,13 +55,13 @@ class Effort(NamedTuple):
 
 
 class State(NamedTuple):
-    """The ops that have run.
+    """Set of ops that have run.
 
     Attributes:
         left: mask of the ops that have not run.
-        live: bytes live.
+        live: live bytes.
         ready: ops that can run next, ascending.
-        path: the ops that have run.
+        path: the ops that have run, in order.
     """
 
     left: int
@@ -72,14 +72,14 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundOrder:
-    """The result of a search.
+    """Result of a search.
 
     Attributes:
         order: an order within the budget, or None.
-        proven: without an order, whether there is none.
-        next_budget: without an order, the smallest budget with which the search would differ; a
-            lower bound on the peak of any order if proven.
-        states: states visited.
+        proven: without an order, True if there is none.
+        next_budget: without an order, the smallest budget for which the search would differ; if
+            `proven`, a lower bound on the peak.
+        states: number of states visited.
     """
 
     order: tuple[int, ...] | None
@@ -89,14 +89,14 @@ class FoundOrder:
 
 
 class OrderingSearch:
-    """One search at one budget.
+    """Search at one budget.
 
     Args:
-        problem: what to order.
-        budget: bytes that may be live while an op runs.
-        effort: how hard to search.
-        states: states to visit at most.
-        deadline: when to stop.
+        problem: the blocks.
+        budget: most live bytes while an op runs.
+        effort: limits of the search.
+        states: most states to visit.
+        deadline: time limit.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class OrderingSearch:
         self._exceeded: int | None = None
 
     def run(self) -> FoundOrder:
-        """Search."""
+        """Run the search."""
         problem = self._problem
         everything = (1 << problem.n) - 1
         ready = tuple(i for i in range(problem.n) if not problem.predecessors[i])
@@ -146,7 +146,7 @@ class OrderingSearch:
         levels.setdefault(ran, {})[state.left] = state
 
     def _steps(self, state: State, ops: tuple[int, ...]) -> Iterator[State]:
-        """The states after each of the ops that fits the budget."""
+        """Yield the states after each op that fits the budget."""
         problem = self._problem
         left, live, ready, path = state
         for i in ops:
@@ -170,7 +170,7 @@ class OrderingSearch:
             )
 
     def _descend(self, state: State) -> State:
-        """Run whatever sets are never a mistake, as far as they are easily found."""
+        """Run dominating sets while they are easy to find."""
         while True:
             lower = self._one(state) or self._from_one(state) or self._jointly(state)
             if lower is None:
@@ -178,13 +178,13 @@ class OrderingSearch:
             state = lower
 
     def _one(self, state: State) -> State | None:
-        """One op that leaves no more live bytes."""
+        """State after one op that leaves no more live bytes."""
         if len(state.ready) == 1:
             return next(self._steps(state, state.ready), None)
         return next((s for s in self._steps(state, state.ready) if s.live <= state.live), None)
 
     def _from_one(self, state: State) -> State | None:
-        """A smallest set that begins with one op and goes on with what can run because of it."""
+        """State after a smallest set that begins with one op and continues with its successors."""
         before = set(state.ready)
         for i in state.ready:
             found = self._smallest(
@@ -195,13 +195,13 @@ class OrderingSearch:
         return None
 
     def _jointly(self, state: State) -> State | None:
-        """A smallest set of any ops."""
+        """State after a smallest set of any ready ops."""
         return self._smallest(state, state, set(), self._effort.joint)
 
     def _smallest(
         self, origin: State, first: State | None, excluded: set[int], limit: int
     ) -> State | None:
-        """The smallest set after `first` that leaves no more live bytes than the origin."""
+        """State after the smallest set from `first` on that leaves no more bytes than `origin`."""
         level = {first.left: first} if first is not None else {}
         while level:
             following: dict[int, State] = {}
@@ -220,7 +220,7 @@ class OrderingSearch:
 
 
 def order_of(path: _Path) -> tuple[int, ...]:
-    """The ops of a path, the first one first."""
+    """Ops of a path in execution order."""
     order = []
     while path is not None:
         i, path = path

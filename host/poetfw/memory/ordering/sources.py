@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordering problems of graphs and of schedule problems, and graphs in a new order."""
+"""Ordering problems from graphs and schedule problems, and graphs in a new order."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from poetfw.training import in_place_input
 
 
 def from_graph(graph: Graph) -> OrderingProblem:
-    """The ordering problem of a graph, in the bytes its tensors occupy in the arena.
+    """Ordering problem of a graph, with the bytes of tensors in the arena.
 
-    Control edges keep what is read and written of each persistent tensor in the graph's order:
-    whoever reads a parameter runs before its update. And the backward pass begins after the whole
-    forward pass, as schedulers expect.
+    Control edges keep the order of reads and writes of each persistent tensor: a parameter's
+    readers run before its update. They also keep the whole forward pass before the backward pass,
+    as schedulers expect.
     """
     ops = []
     forward = tuple(op.name for op in graph.ops if not op.backward)
@@ -46,7 +46,7 @@ def from_graph(graph: Graph) -> OrderingProblem:
 
 
 def _hazards(graph: Graph) -> list[tuple[str, ...]]:
-    """Per op, the ops it must follow because of the persistent tensors it reads or updates."""
+    """Per op, the ops that must run earlier because of persistent tensors that both touch."""
     writer: dict[str, str] = {}
     readers: dict[str, list[str]] = {}
     hazards = []
@@ -63,7 +63,7 @@ def _hazards(graph: Graph) -> list[tuple[str, ...]]:
 
 
 def from_schedule_problem(problem: ScheduleProblem) -> OrderingProblem:
-    """The ordering problem of a schedule problem's nodes, each computed once."""
+    """Ordering problem of a schedule problem's nodes, each computed once."""
     size = {node.name: node.output_bytes for node in problem.nodes}
     after: dict[str, list[str]] = {node.name: [] for node in problem.nodes}
     for node in problem.nodes:
@@ -85,15 +85,15 @@ def from_schedule_problem(problem: ScheduleProblem) -> OrderingProblem:
 
 
 def reorder(graph: Graph, order: Sequence[str]) -> Graph:
-    """The graph with its ops in another order.
+    """Reorder a graph's ops.
 
     Args:
-        graph: what to reorder.
-        order: the names of its ops, each once, as `order_ops(from_graph(graph))` gives it.
+        graph: the graph.
+        order: name of each op once, as from `order_ops(from_graph(graph))`.
 
     Raises:
-        PlanError: the order is not legal: an op would read a tensor before it is produced, or a
-            persistent tensor before or after an update that it followed or preceded.
+        PlanError: the order is illegal: an op would read a tensor before it is produced, or read or
+            write a persistent tensor on the wrong side of an update.
     """
     lifetimes(from_graph(graph), order)
     ops = {op.name: op for op in graph.ops}

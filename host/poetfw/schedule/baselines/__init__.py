@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedulers that poetfw's own is measured against, and starts from."""
+"""Published schedulers: baselines of poetfw's own scheduler, and its starting points."""

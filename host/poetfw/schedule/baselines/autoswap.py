@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AutoSwap: page by a score of how long and how large a tensor waits.
+"""AutoSwap: page tensors by a score of their size and time without reads.
 
 J. Zhang et al., "Efficient Memory Management for GPU-based Deep Learning Systems", 2019, section on
-AutoSwap. Tensors that wait at the peak are taken by the highest priority score until the load fits:
+AutoSwap. Of the tensors idle at the peak, those of highest priority are paged until the load fits:
 
-    DOA    duration of absence: how long the tensor is not read, less the time to move it
-    AOA    area of absence: DOA · size, or DOA / size where DOA is negative
+    DOA    duration of absence: time without reads, less the transfer time
+    AOA    area of absence: DOA · size, or DOA / size if DOA is negative
     WDOA   weighted: the load above the budget, integrated over the absence
-    SWDOA  WDOA of the load that is left once what has been chosen is away
+    SWDOA  WDOA of the load that remains after the tensors chosen so far are paged
 
-The paper mixes the scores with weights found by Bayesian optimisation; here each is tried alone,
-and the choice with the shortest step under overlapping transfers is taken.
+The paper weights the scores by Bayesian optimisation. This version tries each score alone and takes
+the choice with the shortest step under overlapping transfers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
 def autoswap(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The plan that pages the tensors of highest priority.
+    """Plan that pages the tensors of highest priority.
 
     Raises:
-        UnsuitableError: there is no storage, there are no two passes, or paging all is not enough.
+        UnsuitableError: no storage, no two passes, or paging every tensor is not enough.
         OutOfTime: the deadline has passed.
     """
     offloading = Offloading.of(problem, "autoswap")
@@ -43,11 +43,11 @@ def autoswap(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 Score = Callable[[Gap, list[int]], float]
-"""Priority of a tensor, given what is live with all that was chosen before."""
+"""Priority of a tensor, given the live bytes per node after the choices so far."""
 
 
 def _take(offloading: Offloading, score: Score, deadline: Deadline) -> frozenset[int] | None:
-    """Take tensors that wait at the peak, by priority, until the rest fits."""
+    """Choose tensors idle at the peak by priority until the rest fits; None if it never fits."""
     paged: set[int] = set()
     for _ in deadline.during(itertools.count()):
         if offloading.fits(paged):
@@ -64,7 +64,7 @@ def _take(offloading: Offloading, score: Score, deadline: Deadline) -> frozenset
 
 
 class _Scores:
-    """The four priority scores."""
+    """AutoSwap's four priority scores."""
 
     def __init__(self, offloading: Offloading) -> None:
         self.offloading = offloading
@@ -72,7 +72,7 @@ class _Scores:
         self.clock_s = list(itertools.accumulate(self.times_s, initial=0.0))
 
     def doa(self, gap: Gap, live: list[int]) -> float:
-        """Seconds."""
+        """Duration of absence, in seconds."""
         moving_s = self.offloading.out_s(gap.tensor) + self.offloading.in_s(gap.tensor)
         return self.clock_s[gap.end] - self.clock_s[gap.start + 1] - moving_s
 
@@ -82,11 +82,11 @@ class _Scores:
         return doa * size if doa >= 0 else doa / size
 
     def wdoa(self, gap: Gap, live: list[int]) -> float:
-        """Byte seconds above the budget, whatever has been chosen."""
+        """Byte seconds above the budget, without any paging."""
         return self.swdoa(gap, list(self.offloading.kept))
 
     def swdoa(self, gap: Gap, live: list[int]) -> float:
-        """Byte seconds above the budget that are left."""
+        """Byte seconds above the budget after the choices so far."""
         budget = self.offloading.graph.problem.ram_bytes
         absent = range(gap.start + 1, gap.end)
         return sum(max(0, live[t] - budget) * self.times_s[t] for t in absent)

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capuchin: page tensors that have time to move, recompute others by bytes saved per second.
+"""Capuchin: page tensors whose transfers are hidden, recompute others by bytes saved per second.
 
-X. Peng et al., "Capuchin: Tensor-based GPU Memory Management for Deep Learning", ASPLOS 2020, its
-section on memory management policy with Algorithms 1 and 2. From one run that keeps everything it
-knows when each tensor is read:
+X. Peng et al., "Capuchin: Tensor-based GPU Memory Management for Deep Learning", ASPLOS 2020,
+section on memory management policy, Algorithms 1 and 2. Two figures come from a run without
+evictions:
 
-    FT    free time: from the end of paging out to the latest start of paging in
-    MSPS  memory saving per second: bytes over the time to compute them again
+    FT    free time: from the end of the page-out to the latest start of the page-in
+    MSPS  memory saving per second: bytes over the time to recompute them
 
-Tensors that are live at the peak are given up until what is left fits: first those with the most
-free time that move without delaying anything; then whichever is cheaper of the best left to page
-(by FT) and the best left to recompute (by MSPS). Each choice changes what recomputing the others
-takes. The paper measures accesses at run time and tunes during the first iterations; here both come
-from the problem's times, and the peak after each choice from the simulator. The paper's choice
-of evicting between any two accesses is confined to the one between the passes.
+Tensors live at the peak are evicted until the rest fits: first those with the most free time whose
+transfers delay nothing; then the cheaper of the best one to page (by FT) and the best one to
+recompute (by MSPS). Each choice changes the recompute time of the others.
+
+Differences: the paper measures accesses at run time and adapts during the first iterations; here
+times come from the problem and the peak after each choice from the simulator. The paper evicts
+between any two accesses; here only between the forward and the backward pass.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from poetfw.schedule.simulator import unlimited
 
 
 def capuchin(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The plan that gives up as much as the budget asks for.
+    """Plan that evicts as many tensors as the budget requires.
 
     Raises:
-        UnsuitableError: the problem has no two passes, or giving everything up is not enough.
+        UnsuitableError: the problem has no two passes, or evicting every tensor is not enough.
         OutOfTime: the deadline has passed.
     """
     graph = Indexed.of(problem)
@@ -52,13 +53,13 @@ def capuchin(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def _first_computations(graph: Indexed, plan: ExecutionPlan) -> int:
-    """Number of nodes that a part of a plan computes."""
+    """Number of distinct nodes that a prefix of a plan computes."""
     return len({step.node for step in plan if step.kind is StepKind.COMPUTE})
 
 
 @dataclass
 class _Policy:
-    """The decisions so far."""
+    """Evictions chosen so far."""
 
     graph: Indexed
     gaps: tuple[Gap, ...]
@@ -70,7 +71,7 @@ class _Policy:
         self.clock_s = list(itertools.accumulate(times, initial=0.0))
 
     def give_up(self, done: int) -> bool:
-        """Give up one more tensor that waits at the peak, when `done` nodes have been computed."""
+        """Evict one more tensor idle at the peak, after `done` nodes; False if none is left."""
         given = self.paged | self.recomputed
         left = [
             gap for gap in self.gaps if gap.tensor not in given and gap.start < done <= gap.end + 1
@@ -89,11 +90,11 @@ class _Policy:
         return True
 
     def saving(self, gap: Gap, time_s: float) -> float:
-        """MSPS."""
+        """MSPS, bytes per second."""
         return self.graph.size[gap.tensor] / time_s if time_s else math.inf
 
     def free_time_s(self, gap: Gap) -> float:
-        """FT; negative if moving the tensor takes longer than it is not read."""
+        """FT in seconds; negative if the transfers take longer than the gap."""
         waits_s = self.clock_s[gap.end] - self.clock_s[gap.start + 1]
         return waits_s - sum(self.transfer_s(gap))
 
@@ -104,7 +105,7 @@ class _Policy:
         return storage.page_out_time_s(size), storage.page_in_time_s(size)
 
     def delay_s(self, gap: Gap) -> float:
-        """Seconds of waiting for transfers on one channel if this tensor is paged too."""
+        """Seconds of compute delay on one channel if this tensor is paged too."""
         moved = [g for g in self.gaps if g.tensor in self.paged or g == gap]
         out_s, written_s = 0.0, {}
         for g in sorted(moved, key=lambda g: g.start):
@@ -117,7 +118,7 @@ class _Policy:
         return delay_s
 
     def recompute_time_s(self, gap: Gap) -> float:
-        """Seconds that computing the tensor again takes, from what is kept or paged."""
+        """Seconds to recompute the tensor from resident or paged tensors."""
         nodes = self.graph.problem.nodes
         if not nodes[gap.tensor].recompute:
             return math.inf

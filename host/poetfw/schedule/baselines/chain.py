@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training step as a chain of segments: what methods for chains work on."""
+"""Training step as a chain of segments, the input of methods for chains."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from poetfw.schedule.indexed import Indexed
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One link of a chain.
+    """Segment of a chain.
 
     Attributes:
         forward: its nodes of the forward pass.
-        backward: the nodes that differentiate it.
-        input: the one tensor it reads of the segments before it; None in the first.
-        output: the one tensor that segments after it read; None in the last.
-        saved: tensors of its own, besides its output, that the backward pass reads.
+        backward: its nodes of the backward pass.
+        input: the one tensor that it reads from earlier segments; None for the first segment.
+        output: the one tensor that later segments read; None for the last segment.
+        saved: its tensors, other than the output, that the backward pass reads.
     """
 
     forward: range
@@ -32,14 +32,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Segments in order.
+    """Training step grouped into segments.
 
     Attributes:
         graph: the problem.
         forward: number of nodes of the forward pass.
-        segments: the forward pass, cut at each articulation point.
-        sources: tensors of forward nodes without inputs, such as images and labels. They are
-            wanted anywhere, stay in RAM until their last use, and are no part of the chain.
+        segments: the forward pass, cut at each articulation point, in order.
+        sources: tensors of forward nodes without inputs, such as images and labels. Any segment may
+            read them; they stay in RAM until their last use and are not part of the chain.
     """
 
     graph: Indexed
@@ -48,20 +48,19 @@ class Chain:
     sources: frozenset[int]
 
     def own(self, segment: Segment) -> list[int]:
-        """The tensors a segment makes, sources left out."""
+        """Tensors that the segment's forward nodes make, without sources."""
         return [i for i in segment.forward if self.graph.size[i] and i not in self.sources]
 
 
 def chain_of(graph: Indexed, method: str) -> Chain:
     """Group a training step into a chain.
 
-    The forward pass is cut wherever only one tensor, sources aside, is read across the cut: so
-    batch norm with its statistics, or a residual block, becomes one segment. The backward pass
-    is cut by what it still has to read: a node belongs to the last segment whose own tensors, or
-    whose input, it or a later node reads.
+    The forward pass is cut wherever only one tensor, sources aside, crosses the cut: batch norm
+    with its statistics, or a residual block, becomes one segment. A backward node belongs to the
+    last segment whose own tensors or input it or a later node reads.
 
     Raises:
-        UnsuitableError: the problem has no two passes, or the forward pass cannot be cut.
+        UnsuitableError: the problem has no two passes, or the forward pass has no cut.
     """
     forward = forward_nodes(graph, method)
     sources = frozenset(
@@ -103,7 +102,7 @@ def chain_of(graph: Indexed, method: str) -> Chain:
 
 
 def _cuts(graph: Indexed, forward: int, sources: frozenset[int]) -> list[tuple[int, int]]:
-    """Places to cut, as (first node after it, the tensor that crosses)."""
+    """Cuts of the forward pass as (first node after it, crossing tensor)."""
     last = {
         i: last_forward_use(graph, forward, i)
         for i in range(forward)
@@ -123,12 +122,12 @@ def _cuts(graph: Indexed, forward: int, sources: frozenset[int]) -> list[tuple[i
 
 
 class ChainWriter:
-    """Writes down what methods for chains do alike.
+    """Shared parts of the methods that write plans for chains.
 
     Args:
         chain: the grouped problem.
-        emitter: what to write to.
-        reloaded: sources that do not stay in RAM from segment to segment.
+        emitter: receives the steps.
+        reloaded: sources that are dropped after each segment and loaded again.
     """
 
     def __init__(self, chain: Chain, emitter: Emitter, reloaded: frozenset[int]) -> None:
@@ -137,7 +136,7 @@ class ChainWriter:
         self.reloaded = reloaded
 
     def reverse(self, segment: Segment) -> None:
-        """Run a segment's backward nodes; nothing of it is needed after that, nor its input."""
+        """Run a segment's backward nodes, then drop its tensors and its input."""
         for i in segment.backward:
             self.emitter.compute(i)
         for i in self.chain.own(segment):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POFO's dynamic program: which tensors of a chain to keep, page and recompute.
+"""POFO's dynamic program: the tensors of a chain to keep, page and recompute.
 
 Theorem 1 of O. Beaumont, L. Eyraud-Dubois, J. Herrmann, A. Joly, A. Shilova, "Optimal checkpointing
 for heterogeneous chains: how to train deep neural networks with limited memory", 2019: with x_i
-what segment i reads, T(i, j, m) is the least time that recomputing takes when segments i … j are
-differentiated in m bytes besides x_i:
+the input of segment i, T(i, j, m) is the least recompute time to differentiate segments i … j in m
+bytes besides x_i:
 
     T(i, j, m) = min of  f_i + T(i + 1, j, m - all_i)             keep all that segment i saves
                          f_i + … + f_{k-1} + T(k, j, m - x_k) + T(i, k - 1, m)    keep x_k only
 
-The first way through the chain has the same choices at no cost of computing, each with what is kept
-also paged: then it takes no RAM but time on the channel, and is in RAM while segments read it.
+The first forward pass has the same choices without compute cost, and may also page the tensors that
+it keeps: a paged tensor costs channel time and takes RAM only while segments read it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from poetfw.schedule.baselines.passes import last_forward_use, running_bytes
 from poetfw.schedule.problem import ExecutionPlan
 
 _SLOTS = 300
-"""Units that the budget is divided into."""
+"""Number of slots that the budget is divided into."""
 
 _UNITS = 64
-"""Units that the channel's time is divided into, where it is not the core's."""
+"""Number of units of the channel's time, where transfers overlap with compute."""
 
 _Values = NDArray[np.float64]
-"""Seconds per number of slots of RAM, and in the first way per number of units of the channel."""
+"""Seconds by number of RAM slots; in the first pass also by number of channel units."""
 
 
 class ChainPoint(NamedTuple):
-    """An amount of RAM and of the channel's time, and what the program makes of it.
+    """Amount of RAM and channel time, and the times of its best plan.
 
     Attributes:
-        slots, units: the amount.
-        core_s: seconds of compute, and of transfers where they take the core's.
-        channel_s: seconds of transfers where they take the channel's alone; about, rounded up.
+        slots, units: RAM and channel time.
+        core_s: seconds of compute, and of transfers that do not overlap with it.
+        channel_s: seconds of transfers that overlap with compute; an estimate, rounded up.
     """
 
     slots: int
@@ -56,13 +56,13 @@ class ChainPoint(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """Treatment of the part of the chain that begins at a segment.
+    """Choice at one segment.
 
     Attributes:
-        split: the segment whose input is kept; the segment after this one to keep everything.
-        everything: whether all that the segment saves is kept, not only the next one's input.
-        page_saved: whether what it saves is paged.
-        page_output: whether the next one's input is paged.
+        split: the segment whose input is kept; the next segment where everything is kept.
+        everything: True keeps all that the segment saves; False keeps only the input of `split`.
+        page_saved: True pages the tensors that it saves.
+        page_output: True pages the input of `split`.
     """
 
     split: int
@@ -72,7 +72,7 @@ class _Choice(NamedTuple):
 
 
 class _Table:
-    """The least value of one state for each amount, and the choice that leads to it."""
+    """Least cost of one state for each amount of RAM and channel time, and its choice."""
 
     def __init__(self, *shape: int) -> None:
         self.value: _Values = np.full(shape, np.inf)
@@ -80,7 +80,7 @@ class _Table:
         self._chosen = np.zeros(shape, dtype=np.int16)
 
     def offer(self, value: _Values, least_slots: int, choice: _Choice) -> None:
-        """Take a choice where it costs less than those before, with at least so many slots."""
+        """Record a choice for all amounts from `least_slots` on where it costs less than before."""
         better = value < self.value
         better[:least_slots] = False
         self._chosen[better] = len(self._choices)
@@ -88,17 +88,17 @@ class _Table:
         np.copyto(self.value, value, where=better)
 
     def choice(self, *amount: int) -> _Choice:
-        """The best choice in so much."""
+        """Best choice for this amount."""
         return self._choices[int(self._chosen[amount])]
 
 
 class _Part(NamedTuple):
-    """Segments low … high to differentiate in so many slots.
+    """Segments low … high to differentiate in a number of slots.
 
     Attributes:
-        first: for the first time; `high` is the last then.
-        paged: whether the input is paged, and `slots` are with it.
-        units: of the channel, that are left.
+        first: True for the first forward pass, where `high` is the last segment.
+        paged: True if the input is paged; `slots` then include it.
+        units: remaining units of the channel's time.
     """
 
     low: int
@@ -110,7 +110,7 @@ class _Part(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Compute segments low … high by a choice; without one, differentiate segment low."""
+    """Compute segments low … high by a choice; without a choice, differentiate segment low."""
 
     low: int
     high: int
@@ -118,23 +118,23 @@ class _Step(NamedTuple):
 
 
 class ChainProgram:
-    """The dynamic program, solved for every amount of RAM up to some share of the budget.
+    """Dynamic program, solved for every amount of RAM up to a share of the budget.
 
-    What a segment needs besides what it keeps is taken from runs that keep everything, and that
-    keep only what passes from segment to segment. On graphs that are no plain chains it may take
-    more or less in the end.
+    A segment's RAM besides the tensors that it keeps is measured in two runs: one keeps
+    everything, the other only the tensors between segments. It is an estimate if the graph is not
+    a plain chain.
     """
 
     def __init__(
         self, chain: Chain, largest_share: float, reload: bool, deadline: Deadline
     ) -> None:
-        """Solve it.
+        """Solve the program.
 
         Args:
             chain: the grouped problem.
-            largest_share: the largest share of the budget that points may have.
-            reload: whether sources are dropped and computed again whenever they are read.
-            deadline: when to give up.
+            largest_share: largest share of the budget that points may have.
+            reload: True drops sources and loads them again for each read.
+            deadline: time limit.
 
         Raises:
             OutOfTime: the deadline has passed.
@@ -163,7 +163,7 @@ class ChainProgram:
                 self._first[i, paged] = self._solve_first(i, paged)
 
     def points(self, share: float) -> list[ChainPoint]:
-        """The points in this share of the budget: of the channel's time, those that help."""
+        """Points of this share of the budget, one per amount of channel time that saves time."""
         slots = min(self._slots, int(_SLOTS * share))
         row = self._first[0, False].value[slots]
         better = row < np.minimum.accumulate([np.inf, *row])[:-1]
@@ -174,13 +174,13 @@ class ChainProgram:
         ]
 
     def plan(self, point: ChainPoint) -> ExecutionPlan:
-        """The plan that leads to a point."""
+        """Plan of a point."""
         steps = list(self._steps(point))
         return emit(
             self._graph, lambda emitter: _Writer(self._chain, emitter, self._reloaded).write(steps)
         )
 
-    # What segments take ---------------------------------------------------------------------
+    # Bytes and seconds of segments ----------------------------------------------------------
 
     def _bytes(self, *tensors: int) -> int:
         return sum(self._graph.size[i] for i in tensors)
@@ -189,10 +189,10 @@ class ChainProgram:
         return max(0, math.ceil(size / self._slot_bytes))
 
     def _measure_bytes(self) -> None:
-        """Measure the bytes of each segment's run beside its input and what other segments keep.
+        """Measure bytes per segment, besides its input and the tensors kept for other segments.
 
-        `_forward` if it keeps all that it saves, `_advance` if it does not; `_backward` to
-        differentiate it; of this, `_gradient` is there before.
+        `_forward`: forward run that keeps all saved tensors; `_advance`: forward run without them;
+        `_backward`: backward run; `_gradient`: gradient resident at the start of `_backward`.
         """
         graph, chain = self._graph, self._chain
         kept = running_bytes(graph, checkpoint_all(graph))
@@ -216,7 +216,7 @@ class ChainProgram:
             outputs += self._output[number]
 
     def _measure_seconds(self) -> None:
-        """Seconds of computing each segment again, for the next one or for itself; of transfers."""
+        """Measure seconds to recompute each segment, for the next or itself, and to transfer."""
         chain, problem = self._chain, self._graph.problem
         self._compute_s = [
             math.fsum(self._nodes[i].time_s for i in chain.own(segment) if self._nodes[i].recompute)
@@ -245,7 +245,7 @@ class ChainProgram:
         return math.fsum(storage.page_out_time_s(s) + storage.page_in_time_s(s) for s in sizes)
 
     def _moves_s(self, i: int, choice: _Choice) -> float:
-        """Seconds of the channel that a choice at segment i takes."""
+        """Seconds of channel time of a choice at segment i."""
         saved_s = self._save_s[i] if choice.page_saved else 0.0
         return saved_s + (self._send_s[choice.split - 1] if choice.page_output else 0.0)
 
@@ -253,14 +253,14 @@ class ChainProgram:
         return math.ceil(moves_s / self._unit_s * (1 - 1e-9)) if moves_s else 0
 
     def _keeps(self, i: int, choice: _Choice) -> int:
-        """Slots that stay taken after a choice at segment i."""
+        """Number of slots still occupied after a choice at segment i."""
         saved = self._saved[i] if choice.everything and not choice.page_saved else 0
         return self._to_slots(saved + (0 if choice.page_output else self._output[choice.split - 1]))
 
     # The recurrences ------------------------------------------------------------------------
 
     def _solve_again(self, i: int, j: int) -> _Table:
-        """T(i, j, ·): besides x_i nothing of these segments is in RAM."""
+        """T(i, j, ·), with only x_i resident of these segments."""
         table = _Table(self._slots + 1)
         gradient, backward = self._gradient[j], self._backward[i]
         if i == j:
@@ -284,10 +284,10 @@ class ChainProgram:
         return table
 
     def _solve_first(self, i: int, paged: bool) -> _Table:
-        """The same from segment i to the end, for the first time.
+        """Least time from segment i to the end in the first forward pass.
 
-        If x_i is `paged`, RAM is counted with it: it is there while segments run that read it.
-        Of choices that cost the same, those that page early come first.
+        If x_i is `paged`, the RAM includes it: it is resident while segments read it. Of choices
+        with equal cost, the one that pages earliest wins.
         """
         table = _Table(self._slots + 1, self._units + 1)
         read = self._input[i] if paged else 0
@@ -312,7 +312,7 @@ class ChainProgram:
     def _offer_first(
         self, table: _Table, i: int, choice: _Choice, needs: int, again: _Values | float
     ) -> None:
-        """Offer a choice at segment i, with what computing up to its split again takes."""
+        """Offer a choice at segment i, with the time to recompute up to its split."""
         moves_s = self._moves_s(i, choice)
         if moves_s == math.inf:
             return
@@ -324,10 +324,10 @@ class ChainProgram:
             value += moves_s
         table.offer(value, self._to_slots(needs), choice)
 
-    # The way back ---------------------------------------------------------------------------
+    # Backtracking -----------------------------------------------------------------------------
 
     def _steps(self, point: ChainPoint) -> Iterator[_Step]:
-        """The steps in order: an explicit stack of parts to run and segments to reverse."""
+        """Steps in order, from an explicit stack of parts to run and segments to differentiate."""
         last = self._count - 1
         todo: list[_Part | int] = [_Part(0, last, point.slots, first=True, units=point.units)]
         while todo:
@@ -358,7 +358,7 @@ def _output(segment: Segment) -> tuple[int, ...]:
 
 
 def _after(value: _Values, taken: int) -> _Values:
-    """The value for each amount after `taken` slots or units of it are used."""
+    """Value for each amount, given that `taken` slots or units are occupied."""
     rest = np.full_like(value, np.inf)
     if taken < len(value):
         rest[taken:] = value[: len(value) - taken]
@@ -366,7 +366,7 @@ def _after(value: _Values, taken: int) -> _Values:
 
 
 class _Writer(ChainWriter):
-    """Writes the chosen steps down."""
+    """Writer of the chosen steps."""
 
     def __init__(self, chain: Chain, emitter: Emitter, reloaded: frozenset[int]) -> None:
         super().__init__(chain, emitter, reloaded)

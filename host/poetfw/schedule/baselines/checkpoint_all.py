@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep every tensor until its last use: what training does without a schedule."""
+"""Keep every tensor until its last use: training without rematerialisation or paging."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from poetfw.schedule.problem import ExecutionPlan
 
 
 def checkpoint_all(graph: Indexed) -> ExecutionPlan:
-    """Each node once, each tensor freed after its last use. No plan takes less energy or time."""
+    """Plan without recomputation or paging; no plan takes less energy or time."""
     return lower(graph, StageEvents())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chen et al.: segments of about b bytes, with b chosen for the budget.
+"""Chen et al.: segments of about b bytes, with b searched for the budget.
 
 T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016,
-Algorithm 3 (memory planning with a budget) and section 4.3 (search over b). Their algorithm may end
-a segment at any node the user allows; here it may at each articulation point of the forward pass.
+Algorithm 3 (memory planning with a budget) and section 4.3 (search over b). In the paper, a segment
+may end at any node that the user marks; here, at each articulation point of the forward pass.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 _LONGEST_SWEEP = 200
-"""Number of divisions that are tried; of more, evenly spaced ones."""
+"""Most divisions to try; if there are more, evenly spaced ones are tried."""
 
 
 def chen_greedy(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The fastest plan within the budget that any b leads to.
+    """Fastest plan within the budget over all b.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no b leads to a plan that
@@ -35,13 +35,13 @@ def chen_greedy(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def _divisions(chain: Chain) -> set[tuple[int, ...]]:
-    """The divisions of Algorithm 3, for each b that makes a difference."""
+    """Distinct divisions that Algorithm 3 makes over all b."""
     sizes = [sum(chain.graph.size[i] for i in chain.own(segment)) for segment in chain.segments]
     divisions = set()
     limit = 0
     while True:
         kept: list[int] = []
-        # The next larger b that changes anything is the smallest sum that exceeded this one.
+        # The next larger b with another division is the smallest sum that exceeded this one.
         larger = []
         part = 0
         for number, size in enumerate(sizes[:-1]):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chen et al.: √n segments, each computed again as a whole.
+"""Chen et al.: √n segments, each recomputed as a whole.
 
 T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016,
-section 4.1: a chain of n links is divided into √n segments; the forward pass keeps only what
-passes from one segment to the next, and the backward pass computes each segment again before it
-differentiates it. Here the links are the segments of the grouped chain, as in their section 4.3 the
-nodes of a graph are cut where one tensor separates it. The last segment's tensors are wanted at
-once, so they are kept.
+section 4.1: a chain of n links is divided into √n segments. The forward pass keeps only the tensors
+between segments; the backward pass recomputes each segment before it differentiates it. Here the
+links are the segments of the grouped chain, cut where one tensor separates the graph, as in section
+4.3. The tensors of the last segment are kept, because the backward pass reads them first.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
 def chen_sqrt(problem: ScheduleProblem) -> ExecutionPlan:
-    """The plan of √n segments, whatever the budget.
+    """Plan of √n segments, independent of the budget.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or the plan does not fit.
@@ -34,11 +33,11 @@ def chen_sqrt(problem: ScheduleProblem) -> ExecutionPlan:
 
 
 def keep_outputs(chain: Chain, kept: Sequence[int]) -> ExecutionPlan:
-    """The plan that keeps the outputs of these segments and drops the rest until it is wanted.
+    """Plan that keeps the outputs of these segments and recomputes the other tensors.
 
     Args:
         chain: the grouped problem.
-        kept: numbers of segments, ascending. What comes after the last of them is not dropped.
+        kept: segment indices, ascending. Tensors after the last of them are kept.
     """
     dropped: set[int] = set()
     for number in range(kept[-1] + 1 if kept else 0):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamic tensor rematerialization: evict when RAM runs out, compute again when it is read.
+"""Dynamic tensor rematerialization: evict when RAM runs out, recompute on the next read.
 
 M. Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021: the greedy algorithm of section 2
 with the heuristic h_DTR, which evicts the tensor t with the least
 
     (c(t) + Σ_{e ∈ e*(t)} c(e)) / (m(t) · s(t))
 
-c being the time to compute, m the bytes, s the time since the last access, and e*(t) the evicted
-neighbourhood: what would have to be computed again to have t back, and what is evicted and would
-need t. Tensors that the program lets go of are evicted at once (their "eager eviction").
+with c the compute time, m the bytes, s the time since the last access, and e*(t) the evicted
+neighbourhood: the evicted tensors needed to recompute t, and those that need t. A tensor without
+further reads is evicted at once (the paper's "eager eviction").
 
-DTR looks at no future, and neither does this, but for one thing that cannot arise there, where
-updates leave the old parameters alone: before an op after which evicted tensors could not be
-computed any more, those still wanted are had back, and no tensor is evicted that is lost by it.
+Like DTR, this looks at no future op, with one exception for in-place updates, which the paper does
+not have: before an op that makes evicted tensors impossible to recompute, those still needed are
+recomputed, and no tensor is evicted that would be lost.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from poetfw.schedule.plan import plan_of
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 
 _THRASHING = 50
-"""Computations per node after which the method counts as stuck."""
+"""Computations per node after which the run counts as thrashing."""
 
 
 def dtr(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The plan that results from running the nodes in order within the budget.
+    """Plan of a run of the nodes in order within the budget.
 
     Raises:
-        UnsuitableError: RAM ran out with nothing left to evict, the run recomputes without end, or
-            the deadline is missed.
+        UnsuitableError: RAM ran out with nothing left to evict, the run thrashes, or the deadline
+            of the problem is missed.
         OutOfTime: the deadline has passed.
     """
     graph = Indexed.of(problem)
@@ -45,7 +45,7 @@ def dtr(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 class _Runtime:
-    """The knowledge of DTR's runtime system while the program runs."""
+    """State of DTR's runtime system while the program runs."""
 
     def __init__(self, graph: Indexed) -> None:
         self.graph = graph
@@ -72,7 +72,7 @@ class _Runtime:
         self.release()
 
     def close(self, name: str) -> None:
-        """Before the node of this name runs, have what could not be had any more afterwards."""
+        """Recompute needed tensors that cannot be recomputed once the node of this name has run."""
         self.closed.add(name)
         if not any(node.recompute_before == name for node in self.nodes):
             return
@@ -83,10 +83,10 @@ class _Runtime:
                 self.materialise(i)
 
     def recoverable(self, gone: int | None = None) -> list[bool]:
-        """Per node, whether its tensor could be computed again if it were evicted now.
+        """Per node, True if its tensor could be recomputed after an eviction now.
 
         Args:
-            gone: a tensor in RAM that is about to go.
+            gone: a resident tensor that is about to be evicted.
         """
         again: list[bool] = []
         for i, node in enumerate(self.nodes):
@@ -98,14 +98,14 @@ class _Runtime:
         return again
 
     def have_inputs(self, i: int) -> None:
-        """Lock node i's inputs, and have them in RAM."""
+        """Lock node i's inputs and bring them into RAM."""
         for u in self.graph.inputs[i]:
             self.locks[u] += 1
         for u in self.graph.inputs[i]:
             self.materialise(u)
 
     def materialise(self, goal: int) -> None:
-        """Compute a tensor again, after all that it needs and is evicted."""
+        """Recompute a tensor, after its evicted ancestors."""
         stack = [goal]
         entered: set[int] = set()
         while stack:
@@ -145,14 +145,14 @@ class _Runtime:
             self.forget_neighbourhood(i)
 
     def replaced(self, i: int, *, first: bool) -> int | None:
-        """The input whose RAM node i's output takes over: nothing else is going to read it."""
+        """Input that node i's output overwrites in place, if no other op reads it; else None."""
         u = self.graph.in_place[i]
         if u is None or self.unread[u] > first or self.locks[u] > 1:
             return None
         return u if self.recoverable()[u] or u not in self.wanted() else None
 
     def make_room(self, i: int, replaced: int | None) -> None:
-        """Evict until node i's output and workspace fit, without what needs a replaced input."""
+        """Evict until node i fits; keep tensors that cannot be restored without `replaced`."""
         needed = (self.graph.size[i] if replaced is None else 0) + self.graph.workspace[i]
         while self.live_bytes + needed > self.graph.problem.ram_bytes:
             again = self.recoverable(replaced)
@@ -183,7 +183,7 @@ class _Runtime:
         return cost_s / (self.graph.size[i] * stale_s)
 
     def neighbourhood(self, i: int) -> set[int]:
-        """e*(i): evicted tensors that lead to i, or to which i leads, through evicted ones."""
+        """e*(i): evicted ancestors and descendants of i, connected through evicted tensors."""
         found: set[int] = set()
         for edges in (self.graph.inputs, self.graph.consumers):
             stack = [i]
@@ -198,7 +198,7 @@ class _Runtime:
         return self.done[i] and bool(self.graph.size[i]) and i not in self.held
 
     def forget_neighbourhood(self, i: int) -> None:
-        """Tensor i came or went: those whose neighbourhood has it are scored anew."""
+        """Invalidate the scores of tensors whose neighbourhood contains tensor i."""
         for edges in (self.graph.inputs, self.graph.consumers):
             seen = {i}
             stack = [i]
@@ -212,7 +212,7 @@ class _Runtime:
         self.neighbours_s.pop(i, None)
 
     def release(self) -> None:
-        """Evict what the program reads no more, unless evicted tensors need it and it is lost."""
+        """Evict tensors without further reads; keep those that others need and would be lost."""
         dead = [i for i in self.held if not self.unread[i]]
         if not dead:
             return
@@ -222,7 +222,7 @@ class _Runtime:
                 self.evict(i)
 
     def wanted(self) -> set[int]:
-        """The cost of having those evicted tensors again that the program still reads."""
+        """Evicted tensors that the program still reads, with the evicted ones they need."""
         wanted: set[int] = set()
         stack = [i for i in range(self.graph.n) if self.unread[i] and self.evicted(i)]
         while stack:

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DynProg: which tensors to page so that compute waits least, by dynamic programming.
+"""DynProg: choose the tensors to page for the least compute stall, by dynamic programming.
 
 O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural
 Network Training", Euro-Par 2020, the second of their two heuristics, with memory in 500 slots.
 
-Tensors are decided on in the order of the forward pass. What is known after each is how many slots
-the kept ones take; for each such number the program keeps the choice with the least waiting, and
-with the fewest bytes still to be transferred among those. Forward and backward pass mirror each
-other, so one sweep from both ends of the step inwards serves both. Transferring frees RAM byte by
-byte, at the mean rate of what is in transfer. In the end each number of kept slots has a choice and
-a time: that of compute with its waits or that of the channel, whichever is longer.
+The program decides on tensors in the order of the forward pass. Its state is the number of slots of
+the kept tensors; per state it keeps the choice with the least stall, then with the fewest bytes
+still to transfer. The forward and the backward pass are mirrored, so one sweep from both ends of
+the step inwards serves both. A transfer frees RAM byte by byte, at the mean rate of the transfers
+in progress. Each final state has a choice and a time: the larger of compute time with stalls and
+channel time.
 
-Here tensors move as a whole, so the choices of several runs of the program are run on the timeline,
-and the fastest is taken: runs in less than the budget, and runs that count part of the transfers
-still to come as waiting, which else is seen too late.
+Here a tensor moves as a whole. So the program runs several times, with less than the budget, or
+with part of the outstanding transfers counted as stalls, which it otherwise notices too late. The
+choices are run on the timeline, and the fastest wins.
 
-The paper finds DynProg within 1.2 of `lower_bound_s`. Tensors that move as a whole are not always
-that close: on chains of 14 random links, where moving all of them takes 1.5 times as long as
-compute, the best of all choices takes up to 1.12 of it in half of the peak, 1.29 in 40% and 1.51 in
-30%. DynProg is within 6% of that best, and within 1.2 of the bound from half of the peak on.
+The paper finds DynProg within 1.2 of `lower_bound_s`. With whole tensors, on chains of 14 random
+links where moving all of them takes 1.5 times the compute time, the best choice takes up to 1.12 of
+the bound with half of the peak as budget, 1.29 with 40% and 1.51 with 30%. DynProg is within 6% of
+that best choice, and within 1.2 of the bound for half of the peak or more.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from poetfw.schedule.simulator import accepts, simulate
 from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 
 SLOTS = 500
-"""Units that the budget is divided into."""
+"""Number of slots that the budget is divided into."""
 
 _SHARES = (1.0, 0.9, 0.8)
-"""Shares of the budget that the program is given."""
+"""Shares of the budget to run the program with."""
 
 _WEIGHTS = (0.0, 0.5, 1.0)
-"""Seconds of waiting that a second of outstanding transfers is counted as."""
+"""Stall seconds per second of outstanding transfers."""
 
 _CHOICES = 24
-"""Number of the program's choices in each that are looked at."""
+"""Most choices of each run that are examined."""
 
 _NODES_RUN = 4_000
-"""Number of nodes, in all, of the plans that are run on the timeline."""
+"""Most nodes, in all, of the plans that are run on the timeline."""
 
 _NODES_PLANNED = 1_000
-"""The same of the plans whose transfers are planned with care."""
+"""Most nodes, in all, of the plans whose transfers are optimised."""
 
 _MOST_PLANNED = 6
 
@@ -64,10 +64,10 @@ _COUNTS: Floats = np.arange(SLOTS + 1, dtype=np.float64)
 
 
 def dynprog(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The plan that pages what the dynamic program chooses.
+    """Plan that pages the tensors chosen by the dynamic program.
 
     Raises:
-        UnsuitableError: there is no storage, there are no two passes, or no choice fits.
+        UnsuitableError: no storage, no two passes, or no choice fits.
         OutOfTime: the deadline has passed.
     """
     offloading = Offloading.of(problem, "dynprog")
@@ -93,12 +93,12 @@ def dynprog(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def choose_paged(offloading: Offloading, deadline: Deadline) -> list[frozenset[int]]:
-    """Choose what to page among choices that fit, that of the shortest step first, as far as known.
+    """Choices of tensors to page that fit, by estimated step time.
 
-    The program takes transfers to free RAM byte by byte, and errs on the memory of the backward
-    pass where tensors are not wanted back in exactly the reverse order. So it is run in less than
-    the budget as well; without overlap, where all that counts is how much moves, only if it must
-    be. The choice of their other heuristic, Greedy, is among them.
+    The program lets transfers free RAM byte by byte, and misjudges the RAM of the backward pass if
+    tensors are not read back in exactly the reverse order. So it also runs with less than the
+    budget; without overlap, where only the moved bytes count, only if nothing fits otherwise. The
+    choice of the paper's other heuristic, Greedy, is included.
 
     Raises:
         OutOfTime: the deadline has passed.
@@ -125,7 +125,7 @@ def choose_paged(offloading: Offloading, deadline: Deadline) -> list[frozenset[i
 
 
 class _Side:
-    """One pass, seen from its outer end: what is in transfer, per number of slots kept."""
+    """Transfers in progress in one pass, from its outer end, per number of kept slots."""
 
     def __init__(self) -> None:
         self.bytes = np.zeros(SLOTS + 1)
@@ -138,7 +138,7 @@ class _Side:
         return side
 
     def shifted(self, slots: int) -> _Side:
-        """Of the choice that keeps a tensor of this many slots besides."""
+        """Side after one more tensor of this many slots is kept."""
         side = _Side()
         side.bytes[slots:] = self.bytes[: SLOTS + 1 - slots]
         side.time_s[slots:] = self.time_s[: SLOTS + 1 - slots]
@@ -150,7 +150,7 @@ class _Side:
         self.time_s = self.time_s + time_s
 
     def run(self, room: Floats, time_s: float) -> Floats:
-        """Run a node that leaves this much room for transfers: seconds waited, or infinity."""
+        """Run a node with this much room for transfers; return seconds of stall, or infinity."""
         excess = np.maximum(0.0, self.bytes - room)
         with np.errstate(divide="ignore", invalid="ignore"):
             waited = np.where(self.bytes > 0, excess / self.bytes * self.time_s, 0.0)
@@ -163,7 +163,7 @@ class _Side:
 
 
 class _Program:
-    """The dynamic program within a budget, with a weight for transfers still to come."""
+    """Dynamic program for a budget and a weight of outstanding transfers."""
 
     def __init__(self, offloading: Offloading, budget: int, weight: float) -> None:
         self.weight = weight
@@ -177,7 +177,7 @@ class _Program:
         self.decided_bytes = 0
 
     def solve(self) -> Iterator[frozenset[int]]:
-        """The choices, that of least estimated time first."""
+        """Yield the choices by estimated step time."""
         gaps = self.offloading.gaps
         graph = self.offloading.graph
         middle = self.offloading.forward
@@ -197,7 +197,7 @@ class _Program:
         return int(-(-self.offloading.graph.size[gap.tensor] // self.slot_bytes))
 
     def decide(self, gap: Gap) -> NDArray[np.bool_]:
-        """Keep or page a tensor: per number of slots kept afterwards, whether it is kept."""
+        """Keep or page a tensor; True per number of kept slots afterwards if it is kept."""
         size = self.offloading.graph.size[gap.tensor]
         slots = min(self.slots(gap), SLOTS + 1)
         kept_waited = np.full(SLOTS + 1, np.inf)
@@ -221,7 +221,7 @@ class _Program:
         return np.asarray(keep, dtype=np.bool_)
 
     def run(self, ahead: range, back: range) -> None:
-        """Run these nodes of the forward pass, and of the backward pass in reverse."""
+        """Run nodes of the forward pass, and of the backward pass in reverse."""
         for side, nodes in ((self.ahead, ahead), (self.back, back)):
             for t in nodes:
                 others = self.offloading.kept[t] - self.decided_bytes
@@ -231,10 +231,10 @@ class _Program:
                 )
 
     def choices(self, keeps: list[NDArray[np.bool_]]) -> Iterator[frozenset[int]]:
-        """The choice in each number of slots kept, by the time of the step they lead to.
+        """Yield the choice of each number of kept slots, by estimated step time.
 
-        The step takes as long as compute with its waits, or as the channel moves what is paged,
-        whichever is longer; of equals, the one that keeps most transfers least.
+        The step takes the larger of compute time with stalls and channel time; of equal ones, the
+        choice that keeps the tensors with the longest transfers comes last.
         """
         nodes = self.offloading.graph.problem.nodes
         step_s = np.maximum(math.fsum(n.time_s for n in nodes) + self.waited, self.moved_s)
@@ -246,7 +246,7 @@ class _Program:
                 yield paged
 
     def backtrack(self, keeps: list[NDArray[np.bool_]], kept: int) -> frozenset[int]:
-        """The paged tensors of the choice that keeps `kept` slots in the end."""
+        """Paged tensors of the choice that ends with `kept` slots."""
         paged = set()
         for gap, keep in zip(reversed(self.offloading.gaps), reversed(keeps), strict=True):
             if keep[kept]:

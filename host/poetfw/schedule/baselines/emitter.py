@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a plan as decisions: compute this, drop that, page the other; the rest follows."""
+"""Plan writer: a method says what to compute, drop and page; the other steps follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from poetfw.schedule.problem import ExecutionPlan, StepKind
 
 
 class _Lost(Exception):
-    """A tensor was dropped that cannot be had again."""
+    """A tensor that cannot be recomputed was dropped."""
 
     def __init__(self, tensor: int) -> None:
         super().__init__(tensor)
@@ -21,10 +21,9 @@ class _Lost(Exception):
 class Emitter:
     """Turns a method's decisions into productions.
 
-    A tensor counts as held from its production until it is dropped or paged. What an op reads
-    and is not held is paged in, or else computed again with all that it needs itself. When a
-    tensor is really freed follows from its last use before its next production, so a method need
-    only say what it gives up.
+    A tensor is held from its production until it is dropped or paged. An input that is not held
+    is paged in, or recomputed with all its own missing inputs. The actual free of a tensor follows
+    from its last use before its next production, so a method only says which tensors it evicts.
     """
 
     def __init__(self, graph: Indexed, pinned: frozenset[int] = frozenset()) -> None:
@@ -47,7 +46,7 @@ class Emitter:
         return self.graph.problem.nodes[i].name in self._computed
 
     def ensure(self, i: int) -> None:
-        """Have tensor i in RAM."""
+        """Bring tensor i into RAM."""
         stack = [i]
         while stack:
             j = stack[-1]
@@ -63,12 +62,12 @@ class Emitter:
                 self._produce(j, StepKind.COMPUTE)
 
     def drop(self, i: int) -> None:
-        """Give tensor i up; if it is read again, it is produced again, if it can be."""
+        """Evict tensor i; the next read recomputes it, if possible."""
         if i not in self._pinned and (self.graph.problem.nodes[i].recompute or i in self._paged):
             self._held.discard(i)
 
     def page(self, i: int) -> None:
-        """Give tensor i up; if it is read again, it is paged in, if it may be."""
+        """Evict tensor i; the next read pages it in, if it is pageable."""
         if i not in self._pinned and self.graph.pageable[i]:
             self._paged.add(i)
         self.drop(i)
@@ -84,10 +83,10 @@ class Emitter:
 
 
 def emit(graph: Indexed, script: Callable[[Emitter], None]) -> ExecutionPlan:
-    """The plan of a method's decisions, which it makes by calling an `Emitter`.
+    """Build the plan of a script, which makes its decisions by calling an `Emitter`.
 
-    What the method gives up although it cannot be had again (its op may not be computed again after
-    an update) is kept instead: the script is run again with that tensor pinned.
+    A dropped tensor that cannot be recomputed, because an update precludes it, is kept instead: the
+    script runs again with that tensor pinned.
     """
     pinned: frozenset[int] = frozenset()
     while True:

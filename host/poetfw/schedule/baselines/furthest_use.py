@@ -12,22 +12,21 @@ from poetfw.schedule.problem import ExecutionPlan
 
 
 def furthest_use(graph: Indexed) -> ExecutionPlan | None:
-    """Compute each node once; when RAM runs short, page out the tensor whose next use is furthest.
+    """Compute each node once; page out the tensor with the furthest next use when RAM runs short.
 
-    Of the tensors not wanted by the node at hand those that may be paged give way, the furthest
-    next use first (L. A. Belady, "A study of replacement algorithms", 1966), the larger one in a
-    tie. With every tensor pageable it finds a plan within any budget that holds the largest
-    working set.
+    Only pageable tensors that the current node does not need are evicted, the furthest next use
+    first (L. A. Belady, "A study of replacement algorithms", 1966), the larger tensor in a tie. If
+    every tensor is pageable, it finds a plan within any budget that holds the largest working set.
 
     Returns:
-        The plan, or None if what may not be paged leaves too little RAM.
+        The plan, or None if the tensors that cannot be paged leave too little RAM.
     """
     budget, n, size = graph.problem.ram_bytes, graph.n, graph.size
     uses = [_Uses(consumers, n) for consumers in graph.consumers]
     held: set[int] = set()
     live = 0
     page_ins: set[tuple[int, int]] = set()
-    queue: list[tuple[int, int, int]] = []  # what may go, the furthest next use first
+    queue: list[tuple[int, int, int]] = []  # eviction candidates, the furthest next use first
     for t in range(n):
         inputs, taken = graph.inputs[t], graph.in_place[t]
         missing = [i for i in inputs if i not in held]
@@ -46,7 +45,7 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
             if not queue:
                 return None
             use, _, i = heapq.heappop(queue)
-            if i in held and uses[i].next == -use:  # else the entry is an old one
+            if i in held and uses[i].next == -use:  # else the entry is outdated
                 held.remove(i)
                 live -= size[i]
                 needed -= size[i]
@@ -63,10 +62,10 @@ def furthest_use(graph: Indexed) -> ExecutionPlan | None:
 
 
 class _Uses:
-    """Stages in which a tensor is read, as they go by.
+    """Stages that read a tensor, in order.
 
     Attributes:
-        next: the first that is still to come; the number of stages if there is none.
+        next: the next stage that reads it; the number of stages if there is none.
     """
 
     def __init__(self, stages: Sequence[int], none: int) -> None:
@@ -74,7 +73,7 @@ class _Uses:
         self.next = self._left[-1]
 
     def pass_by(self, stage: int) -> None:
-        """This stage, and those before it, are over."""
+        """Skip the uses up to and including this stage."""
         while self.next <= stage:
             self._left.pop()
             self.next = self._left[-1]

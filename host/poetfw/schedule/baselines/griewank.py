@@ -2,18 +2,18 @@
 """Revolve: binomial checkpointing of a chain.
 
 A. Griewank, A. Walther, "Algorithm 799: Revolve", ACM TOMS 26(1), 2000. With s checkpoints, the
-chain's input among them, a chain of l steps is reversed with the fewest steps forward,
+input among them, the fewest forward steps that reverse a chain of l steps are
 
     t(l, s) = r l - C(s + r, r - 1)      with the least r such that C(s + r, s) ≥ l
 
-(their equation 3, besides the l steps that are differentiated). The steps are the segments of the
-grouped chain, taken to be alike as in the paper; the checkpoints are the tensors that pass between
-them; what a segment saves for its own differentiation is computed when it is differentiated. As
-many checkpoints are used as fit.
+(their equation 3), not counting the l steps that are differentiated. The steps are the segments of
+the grouped chain, taken as equally expensive as in the paper; the checkpoints are the tensors
+between them. A segment's saved tensors are computed when it is differentiated. The plan uses as
+many checkpoints as fit.
 
-The paper keeps the input in memory. Where it can be loaded again, it need not be there except while
-its first segment runs: the same steps forward then take one checkpoint's memory less, and a load
-for each return to the input. Both ways are tried.
+The paper keeps the input in memory. If the input can be loaded again, it may leave RAM except while
+the first segment runs: the same forward steps then take one checkpoint less of memory, and one load
+per return to the input. Both variants are tried.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from poetfw.schedule.simulator import accepts
 
 
 def griewank(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The fastest of two plans with as many checkpoints as fit: the input is kept, or loaded again.
+    """Faster of two plans with as many checkpoints as fit: input kept, or input loaded again.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no number of checkpoints
@@ -47,7 +47,7 @@ def griewank(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 def _most_checkpoints(
     problem: ScheduleProblem, chain: Chain, reload: bool, deadline: Deadline
 ) -> ExecutionPlan:
-    """The plan with the most checkpoints that fits; with the fewest if none does."""
+    """Plan with the most checkpoints that fits; with the fewest if none fits."""
     for checkpoints in deadline.during(range(len(chain.segments), 0, -1)):
         plan = revolve(chain, checkpoints, reload)
         if accepts(problem, plan):
@@ -57,7 +57,7 @@ def _most_checkpoints(
 
 @cache
 def forward_steps(steps: int, checkpoints: int) -> int:
-    """t(l, s): the fewest steps forward, besides those that are differentiated."""
+    """t(l, s): the fewest forward steps, not counting those that are differentiated."""
     repeats = 0
     while comb(checkpoints + repeats, checkpoints) < steps:
         repeats += 1
@@ -66,9 +66,9 @@ def forward_steps(steps: int, checkpoints: int) -> int:
 
 @cache
 def next_checkpoint(steps: int, checkpoints: int) -> int:
-    """After how few of so many steps, 2 or more, to set the next of 2 or more checkpoints.
+    """Least number of steps, of 2 or more, after which to set the next of 2 or more checkpoints.
 
-    The cost is convex, as t is in the number of steps.
+    The cost is convex in it, as t is convex in the number of steps.
     """
 
     def cost(m: int) -> int:
@@ -78,12 +78,12 @@ def next_checkpoint(steps: int, checkpoints: int) -> int:
 
 
 def revolve(chain: Chain, checkpoints: int, reload: bool = False) -> ExecutionPlan:
-    """The plan that reverses the chain with this many checkpoints, its input among them.
+    """Plan that reverses the chain with this many checkpoints, its input among them.
 
     Args:
         chain: the grouped problem.
         checkpoints: 1 or more.
-        reload: whether sources are loaded again whenever they are read, where they can be.
+        reload: True loads sources again for each read, where possible.
     """
     sources = chain.sources if reload else frozenset[int]()
     return emit(
@@ -92,7 +92,7 @@ def revolve(chain: Chain, checkpoints: int, reload: bool = False) -> ExecutionPl
 
 
 class _Reversal(ChainWriter):
-    """Writes the steps of a reversal down."""
+    """Writer of the steps of a reversal."""
 
     def reverse_all(self, checkpoints: int) -> None:
         # An explicit stack: long chains with few checkpoints nest deeply.
@@ -104,12 +104,12 @@ class _Reversal(ChainWriter):
                 continue
             split = next_checkpoint(high - low, free) if free > 1 else high - low - 1
             self.advance(low, low + split)
-            # With its only checkpoint at `low`, what it advanced to is differentiated at once.
+            # With one checkpoint left, the segment that it advanced to is differentiated at once.
             todo.append((low, low + split, free))
             todo.append((low + split, high, max(1, free - 1)))
 
     def advance(self, low: int, high: int) -> None:
-        """From the checkpoint before segment `low`, compute the one before segment `high`."""
+        """Advance from the checkpoint before segment `low` to the one before segment `high`."""
         for number in range(low, high):
             segment = self.chain.segments[number]
             self.forward(number)
@@ -129,7 +129,7 @@ class _Reversal(ChainWriter):
             self.emitter.ensure(segment.output)
 
     def differentiate(self, number: int) -> None:
-        """Compute what the segment saves, if it is not there, and run its backward nodes."""
+        """Compute the segment's saved tensors if they are missing, then run its backward nodes."""
         segment = self.chain.segments[number]
         if not self.emitter.computed(segment.forward[0]):
             self.forward(number)

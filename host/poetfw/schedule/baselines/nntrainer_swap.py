@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NNTrainer's swap modes: page between uses, by the order of execution alone.
+"""NNTrainer's swap modes: page between uses, from the execution order alone.
 
 J. J. Moon et al., "A New Frontier of AI: On-Device AI Training and Personalization", ICSE-SEIP
-2024, on swapping: training runs in a fixed order, so when a tensor is used is known in advance.
+2024, on swapping: training runs in a fixed order, so the uses of each tensor are known in advance.
 
-    on demand   after each use a tensor is swapped out, and swapped in right before the next
-    proactive   swapping in begins some ops ahead, so that it runs while those compute
-    reduced     on demand, but only where the budget asks for it
+    on demand   swap a tensor out after each use, and in right before the next
+    proactive   swap in some ops ahead, so that the transfer overlaps with compute
+    reduced     on demand, but only as much as the budget requires
 
-A tensor waits between two uses if at least one other op runs in between. Nothing is computed again,
-and gradients are swapped as activations are. The paper writes a tensor whenever it leaves; here it
-is written once, as tensors do not change. It does not say which tensors its reduced mode leaves in
-memory; here those that wait at the peak leave by what they take times how many ops they wait.
+A tensor waits between two uses if at least one other op runs in between. Nothing is recomputed, and
+gradients are swapped like activations. The paper writes a tensor at each swap-out; here it is
+written once, as tensors do not change. The paper does not say which tensors its reduced mode
+leaves in memory; here those idle at the peak are swapped by bytes times the ops that they wait.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, StepKind
 from poetfw.schedule.simulator import unlimited
 
 LOOK_AHEAD = 1
-"""Number of ops by which proactive swapping begins ahead, by default."""
+"""Default look-ahead of proactive swapping, in ops."""
 
 
 class Wait(NamedTuple):
-    """An interval in which a tensor is not used.
+    """Interval without uses of a tensor.
 
     Attributes:
         tensor: the node that makes it.
@@ -47,10 +47,10 @@ class Wait(NamedTuple):
 
 
 def swap_on_demand(problem: ScheduleProblem) -> ExecutionPlan:
-    """The plan that swaps every tensor wherever it waits, whatever the budget.
+    """Plan that swaps every tensor in each of its waits, independent of the budget.
 
     Raises:
-        UnsuitableError: there is no storage, or what ops use at once does not fit.
+        UnsuitableError: there is no storage, or the working set of an op does not fit.
     """
     return swap_proactive(problem, 0, "swap-on-demand")
 
@@ -58,10 +58,10 @@ def swap_on_demand(problem: ScheduleProblem) -> ExecutionPlan:
 def swap_proactive(
     problem: ScheduleProblem, look_ahead: int = LOOK_AHEAD, method: str = "swap-proactive"
 ) -> ExecutionPlan:
-    """The plan that swaps every tensor in before the op that is `look_ahead` ops ahead of its use.
+    """Plan that swaps each tensor in `look_ahead` ops before the op before its use.
 
     Raises:
-        UnsuitableError: there is no storage, or what is in memory at once does not fit.
+        UnsuitableError: there is no storage, or the tensors in RAM at once do not fit.
     """
     graph = _graph(problem, method)
     swapped = {wait for wait in waits(graph) if wait.end - wait.start > look_ahead + 1}
@@ -69,7 +69,7 @@ def swap_proactive(
 
 
 def swap_reduced(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The plan that swaps on demand, but no more than it takes to fit.
+    """Plan that swaps on demand, only as much as needed to fit.
 
     Raises:
         UnsuitableError: there is no storage, or swapping everything is not enough.
@@ -95,7 +95,7 @@ def swap_reduced(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 def waits(graph: Indexed) -> tuple[Wait, ...]:
-    """Waits of all tensors that can be paged, by tensor and start."""
+    """Waits of all pageable tensors, by tensor and start."""
     return tuple(
         Wait(i, start, end)
         for i in range(graph.n)
@@ -106,7 +106,7 @@ def waits(graph: Indexed) -> tuple[Wait, ...]:
 
 
 def swap(graph: Indexed, swapped: Set[Wait], look_ahead: int) -> ExecutionPlan:
-    """The plan that swaps tensors where they wait, and in again `look_ahead` ops ahead."""
+    """Plan that swaps tensors in these waits, and in again `look_ahead` ops ahead."""
     leaving: dict[int, list[int]] = {}
     for wait in sorted(swapped):
         leaving.setdefault(wait.start, []).append(wait.tensor)

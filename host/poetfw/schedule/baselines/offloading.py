@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model of paging that methods without recompute share: pageable tensors, bytes saved, delays.
+"""Paging model of methods without recomputation: pageable tensors, bytes saved, delays.
 
 Model and lower bound of O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Optimal GPU-CPU Offloading
 Strategies for Deep Neural Network Training", Euro-Par 2020: a tensor is paged out after its last
-use in the forward pass and paged in before its first in the backward pass, on one channel beside
-compute; compute waits where RAM is short because transfers are not done. Their chain's activations
-are here the tensors that the backward pass reads, in order of their last use in the forward pass.
+use in the forward pass and paged in before its first use in the backward pass, on one channel that
+overlaps with compute; compute stalls while RAM is short. In place of their chain's activations are
+the tensors that the backward pass reads, by their last use in the forward pass.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, Storage
 
 TransferTime = Callable[[int], float]
-"""Seconds that moving a tensor takes."""
+"""Seconds to transfer a tensor."""
 
 
 @dataclass(frozen=True)
 class Offloading:
-    """A problem as methods see it that only page.
+    """Problem of a method that only pages.
 
     Attributes:
         graph: the problem.
-        storage: what paging costs.
+        storage: the storage, with its transfer costs.
         forward: number of nodes of the forward pass.
-        gaps: where each tensor that may be paged is not read, by start.
-        kept: per node, bytes live while it runs if nothing is paged.
+        gaps: gap of each pageable tensor, by start.
+        kept: per node, bytes live while it runs without paging.
     """
 
     graph: Indexed
@@ -50,10 +50,10 @@ class Offloading:
 
     @staticmethod
     def of(problem: ScheduleProblem, method: str) -> Offloading:
-        """See a problem that way.
+        """Derive the paging model of a problem.
 
         Raises:
-            UnsuitableError: there is no storage, or there are no two passes.
+            UnsuitableError: no storage or no two passes.
         """
         if problem.storage is None:
             raise UnsuitableError(method, "it only pages, and there is no storage")
@@ -63,7 +63,7 @@ class Offloading:
         return Offloading(graph, problem.storage, forward, pageable, kept_bytes(graph))
 
     def live_bytes(self, paged: Set[int]) -> list[int]:
-        """Per node, bytes live while it runs if these tensors are paged and transfers are done."""
+        """Per node, bytes live while it runs with these tensors paged and all transfers done."""
         change = [0] * (self.graph.n + 1)
         for gap in self.gaps:
             if gap.tensor in paged:
@@ -76,11 +76,11 @@ class Offloading:
         return live
 
     def fits(self, paged: Set[int]) -> bool:
-        """True if the budget holds with these tensors paged."""
+        """True if the peak with these tensors paged is within the budget."""
         return max(self.live_bytes(paged)) <= self.graph.problem.ram_bytes
 
     def first_that_fit(self, order: Iterable[Gap]) -> frozenset[int] | None:
-        """As many tensors, taken in this order, as it takes to fit; None if all do not do."""
+        """Shortest prefix of this order whose paging fits; None if all of it does not fit."""
         paged: set[int] = set()
         remaining = iter(order)
         while not self.fits(paged):
@@ -91,10 +91,10 @@ class Offloading:
         return frozenset(paged)
 
     def plan(self, paged: Set[int] | None, method: str) -> ExecutionPlan:
-        """The plan that pages these tensors.
+        """Plan that pages these tensors.
 
         Raises:
-            UnsuitableError: it does not fit, or there is no choice of tensors that does (None).
+            UnsuitableError: it does not fit, or `paged` is None because no choice fits.
         """
         if paged is None:
             least = max(self.live_bytes({gap.tensor for gap in self.gaps}))
@@ -107,11 +107,10 @@ class Offloading:
         return require(self.graph, bridge(self.graph, self.forward, page=paged), method)
 
     def step_time_s(self, paged: Set[int]) -> float:
-        """Seconds of a step that pages these tensors while it computes; infinite if it cannot.
+        """Seconds of a step with these tensors paged, transfers overlapping; infinite if none fits.
 
-        The model of the paper: in the forward pass compute waits until enough is written for the
-        next node to fit; the backward pass is the same in reverse. A transfer frees RAM byte by
-        byte.
+        Model of the paper: in the forward pass, compute stalls until enough is written for the next
+        node to fit; the backward pass is the same in reverse. A transfer frees RAM byte by byte.
         """
         nodes = self.graph.problem.nodes
         starts: dict[int, list[int]] = {}
@@ -126,7 +125,7 @@ class Offloading:
         return max(math.fsum(node.time_s for node in nodes) + ahead + back, self.moved_s(paged))
 
     def moved_s(self, paged: Set[int]) -> float:
-        """Seconds of the channel that paging these tensors takes."""
+        """Seconds of channel time to page these tensors."""
         return math.fsum(self.out_s(i) + self.in_s(i) for i in paged)
 
     def _waits_s(
@@ -136,7 +135,7 @@ class Offloading:
         live: list[int],
         transfer_s: TransferTime,
     ) -> float:
-        """Seconds that computing waits for RAM, with transfers that begin after these nodes."""
+        """Seconds of compute stalls for RAM, with transfers that begin after these nodes."""
         waits_s = 0.0
         queue: list[list[float]] = []  # [seconds to go, bytes to go]
         for t in order:
@@ -155,16 +154,16 @@ class Offloading:
         return waits_s
 
     def out_s(self, i: int) -> float:
-        """Seconds that paging out tensor i takes."""
+        """Seconds to page out tensor i."""
         return self.storage.page_out_time_s(self.graph.size[i])
 
     def in_s(self, i: int) -> float:
-        """Seconds that paging in tensor i takes."""
+        """Seconds to page in tensor i."""
         return self.storage.page_in_time_s(self.graph.size[i])
 
 
 def _drain(queue: list[list[float]], time_s: float) -> None:
-    """Let the first transfers of a queue go on for a time."""
+    """Advance the transfers at the head of a queue by a time."""
     while queue and time_s > 0:
         left_s, size = queue[0]
         if left_s <= time_s:
@@ -175,7 +174,7 @@ def _drain(queue: list[list[float]], time_s: float) -> None:
 
 
 def lower_bound_s(problem: ScheduleProblem) -> float:
-    """A lower bound of every step that only pages, however well transfers overlap (Prop. 3).
+    """Lower bound on the seconds of every step without recomputation, at any overlap (Prop. 3).
 
     max(Σ u, 2 (M_peak - M) / β), with the two directions' own bandwidths in place of one β.
 

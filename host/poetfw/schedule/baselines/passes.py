@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two passes of a training step, and the tensors that are idle in between."""
+"""Forward and backward pass of a training step, and the tensors idle in between."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from poetfw.schedule.transfers import plan_transfers
 
 
 class Gap(NamedTuple):
-    """An interval in which a tensor of the forward pass is not read.
+    """Interval without reads of a forward tensor.
 
     Attributes:
         tensor: the node that makes it.
-        start: the last node of the forward pass that reads it, or the tensor's own.
-        end: the first node of the backward pass that reads it.
+        start: the last forward node that reads it, or `tensor` itself.
+        end: the first backward node that reads it.
     """
 
     tensor: int
@@ -35,7 +35,7 @@ def forward_nodes(graph: Indexed, method: str) -> int:
     """Number of nodes of the forward pass: nodes 0 … f - 1.
 
     Raises:
-        UnsuitableError: there are no two passes, one after the other.
+        UnsuitableError: the nodes do not form two passes, one after the other.
     """
     flags = [node.backward for node in graph.problem.nodes]
     forward = flags.index(True) if True in flags else len(flags)
@@ -47,12 +47,12 @@ def forward_nodes(graph: Indexed, method: str) -> int:
 
 
 def last_forward_use(graph: Indexed, forward: int, i: int) -> int:
-    """The last forward node that reads tensor i, or i itself."""
+    """Last forward node that reads tensor i, or i itself."""
     return max((j for j in graph.consumers[i] if j < forward), default=i)
 
 
 def gaps(graph: Indexed, forward: int) -> tuple[Gap, ...]:
-    """The gap of each forward tensor that the backward pass reads, by start."""
+    """Gap of each forward tensor that the backward pass reads, by start."""
     found = []
     for i in range(forward):
         reads = [j for j in graph.consumers[i] if j >= forward]
@@ -64,11 +64,11 @@ def gaps(graph: Indexed, forward: int) -> tuple[Gap, ...]:
 def bridge(
     graph: Indexed, forward: int, *, recompute: Set[int] = frozenset(), page: Set[int] = frozenset()
 ) -> ExecutionPlan:
-    """The plan that gives up these tensors in their gaps and has them again afterwards.
+    """Plan that evicts these tensors in their gaps and brings them back afterwards.
 
-    Each is produced when the backward pass first reads it. To compute one again, forward tensors
-    that nobody keeps are computed again too; those on the way that the backward pass reads as
-    well stay until then, so a segment is computed again as a whole, once.
+    A tensor returns when the backward pass first reads it. Recomputing it also recomputes the
+    forward tensors that it needs and nobody keeps; those that the backward pass reads too stay
+    until then, so a segment is recomputed once, as a whole.
     """
     released: dict[int, list[int]] = {}
     for i in range(forward):
@@ -89,12 +89,12 @@ def bridge(
 
 
 def kept_bytes(graph: Indexed) -> tuple[int, ...]:
-    """Per node, the bytes live while it runs if everything is kept until its last use."""
+    """Per node, bytes live while it runs if every tensor is kept until its last use."""
     return running_bytes(graph, checkpoint_all(graph))
 
 
 def running_bytes(graph: Indexed, plan: ExecutionPlan) -> tuple[int, ...]:
-    """Per node, the bytes live while a plan runs it for the first time."""
+    """Per node, bytes live while a plan runs it for the first time."""
     during = unlimited(graph.problem, plan).during_bytes
     first: dict[str, int] = {}
     for size, step in zip(during, plan, strict=True):
@@ -104,7 +104,7 @@ def running_bytes(graph: Indexed, plan: ExecutionPlan) -> tuple[int, ...]:
 
 
 def accepted(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan | None:
-    """The plan if the simulator accepts it, its transfers moved where it misses the deadline."""
+    """Plan if the simulator accepts it, with its transfers moved if it missed the deadline."""
     if accepts(problem, plan):
         return plan
     if problem.deadline_s is None or not accepts(replace(problem, deadline_s=None), plan):
@@ -114,7 +114,7 @@ def accepted(problem: ScheduleProblem, plan: ExecutionPlan) -> ExecutionPlan | N
 
 
 def require(graph: Indexed, plan: ExecutionPlan, method: str) -> ExecutionPlan:
-    """The plan, if the simulator accepts it.
+    """Plan, if the simulator accepts it.
 
     Raises:
         UnsuitableError: it takes more RAM or time than there is.
@@ -126,7 +126,7 @@ def require(graph: Indexed, plan: ExecutionPlan, method: str) -> ExecutionPlan:
 
 
 def shortfall(graph: Indexed, simulation: Simulation) -> str:
-    """Limit that a plan does not meet."""
+    """Message with the limit that a plan exceeds: RAM or deadline."""
     problem = graph.problem
     if simulation.peak_bytes > problem.ram_bytes:
         return (
@@ -141,7 +141,7 @@ def shortfall(graph: Indexed, simulation: Simulation) -> str:
 def choose(
     graph: Indexed, plans: list[ExecutionPlan], method: str, deadline: Deadline | None = None
 ) -> ExecutionPlan:
-    """The fastest of the plans that the simulator accepts, the first of equals.
+    """Fastest plan that the simulator accepts, the first of equal ones.
 
     Raises:
         UnsuitableError: it accepts none.

@@ -4,13 +4,12 @@
 O. Beaumont, L. Eyraud-Dubois, A. Shilova, "Efficient Combination of Rematerialization and
 Offloading for Training DNNs", NeurIPS 2021.
 
-Where this differs from the paper: the dynamic program counts the channel's time in all, not when
-it is idle, and gives the least recomputing for every amount of RAM and of that time. Plans from
-across these amounts are run on the timeline, and the fastest is taken. Less RAM than the budget
-leaves room for what is on its way; more is tried because what a segment needs is an estimate.
-The smallest of what segments save, 1% of the budget in all, stays in RAM, for computing batch
-statistics again takes far more time than its bytes are worth. Long chains are grouped into at most
-48 segments.
+Differences from the paper: the dynamic program counts total channel time, not the times when the
+channel is idle, and gives the least recompute time for every amount of RAM and channel time. Plans
+of a sample of these amounts are run on the timeline, and the fastest wins. Less RAM than the budget
+leaves room for transfers in progress; more is tried because a segment's RAM is an estimate. The
+smallest saved tensors, 1% of the budget in all, stay in RAM: batch statistics take far longer to
+recompute than their bytes are worth. Long chains are grouped into at most 48 segments.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from poetfw.schedule.transfers import hasten_page_ins, plan_transfers
 _LONGEST_CHAIN = 48
 _SMALL_SHARE = 0.01
 _SHARES = (1.0, 1.05, 1.15, 1.3, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-"""Shares of the budget that the program is given."""
+"""Shares of the budget to run the program with."""
 _RELOAD_SHARES = (1.0, 1.05)
-"""The same where sources do not stay in RAM but are loaded again."""
+"""Shares of the budget where sources are loaded again instead of kept in RAM."""
 _STRIDE = 8
-"""Step between the points that are tried."""
+"""Step between the points to try."""
 _NODES_RUN = 16_000
-"""Number of nodes, in all, of the plans that are tried."""
+"""Most nodes, in all, of the plans to try."""
 _FEWEST_TRIED = 16
 
 
 def pofo(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
-    """The fastest of the plans that the program leads to.
+    """Fastest plan, on the timeline, of those that the dynamic program suggests.
 
     Raises:
         UnsuitableError: the problem cannot be grouped into a chain, or no choice fits.
@@ -60,15 +59,15 @@ def pofo(problem: ScheduleProblem, deadline: Deadline) -> ExecutionPlan:
 
 
 _Place = tuple[int, int]
-"""A share of the budget, and one of its points, by their numbers."""
+"""Index of a share of the budget, and index of one of its points."""
 
 
 class _Search:
-    """Runs plans on the timeline.
+    """Search over the points, with plans run on the timeline.
 
     Attributes:
         best: the fastest plan so far.
-        unfit: plans that took more RAM than there is.
+        unfit: plans that exceed the RAM.
     """
 
     def __init__(self, problem: ScheduleProblem, chain: Chain, deadline: Deadline) -> None:
@@ -89,7 +88,7 @@ class _Search:
         }
 
     def run(self, deadline: Deadline) -> None:
-        """Try the points that promise most, points spread evenly, and those near the best."""
+        """Try the most promising points, evenly spread points, and those near the best."""
         points = {place: point for place, (_, point) in self._untried.items()}
         promise = sorted(points, key=lambda at: max(points[at].core_s, points[at].channel_s))
         evenly = sorted((c, r) for r, c in points if c % _STRIDE == 0)
@@ -103,7 +102,7 @@ class _Search:
                 self._try((r, column + stride))
 
     def _try(self, place: _Place) -> None:
-        """Run the plan of a point, if there is one that was not run and may be the best."""
+        """Run the plan of a point, unless it was run already or cannot be the best."""
         if not self._left or place not in self._untried:
             return
         program, point = self._untried.pop(place)
@@ -121,10 +120,10 @@ class _Search:
 
 
 def _shortened(chain: Chain) -> Chain:
-    """The chain with neighbours joined until it is short enough.
+    """Join neighbouring segments until the chain is short enough.
 
-    A segment whose output the backward pass does not read, such as a batch norm before its ReLU,
-    is joined with the next in any case: keeping that output would gain nothing.
+    A segment whose output the backward pass does not read, such as a batch norm before its ReLU, is
+    always joined with the next: keeping that output would gain nothing.
     """
     segments: list[Segment] = []
     for segment in chain.segments:
@@ -145,7 +144,7 @@ def _read_backward(chain: Chain, i: int | None) -> bool:
 
 
 def _joined(first: Segment, second: Segment, crossing: tuple[int, ...]) -> Segment:
-    """Two neighbours as one segment, which saves what crosses between them."""
+    """Join two neighbours; the joined segment also saves the tensors that cross between them."""
     return Segment(
         range(first.forward.start, second.forward.stop),
         range(second.backward.start, first.backward.stop),
@@ -156,7 +155,7 @@ def _joined(first: Segment, second: Segment, crossing: tuple[int, ...]) -> Segme
 
 
 def _without_small(chain: Chain) -> Chain:
-    """The chain with the smallest of what segments save kept like sources: batch statistics."""
+    """Treat the smallest saved tensors, such as batch statistics, like sources that are kept."""
     size = chain.graph.size
     left = _SMALL_SHARE * chain.graph.problem.ram_bytes
     small = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published methods by name, each a function from a problem to a plan."""
+"""Published methods by name, each a function from a problem to a plan."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ from poetfw.schedule.baselines.tflms import tflms
 from poetfw.schedule.baselines.vdnn import vdnn
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
-_WALK_WORK = 2e-6  # units for each node, for an item that a published method goes through
+_WALK_WORK = 2e-6  # work units per node, for each item that a published method processes
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A published method.
+    """Published method.
 
     Attributes:
-        description: what it does and whose it is, in a few words.
-        method: finds a plan; see `plan`.
+        description: method and authors, in a few words.
+        method: function that finds a plan; see `plan`.
     """
 
     description: str
     method: Callable[[ScheduleProblem, Deadline], ExecutionPlan]
 
     def plan(self, problem: ScheduleProblem, deadline: Deadline | None = None) -> ExecutionPlan:
-        """The method's plan.
+        """Plan of the method.
 
         Args:
-            problem: what to schedule.
-            deadline: when to give up; None for never.
+            problem: the problem.
+            deadline: time limit; None for none.
 
         Raises:
-            UnsuitableError: the method has none.
+            UnsuitableError: the method finds no plan.
             OutOfTime: the deadline has passed.
         """
         return self.method(problem, deadline or Deadline())
 
 
 def published_plan(problem: ScheduleProblem, baseline: Baseline, work: Work) -> ExecutionPlan:
-    """The plan of a published method.
+    """Plan of a published method, within a work limit.
 
     Args:
-        problem: what to schedule.
+        problem: the problem.
         baseline: the method.
-        work: what it may do. Each item that it goes through counts as a walk through the nodes.
+        work: work limit. Each item that the method processes counts as a walk through the nodes.
 
     Raises:
-        UnsuitableError: the method has none.
-        PlanError: it makes an illegal one.
+        UnsuitableError: the method finds no plan.
+        PlanError: its plan is illegal.
         OutOfTime: the deadline has passed, or no work is left.
     """
     units = len(problem.nodes) * _WALK_WORK
@@ -76,7 +76,7 @@ def published_plan(problem: ScheduleProblem, baseline: Baseline, work: Work) -> 
 def _at_once(
     method: Callable[[ScheduleProblem], ExecutionPlan],
 ) -> Callable[[ScheduleProblem, Deadline], ExecutionPlan]:
-    """A method that takes too little time to ask for it."""
+    """Adapt a method that is too fast to need a deadline."""
     return lambda problem, _: method(problem)
 
 
@@ -102,4 +102,4 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType(
         "tflms": Baseline("page the longest edges (Le et al. 2018)", _at_once(tflms)),
     }
 )
-"""Every published method that is not a program of its own."""
+"""Published methods that are not integer programs of their own."""

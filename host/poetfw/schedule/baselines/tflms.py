@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLMS: page along the edges that span the longest distance.
+"""TFLMS: page along the edges that span the most levels of the graph.
 
 T. D. Le, H. Imai, Y. Negishi, K. Kawachiya, "TFLMS: Large Model Support in TensorFlow by Graph
-Rewriting", 2018: an edge from a forward to a backward op is rewritten to go through swap-out and
-swap-in ops if it spans more levels of the graph than a threshold, and no more tensors are swapped
-than asked for. The user tunes both; here tensors are taken by the longest distance first, as many
-as the budget asks for. A level is the longest path from an op that reads nothing.
+Rewriting", 2018: an edge from a forward to a backward op goes through swap-out and swap-in ops if
+it spans more levels of the graph than a threshold, up to a number of tensors. The user tunes both;
+here tensors are taken by decreasing distance, as many as the budget requires. The level of an op is
+its longest path from an op without inputs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
 def tflms(problem: ScheduleProblem) -> ExecutionPlan:
-    """The plan that pages the tensors of the longest distances.
+    """Plan that pages the tensors of the longest distances.
 
     Raises:
-        UnsuitableError: there is no storage, there are no two passes, or paging all is not enough.
+        UnsuitableError: no storage, no two passes, or paging every tensor is not enough.
     """
     offloading = Offloading.of(problem, "tflms")
     level = _levels(offloading.graph)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vDNN: page what convolutions read.
+"""vDNN: page the inputs of convolutions.
 
 M. Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network
 Design", MICRO 2016, section 3: vDNN_conv pages out the input of every convolution, whose long time
 hides the transfer; vDNN_all pages out the input of every layer. As their dynamic variant does, this
-takes the first that fits: no paging, vDNN_conv, vDNN_all. Convolutions are known by their names.
+takes the first that fits: no paging, vDNN_conv, vDNN_all. Convolutions are found by their names.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 
 
 def vdnn(problem: ScheduleProblem) -> ExecutionPlan:
-    """The first plan that fits: page nothing, the inputs of convolutions, or those of all layers.
+    """First plan that fits: page nothing, the inputs of convolutions, or the inputs of all layers.
 
     Raises:
-        UnsuitableError: there is no storage, there are no two passes or no convolutions, or paging
-            all is not enough.
+        UnsuitableError: no storage, no two passes, no convolutions, or paging every tensor is not
+            enough.
     """
     offloading = Offloading.of(problem, "vdnn")
     graph, forward = offloading.graph, offloading.forward

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step on several devices: where each op runs, what is computed again or copied."""
+"""Schedules of one training step on several devices: placement, recomputation, copies, paging."""
 
 from poetfw.schedule.several.baselines import (
     SINGLE,

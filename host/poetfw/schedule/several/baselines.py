@@ -26,17 +26,17 @@ SINGLE = {
     "single + paging": "poet-remat-off",
     "single + both": "poet",
 }
-"""Each device alone: what it may do, and the scheduler that finds how."""
+"""Name and scheduler of each baseline that trains on one device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The best placement where memory has no limits.
+    """Best placement without memory limits.
 
     Attributes:
-        cost: no plan takes less: seconds or joules.
-        steps: plans that place so, copying at once and copying as late as can be; any of them may
-            need more RAM than there is.
+        cost: lower bound on the cost of every plan, seconds or joules.
+        steps: plans with this placement, one with each copy as early as possible and one with each
+            copy as late as possible; they may exceed the RAM.
     """
 
     cost: float
@@ -51,28 +51,28 @@ def single_plan(
     options: SolveOptions | None = None,
     work: Work | None = None,
 ) -> ExecutionPlan:
-    """A plan that leaves every device but one alone.
+    """Plan that uses one device only.
 
     Raises:
-        InfeasibleError: as `poetfw.schedule.solve`.
+        InfeasibleError: see `poetfw.schedule.solve`.
     """
     answer = solve(problem.priced(device, minimise), scheduler, options, work=work)
     return on_device(device.name, answer.plan)
 
 
 def on_device(name: str, plan: ExecutionPlan) -> ExecutionPlan:
-    """A plan for one device as one for several."""
+    """Convert a single-device plan to a plan for several devices."""
     return tuple(step._replace(device=name) for step in plan)
 
 
 @dataclass(frozen=True)
 class PlacementProgram:
-    """The program of the best placement where memory has no limits, and its columns.
+    """Integer program of the best placement without memory limits.
 
     Attributes:
-        program: what to solve.
-        runs: by (device, node), whether it is computed there.
-        copies: by (source, target, node), whether its tensor is copied.
+        program: the integer program.
+        runs: column by (device, node): 1 if the device computes the node.
+        copies: column by (source, target, node): 1 if the node's tensor is copied.
     """
 
     program: IntegerProgram = field(default_factory=IntegerProgram)
@@ -81,13 +81,13 @@ class PlacementProgram:
 
 
 def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> PlacementProgram:
-    """Placement of nodes and copies, as a program: for two devices a minimum cut.
+    """Formulate the placement of nodes and copies; for two devices it is a minimum cut.
 
-    Binaries R[d,i] compute node i on d, and C[a,b,i] copy its tensor: R[d,k] ≤ R[d,i] + ΣC[·,d,i]
-    for an input i of k. A tensor may be computed on several devices. With y = 1 - R on one of two
-    devices, every row has two terms of opposite signs beside C, so that the relaxation's best
-    solution is whole: it is a minimum s-t cut. With more, C may copy in circles, and the sum is a
-    bound only.
+    Binaries: R[d,i] computes node i on d, C[a,b,i] copies its tensor from a to b, and
+    R[d,k] ≤ R[d,i] + ΣC[·,d,i] for each input i of k. Several devices may compute the same tensor.
+    With two devices, substituting y = 1 - R on one of them leaves two terms of opposite signs
+    beside C in every row: a minimum s-t cut, whose relaxation has an integral optimum. With more
+    devices, C may form cycles, and the optimum is only a lower bound.
     """
     graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
     graph, made = graphs[0], PlacementProgram()
@@ -116,12 +116,12 @@ def formulate_placement(problem: DevicesProblem, minimise: Minimise) -> Placemen
 
 
 def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
-    """The best placement where memory has no limits, see `formulate_placement`.
+    """Best placement without memory limits, see `formulate_placement`.
 
     Args:
         problem: valid.
-        minimise: what to.
-        work: what finding it may take.
+        minimise: the objective.
+        work: work limit of the search.
     """
     placement = formulate_placement(problem, minimise)
     program, runs, copies = placement.program, placement.runs, placement.copies
@@ -156,11 +156,11 @@ def ceiling(problem: DevicesProblem, minimise: Minimise, work: Work) -> Ceiling:
 
 
 def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
-    """Each node in turn where it ends first, with the copies of what it reads (HEFT).
+    """Place each node where it ends first, with copies of its inputs (HEFT).
 
     Topcuoglu, Hariri, Wu, "Performance-effective and low-complexity task scheduling for
-    heterogeneous computing", 2002, for steps one after the other: the problem's order is the order
-    of priorities, and no device is ever busy. It asks nothing about RAM.
+    heterogeneous computing", 2002, for sequential steps: the problem's order gives the
+    priorities, and no device is ever busy. RAM limits are ignored.
     """
     graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
     graph = graphs[0]
@@ -195,16 +195,16 @@ def greedy(problem: DevicesProblem, minimise: Minimise) -> list[Made]:
 
 
 def greedy_plan(problem: DevicesProblem, minimise: Minimise) -> ExecutionPlan:
-    """The plan of `greedy`, by names."""
+    """Plan of `greedy`, with names."""
     graph = Indexed.of(problem.devices[0].problem)
     names = tuple(device.name for device in problem.devices)
     return named(graph, names, greedy(problem, minimise))
 
 
 def xengine_plan(problem: DevicesProblem, minimise: Minimise, work: Work) -> ExecutionPlan | None:
-    """The best plan of XEngine's program, or None without one.
+    """Best plan of XEngine's program, or None if it finds none.
 
-    It counts no copy in the stage that makes it, so the simulator may refuse the plan.
+    The program ignores the RAM that a copy takes in its own stage, so the simulator may refuse it.
     """
     whole = formulate_devices(problem, minimise, copies_take_ram=False)
     solution = solve_program(whole.program, SolverOptions(gap=0.0), work)

@@ -1,42 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block relaxation (`poetfw.schedule.blocks`) for several devices, to bound large problems.
+"""Block relaxation (`poetfw.schedule.blocks`) for several devices: lower bounds of large problems.
 
-A block is a run of consecutive stages. Of a solution of the program in `program`, block B of stages
-a to b keeps, for device d and a copy from one device to another:
+A block is a run of consecutive stages. The relaxation projects a solution of `program` onto these
+variables, where block B spans stages a to b, d is a device and c the source of a copy:
 
-    X[d,t]    node t is computed for the first time on d: R[d,t,t]
-    S[d,B,i]  S[d,a,i]: tensor i is on d when the block begins, i < a
-    R[d,B,i]  some stage of the block computes i on d again
+    X[d,t]    d computes node t for the first time: R[d,t,t]
+    S[d,B,i]  tensor i is on d at the beginning of the block: S[d,a,i], i < a
+    R[d,B,i]  some stage of the block recomputes i on d
     C[c,d,B,i], P[d,B,i]  some stage of the block copies i from c to d, or pages it in on d
     O[d,i]    some stage pages i out on d
-    K[d,B,i]  i is kept: it stays on d from the block's beginning, or from X[d,i], up to the next
+    K[d,B,i]  i stays on d from the block's beginning, or from X[d,i], to the next block
 
-and of its rows those that hold of these for sure, with G = S + X + R + P and H = G + ΣC[·,d]:
+It keeps the rows that follow for them, with G = S + X + R + P and H = G + ΣC[·,d]:
 
     Σ_d X[d,t] = 1
     X[d,k] ≤ H[d,B,i] and R[d,B,k] ≤ H[d,B,i]                   k reads i
-    C[c,d,B,i] ≤ H[c,B,i] and C[c,d,B,i] ≤ Σ_e G[e,B,i]          no copy is of copies alone
+    C[c,d,B,i] ≤ H[c,B,i] and C[c,d,B,i] ≤ Σ_e G[e,B,i]          a copy has a source
     K[d,B,i] ≤ (S + X)[d,B,i];  S[d,B+1,i] ≤ K[d,B,i] + (R + P + ΣC[·,d])[d,B,i]
     P[d,B,i] ≤ O[d,i]
 
-They follow by going back from the stage that reads i to stage a: it was there already, or one of
-the block's stages brought it. Costs only shrink: of several computations or copies of a tensor a
-block pays for one. A block without choices about a tensor has one column for its beginning and end.
+Proof: between stage a and the stage that reads i, either i was on d already or a stage of the block
+brought it. Costs only shrink: a block pays once for repeated computations or copies of a tensor.
+If a block can do nothing with a tensor, one column serves for its beginning and end.
 
-Of memory, when stage t of the block has computed its node there are on d, each at least as much as
-any of its lower bounds says:
+Memory: after stage t of the block has computed its node, d holds these tensors, each weighted by
+the largest of its lower bounds:
 
     an input of t        X[d,t]
-    t's tensor           X[d,t], but with what it may take over what that keeps
+    t's tensor           X[d,t], less the RAM that it may take over from an input kept by K
     each i < t           K[d,B,i]; with the block's last stage S[d,B+1,i]; and, for a later
                          node k of the block that reads it, X[d,k] - (R + P + ΣC[·,d])[d,B,i]
 
-and the workspace of t if X[d,t]. While node k is computed again on d, there are its inputs, output
-and workspace if R[d,B,k], beside all that is kept; while i is copied, it and the link's buffer.
+plus the workspace of t if X[d,t]. While d recomputes node k, it holds k's inputs, output and
+workspace if R[d,B,k], plus all tensors kept by K; while i is copied, i and the link's buffer.
 
-So every plan in stages has a solution here that costs no more. `cuts.lineage` holds of all devices
-together: with S and R there the largest over devices, what is somewhere was there, or computed
-again somewhere, whatever copies did.
+So every plan in stages maps to a solution of at most its cost. `cuts.lineage` holds for all devices
+together, with S and R replaced by their maximum over the devices: a tensor on any device was there
+before or was recomputed on some device, regardless of copies.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _On = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """Values that no plan has that is better than a known one.
+    """Values that no plan better than the incumbent has.
 
     Attributes:
-        computed: (device, node): computing it there at all.
-        again: (device, node): computing it there in another stage than its own.
+        computed: (device, node): the device computes the node.
+        again: (device, node): the device recomputes the node.
         copied: (source, target, node).
     """
 
@@ -77,18 +77,18 @@ class RuledOut:
 
 @dataclass(frozen=True)
 class DevicesBlocks:
-    """The program and where its columns are.
+    """Block relaxation and its columns.
 
     Attributes:
-        program: what to solve.
+        program: the linear program.
         graph: the first device's problem.
-        blocks: the stages of each block.
+        blocks: stages of each block.
         first: columns X by (device, node).
         stay, recompute, page_in, keep: columns S, R, P and K by (device, block, node).
         page_out: columns O by (device, node).
         copy: columns C by (source, target, block, node).
-        anywhere, again: by (block, node), the largest S and R of all devices.
-        knapsacks: per moment and device, the device and what must fit.
+        anywhere, again: by (block, node), the maximum of S and of R over all devices.
+        knapsacks: per moment and device, the device and the items that must fit.
     """
 
     program: IntegerProgram
@@ -107,7 +107,7 @@ class DevicesBlocks:
 
     @property
     def residency(self) -> Residency:
-        """The columns of lineage cuts where nothing can be paged."""
+        """Columns of lineage cuts, for tensors that cannot be paged."""
         made = tuple(b for b, stages in enumerate(self.blocks) for _ in stages)
         stay, again, none = (
             table(columns, len(self.blocks), self.graph.n)
@@ -131,14 +131,14 @@ def formulate_devices_blocks(
     ruled_out: RuledOut | None = None,
     deadline: Deadline | None = None,
 ) -> DevicesBlocks:
-    """Write the relaxation down.
+    """Formulate the relaxation.
 
     Args:
         problem: valid.
-        minimise: what to.
-        blocks: the stages of each block; together all stages, in order.
-        ruled_out: what plans worth looking for do not do.
-        deadline: when to give up; None for never.
+        minimise: the objective.
+        blocks: stages of each block; together all stages, in order.
+        ruled_out: values to leave out, see `RuledOut`.
+        deadline: time limit; None for none.
 
     Raises:
         OutOfTime: the deadline has passed.
@@ -163,7 +163,7 @@ class _Builder:
         self.program = self.made.program
 
     def build(self, deadline: Deadline) -> DevicesBlocks:
-        """The whole relaxation."""
+        """Build the whole relaxation."""
         self.make_firsts()
         blocks = tuple(enumerate(self.made.blocks))
         for b, stages in deadline.during(blocks):
@@ -194,7 +194,7 @@ class _Builder:
         self.program.offset = math.fsum(least)
 
     def first(self, d: int, i: int) -> tuple[int, ...]:
-        """The column X, if there is one."""
+        """Column X of node i on device d; empty if it does not exist."""
         return (self.made.first[d, i],) if (d, i) in self.made.first else ()
 
     def make_recomputes(self, b: int, stages: range) -> None:
@@ -216,7 +216,7 @@ class _Builder:
                     self.program.at_most([(x, 1.0), (union, -1.0)], 0)
 
     def reads(self, d: int, b: int, i: int) -> list[int]:
-        """Columns of what may read tensor i on d in block b."""
+        """Columns of the computations and copies that may read tensor i on d in block b."""
         stages = self.made.blocks[b]
         return [
             x
@@ -250,7 +250,7 @@ class _Builder:
                 self.program.at_most([(page_in, 1.0), (self.made.page_out[d, i], -1.0)], 0)
 
     def brings(self, d: int, b: int, i: int) -> list[Term]:
-        """R, P and copies to d at (b, i)."""
+        """Terms of R, P and copies to d at (b, i)."""
         columns = (self.made.recompute, self.made.page_in)
         return [
             *((of[d, b, i], 1.0) for of in columns if (d, b, i) in of),
@@ -258,12 +258,12 @@ class _Builder:
         ]
 
     def copied(self, a: int, d: int, b: int, i: int) -> tuple[int, ...]:
-        """The column C, if there is one."""
+        """Column C of a copy from a to d; empty if it does not exist."""
         column = self.made.copy.get((a, d, b, i))
         return () if column is None else (column,)
 
     def make_stays(self, d: int, b: int, stages: range) -> None:
-        """S of the next block, and K."""
+        """Make S of the next block, and K."""
         if b + 1 == len(self.made.blocks):
             return
         made = self.made
@@ -288,7 +288,7 @@ class _Builder:
                 self.program.at_most([(stay, 1.0), *negative(brings)], 0)
 
     def make_anywhere(self, b: int, stages: range) -> None:
-        """S of the next block on any device."""
+        """Make S of the next block on any device."""
         for i in range(stages.stop):
             stays = [
                 self.made.stay[d, b + 1, i] for d in self.devices if (d, b + 1, i) in self.made.stay
@@ -300,14 +300,14 @@ class _Builder:
     # Rows -------------------------------------------------------------------------------------
 
     def held(self, d: int, b: int, i: int) -> list[Term]:
-        """The terms of G."""
+        """Terms of G."""
         of = (self.made.stay, self.made.recompute, self.made.page_in)
         columns = [columns[d, b, i] for columns in of if (d, b, i) in columns]
         columns += self.first(d, i) if i in self.made.blocks[b] else ()
         return [(x, 1.0) for x in columns]
 
     def require_residency(self, d: int, b: int, stages: range) -> None:
-        """Require that the tensors that a block reads or copies are on d."""
+        """Require that the tensors a block reads or copies are on d."""
         for i in range(stages.stop):
             if not self.graph.size[i]:
                 continue
@@ -367,7 +367,7 @@ class _Builder:
                 self.limit_while(d, b, x, needs, [i], kept_bytes)
 
     def item(self, size: int, least: list[list[Term]]) -> Item:
-        """A tensor with lower bounds of whether it is there."""
+        """Tensor weighted by the largest of several lower bounds of its residency."""
         if len(least) == 1:
             return Item(size, 0.0, tuple(least[0]))
         there = self.program.continuous()
@@ -376,13 +376,13 @@ class _Builder:
         return Item(size, 0.0, ((there, 1.0),))
 
     def both(self, size: int, one: int, other: int) -> Item:
-        """A column that is 1 if two columns are."""
+        """Item that counts if two columns are both 1."""
         there = self.program.continuous()
         self.program.at_most([(one, 1.0), (other, 1.0), (there, -1.0)], 1)
         return Item(size, 0.0, ((there, 1.0),))
 
     def limit(self, d: int, items: Iterable[Item]) -> None:
-        """Have it fit."""
+        """Require that the items fit in the budget of d."""
         items = tuple(items)
         if not items:
             return
@@ -394,7 +394,7 @@ class _Builder:
         )
 
     def kept(self, d: int, b: int, start: int) -> int:
-        """The column Σ m K of what was there when the block began."""
+        """Column Σ m K of the tensors kept from the block's beginning."""
         memory, keep = self.memories[d], self.made.keep
         column = self.program.continuous(upper=memory.budget)
         held = [(keep[d, b, i], memory.size[i]) for i in range(start) if (d, b, i) in keep]
@@ -404,7 +404,7 @@ class _Builder:
     def limit_while(
         self, d: int, b: int, does: int, needs: int, beside: Iterable[int], kept: int
     ) -> None:
-        """While a block does something that needs bytes, beside all that is kept but these."""
+        """Limit an action that needs bytes, plus all kept tensors except those in `beside`."""
         unit = self.memories[d].unit_bytes
         less = [
             (self.made.keep[d, b, i], -self.graph.size[i] / unit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower bounds of plans for several devices whose memory has limits."""
+"""Lower bounds of plans for several devices under memory limits."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from poetfw.schedule.several.baselines import PlacementProgram, formulate_placem
 from poetfw.schedule.several.blocks import DevicesBlocks, RuledOut, formulate_devices_blocks
 from poetfw.schedule.several.problem import DevicesProblem, Minimise
 
-_CUTS_SHARE = 0.4  # of the work; the rest is for the integer program
+_CUTS_SHARE = 0.4  # of the work; the integer program gets the rest
 _LEAST_VIOLATION = 1e-3
-_EACH = 12  # lineages at most for one target in one round
+_EACH = 12  # most lineages for one target in one round
 _LINEAGES, _ROUNDED = 300, 200  # cuts of each family in one round: the most violated ones
-_LEAST_SIZE = 0.03  # of the budget: sizes by which cuts are rounded
+_LEAST_SIZE = 0.03  # of the budget: smallest divisor of rounding cuts
 _TOLERANCE = 1e-9  # relative: costs are sums of the same numbers in different orders
-_SEPARATION_WORK = 2e-6  # units for each pair of a block and a node
-_ROUND_WORK = 1e-10  # units for each squared nonzero, to begin from a basis that has new rows
+_SEPARATION_WORK = 2e-6  # work units per pair of block and node
+_ROUND_WORK = 1e-10  # work units per squared nonzero, to restart from a basis with new rows
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """The result of the relaxation by blocks.
+    """Result of the block relaxation.
 
     Attributes:
-        bound: no plan in stages takes less; infinite if there is none.
+        bound: lower bound on all plans in stages; infinite if there are none.
         place: per node, the device that computes it first in the best solution; None without one.
     """
 
@@ -47,14 +47,14 @@ class Bounded:
 def bound_by_blocks(
     problem: DevicesProblem, minimise: Minimise, known: float, options: SolverOptions, work: Work
 ) -> Bounded:
-    """Solve the relaxation by blocks, with cuts, as far as the work goes.
+    """Solve the block relaxation with cuts, until the work limit.
 
     Args:
         problem: valid.
-        minimise: what to.
-        known: what the best known plan takes; infinite without one.
-        options: how to solve programs.
-        work: what may be done.
+        minimise: the objective.
+        known: cost of the incumbent; infinite without one.
+        options: options of the solver.
+        work: work limit.
     """
     placement = formulate_placement(problem, minimise)
     relaxed = Relaxation(placement.program).solve(work)
@@ -84,17 +84,17 @@ def rule_out(
     relaxed: Relaxed,
     known: float,
 ) -> RuledOut:
-    """Rule out values of plans that take less than a known one.
+    """Rule out values that no plan cheaper than the incumbent has.
 
-    A plan's computations and copies, each counted once however often it does them, are a solution
-    of the placement, and what it does again comes on top. So what raises the placement's bound
-    above the known plan is not done, and neither is again what costs more than the difference and
-    no other device does.
+    A plan's computations and copies, each counted once, form a solution of the placement;
+    recomputations add to its cost. So a value is ruled out if it raises the placement's bound above
+    the incumbent, and a recomputation if it costs more than the difference and no other device can
+    do it.
 
     Args:
-        placement: the program of the best placement.
-        relaxed: what that program's relaxation says.
-        known: what the known plan takes; infinite without one.
+        placement: program of the best placement.
+        relaxed: solution of that program's relaxation.
+        known: cost of the incumbent; infinite without one.
     """
     spare = known - relaxed.bound + _TOLERANCE * abs(relaxed.bound)
     costs = relaxed.reduced_costs
@@ -113,7 +113,7 @@ def rule_out(
 
 
 def _strengthen(blocks: DevicesBlocks, problem: DevicesProblem, known: float, work: Work) -> float:
-    """Add cuts, and fix what no plan better than a known one does; what none takes less than."""
+    """Add cuts and fix columns by reduced cost; return the lower bound."""
     roundings = [
         Rounding.of(Indexed.of(device.problem), _LEAST_SIZE, _LEAST_VIOLATION)
         for device in problem.devices

@@ -29,15 +29,15 @@ from poetfw.schedule.several.solve import WHOLE_NODES, solve_devices
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way to train on these devices, or what no way beats.
+    """Cost of one method, or a lower bound on all of them.
 
     Attributes:
-        name: which.
+        name: name of the method.
         cost: seconds or joules of a training step; None without a plan.
-        reason: why there is none.
-        alone: whether one device trains within its own limit.
-        bound: whether this is what no plan beats.
-        answer: where both are planned for, all that is known.
+        reason: reason why there is no plan.
+        alone: True if one device trains within its own limit.
+        bound: True if the cost is a lower bound on every plan.
+        answer: the schedule, where all devices are used.
     """
 
     name: str
@@ -54,16 +54,16 @@ def compare_devices(
     work_limit: float,
     deadline: Deadline | None = None,
 ) -> Iterator[Row]:
-    """Each device alone, greedy, XEngine's program, all together, in turn and at once.
+    """Compare single devices, greedy, XEngine's program and all devices, sequential and parallel.
 
-    XEngine's program is solved for graphs of at most `WHOLE_NODES` nodes. Energies are compared in
-    turn only.
+    XEngine's program is solved for graphs of at most `WHOLE_NODES` nodes. Energies are compared for
+    sequential plans only.
 
     Args:
-        problem: valid, whether its devices work at once or not.
-        minimise: what to.
-        work_limit: units of work for each row.
-        deadline: of all.
+        problem: valid; `problem.parallel` is ignored.
+        minimise: the objective.
+        work_limit: work units for each row.
+        deadline: time limit of all rows together.
     """
     in_turn = replace(problem, parallel=False)
 
@@ -119,7 +119,7 @@ def compare_devices(
 
 
 def best_alone(rows: list[Row]) -> float | None:
-    """The least that one device takes within its own limit; None where none fits."""
+    """Least cost of one device within its own limit; None if none fits."""
     return min((row.cost for row in rows if row.alone and row.cost is not None), default=None)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placements made to fit: where RAM runs out, a tensor is copied away or recomputed later.
+"""Local search over placements, each made to fit the RAM by evictions, copies and recomputation.
 
-Memory is elastic until an op needs room. Then the tensor goes whose coming back takes least for the
-bytes and the stages that its room is free: one that nobody reads any more takes nothing, one that
-another device holds as well takes a copy, another a copy there and back, or its recomputation from
-what is held. That is a greedy answer to what a recipe leaves open. A recipe says where each node is
-computed first, in which order, and of some tensors what becomes of them; small changes of a
-recipe, each replayed whole, are the search.
+Where an op lacks room, the tensor is evicted whose return costs least per byte and per stage of
+freed room. A tensor that is not read again costs nothing; one that another device also holds costs
+a copy; any other costs a copy there and back, or its recomputation from resident tensors. This
+greedy rule fills in what a recipe leaves open. A recipe gives the device of each node's first
+computation, the order, and the fate of some tensors. The search makes small changes to a recipe and
+replays the whole plan for each.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from poetfw.schedule.several.problem import (
     Minimise,
 )
 
-_LOOKS_PER_UNIT = 500_000  # nodes looked at, in a unit of work
-_STEP_WORK = 20  # such looks that each step takes, with its replay
+_LOOKS_PER_UNIT = 500_000  # node visits per work unit
+_STEP_WORK = 20  # node visits per step, with its replay
 _THRESHOLD = 0.01
 _ORDERS_SHARE = 0.4  # of the changes, where the order may change
-_FARTHEST = 60  # positions that a node moves
-_TRIES_PER_NODE = 40  # changes without a better recipe, after which there is none
-_STALE = 200  # changes without a better recipe, after which the best is the beginning again
+_FARTHEST = 60  # most positions that a node moves
+_TRIES_PER_NODE = 40  # changes per node without improvement until the search stops
+_STALE = 200  # changes without improvement until the search restarts from the best recipe
 _NEVER = math.inf
-_FAR = 1e6  # times what a tensor that shall stay would take to come back
+_FAR = 1e6  # factor on the cost of evicting a tensor whose fate is to stay
 
 
 class Fate(Enum):
-    """The fate of a tensor when its room is needed."""
+    """Fate of a tensor when its room is needed."""
 
     CHEAPEST = 0
     COPIED = 1
@@ -48,12 +48,12 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The decisions about a plan before it is made to fit.
+    """Decisions of a plan before it is made to fit.
 
     Attributes:
-        order: the nodes, each after those it reads.
-        place: per node, the device that computes it first, by number.
-        fate: per node, what becomes of its tensor.
+        order: nodes in topological order.
+        place: per node, the index of the device that computes it first.
+        fate: per node, the fate of its tensor.
     """
 
     order: tuple[int, ...]
@@ -62,15 +62,15 @@ class Recipe:
 
 
 class _NoRoom(Exception):
-    """An op and what it reads need more RAM than there is, or the device cannot compute it."""
+    """An op and its inputs exceed the RAM, or the device cannot compute it."""
 
 
 class Fitter:
-    """A problem as lists: what recipes are followed in.
+    """Problem as lists, in which recipes are followed.
 
     Args:
         problem: valid.
-        minimise: what to.
+        minimise: the objective.
     """
 
     def __init__(self, problem: DevicesProblem, minimise: Minimise) -> None:
@@ -109,7 +109,7 @@ class Fitter:
         self.again = [node.recompute and node.output_bytes > 0 for node in nodes]
 
     def recipe(self, place: Sequence[int], order: Sequence[int] | None = None) -> Recipe:
-        """A recipe with every fate open; a node that does not fit is computed elsewhere."""
+        """Recipe with every fate open; a node that does not fit moves to another device."""
         fits = [
             d if self.fits(d, i) else next((e for e in self.devices if self.fits(e, i)), d)
             for i, d in enumerate(place)
@@ -118,11 +118,11 @@ class Fitter:
         return Recipe(steps, tuple(fits), (Fate.CHEAPEST,) * self.n)
 
     def fits(self, d: int, i: int) -> bool:
-        """True if a device can compute a node at all."""
+        """True if the device can compute the node and has room for it."""
         return self.cost[d][i] < _NEVER and self.graphs[d].working_set(i) <= self.ram[d]
 
     def follow(self, recipe: Recipe, work: Work) -> list[Made] | None:
-        """The steps of a recipe, frees left out; None if it does not fit."""
+        """Steps of a recipe without frees; None if it does not fit."""
         following = _Following(self, recipe)
         try:
             return following.run()
@@ -133,7 +133,7 @@ class Fitter:
 
 
 class _Following:
-    """One recipe followed, step by step."""
+    """State while one recipe is followed."""
 
     def __init__(self, fitter: Fitter, recipe: Recipe) -> None:
         self.fitter, self.recipe = fitter, recipe
@@ -160,15 +160,15 @@ class _Following:
             self.compute(self.recipe.place[i], i, i)
         return self.made
 
-    # What a tensor is worth --------------------------------------------------------------------
+    # Cost of an eviction -----------------------------------------------------------------------
 
     def next_use(self, i: int, d: int | None = None, after: bool = False) -> float:
-        """The position of the next node that reads a tensor, on one device or on any.
+        """Position of the next node that reads a tensor, on one device or on any.
 
         Args:
-            i: whose tensor.
+            i: node that makes the tensor.
             d: the device; None for any.
-            after: whether what the present position computes first is past.
+            after: True to skip the node that the present position computes.
         """
         reads = self.reads[-1 if d is None else d][i]
         while reads and reads[-1] < self.now:
@@ -178,7 +178,7 @@ class _Following:
         return reads[-1] if reads else _NEVER
 
     def remake(self, d: int, i: int, until: float, without: int = -1, depth: int = 8) -> float:
-        """About what computing a tensor again on a device takes, from what is held now."""
+        """Estimated cost of recomputing a tensor on a device from resident tensors."""
         fitter = self.fitter
         self.looked += 1
         if not fitter.again[i] or not depth or self.passed(i, until):
@@ -197,12 +197,12 @@ class _Following:
         return cost
 
     def passed(self, i: int, position: float) -> bool:
-        """True if a node may not be computed any more at a position of the order."""
+        """True if a node may no longer be computed at a position of the order."""
         end = self.fitter.ends[i]
         return end < self.fitter.n and self.at[end] < position
 
     def score(self, d: int, i: int) -> tuple[float, int | None]:
-        """The cost of giving up a tensor per byte and position, and where to copy it first."""
+        """Cost of evicting a tensor per byte and position, and the device to copy it to first."""
         fitter = self.fitter
         fate, here, soon = self.recipe.fate[i], self.next_use(i, d), self.next_use(i)
         others = [e for e in fitter.devices if e != d]
@@ -223,14 +223,14 @@ class _Following:
         return cost / (fitter.graph.size[i] * max(1, min(soon, fitter.n) - self.now)), target
 
     def has_room(self, d: int, i: int, beside: int) -> bool:
-        """True if a tensor comes to a device without anything that is read again going there."""
+        """True if a device has room for a tensor without evicting tensors that are read again."""
         needs = self.fitter.graph.size[i] + beside
         if self.free[d] >= needs:
             return True
         dead = [u for u in self.held[d] if u not in self.pinned[d] and self.next_use(u) == _NEVER]
         return self.free[d] + sum(self.fitter.graph.size[u] for u in dead) >= needs
 
-    # What is done ------------------------------------------------------------------------------
+    # Steps -------------------------------------------------------------------------------------
 
     def compute(self, d: int, i: int, stage: int) -> None:
         if self.fitter.cost[d][i] == _NEVER:
@@ -258,9 +258,9 @@ class _Following:
             self.free[d] -= graph.size[i]
 
     def gives_up(self, d: int, u: int, room: int) -> bool:
-        """True if the op that runs now takes over the room of an input, which is saved if it must.
+        """True if the current op overwrites input u in place; saves the input first if needed.
 
-        It does where nobody reads the input after it, or where there is no room for both.
+        The op overwrites it if no later op reads it, or if there is no room for both.
         """
         saved = any(u in self.held[e] for e in self.fitter.devices if e != d)
         if self.next_use(u, d, after=True) == _NEVER and (
@@ -278,7 +278,7 @@ class _Following:
         return target is not None
 
     def fetch(self, d: int, u: int) -> None:
-        """Bring a tensor to a device: copied, or computed again there or elsewhere."""
+        """Bring a tensor to a device: copy it, or recompute it there or elsewhere."""
         fitter = self.fitter
         best = (self.remake(d, u, self.now, without=u), d, True)
         for e in fitter.devices:
@@ -331,7 +331,7 @@ class _Following:
 
 
 Judge = Callable[[list[Made]], float]
-"""Cost of the steps of a recipe, seconds or joules; infinite where they are refused."""
+"""Cost of a recipe's steps, seconds or joules; infinite if they are refused."""
 
 
 def improve(
@@ -342,20 +342,19 @@ def improve(
     least: float = 0.0,
     orders: bool = False,
 ) -> Recipe:
-    """A better recipe, by small changes: a tensor's fate, where some nodes in a row run, or when.
+    """Improve a recipe by small changes to a tensor's fate, a run of nodes' device, or the order.
 
-    A change that makes it worse is taken too, at first up to 1% and in the end none (threshold
-    accepting: Dueck, Scheuer, 1990). Numbers are drawn from a seed, so the same work gets the same
-    recipe.
+    Threshold accepting (Dueck, Scheuer, 1990): a change that raises the cost is accepted too, by at
+    most 1% at first and 0 at the end. The random numbers are seeded, so the same work limit gives
+    the same recipe.
 
     Args:
-        fitter: of the problem.
-        recipe: where to begin.
-        judge: says what is better.
-        work: what to do; all of it is done unless `least` is reached, or nothing better is found
-            for long.
-        least: nothing is better than this.
-        orders: whether the order may change.
+        fitter: the problem.
+        recipe: start of the search.
+        judge: cost of a recipe's steps.
+        work: work limit; used up unless the search reaches `least` or stalls.
+        least: lower bound on the cost.
+        orders: True to change the order too.
     """
     draw = random.Random(0)
     large = max(fitter.graph.size) // 64
@@ -388,7 +387,7 @@ def improve(
 def changed_at_random(
     fitter: Fitter, recipe: Recipe, tensors: Sequence[int], draw: random.Random
 ) -> Recipe:
-    """A recipe with one small change."""
+    """Copy of a recipe with one random small change."""
     if tensors and draw.random() < 0.6:
         fate = list(recipe.fate)
         i = draw.choice(tensors)
@@ -404,7 +403,7 @@ def changed_at_random(
 
 
 def moved_at_random(fitter: Fitter, recipe: Recipe, draw: random.Random) -> Recipe:
-    """A recipe in which one node comes earlier or later, as far as others allow."""
+    """Copy of a recipe with one node moved earlier or later, as far as dependencies allow."""
     order = list(recipe.order)
     at = draw.randrange(fitter.n)
     i, to, step = order[at], at, draw.choice((-1, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that work at once: list scheduling, and a lower bound of the time."""
+"""Parallel devices: list scheduling and a lower bound of the time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROUNDING = 1e-9
 
 
 def at_once(problem: DevicesProblem, work: Work) -> AtOnce:
-    """A lower bound of plans for devices that work at once."""
+    """Lower bounds for devices that work in parallel."""
     fitter = Fitter(problem, Minimise.TIME)
     ends: list[float] = []
     for i in range(fitter.n):
@@ -38,12 +38,12 @@ def at_once(problem: DevicesProblem, work: Work) -> AtOnce:
 
 
 def earliest(fitter: Fitter) -> Recipe:
-    """Each node where it ends first, those with the longest way to the end first (HEFT).
+    """Place each node where it ends first, longest path to the end first (HEFT).
 
     Topcuoglu, Hariri, Wu, "Performance-effective and low-complexity task scheduling for
-    heterogeneous computing", 2002, whose ranks are means over the devices; without filling gaps.
-    What is copied is copied once per device, over the one link of a pair. It asks nothing about
-    RAM beyond whether a node fits on a device at all.
+    heterogeneous computing", 2002, with ranks averaged over the devices and without insertion into
+    gaps. A tensor is copied once per device, over the one link of a pair. The only check on RAM is
+    whether a node fits on a device by itself.
     """
     rank = [0.0] * fitter.n
     readers: list[list[int]] = [[] for _ in range(fitter.n)]

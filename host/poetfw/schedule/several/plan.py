@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering of the productions of each stage and device to a linear plan."""
+"""Lowering of each stage's and device's actions to a linear plan."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ORDER = {
 
 
 class Made(NamedTuple):
-    """Something that a stage does with a node: all but freeing, which follows from the rest.
+    """Action of a stage on a node. Frees are not actions: they follow from the last uses.
 
     Attributes:
-        stage: in which node `stage` is computed for the first time.
-        node: its number.
-        kind: what is done.
-        device: where, by number; of a copy the source.
-        target: of a copy, the number of the other device.
+        stage: index of the node that the stage computes for the first time.
+        node: index of the node.
+        kind: kind of the step.
+        device: index of the device; of a copy, the source.
+        target: of a copy, the index of the target device.
     """
 
     stage: int
@@ -41,21 +41,21 @@ class Made(NamedTuple):
 
 
 def in_order(made: Iterable[Made]) -> list[Made]:
-    """The tensors in the order in which a plan in stages makes them.
+    """Sort actions into the order of a plan in stages.
 
-    A stage goes through the nodes in their order: each is computed, then paged in, then copied.
+    Within a stage, nodes come in topological order; a node is computed, paged in, then copied.
     """
     return sorted(made, key=lambda x: (x.stage, x.node, _ORDER[x.kind], x.device, x.target or 0))
 
 
 def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
-    """The plan that does this with the least RAM: tensors are freed after their last use.
+    """Add frees to a plan, each right after the tensor's last use, for the least RAM.
 
-    What nobody uses is left out.
+    Actions whose result nobody uses are left out.
 
     Args:
-        graph: any device's.
-        made: in order.
+        graph: problem of any device.
+        made: actions in order.
     """
     wanted: set[tuple[int, int]] = set()
     paged: set[tuple[int, int]] = set()
@@ -79,7 +79,7 @@ def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
                 if not used and graph.size[i]:
                     reverse.append(free(i))
                 if taken is not None:
-                    reverse.append(free(taken))  # right after the op, which takes it over
+                    reverse.append(free(taken))  # right after the op that takes over its RAM
             case StepKind.COPY:
                 assert target is not None
                 if (target, i) not in wanted:
@@ -105,12 +105,12 @@ def complete(graph: Indexed, made: Iterable[Made]) -> list[Made]:
 
 
 def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> ExecutionPlan:
-    """The plan by names.
+    """Plan with names instead of indices.
 
     Args:
-        graph: any device's.
-        names: of the devices.
-        steps: complete.
+        graph: problem of any device.
+        names: names of the devices.
+        steps: with frees, see `complete`.
     """
     nodes = graph.problem.nodes
     return tuple(
@@ -125,12 +125,12 @@ def named(graph: Indexed, names: tuple[str, ...], steps: Iterable[Made]) -> Exec
 
 
 def in_stages(graph: Indexed, names: tuple[str, ...], plan: ExecutionPlan) -> list[Made] | None:
-    """A plan put into stages, which may make it illegal; None if it has another first order.
+    """Sort a plan into stages, which may make it illegal; None if its first computations differ.
 
     Args:
-        graph: any device's.
-        names: of the devices.
-        plan: a legal one.
+        graph: problem of any device.
+        names: names of the devices.
+        plan: a legal plan.
     """
     position = {node.name: i for i, node in enumerate(graph.problem.nodes)}
     number = {name: d for d, name in enumerate(names)}
@@ -143,7 +143,7 @@ def in_stages(graph: Indexed, names: tuple[str, ...], plan: ExecutionPlan) -> li
         first = kind is StepKind.COMPUTE and i == stage
         if kind is StepKind.COMPUTE and i > stage:
             return None
-        # What moves a tensor right after its first computation is of the same stage.
+        # Copies and paging right after a tensor's first computation belong to the same stage.
         last = (
             i == stage - 1 and kind in (StepKind.COPY, StepKind.PAGE_OUT) and made[-1].stage < stage
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step on several devices: each with RAM, storage and costs of its own."""
+"""Problem of one training step on several devices, each with its own RAM, storage and costs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from poetfw.schedule.validation import require, require_transfer, validate
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device with a memory of its own.
+    """Device with its own memory.
 
     Attributes:
         name: unique in its problem.
-        problem: the nodes with what they take on this device, its RAM and its storage; without
-            deadline, which is one for all devices.
+        problem: graph with the costs on this device, its RAM and its storage; without a deadline,
+            which `DevicesProblem` holds for all devices.
         lacks: names of the nodes that it cannot compute.
-        idle_w: watts that it draws all the time, beside what its nodes take.
+        idle_w: constant power draw in watts, in addition to the nodes' energy.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The costs of copying a tensor from one device to another, in one direction.
+    """Cost of copying a tensor from one device to another, in one direction.
 
     Attributes:
         source, target: names of devices.
-        transfer: what it costs.
-        buffer_bytes: RAM that a copy takes on both devices while it lasts, beside the tensor.
+        transfer: time and energy of a copy.
+        buffer_bytes: extra RAM on both devices during a copy, beside the tensor.
     """
 
     source: str
@@ -58,7 +58,7 @@ class Link:
 
 
 class Minimise(StrEnum):
-    """The objective of a schedule."""
+    """Objective of a schedule."""
 
     TIME = "time"
     ENERGY = "energy"
@@ -66,17 +66,17 @@ class Minimise(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DevicesProblem:
-    """A graph, the devices that may compute it, and the links between them.
+    """Graph, the devices that may compute it, and the links between them.
 
-    A copy is a tensor on the target as any other, from the step that makes it until it is freed.
+    A copied tensor is resident on the target from the copy until it is freed there.
 
     Attributes:
-        name: what is scheduled.
-        devices: all of the same graph.
-        links: at most one from one device to another.
+        name: name of the problem.
+        devices: all with the same graph.
+        links: at most one per direction of a pair of devices.
         deadline_s: upper bound on the time of one training step, or None.
-        parallel: whether devices and links work at once, each in the plan's order; if not, one
-            step of a plan happens after the other, on whatever device.
+        parallel: True if devices and links work at the same time, each in the plan's order; False
+            if all steps run one after another.
     """
 
     name: str
@@ -87,16 +87,16 @@ class DevicesProblem:
 
     @property
     def idle_w(self) -> float:
-        """Watts that all devices draw all the time."""
+        """Sum of the devices' constant power draw, in watts."""
         return math.fsum(device.idle_w for device in self.devices)
 
     @property
     def tensor_bytes(self) -> dict[str, int]:
-        """Bytes of each node's tensor: the same on all devices."""
+        """Bytes of each node's tensor, the same on all devices."""
         return {node.name: node.output_bytes for node in self.devices[0].problem.nodes}
 
     def cost(self, minimise: Minimise, energy_j: float, time_s: float) -> float:
-        """The share of a step's energy and time in the objective: joules or seconds."""
+        """Value of the objective for a step's energy and time: joules or seconds."""
         return time_s if minimise is Minimise.TIME else energy_j + self.idle_w * time_s
 
     def priced(self, device: Device, minimise: Minimise) -> ScheduleProblem:
@@ -128,15 +128,15 @@ class DevicesProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesFigures:
-    """The figures of a plan, by the simulator.
+    """Figures of a plan, measured by the simulator.
 
     Attributes:
-        energy_j: joules of one training step, with what the devices draw all the time.
+        energy_j: joules of one training step, including the devices' idle power.
         time_s: seconds of one training step.
-        peak_bytes: per device, the largest number of live bytes at any step.
-        computed: per device, how many compute steps it has.
-        recomputes: compute steps beyond the first of each node.
-        copies, page_ins, page_outs: counts of such steps.
+        peak_bytes: per device, the peak of its live bytes.
+        computed: per device, the number of its compute steps.
+        recomputes: number of compute steps beyond the first of each node.
+        copies, page_ins, page_outs: numbers of such steps.
     """
 
     energy_j: float
@@ -151,14 +151,13 @@ class DevicesFigures:
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """The times of a plan for devices that work at once, in seconds.
+    """Bounds and reference times of a plan for parallel devices, in seconds.
 
     Attributes:
-        path_s: the longest chain of nodes of which each waits for the one before, each where it
-            takes least: no plan takes less.
-        balanced_s: all nodes shared out among the devices so that each has as long to do, where
-            nodes may be cut into parts and nothing is copied: no plan takes less.
-        sequential_s: the best plan known where one step follows the other; None without one.
+        path_s: length of the critical path, with each node on its fastest device; a lower bound.
+        balanced_s: time of a perfect split of all nodes over the devices, with divisible nodes and
+            free copies; a lower bound.
+        sequential_s: time of the best known sequential plan; None without one.
     """
 
     path_s: float
@@ -168,21 +167,21 @@ class AtOnce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesSchedule(DevicesFigures):
-    """A scheduler's answer. The simulator has accepted the plan and all figures are its own.
+    """Schedule of a problem with several devices. The simulator has accepted its plan.
 
     Attributes:
-        scheduler: which.
-        status: OPTIMAL where there is no gap and the plan is one that `bound_covers` names.
-        minimised: what was.
-        bound: no plan that `bound_covers` names takes less of it: seconds or joules. A plan that
-            is not one of them may.
-        bound_covers: of which plans the bound holds.
-        ceiling: what the best placement takes where memory has no limits: no plan takes less.
-        gap: (what the plan takes - bound) / what it takes; None where the plan takes no more than
-            the bound and is not one of the plans that it covers, so nothing is proven of it.
+        scheduler: name of the scheduler.
+        status: OPTIMAL if the gap is 0 and the plan is among those of `bound_covers`.
+        minimised: the objective.
+        bound: lower bound on the cost of the plans of `bound_covers`, seconds or joules; other
+            plans may cost less.
+        bound_covers: set of plans for which the bound holds.
+        ceiling: cost of the best placement without memory limits, a lower bound for every plan.
+        gap: (cost - bound) / cost; None where the plan costs no more than the bound without being
+            among the plans of `bound_covers`, so that nothing is proven.
         plan: the plan.
-        tensor_bytes: the nodes of the graph that it is of, and what each one's tensor takes.
-        at_once: where devices work at once, what else is known.
+        tensor_bytes: bytes of each node's tensor, by name; identifies the graph.
+        at_once: bounds of a parallel plan; None for a sequential one.
     """
 
     scheduler: str
@@ -198,12 +197,12 @@ class DevicesSchedule(DevicesFigures):
 
     @property
     def cost(self) -> float:
-        """The value of the objective: seconds or joules."""
+        """Value of the objective: seconds or joules."""
         return self.time_s if self.minimised is Minimise.TIME else self.energy_j
 
 
 def validate_devices(problem: DevicesProblem) -> None:
-    """Check that schedulers and the simulator can rely on the problem.
+    """Check the assumptions of the schedulers and the simulator.
 
     Raises:
         ProblemError: a device or a link is malformed, or devices have different graphs.
@@ -242,14 +241,14 @@ def validate_devices(problem: DevicesProblem) -> None:
 
 
 def require_same_graph(problem: DevicesProblem, tensor_bytes: Mapping[str, int] | None) -> None:
-    """Check that an answer is of a problem's graph, as far as it says of which it is.
+    """Check that an answer belongs to a problem's graph.
 
     Args:
         problem: valid.
-        tensor_bytes: of the answer, see `DevicesSchedule`; None where it does not say.
+        tensor_bytes: of the answer, see `DevicesSchedule`; None skips the check.
 
     Raises:
-        PlanError: it is of another graph, such as of another batch.
+        PlanError: the answer has another graph, such as that of another batch size.
     """
     here = problem.tensor_bytes
     there = here if tensor_bytes is None else tensor_bytes
@@ -269,7 +268,7 @@ def require_same_graph(problem: DevicesProblem, tensor_bytes: Mapping[str, int] 
 
 
 def without_overlap(storage: Storage | None) -> Storage | None:
-    """The storage as it is used beside other devices: every transfer is waited for."""
+    """Storage without overlap: several devices wait for every transfer."""
     return None if storage is None else replace(storage, overlap=False)
 
 
@@ -313,7 +312,7 @@ def _check_working_sets(problem: DevicesProblem) -> None:
             )
             nowhere.append((min(needs for needs, _ in able), node.name, wants))
     if nowhere:
-        _, name, wants = max(nowhere, key=lambda found: found[0])  # the last one to fit
+        _, name, wants = max(nowhere, key=lambda found: found[0])  # the node that needs most
         raise InfeasibleError(
             f"node {name!r} fits on no device: it needs {wants}", "give one of them more"
         )

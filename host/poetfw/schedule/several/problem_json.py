@@ -35,7 +35,7 @@ class _Device(StrictTable):
     idle_w: float = 0.0
     lacks: Annotated[tuple[str, ...], FailFast(), Strict(False)] = ()
     problem: dict[str, Any]
-    """As `poetfw.schedule.problem_from_json` reads it."""
+    """In the format of `poetfw.schedule.problem_from_json`."""
 
 
 class _Link(StrictTable):
@@ -62,7 +62,7 @@ class _Step(StrictTable):
 
 
 class _Answer(BaseModel):
-    """Of an answer, only this is read: its figures are the simulator's to find again."""
+    """Keys that are read of an answer; the simulator computes its figures again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     plan: Annotated[list[_Step], FailFast()]
@@ -70,14 +70,14 @@ class _Answer(BaseModel):
 
 
 def devices_from_json(text: str | bytes, source: str = "the problem") -> DevicesProblem:
-    """The problem that a JSON document describes.
+    """Parse a problem from a JSON document.
 
     Args:
         text: the document.
-        source: what to call it in messages, e.g. its file name.
+        source: its name in messages, e.g. its file name.
 
     Raises:
-        ProblemError: it is not such a document, or `validate_devices` refuses the problem.
+        ProblemError: the document is malformed, or `validate_devices` refuses the problem.
         InfeasibleError: a node fits on no device that can compute it.
     """
     document = read_table(_Problem, text, source)
@@ -106,7 +106,7 @@ def devices_from_json(text: str | bytes, source: str = "the problem") -> Devices
 
 
 def devices_to_json(problem: DevicesProblem) -> dict[str, Any]:
-    """The problem as plain JSON values, as `devices_from_json` reads them."""
+    """Convert a problem to JSON values in the format of `devices_from_json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "name": problem.name,
@@ -128,7 +128,7 @@ def devices_to_json(problem: DevicesProblem) -> dict[str, Any]:
 
 
 def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
-    """The answer as plain JSON values; its `plan` is what `devices_answer_from_json` reads."""
+    """Convert a schedule to JSON values; `devices_answer_from_json` reads its `plan`."""
     return {
         "schema_version": SCHEMA_VERSION,
         **asdict(schedule),
@@ -137,14 +137,14 @@ def devices_schedule_to_json(schedule: DevicesSchedule) -> dict[str, Any]:
 
 
 class DevicesAnswer(NamedTuple):
-    """An answer as it is read: its plan, and of which graph it is, see `require_same_graph`."""
+    """Plan of an answer, and the tensor sizes of its graph, see `require_same_graph`."""
 
     plan: ExecutionPlan
     tensor_bytes: dict[str, int] | None = None
 
 
 def devices_answer_from_json(text: str | bytes, source: str = "the answer") -> DevicesAnswer:
-    """An answer: of the document's keys, only `plan` and `tensor_bytes` are read.
+    """Parse an answer; only `plan` and `tensor_bytes` of the document are read.
 
     Raises:
         ProblemError: the document holds no plan for several devices.

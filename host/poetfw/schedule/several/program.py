@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compact program (`poetfw.schedule.compact`) for several devices and copies between them.
+"""Compact program (`poetfw.schedule.compact`) for several devices and copies between them.
 
-Stage t computes node t for the first time, on one of the devices. It goes through the nodes up to t
-in their order: each slot computes one again, pages it in, copies it, and frees.
+Stage t computes node t for the first time, on one of the devices. It walks through the nodes up to
+t in order: each slot recomputes a node, pages its tensor in, copies it, and frees tensors.
 
     S[d,t,i]    tensor i stays in the RAM of device d from stage t - 1 into stage t
     R[d,t,i]    stage t computes node i on d, i ≤ t
     C[a,b,t,i]  stage t copies tensor i from a to b, i ≤ t
     P[d,t,i]    stage t pages tensor i in on d, i < t
-    O[d,t,i]    stage t pages tensor i out on d, right after it has come there
+    O[d,t,i]    stage t pages tensor i out on d, right after its arrival there
     F[d,t,i,k]  tensor i is freed on d in slot k of stage t
-    U[d,t,k]    bytes live on d once slot k has brought what it brings
+    U[d,t,k]    bytes live on d in slot k, before its frees
 
-The program, with m the tensors' bytes, w the workspaces, b the buffers of copies, and
-H = S + R + P + ΣC[·,d] what d holds in stage t:
+With m the bytes of tensors, w the workspaces, b the buffers of copies, and
+H = S + R + P + ΣC[·,d] the residency on d in stage t, the program is
 
     minimise Σ r R + Σ c C + Σ in P + Σ out O  subject to
     Σ_d R[d,t,t] = 1
@@ -24,13 +24,13 @@ H = S + R + P + ΣC[·,d] what d holds in stage t:
     F[d,t,i,k] ≤ R[d,t,k], k > i;  F[d,t,i,i] ≤ (ΣC[d,·] + O)[d,t,i]
     U[d,t,k] + w[d,k] R[d,t,k] ≤ budget;  U[d,t,k] - Σ_{i<k} m[i] F[d,t,i,k] + b C ≤ budget
 
-H is 0 or 1 without a row for it. Bringing what is there costs, and gains nothing: without S a stage
-that computes or pages in i again has all that it had, with as much room or more; and of two ways to
-bring i, or a copy of what stays, one will do. Where i was to be paged out after it came again, it
-can be when it first came.
+No row bounds H by 1. Bringing a tensor that is resident only adds cost: dropping S from a stage
+that recomputes i or pages it in leaves the same tensors, with at least as much room; of two ways to
+bring i, or of a stay and a copy, one suffices. A page-out after a recomputation of i can happen
+after its first computation instead.
 
-The row for inputs says what XEngine (Schuler, Membarth, Slusallek, ACM TACO 2022) says by products
-of binaries. Whether an op takes over the RAM of an input is as in the compact program.
+The row for inputs states linearly what XEngine (Schuler, Membarth, Slusallek, ACM TACO 2022) states
+by products of binaries. An op takes over the RAM of an input as in the compact program.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _Key = tuple[int, int, int]
 
 @dataclass
 class DevicesProgram:
-    """The program and what its columns mean.
+    """Program and the meaning of its columns.
 
     Attributes:
         sizes: bytes of each node's tensor.
-        program: what to solve.
-        made: the columns of R, C, P and O.
-        stay: the columns of S; tensors that a stage cannot change have the same as before it.
+        program: the integer program.
+        made: columns of R, C, P and O.
+        stay: columns of S; a tensor that a stage cannot change keeps the previous column.
     """
 
     sizes: tuple[int, ...]
@@ -75,11 +75,11 @@ class DevicesProgram:
     stay: dict[_Key, int] = field(default_factory=dict)
 
     def chosen(self, values: Vector) -> list[Made]:
-        """The choices of a solution."""
+        """Actions that a solution chooses."""
         return [made for made, column in self.made.items() if values[column] > 0.5]
 
     def start(self, steps: Iterable[Made]) -> Vector | None:
-        """The solution that a complete plan is, right in its integral columns; or None."""
+        """Solution of a complete plan, exact in its integral columns; None if there is none."""
         values = np.zeros(self.program.columns)
         live: set[tuple[int, int]] = set()
         stage = 0
@@ -107,14 +107,14 @@ def formulate_devices(
     copies_take_ram: bool = True,
     deadline: Deadline | None = None,
 ) -> DevicesProgram:
-    """Write the program down.
+    """Formulate the program.
 
     Args:
         problem: valid.
-        minimise: what to.
-        copies_take_ram: False counts a copy from the next stage on only, and no buffer: so XEngine
-            does, and its plans may need more RAM than there is.
-        deadline: when to give up; None for never.
+        minimise: the objective.
+        copies_take_ram: False counts a copy only from the next stage on, without its buffer, as
+            XEngine does; such plans may exceed the RAM.
+        deadline: time limit; None for none.
 
     Raises:
         OutOfTime: the deadline has passed.
@@ -125,7 +125,7 @@ def formulate_devices(
 def indexed_devices(
     problem: DevicesProblem, minimise: Minimise
 ) -> tuple[list[Indexed], list[BudgetUnits], dict[tuple[int, int], Link]]:
-    """Each device's nodes and memory, and the links by the numbers of their ends."""
+    """Nodes and memory of each device, and the links by (source, target) indices."""
     graphs = [Indexed.of(problem.priced(device, minimise)) for device in problem.devices]
     memories = [BudgetUnits.of(graph, graph.problem.ram_bytes) for graph in graphs]
     number = {device.name: d for d, device in enumerate(problem.devices)}
@@ -159,7 +159,7 @@ class _Builder:
         self.program.offset = math.fsum(self.least)
 
     def build(self, deadline: Deadline) -> DevicesProgram:
-        """The whole program."""
+        """Build the whole program."""
         for t in deadline.during(range(self.graph.n)):
             self.make(t)
         for t in deadline.during(range(self.graph.n)):
@@ -184,7 +184,7 @@ class _Builder:
         self.timed.append((column, time_s))
 
     def make(self, t: int) -> None:
-        """R, C, P and O of stage t."""
+        """Make R, C, P and O of stage t."""
         again = {i for i in range(t) if t <= self.graph.last_recompute[i] and self.graph.size[i]}
         for i in (*sorted(again), t):
             for d in self.devices:
@@ -198,7 +198,7 @@ class _Builder:
             runs = (
                 i == t or i in again or any(k == t or k in again for k in self.graph.consumers[i])
             )
-            # Only to make room, a tensor may have to go or come back when nobody looks at it.
+            # Evictions and returns of a tensor between its uses may be needed to make room.
             idle = t <= self.graph.last_use[i]
             if not (size and (runs or idle)):
                 continue
@@ -223,7 +223,7 @@ class _Builder:
                     )
 
     def make_stays(self, t: int) -> None:
-        """S into stage t. A stage that does nothing with a tensor need not drop it either."""
+        """Make S into stage t; a stage that cannot change a tensor keeps its column."""
         for i in range(t):
             if not self.graph.size[i] or t > self.graph.last_use[i]:
                 continue
@@ -253,7 +253,7 @@ class _Builder:
             yield self.out.made[made]
 
     def terms(self, coefficient: float, d: int, t: int, i: int, *kinds: str) -> list[Term]:
-        """The terms of such columns at (d, t, i); "stay" stands for S."""
+        """Terms of the columns of these kinds at (d, t, i); "stay" stands for S."""
         found = [
             (column, coefficient)
             for kind in kinds
@@ -265,11 +265,11 @@ class _Builder:
         return found
 
     def held(self, coefficient: float, d: int, t: int, i: int) -> list[Term]:
-        """The terms of H."""
+        """Terms of H."""
         return self.terms(coefficient, d, t, i, "stay", "compute", "page_in", "copy")
 
     def outs(self, page_in: Made) -> list[Term]:
-        """Minus all O before a page-in."""
+        """Terms of minus all O before a page-in."""
         return [
             (self.out.made[out], -1.0)
             for s in range(page_in.node, page_in.stage)
@@ -279,7 +279,7 @@ class _Builder:
     # Rows -------------------------------------------------------------------------------------
 
     def require_residency(self, d: int, t: int) -> dict[int, list[tuple[int, int]]]:
-        """Have what d reads in stage t in its RAM, and make F: per slot, what it frees."""
+        """Require that d holds what it reads in stage t, and make F; per slot, what it frees."""
         freed: dict[int, list[tuple[int, int]]] = {}
         for i in range(t + 1):
             absent = self.held(-1, d, t, i)
@@ -313,11 +313,11 @@ class _Builder:
             if kept or frees:
                 self.program.at_most([*kept, *frees, *absent], 0)
             if frees and not self.copies_take_ram:
-                self.program.at_most([*frees, *sources], 0)  # what took no RAM leaves none
+                self.program.at_most([*frees, *sources], 0)  # only resident tensors are freed
         return freed
 
     def limit(self, d: int, t: int) -> None:
-        """Walk through stage t's slots on device d."""
+        """Limit the RAM of device d in each slot of stage t."""
         memory, freed = self.memories[d], self.require_residency(d, t)
         size = memory.size
         brings = ("compute", "page_in", *(("copy",) if self.copies_take_ram else ()))
@@ -343,7 +343,7 @@ class _Builder:
         self.limit_last(d, t, live, brings)
 
     def limit_last(self, d: int, t: int, live: list[Term], brings: tuple[str, ...]) -> None:
-        """Slot t of stage t, after which S says what is left."""
+        """Limit the RAM of slot t of stage t, whose frees follow from S of the next stage."""
         memory = self.memories[d]
         size, taken = memory.size, self.graph.in_place[t]
         arrivals = self.terms(size[t], d, t, t, *brings)
@@ -365,11 +365,11 @@ class _Builder:
             self.program.at_most([*left, buffer], self.ram(d))
 
     def ram(self, d: int) -> float:
-        """The budget as it is: buffers need not be multiples of what sizes are multiples of."""
+        """Budget, not rounded down to whole units: buffers need not be whole units."""
         return self.graphs[d].problem.ram_bytes / self.memories[d].unit_bytes
 
     def buffers(self, d: int, t: int, k: int) -> Iterator[Term]:
-        """Bytes that each copy of tensor k from or to d takes beside it."""
+        """Terms of the buffer bytes of each copy of tensor k from or to d."""
         unit_bytes = self.memories[d].unit_bytes
         for (a, b), link in self.links.items():
             made = Made(t, k, StepKind.COPY, a, b)
@@ -377,5 +377,5 @@ class _Builder:
                 yield self.out.made[made], link.buffer_bytes / unit_bytes
 
     def buffer_bytes(self, link: Link) -> int:
-        """Bytes that a copy takes beside the tensor, as far as they are counted."""
+        """Buffer bytes of a copy; 0 if copies take no RAM in this program."""
         return link.buffer_bytes if self.copies_take_ram else 0

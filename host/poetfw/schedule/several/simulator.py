@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oracle for several devices: replays a plan and refuses it at the first illegal step.
+"""Simulator for several devices: replays a plan and refuses it at the first illegal step.
 
-Written from the meaning of the steps alone, apart from every scheduler. Every device has a memory
-of its own; a copy is in both while it is made and until each is freed, and takes the link's buffer
-on both as long as it lasts.
+Implemented from the meaning of the steps alone, independently of every scheduler. Every device has
+its own memory. A copied tensor is resident on both devices until it is freed on each; the copy also
+takes the link's buffer on both while it lasts.
 
-What is legal is one step after the other. Where devices work at once, that order still says which
-step comes first on each device and each link, and a step begins as soon as
+Legality is defined for sequential steps. With parallel devices, the plan's order is the order on
+each device and each link, and a step begins as soon as
 
-- its device, or the one link that a pair of devices has, has ended what comes before there,
-- what it reads is there, and what it takes the room of is read no more,
-- all computing that reads parameters which it updates has ended, and
-- there is room for all that comes before it and for itself, counting what has been freed by then.
+- its device, or the one link of its pair of devices, has ended the steps before it there,
+- its inputs are there, and nothing reads the tensor whose RAM it takes over any more,
+- all ops that read parameters which it updates have ended, and
+- there is room for all steps before it in the plan and for itself, after the frees until then.
 
-Each waits for earlier steps only, so none waits forever, and no plan takes longer than step by
-step. At no moment a device holds more than at some step's beginning, as counted there: whatever it
-holds then comes before the last step begun.
+A step waits only for earlier steps, so there is no deadlock, and no plan takes longer in parallel
+than sequentially. At no moment does a device hold more than the sequential replay counts at the
+beginning of some step: it holds at most the tensors of the steps before the last one begun.
 """
 
 from __future__ import annotations
@@ -36,23 +36,21 @@ from poetfw.schedule.simulator import TIME_TOLERANCE
 
 
 def simulate_devices(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures:
-    """Replay a plan; every step waits for the one before.
-
-    Where `problem.parallel`, each waits for what it needs only.
+    """Replay a plan step by step, or in parallel where `problem.parallel`.
 
     Raises:
-        PlanError: a step is illegal (the message names it by its number, counted from 0), a node
-            is never computed, a tensor is live at the end, or the deadline is missed.
+        PlanError: a step is illegal (the message gives its index, counted from 0), a node is never
+            computed, a tensor is live at the end, or the deadline is missed.
     """
     return _replayed(problem, plan).finish()
 
 
 @dataclass(frozen=True, slots=True)
 class StepSpan:
-    """Begin and end of a step that takes time.
+    """Begin and end of a step.
 
     Attributes:
-        step: which.
+        step: the step.
         begin_s, end_s: seconds from the beginning of the training step.
     """
 
@@ -62,10 +60,10 @@ class StepSpan:
 
 
 def timeline(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[StepSpan, ...]:
-    """Times of all steps that are not frees, in the plan's order.
+    """Times of all steps except frees, in the plan's order.
 
     Raises:
-        PlanError: as `simulate_devices`.
+        PlanError: see `simulate_devices`.
     """
     replay = _replayed(problem, plan)
     replay.finish()
@@ -83,12 +81,12 @@ class _Clock:
     """Begin and end of steps, in seconds.
 
     Attributes:
-        busy: per device or pair of devices, when the last step there ends.
-        there: per device and tensor in its RAM, when it has come.
-        read: per device and tensor in its RAM, when the last step that touches it ends.
-        computed: per node, when its first computation ends.
-        uses: per node that ends the use of parameters, when the last such use ends.
-        given: per device, when bytes are given back, and how many, in the order of times.
+        busy: per device or pair of devices, the end of its last step.
+        there: per device and resident tensor, the time of its arrival.
+        read: per device and resident tensor, the end of the last step that touches it.
+        computed: per node, the end of its first computation.
+        uses: per node that ends the use of parameters, the end of the last such use.
+        given: per device, (time, bytes) of each free, by time.
     """
 
     def __init__(self, problem: DevicesProblem) -> None:
@@ -104,12 +102,12 @@ class _Clock:
     def begin(
         self, where: frozenset[str], after: list[float], needs: dict[str, int]
     ) -> tuple[float, dict[str, int]]:
-        """Find when a step begins, and the bytes held then on each device that it takes bytes of.
+        """Find a step's begin, and the bytes that each of its devices holds then.
 
         Args:
             where: the device, or both ends of the link.
-            after: what else it waits for.
-            needs: per device, what is live with the step once all is given back.
+            after: other times that it waits for.
+            needs: per device, the live bytes with the step, after all frees.
         """
         if not self.parallel:
             return max(self.busy.values(), default=0.0), needs
@@ -126,13 +124,13 @@ class _Clock:
         }
 
     def give(self, name: str, when: float, size: int) -> None:
-        """Bytes of a device are given back at a time."""
+        """Free bytes of a device at a time."""
         if self.parallel and size:
             insort(self.given[name], (when, size))
 
 
 class _Memory:
-    """State of a device: tensors in RAM and in storage, nodes computed."""
+    """State of a device: tensors in RAM and in storage, computed nodes."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -210,14 +208,14 @@ class _Replay:
                 self.require(memory, node.name)
                 memory.ram.remove(node.name)
                 if self.taken_over == node.name:
-                    self.taken_over = None  # its bytes are its successor's already
+                    self.taken_over = None  # the op that took over the bytes counts them
                 else:
                     memory.live -= node.output_bytes
                     when = self.clock.read[memory.device.name, node.name]
                     self.clock.give(memory.device.name, when, node.output_bytes)
 
     def compute(self, memory: _Memory, node: Node, taken: str | None) -> None:
-        """Compute a node; its tensor takes over the bytes of the input `taken`, if there is one."""
+        """Compute a node; its tensor takes over the bytes of the input `taken`, if any."""
         if node.name in memory.device.lacks:
             self.refuse("the device cannot compute it")
         clock, here = self.clock, memory.device.name
@@ -284,7 +282,7 @@ class _Replay:
             self.refuse(f"the tensor of {name!r} is not in the RAM of {memory.device.name!r}")
 
     def put(self, memory: _Memory, node: Node, beside_bytes: int = 0) -> None:
-        """A tensor comes into RAM, which holds so many more bytes while it does."""
+        """Put a tensor into RAM, with `beside_bytes` more while the step lasts."""
         if node.name in memory.ram:
             self.refuse(f"its tensor is in the RAM of {memory.device.name!r} already")
         self.occupy(memory, node.output_bytes + beside_bytes, beside_bytes)
@@ -293,12 +291,12 @@ class _Replay:
             memory.live += node.output_bytes
 
     def arrive(self, memory: _Memory, node: Node, end_s: float) -> None:
-        """A step has brought a tensor into RAM."""
+        """Record the arrival of a tensor in RAM."""
         here = (memory.device.name, node.name)
         self.clock.there[here] = self.clock.read[here] = end_s
 
     def occupy(self, memory: _Memory, more_bytes: int, beside_bytes: int) -> None:
-        """So many more bytes are live while the step lasts, some of them no longer."""
+        """Add live bytes; `beside_bytes` of them only while the step lasts."""
         during, budget = memory.live + more_bytes, memory.device.problem.ram_bytes
         memory.peak = max(memory.peak, during)
         if during > budget:
@@ -307,7 +305,7 @@ class _Replay:
         self.beside[memory.device.name] = beside_bytes
 
     def spend(self, after: list[float], time_s: float, energy_j: float) -> float:
-        """Spend a step's time; it ends later if it waits for some times."""
+        """Record a step's time and energy; return its end, after the times it waits for."""
         device, target = self.step.device, self.step.target
         where = frozenset((device,) if target is None else (device, target))
         begin_s, held = self.clock.begin(where, after, self.needs)
@@ -321,7 +319,7 @@ class _Replay:
         return end_s
 
     def finish(self) -> DevicesFigures:
-        """The figures of the whole plan, or a refusal if it stopped too early."""
+        """Figures of the whole plan; refuses a plan that stops too early."""
         for node in self.problem.devices[0].problem.nodes:
             if node.name not in self.computed:
                 raise PlanError(f"the plan never computes node {node.name!r}")

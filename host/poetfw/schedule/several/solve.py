@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solution of a problem with several devices."""
+"""Solver of problems with several devices."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from poetfw.schedule.simulator import simulate
 from poetfw.schedule.solve import Interrupted, solve
 
 WHOLE_NODES = 24
-"""Problems with more nodes are not solved as one program: blocks of stages bound them."""
+"""Most nodes of a problem that is solved as one program; larger ones are bounded by blocks."""
 
-_NODES_UNFIT = 100  # the same where no placement fits
-_CEILING_SHARE = 0.1  # of the work that is left
-_IN_TURN_SHARE = 0.5  # of what is left, for plans whose steps follow each other
-_FITTING_SHARE = 0.3  # of what is left, to make placements fit
-_BLOCKS_SHARE = 0.6  # of what is left, for a bound and the plan that it suggests
-_BOUND_SHARE = 0.8  # of it, for the bound
-_SINGLES_SHARE = 0.3  # of what is left, for devices alone
-_WHOLE_SHARE = 0.8  # of what is left, where one program has them all
-_TELLING = 1e-3  # relative: smaller steps are not told of
-_ROUNDING = 1e-7  # relative: solvers work in doubles, and so does the simulator
+_NODES_UNFIT = 100  # the same, if no placement fits
+_CEILING_SHARE = 0.1  # of the remaining work
+_IN_TURN_SHARE = 0.5  # of the remaining work, for sequential plans
+_FITTING_SHARE = 0.3  # of the remaining work, to make placements fit
+_BLOCKS_SHARE = 0.6  # of the remaining work, for a bound and the plan that it suggests
+_BOUND_SHARE = 0.8  # of that, for the bound
+_SINGLES_SHARE = 0.3  # of the remaining work, for single devices
+_WHOLE_SHARE = 0.8  # of the remaining work, if one program covers all stages
+_TELLING = 1e-3  # relative: smaller improvements are not reported
+_ROUNDING = 1e-7  # relative: solvers and the simulator compute in doubles
 
 
 class DevicesInterrupted(KeyboardInterrupt):
-    """The user interrupted a search.
+    """Interrupt of a search by the user.
 
     Attributes:
-        schedule: the best known until then, with status INTERRUPTED.
+        schedule: the incumbent, with status INTERRUPTED.
     """
 
     def __init__(self, schedule: DevicesSchedule) -> None:
@@ -69,7 +69,7 @@ class DevicesInterrupted(KeyboardInterrupt):
 
 
 Tell = Callable[[str, float, float], None]
-"""Told of each plan that is clearly better: the phase, what it takes, the bound."""
+"""Callback for each clearly better plan: phase, cost, bound."""
 
 
 def solve_devices(
@@ -84,18 +84,18 @@ def solve_devices(
     With one device this is `poetfw.schedule.solve`.
 
     Args:
-        problem: what to schedule.
-        minimise: what to.
-        options: how to search.
-        work: what the search may do; None for as much as usual. The same arguments give the same
-            answer, unless the work's deadline passes.
-        tell: is told of each plan that is clearly better.
+        problem: the problem.
+        minimise: the objective.
+        options: search options.
+        work: work limit; None for the default. The same arguments give the same answer, unless the
+            work's deadline passes.
+        tell: called with each clearly better plan.
 
     Raises:
-        ProblemError: the problem is malformed, or energy is minimised at once.
+        ProblemError: the problem is malformed, or has parallel devices and energy as objective.
         InfeasibleError: there is no schedule, or none was found within the limits.
         ToolError: the solver is missing or failed.
-        DevicesInterrupted: the user interrupted the search when it knew a schedule already.
+        DevicesInterrupted: the user interrupted the search after it found a schedule.
     """
     validate_devices(problem)
     if problem.parallel and minimise is not Minimise.TIME:
@@ -108,7 +108,7 @@ def solve_devices(
     try:
         search.run(work)
     except OutOfTime:
-        pass  # what is known is the answer
+        pass  # the incumbent is the answer
     except KeyboardInterrupt:
         if search.plan is None:
             raise
@@ -138,7 +138,7 @@ def _on_one(
 def _of_one(
     problem: DevicesProblem, priced: ScheduleProblem, minimise: Minimise, answer: Schedule
 ) -> DevicesSchedule:
-    """The figures of a schedule of the only device, as the problem `priced`."""
+    """Schedule of a problem with one device, from a schedule of its `priced` problem."""
     device = problem.devices[0]
     once = math.fsum(node.energy_j for node in priced.nodes)
     simulation = simulate(replace(device.problem, deadline_s=problem.deadline_s), answer.plan)
@@ -169,7 +169,7 @@ def _of_one(
 
 
 def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | None:
-    """The simulation of a plan, or None if the simulator refuses it."""
+    """Simulate a plan; None if the simulator refuses it."""
     try:
         return simulate_devices(problem, plan)
     except PlanError:
@@ -177,7 +177,7 @@ def accepts(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures | No
 
 
 class _Search:
-    """The state of a search for a problem's plans."""
+    """State of a search for plans."""
 
     def __init__(
         self, problem: DevicesProblem, minimise: Minimise, options: SolveOptions, tell: Tell
@@ -197,16 +197,16 @@ class _Search:
         self.covers = BoundCovers.ALL
 
     def run(self, work: Work) -> None:
-        """Look for plans until one is proven the best, or the work is over."""
+        """Search until the incumbent is proven optimal, or the work limit."""
         if self.problem.parallel:
             self.run_at_once(work)
         else:
             self.run_in_turn(work)
 
     def run_at_once(self, work: Work) -> None:
-        """From the best plan whose steps follow each other, and from what ends earliest.
+        """Improve the best sequential plan and the earliest-finish plan for parallel devices.
 
-        A plan takes no longer where devices work at once than step by step.
+        A plan takes no longer on parallel devices than sequentially.
         """
         alone = replace(self.problem, parallel=False, deadline_s=None)
         in_turn = _Search(alone, self.minimise, self.options, lambda phase, cost, bound: None)
@@ -223,7 +223,7 @@ class _Search:
         self.fit(work, starts)
 
     def run_in_turn(self, work: Work) -> None:
-        """Look for plans whose steps follow each other."""
+        """Search for plans whose steps run one after another."""
         part = work.part(work.left * _CEILING_SHARE)
         self.ceiling = ceiling(self.problem, self.minimise, part)
         self.bound = self.ceiling.cost
@@ -236,15 +236,15 @@ class _Search:
             self.solve_whole(work.part(work.left * _WHOLE_SHARE), starts)
         else:
             self.solve_large(work, starts)
-        # Where a bound is of plans in stages, a device alone may take less in another order.
+        # A bound on plans in stages does not hold for a single device in another op order.
         least = self.ceiling.cost if self.options.other_orders else self.bound
         if not self.is_near(least):
             self.solve_single(work, self.options)
 
     def solve_large(self, work: Work, starts: Iterable[list[Made]]) -> None:
-        """Placements made to fit, a bound of blocks, and each device alone.
+        """Fit placements, bound by blocks, and solve for single devices.
 
-        Where no placement fits, the whole program may still find a plan.
+        If no placement fits, the whole program may still find a plan.
         """
         self.fit(work.part(work.left * _FITTING_SHARE), self.recipes(starts))
         if self.plan is None and self.graph.n <= _NODES_UNFIT:
@@ -258,7 +258,7 @@ class _Search:
             self.fit(work, [self.recipe])
 
     def take(self, phase: str, plan: ExecutionPlan, figures: DevicesFigures | None = None) -> None:
-        """Know a plan if it is better and the simulator accepts it, or did with these figures."""
+        """Take a plan as incumbent if it is better and legal; given figures prove it legal."""
         figures = figures or accepts(self.problem, plan)
         if figures is None:
             return
@@ -270,15 +270,15 @@ class _Search:
                 self.tell(phase, cost, min(cost, self.bound))
 
     def is_proven(self) -> bool:
-        """True if no plan is better, of those that the bound covers."""
+        """True if the incumbent is optimal among the plans that the bound covers."""
         return self.is_near(self.bound)
 
     def is_near(self, bound: float) -> bool:
-        """True if the best plan known takes no more than this, or within the gap of it."""
+        """True if the incumbent costs at most this bound, or is within the gap of it."""
         return self.cost <= bound * (1 + self.options.gap + _ROUNDING)
 
     def fit(self, work: Work, recipes: Iterable[Recipe]) -> None:
-        """Recipes followed, and the best of them in small changes."""
+        """Fit recipes, then improve the best of them by small changes."""
         costs = [
             (math.inf if made is None else self.fitted(made), recipe)
             for recipe in recipes
@@ -292,7 +292,7 @@ class _Search:
             )
 
     def recipes(self, starts: Iterable[list[Made]]) -> Iterator[Recipe]:
-        """All on one device, and what placements have where."""
+        """Recipes with all nodes on one device, and with the placement of each start."""
         for d in range(len(self.names)):
             yield self.fitter.recipe([d] * self.graph.n)
         for steps in starts:
@@ -303,7 +303,7 @@ class _Search:
                 yield self.fitter.recipe([first[i] for i in range(self.graph.n)])
 
     def fitted(self, made: list[Made]) -> float:
-        """The plan of steps without what nobody reads; remembered if it is the best."""
+        """Cost of a fitted plan without unused steps; becomes the incumbent if it is the best."""
         plan = self.named(complete(self.graph, made))
         figures = accepts(self.problem, plan)
         if figures is None:
@@ -312,11 +312,11 @@ class _Search:
         return self.cost_of(figures)
 
     def cost_of(self, figures: DevicesFigures) -> float:
-        """The value of the objective."""
+        """Value of the objective."""
         return figures.time_s if self.minimise is Minimise.TIME else figures.energy_j
 
     def solve_single(self, work: Work, options: SolveOptions) -> None:
-        """Each device alone that may be better than what is known, the fastest first."""
+        """Solve for each single device that may beat the incumbent, the fastest first."""
         able = [device for device in self.problem.devices if not device.lacks]
         able.sort(key=self.once)
         for done, device in enumerate(able):
@@ -326,11 +326,11 @@ class _Search:
             try:
                 plan = single_plan(self.problem, device, self.minimise, "poet", options, part)
             except InfeasibleError:
-                continue  # the others may help it
+                continue  # it may still help the others
             self.take(f"{device.name} alone", plan)
 
     def solve_blocks(self, work: Work) -> None:
-        """By the relaxation in blocks: what no plan takes less than, and where nodes belong."""
+        """Bound by the block relaxation, and try the placement that it suggests."""
         part, gap = work.part(work.left * _BOUND_SHARE), self.options.gap / 2
         options = SolverOptions(self.options.solver, gap)
         found = bound_by_blocks(self.problem, self.minimise, self.cost, options, part)
@@ -343,12 +343,12 @@ class _Search:
                 self.recipe = recipe
 
     def once(self, device: Device) -> float:
-        """The time and energy of computing every node once on a device."""
+        """Cost of computing every node once on a device."""
         priced = self.problem.priced(device, self.minimise)
         return math.fsum(node.energy_j for node in priced.nodes)
 
     def solve_whole(self, work: Work, starts: Iterable[list[Made]]) -> None:
-        """As one program."""
+        """Solve as one program."""
         whole = formulate_devices(self.problem, self.minimise, deadline=work.deadline)
         known = [whole.start(steps) for steps in starts if self.known(steps)]
         solution = solve_program(
@@ -367,7 +367,7 @@ class _Search:
             self.bound, self.covers = min(solution.bound, self.cost), BoundCovers.STAGES
 
     def named(self, steps: list[Made]) -> ExecutionPlan:
-        """These steps by the names of nodes and devices."""
+        """Convert steps from indices to names of nodes and devices."""
         return named(self.graph, self.names, steps)
 
     def known(self, steps: list[Made]) -> bool:
@@ -375,16 +375,16 @@ class _Search:
         return accepts(self.problem, self.named(steps)) is not None
 
     def is_in_stages(self, plan: ExecutionPlan) -> bool:
-        """True if a plan is as good when it is put into stages."""
+        """True if sorting a plan into stages does not raise its cost."""
         steps = in_stages(self.graph, self.names, plan)
         figures = None if steps is None else accepts(self.problem, self.named(steps))
         return figures is not None and self.cost_of(figures) <= self.cost * (1 + _ROUNDING)
 
     def answer(self, work: Work) -> DevicesSchedule:
-        """The best plan known.
+        """Best known plan as a schedule.
 
         Raises:
-            InfeasibleError: there is none.
+            InfeasibleError: no plan is known.
         """
         if self.plan is None or self.figures is None:
             budgets = " and ".join(
@@ -402,7 +402,7 @@ class _Search:
                 + ("" if self.problem.deadline_s is None else ", or more time"),
                 *(() if proven else (_more(work),)),
             )
-        if math.isinf(self.bound):  # no plan in stages fits, so this is none of those
+        if math.isinf(self.bound):  # no plan in stages fits, so the incumbent is not one
             self.bound, self.covers = self.ceiling.cost, BoundCovers.ALL
         is_covered = self.covers is BoundCovers.ALL or self.is_in_stages(self.plan)
         bound = min(self.bound, self.cost) if is_covered else self.bound
