@@ -101,13 +101,13 @@ class Sandbox:
 
     def _processes(self) -> list[str]:
         found = []
-        for link in Path("/proc").glob("[0-9]*/cwd"):
+        for folder in Path("/proc").glob("[0-9]*"):
             try:
-                inside = link.resolve().is_relative_to(self.root)
-                command = (link.parent / "cmdline").read_bytes()
+                inside = (folder / "cwd").readlink().is_relative_to(self.root)
+                command = (folder / "cmdline").read_bytes()
             except OSError:  # it ended meanwhile, or is not ours
                 continue
-            if inside and link.parent.name != str(os.getpid()):
+            if inside and folder.name != str(os.getpid()):
                 found.append(command.replace(b"\0", b" ").decode(errors="replace"))
         return found
 
