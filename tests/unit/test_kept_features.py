@@ -85,6 +85,22 @@ def test_too_little_room_is_said_and_an_error_where_it_was_asked_for() -> None:
         reported("resnet8", 1, "last:1", room=100_000, keep_features="storage")
 
 
+def test_no_step_misses_the_deadline() -> None:
+    without = reported("resnet8", 1, "last:1")
+    step_s = without.calculated_s / 2
+    found = reported("resnet8", 1, "last:1", deadline_s=step_s)
+    assert not found.kept
+    assert found.reason.startswith("a step that writes it takes ")
+    assert reported("resnet8", 1, "last:1", deadline_s=2 * step_s).kept
+    with pytest.raises(
+        ConfigError, match=r"a step that (reads|writes) it takes .* of a deadline of"
+    ):
+        reported(
+            "digits-cnn", 32, "last:1", keep_features="storage",
+            deadline_s=reported("digits-cnn", 32, "last:1").calculated_s / 2,
+        )  # fmt: skip
+
+
 def test_a_ring_s_samples_are_calculated() -> None:
     assert not reported("resnet8", 1, "last:1", ring=4).kept
     with pytest.raises(ConfigError, match="a ring's samples change while it trains"):

@@ -202,6 +202,7 @@ def report_features(
     samples, steps = len(data.x_train), len(data.x_train) // program.batch
     size_bytes = samples * kept.record_blocks * BLOCK_BYTES
     obstacle = _obstacle(settings, board, image_bytes, size_bytes)
+    obstacle = obstacle or _too_slow(settings, schedule, keepable.time_s)
     if wanted and not obstacle:
         batch = slice(program.batch)
         x, y = data.x_train[batch], data.y_train[batch]
@@ -245,6 +246,20 @@ def _obstacle(settings: BuildSettings, board: Board, image_bytes: int, size_byte
             f"{max(0, room - image_bytes):,} left"
         )
     return ""
+
+
+def _too_slow(settings: BuildSettings, schedule: Schedule, time_s: BatchCosts) -> str:
+    """Step that misses the deadline if features are kept, in words; empty if none does."""
+    writes_s = schedule.time_s + time_s.writing
+    reads_s = schedule.time_s - time_s.calculating + time_s.reading
+    longest_s = max(writes_s, reads_s)
+    if settings.deadline_s is None or longest_s <= settings.deadline_s:
+        return ""
+    step = "writes" if longest_s == writes_s else "reads"
+    return (
+        f"a step that {step} it takes {longest_s:.3g} s, of a deadline of "
+        f"{settings.deadline_s:.3g} s"
+    )
 
 
 def _reason_against(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
