@@ -52,19 +52,16 @@ static struct {
     int are_current;
 } kept;
 
-static void begin_batch(const struct poet_samples *samples)
-{
-    current.samples = samples;
-    current.is_settled = 0;
-    kept.are_current = 0;
-}
-#else
-static void begin_batch(const struct poet_samples *samples)
-{
-    current.samples = samples;
-    current.is_settled = 0;
-}
 #endif
+
+static void begin_batch(const struct poet_samples *samples)
+{
+    current.samples = samples;
+    current.is_settled = 0;
+#if POET_KEPT_BYTES > 0
+    kept.are_current = 0;
+#endif
+}
 
 /* Number of ring samples in the batch, in place of the last ones from the card; all if the card has no samples. */
 #if POET_RING > 0

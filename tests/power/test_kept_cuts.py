@@ -58,6 +58,14 @@ def records(made: Project, image: bytes, folder: Path) -> range:
     return range(first * BLOCK, (first + TRAINING * made.kept.record_blocks) * BLOCK)
 
 
+def with_records(made: Project, keeper: Harness, folder: Path) -> tuple[bytearray, range]:
+    """A fresh image with the records of a run that kept features, and their bytes in it."""
+    image = bytearray(made.image(STEPS, EVERY))
+    part = records(made, bytes(image), folder)
+    image[part.start : part.stop] = keeper.storage[part.start : part.stop]
+    return image, part
+
+
 def losses(harness: Harness) -> list[str]:
     return [line.split()[2] for line in harness.console.splitlines() if line.startswith("@step")]
 
@@ -80,10 +88,7 @@ def test_from_the_second_epoch_on_features_are_read_and_not_inputs(
     keeper: Harness, made: Project, library: Path, tmp_path: Path
 ) -> None:
     """A run on a storage that has them all gives the same, and writes none again."""
-    image = bytearray(made.image(STEPS, EVERY))
-    part = records(made, bytes(image), tmp_path)
-    kept = slice(part.start, part.stop)
-    image[kept] = keeper.storage[kept]
+    image, part = with_records(made, keeper, tmp_path)
     again = Harness(library, bytes(image))
     assert losses(again) == losses(keeper)
     assert again.blocks_written <= keeper.blocks_written - TRAINING
@@ -98,10 +103,7 @@ def test_features_that_are_intact_are_those_that_a_step_uses(
     keeper: Harness, made: Project, library: Path, tmp_path: Path
 ) -> None:
     """Records with other values and right CRCs change the losses: they are what is read."""
-    image = bytearray(made.image(STEPS, EVERY))
-    part = records(made, bytes(image), tmp_path)
-    kept = slice(part.start, part.stop)
-    image[kept] = keeper.storage[kept]
+    image, part = with_records(made, keeper, tmp_path)
     assert made.kept is not None
     size = made.kept.sample_bytes + made.kept.target_bytes
     for start in range(part.start, part.stop, made.kept.record_blocks * BLOCK):

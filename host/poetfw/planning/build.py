@@ -64,7 +64,7 @@ class Build:
         time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took.
         frozen_as: effect of a smaller format of frozen weights; None for float32.
-        features: output of the frozen part, kept or calculated; None where there is none.
+        features: output of the frozen part, kept or calculated; None without frozen part.
         kernels_by: what decided by which kernel each op with several runs in the training step.
         more_ram: what a larger budget would save; None where nobody asked, or little.
     """

@@ -42,7 +42,7 @@ class _State(NamedTuple):
     Attributes:
         done, ram, aux: nodes computed; tensors in RAM; tensors in storage.
         kept: input that the last step could have taken over but did not. It must not be freed next:
-            the simulator would treat it as taken over. 0 if there is none, or no deadline.
+            the simulator would treat it as taken over. 0 for no such input, or without deadline.
     """
 
     done: int

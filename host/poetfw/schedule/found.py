@@ -228,7 +228,7 @@ class Incumbent:
         """Keep the incumbent for the end of `at_leisure` if it meets the deadline.
 
         Returns:
-            True if it meets the deadline, or there is none.
+            True if it meets the deadline, or the problem has no deadline.
         """
         hurried, plan = self._hurried, self.found.plan
         if hurried is None or hurried.deadline_s is None:

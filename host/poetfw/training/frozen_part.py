@@ -19,8 +19,8 @@ _LARGEST_DIFFERENCE = 1e-9
 def frozen_part(graph: Graph) -> frozenset[str]:
     """Names of the ops that depend on a batch's inputs and on constants alone.
 
-    An op that trains, draws random numbers or moves running statistics reads or updates a tensor
-    that is persistent, so that it is none of them, and neither is any op that reads its output.
+    An op that trains, draws random numbers or moves running statistics is left out, since it reads
+    or updates a persistent tensor. So are all ops that depend on its output.
     """
     fixed = {tensor.name for tensor in graph.tensors if tensor.role is Role.CONSTANT}
     ops = set()

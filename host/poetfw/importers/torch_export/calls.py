@@ -152,6 +152,14 @@ def axis_of(call: Call, value: Value, dim: int) -> int:
     return dim % rank
 
 
+def positions_of(
+    call: Call, x: Value, dim: int, start: int | None, end: int | None, step: int
+) -> tuple[int, range]:
+    """Axis of a slice, and the positions of its elements along that axis."""
+    axis = axis_of(call, x, dim)
+    return axis, range(*slice(start, end, step).indices(call.shape(x)[axis]))
+
+
 def axes_of(call: Call, value: Value, dims: Sequence[int]) -> list[int]:
     """Normalise axes to 0 or more, which must differ.
 

@@ -16,7 +16,7 @@ from poetfw.schedule.simulator import TIME_TOLERANCE
 def reorder_plan(
     problem: ScheduleProblem, plan: ExecutionPlan, work: Work | None = None
 ) -> ExecutionPlan:
-    """Reorder a plan's steps for a lower peak; return the plan itself if there is none.
+    """Reorder a plan's steps for a lower peak; return it as it is if no order found has one.
 
     Every step still happens exactly once, so the energy is unchanged. The time is unchanged too: if
     overlapping transfers would take longer, the plan stays as it is. The order keeps each tensor's

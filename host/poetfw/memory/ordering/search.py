@@ -76,7 +76,7 @@ class FoundOrder:
 
     Attributes:
         order: an order within the budget, or None.
-        proven: without an order, True if there is none.
+        proven: True if no order is within the budget.
         next_budget: without an order, the smallest budget for which the search would differ; if
             `proven`, a lower bound on the peak.
         states: number of states visited.

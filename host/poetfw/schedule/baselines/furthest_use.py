@@ -65,7 +65,7 @@ class _Uses:
     """Stages that read a tensor, in order.
 
     Attributes:
-        next: the next stage that reads it; the number of stages if there is none.
+        next: the next stage that reads it; the number of stages if none does.
     """
 
     def __init__(self, stages: Sequence[int], none: int) -> None:

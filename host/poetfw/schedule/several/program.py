@@ -79,7 +79,7 @@ class DevicesProgram:
         return [made for made, column in self.made.items() if values[column] > 0.5]
 
     def start(self, steps: Iterable[Made]) -> Vector | None:
-        """Solution of a complete plan, exact in its integral columns; None if there is none."""
+        """Solution of a plan, exact in its integral columns; None if it is not in this program."""
         values = np.zeros(self.program.columns)
         live: set[tuple[int, int]] = set()
         stage = 0

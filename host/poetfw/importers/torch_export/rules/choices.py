@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from poetfw.importers.network import HIDDEN
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.results import note_classes
-from poetfw.importers.torch_export.calls import Call, Live, Value, axis_of
+from poetfw.importers.torch_export.calls import Call, Live, Value, axis_of, positions_of
 from poetfw.importers.torch_export.expression import (
     Expression,
     expression,
@@ -291,8 +291,7 @@ def _slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> str:
-    axis = axis_of(call, self, dim)
-    positions = range(*slice(start, end, step).indices(call.shape(self)[axis]))
+    axis, positions = positions_of(call, self, dim, start, end, step)
     return _spliced(call, self, expression(call, src), axis, positions)
 
 

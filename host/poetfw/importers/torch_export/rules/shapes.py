@@ -17,6 +17,7 @@ from poetfw.importers.torch_export.calls import (
     Value,
     axes_of,
     axis_of,
+    positions_of,
 )
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
@@ -158,8 +159,7 @@ def _slice(
     end: int | None = None,
     step: int = 1,
 ) -> str:
-    axis = axis_of(call, self, dim)
-    positions = range(*slice(start, end, step).indices(call.shape(self)[axis]))
+    axis, positions = positions_of(call, self, dim, start, end, step)
     return call.net.part(call.name, call.tensor(self), axis, positions.start, len(positions), step)
 
 
