@@ -25,7 +25,7 @@ from poetfw.memory.plan import ALIGNMENT, MemoryPlan
 from poetfw.memory.step_plan import Message, StepPlan
 from poetfw.ops import kind_of
 from poetfw.ops.base import DIVISORS
-from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.schedule import ExecutionPlan
 from poetfw.training import Program
 
 IMAGE_WORDS = 18  # of a struct poet_image without a ring; poetfw.c asserts it
@@ -185,11 +185,10 @@ def worker_settings(training: StepPlan) -> tuple[Define, ...]:
     """Definitions of a step's threads and their arenas; empty for a single device."""
     if not training.threads:
         return ()
-    names = workers_of(training)
-    arenas = [part.arena for part in training.own]
+    workers, arenas = training.workers, [part.arena for part in training.own]
     places = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in arenas)
     return (
-        Define("POET_WORKERS", _size(len(names)), comment_text("; ".join(names))),
+        Define("POET_WORKERS", _size(len(workers)), comment_text("; ".join(workers))),
         Define("POET_DEVICE_ARENAS", places, "first byte in the arena, bytes"),
     )
 
@@ -199,13 +198,6 @@ def device_facts(training: StepPlan) -> tuple[Define, ...]:
     if not training.threads:
         return ()
     return (Define("DEVICES", _size(len(training.own)), "that a training step runs on"),)
-
-
-def place_among_memories(training: StepPlan) -> tuple[str, ...]:
-    """Names of this memory and of all, for the plan's identifier; empty for a single memory."""
-    if not training.apart:
-        return ()
-    return training.here, training.evaluates, *training.memories
 
 
 def message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]:
@@ -242,17 +234,6 @@ def message_comment(message: Message, memory: str) -> str:
     """A message in words, seen from a memory."""
     where = f"to {message.target}" if message.source == memory else f"from {message.source}"
     return comment_text(f"{message.tensor} {where}")
-
-
-def workers_of(plan: StepPlan) -> tuple[str, ...]:
-    """The workers of a program, for people: a device each, and then each link that it uses."""
-    copies = (s for s in plan.steps if s.kind is StepKind.COPY and plan.does(s))
-    return (*(part.device for part in plan.own), *dict.fromkeys(map(link_of, copies)))
-
-
-def link_of(copy: Step) -> str:
-    """Name of the link between two devices: one for both directions, as their copies are serial."""
-    return " and ".join(sorted((copy.device, copy.target or "")))
 
 
 def divisors_of(*graphs: Graph) -> tuple[Define, ...]:

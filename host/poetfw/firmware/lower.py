@@ -23,7 +23,6 @@ from poetfw.firmware.defines import (
     kept_settings,
     message_settings,
     message_views,
-    place_among_memories,
     ring_facts,
     watchdog_facts,
     worker_settings,
@@ -77,7 +76,7 @@ def lower(
         _identity(training.steps),
         _identity(evaluation),
         memory.to_json(),
-        *place_among_memories(training),
+        *([training.here, training.evaluates, *training.memories] if training.apart else []),
     )
     names = Names(program, prediction)
     constants = ConstantTable()

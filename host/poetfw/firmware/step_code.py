@@ -13,7 +13,7 @@ from poetfw.firmware.c_text import (
     shape_text,
     wrap_call,
 )
-from poetfw.firmware.defines import link_of, message_comment, workers_of
+from poetfw.firmware.defines import message_comment
 from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.slots import SlotPurpose
 from poetfw.firmware.tensor_names import ConstantTable, Names
@@ -28,7 +28,7 @@ from poetfw.firmware.views import (
 )
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
-from poetfw.memory.step_plan import Message, StepPlan
+from poetfw.memory.step_plan import Message, StepPlan, link_of
 from poetfw.ops import Kernel, kind_of, stores_gradient
 from poetfw.ops.load import first_byte
 from poetfw.schedule import ExecutionPlan, Step, StepKind
@@ -79,7 +79,7 @@ class StepLowering:
         self._kept = kept
         self._ops = {op.name: op for op in graph.ops}
         self._numbers = statement_numbers(plan.steps)
-        self._workers = workers_of(plan)
+        self._workers = plan.workers
         self._stays = {
             part.device: _Stays(
                 shared.names,

@@ -150,6 +150,12 @@ class StepPlan:
         """True if the selected program evaluates held-out samples."""
         return any(part.device == self.evaluates for part in self.own)
 
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Names of the selected program's workers: its devices, then the links of its copies."""
+        copies = (s for s in self.steps if s.kind is StepKind.COPY and self.does(s))
+        return (*(part.device for part in self.own), *dict.fromkeys(map(link_of, copies)))
+
     def of(self, memory: str) -> StepPlan:
         """Copy of this plan with the program of another memory selected."""
         return replace(self, here=memory)
@@ -224,6 +230,11 @@ class StepPlan:
             for name in (*graph.reads(op), *op.updates)
             if graph.by_name[name].role.persistent
         )
+
+
+def link_of(copy: Step) -> str:
+    """Name of the link between two devices; its copies are serial, in both directions."""
+    return " and ".join(sorted((copy.device, copy.target or "")))
 
 
 def on_one(steps: Sequence[Step]) -> StepPlan:
