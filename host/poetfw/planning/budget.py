@@ -21,7 +21,7 @@ from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Ring, assign_slots, rende
 from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
 from poetfw.planning.advice import fewer_layers, smaller_batch
-from poetfw.planning.inference import ATTEMPT_SHARE, PLACEMENT_ATTEMPTS, with_lower_peak
+from poetfw.planning.inference import search_placeable, tightened, with_lower_peak
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import (
@@ -154,18 +154,18 @@ def place_within(
     Raises:
         InfeasibleError: none was found.
     """
-    available = budget_bytes - problem.resident_bytes
     deadline = work.deadline
-    for _ in range(PLACEMENT_ATTEMPTS):
-        limited = replace(problem, ram_bytes=available)
-        part = work.part(work.left * ATTEMPT_SHARE)
+
+    def attempt(limited: ScheduleProblem, part: Work) -> tuple[Plan, ScheduleProblem | None]:
         training = solve(limited, scheduler, known=known, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
         plan = place_plan(program, training, evaluation, deadline)
-        excess = plan.memory.arena_bytes - budget_bytes
-        if excess <= 0:
-            return plan
-        available -= excess
+        return plan, tightened(limited, plan.memory.arena_bytes - budget_bytes)
+
+    available = replace(problem, ram_bytes=budget_bytes - problem.resident_bytes)
+    plan, fits = search_placeable(available, attempt, work)
+    if fits:
+        return plan
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
         *([RAISE_TIME_LIMIT] if deadline.decided else []),

@@ -21,6 +21,7 @@ from poetfw.schedule import (
     Interrupted,
     PlanFigures,
     Schedule,
+    ScheduleProblem,
     SolveOptions,
     Status,
     Tell,
@@ -205,15 +206,24 @@ class Curve:
             return
         problem = SCHEDULERS[self._scheduler].restrict(within.by(schedule.faster))
         with work.phase(phase):
-            plan = handed(problem, schedule.plan, work)
-        if plan is None:
-            return
-        figures = PlanFigures.of(simulate(problem, plan)).beside(problem.resident_bytes)
-        if own is None or figures.energy_j < own.energy_j:
-            once_j = _once_j(schedule)
-            overhead = figures.energy_j / once_j - 1 if once_j else None
-            better = replace(schedule, **asdict(figures), plan=plan, overhead=overhead)
+            better = adapted(problem, schedule, work)
+        if better is not None and (own is None or better.energy_j < own.energy_j):
+            better = better.beside(problem.resident_bytes)
             self._found[budget] = replace(point, schedule=_by_plan_of(better, own), reason="")
+
+
+def adapted(problem: ScheduleProblem, schedule: Schedule, work: Work) -> Schedule | None:
+    """The schedule of another budget with its plan adapted to this one; None if none was found.
+
+    Bounds remain those of the other budget.
+    """
+    plan = handed(problem, schedule.plan, work)
+    if plan is None:
+        return None
+    figures = PlanFigures.of(simulate(problem, plan))
+    once_j = _once_j(schedule)
+    overhead = figures.energy_j / once_j - 1 if once_j else None
+    return replace(schedule, **asdict(figures), plan=plan, overhead=overhead)
 
 
 def _is_best(schedule: Schedule) -> bool:

@@ -8,7 +8,9 @@ Nothing is paged: only the training step has slots in storage.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from poetfw.boards import Board
 from poetfw.common.errors import InfeasibleError
@@ -20,6 +22,9 @@ from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.choices import ORDERING_WORK
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import Schedule, ScheduleProblem, simulate, solve
+
+_Problem = TypeVar("_Problem")
+_Placed = TypeVar("_Placed")
 
 PLACEMENT_ATTEMPTS = 5
 """Searches at most, each in less RAM, for a schedule whose buffers can be placed."""
@@ -58,27 +63,54 @@ def schedule_within(
     lowest = with_lower_peak(problem, unlimited, work.deadline)
     if ram_bytes < 0:  # persistent tensors take more than all
         return lowest
+    deadline = work.deadline
+
+    def attempt(limited: ScheduleProblem, part: Work) -> tuple[Schedule, ScheduleProblem | None]:
+        found = lowest
+        if limited.ram_bytes < max(ram_bytes, lowest.peak_bytes):
+            found = with_lower_peak(limited, solve(limited, work=part), deadline)
+        height = place_step(graph, found.plan, 0, None, deadline).height_bytes
+        return found, tightened(limited, height - ram_bytes)
+
     with work.part(work.left * _SHARE).phase(graph.name) as part:
-        return _placeable(graph, replace(problem, ram_bytes=ram_bytes), lowest, part) or lowest
-
-
-def _placeable(
-    graph: Graph, problem: ScheduleProblem, found: Schedule, work: Work
-) -> Schedule | None:
-    """A schedule whose buffers can be placed within a problem's RAM, `found` if that is one."""
-    limited = problem
-    for _ in range(PLACEMENT_ATTEMPTS):
-        if found.peak_bytes <= limited.ram_bytes:
-            height = place_step(graph, found.plan, 0, None, work.deadline).height_bytes
-            if height <= problem.ram_bytes:
-                return found
-            limited = replace(limited, ram_bytes=limited.ram_bytes - height + problem.ram_bytes)
         try:
-            found = solve(limited, work=work.part(work.left * ATTEMPT_SHARE))
+            found, fits = search_placeable(replace(problem, ram_bytes=ram_bytes), attempt, part)
         except InfeasibleError:
-            return None
-        found = with_lower_peak(limited, found, work.deadline)
-    return None
+            return lowest
+    return found if fits else lowest
+
+
+def tightened(problem: ScheduleProblem, excess_bytes: int) -> ScheduleProblem | None:
+    """Reduce the RAM by the bytes that placement exceeded; None if it did not exceed the RAM."""
+    if excess_bytes <= 0:
+        return None
+    return replace(problem, ram_bytes=problem.ram_bytes - excess_bytes)
+
+
+def search_placeable(
+    problem: _Problem,
+    attempt: Callable[[_Problem, Work], tuple[_Placed, _Problem | None]],
+    work: Work,
+    attempts: int = PLACEMENT_ATTEMPTS,
+) -> tuple[_Placed, bool]:
+    """Find and place schedules, in less RAM each time, until one fits.
+
+    Args:
+        problem: the problem of the first attempt.
+        attempt: finds and places a schedule; returns it, and the problem of the next attempt, or
+            None if it fits.
+        work: limit of all attempts together.
+        attempts: maximum number of attempts.
+
+    Returns:
+        The last schedule, and True if it fits.
+    """
+    for _ in range(attempts):
+        placed, tighter = attempt(problem, work.part(work.left * ATTEMPT_SHARE))
+        if tighter is None:
+            return placed, True
+        problem = tighter
+    return placed, False
 
 
 def with_lower_peak(

@@ -3,25 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.planning.build import Build
+from poetfw.planning.curve import adapted
 from poetfw.planning.plans import place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.report import MoreRam
-from poetfw.schedule import (
-    SCHEDULERS,
-    PlanFigures,
-    Schedule,
-    ScheduleProblem,
-    handed,
-    simulate,
-    solve,
-)
+from poetfw.schedule import SCHEDULERS, Schedule, ScheduleProblem, solve
 from poetfw.settings import BuildSettings
 
 WORTH_SAYING = 0.01
@@ -78,7 +71,4 @@ def _in_more_ram(
             return solve(problem, scheduler, known=[known.plan], work=work)
         except InfeasibleError:
             return None
-    plan = handed(problem, known.plan, work)
-    if plan is None:
-        return None
-    return replace(known, **asdict(PlanFigures.of(simulate(problem, plan))), plan=plan)
+    return adapted(problem, known, work)

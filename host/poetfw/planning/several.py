@@ -18,6 +18,7 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import ONLY, place_parts
 from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.devices import DeviceFile, read_device
+from poetfw.planning.inference import PLACEMENT_ATTEMPTS, search_placeable
 from poetfw.planning.plans import Plan
 from poetfw.schedule import ExecutionPlan, Schedule, Status, StepKind
 from poetfw.schedule.several import (
@@ -32,9 +33,6 @@ from poetfw.schedule.several.solve import Tell
 from poetfw.settings import BuildSettings
 from poetfw.tools import emulator_of
 from poetfw.training import Program
-
-_ATTEMPTS = 5
-_ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
 
 _RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
 """Names that a device may not have, since a project has folders of these names."""
@@ -162,10 +160,9 @@ def plan_on_devices(
     validate_devices(problem)
     limits = {device.name: device.problem.ram_bytes for device in problem.devices}
     buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
-    limited = problem
-    for _ in range(_ATTEMPTS):
+
+    def attempt(limited: DevicesProblem, part: Work) -> tuple[Plan, DevicesProblem | None]:
         if plan is None:
-            part = work.part(work.left * _ATTEMPT_SHARE)
             answer = solve_devices(limited, Minimise.TIME, work=part, tell=tell)
             training = _schedule(answer, answer.plan, answer.scheduler, answer.status)
         else:
@@ -184,14 +181,16 @@ def plan_on_devices(
         )
         arenas = [part.arena for part in placed.step.parts]
         excess = {arena.device: arena.size_bytes - arena.limit_bytes for arena in arenas}
-        if max(excess.values()) <= 0:
-            return Plan(training, evaluation, *placed)
-        if plan is not None:
-            break
-        limited = _tightened(limited, excess)
+        fits = max(excess.values()) <= 0
+        return Plan(training, evaluation, *placed), None if fits else _tightened(limited, excess)
+
+    attempts = PLACEMENT_ATTEMPTS if plan is None else 1
+    found, fits = search_placeable(problem, attempt, work, attempts)
+    if fits:
+        return found
     over = " and ".join(
         f"{arena.device!r} {arena.size_bytes:,} of {arena.limit_bytes:,}"
-        for arena in arenas
+        for arena in (part.arena for part in found.step.parts)
         if arena.size_bytes > arena.limit_bytes
     )
     raise InfeasibleError(
