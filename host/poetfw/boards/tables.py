@@ -8,13 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from poetfw.boards.environments import known_environments
 from poetfw.boards.hal import families, family_bytes, family_transfers

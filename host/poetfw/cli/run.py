@@ -30,12 +30,7 @@ from poetfw.settings import (
 
 if TYPE_CHECKING:
     from poetfw.firmware import Traffic
-    from poetfw.report import (
-        ProgramRun,
-        RunReport,
-        StepTrace,
-        Verification,
-    )
+    from poetfw.report import ProgramRun, RunReport, StepTrace, Verification
     from poetfw.runs.execution import BuildFolder
     from poetfw.runs.running import Launch
 

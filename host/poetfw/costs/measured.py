@@ -23,15 +23,7 @@ from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
-from poetfw.costs.measurement import (
-    NO_METER,
-    TAKEN,
-    Case,
-    Measurement,
-    Setup,
-    case_of,
-    own_case_of,
-)
+from poetfw.costs.measurement import NO_METER, TAKEN, Case, Measurement, Setup, case_of, own_case_of
 from poetfw.costs.table import CostTable, OpCost, Source, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import kind_of

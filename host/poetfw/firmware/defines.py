@@ -8,18 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from poetfw.boards import Arithmetic, Board
-from poetfw.firmware.c_text import (
-    comment_text,
-    string_literal,
-)
+from poetfw.firmware.c_text import comment_text, string_literal
 from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.tensor_names import Names
-from poetfw.firmware.views import (
-    Define,
-    MessageView,
-)
+from poetfw.firmware.views import Define, MessageView
 from poetfw.ir import Graph
 from poetfw.memory.plan import ALIGNMENT, MemoryPlan
 from poetfw.memory.step_plan import Message, StepPlan

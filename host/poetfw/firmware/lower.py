@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 
 from poetfw import __version__
 from poetfw.boards import Board
-from poetfw.firmware.c_text import (
-    comment_text,
-)
+from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.defines import (
     IMAGE_WORDS,
     OTHER_SUMS,
@@ -34,12 +32,7 @@ from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import Slot, SlotPurpose
 from poetfw.firmware.step_code import Shared, StepLowering
 from poetfw.firmware.tensor_names import ConstantTable, Names
-from poetfw.firmware.views import (
-    Define,
-    PersistentView,
-    ProjectView,
-    SlotView,
-)
+from poetfw.firmware.views import Define, PersistentView, ProjectView, SlotView
 from poetfw.memory.plan import MemoryPlan
 from poetfw.memory.step_plan import StepPlan, on_one
 from poetfw.schedule import ExecutionPlan

@@ -26,19 +26,8 @@ from poetfw.common.reading import parse_json, read_bytes
 from poetfw.common.resources import firmware_templates_dir, profiler_sketches_dir
 from poetfw.common.temporary import temporary_directory
 from poetfw.firmware.kernel_version import compiled_from
-from poetfw.firmware.library import (
-    CONSTANTS,
-    GENERATED,
-    HEADER,
-    LIBRARY,
-    ValuesInC,
-    statuses,
-)
-from poetfw.firmware.platformio_ini import (
-    SANITIZE_SUFFIX,
-    SYSTEM_SUFFIX,
-    select_environments,
-)
+from poetfw.firmware.library import CONSTANTS, GENERATED, HEADER, LIBRARY, ValuesInC, statuses
+from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX, SYSTEM_SUFFIX, select_environments
 from poetfw.firmware.views import ProjectView
 
 MANIFEST = "poetfw.json"

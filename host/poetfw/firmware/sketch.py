@@ -19,12 +19,7 @@ from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction
 from poetfw.firmware.c_text import comment_text, shape_text, table
 from poetfw.firmware.defines import batch_settings, board_settings, divisors_of
 from poetfw.firmware.library import GENERATED, LIBRARY
-from poetfw.firmware.project import (
-    Project,
-    copied_sources,
-    hal_families,
-    template_environment,
-)
+from poetfw.firmware.project import Project, copied_sources, hal_families, template_environment
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.step_code import call_statement
 from poetfw.firmware.tensor_names import C_TYPES, ConstantTable

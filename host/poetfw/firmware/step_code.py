@@ -8,24 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from poetfw.firmware.c_text import (
-    comment_text,
-    shape_text,
-    wrap_call,
-)
+from poetfw.firmware.c_text import comment_text, shape_text, wrap_call
 from poetfw.firmware.defines import message_comment
 from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.slots import SlotPurpose
 from poetfw.firmware.tensor_names import ConstantTable, Names
 from poetfw.firmware.turns import ArenaRange, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
-from poetfw.firmware.views import (
-    Define,
-    KeptView,
-    MemoryRow,
-    StatementView,
-    StepView,
-)
+from poetfw.firmware.views import Define, KeptView, MemoryRow, StatementView, StepView
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
 from poetfw.memory.step_plan import Message, StepPlan, link_of

@@ -5,19 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from poetfw.firmware.c_text import (
-    comment_text,
-    literal,
-    shape_text,
-)
+from poetfw.firmware.c_text import comment_text, literal, shape_text
 from poetfw.firmware.library import flash_array
 from poetfw.firmware.prediction import Prediction
 from poetfw.firmware.slots import Slot, SlotPurpose
-from poetfw.firmware.views import (
-    ConstantsView,
-    Define,
-    FlashView,
-)
+from poetfw.firmware.views import ConstantsView, Define, FlashView
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops import Constants, Kernel
 from poetfw.ops.base import Field

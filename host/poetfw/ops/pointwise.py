@@ -14,16 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops.base import (
-    Array,
-    Kernel,
-    OpWork,
-    Shape,
-    Tape,
-    bytes_of,
-    expect_number,
-    register,
-)
+from poetfw.ops.base import Array, Kernel, OpWork, Shape, Tape, bytes_of, expect_number, register
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 

@@ -3,22 +3,9 @@
 
 from __future__ import annotations
 
-from poetfw.report.drawing import (
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    literal,
-    new_figure,
-    render,
-    short,
-)
+from poetfw.report.drawing import GREEN, ORANGE, PURPLE, SKY, literal, new_figure, render, short
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.several import (
-    DevicesProblem,
-    StepSpan,
-    timeline,
-)
+from poetfw.schedule.several import DevicesProblem, StepSpan, timeline
 
 _COLOURS = {"computed": GREEN, "computed again": ORANGE, "copied": SKY, "paged": PURPLE}
 

@@ -21,14 +21,7 @@ from poetfw.ir import (
     Tensor,
     label_name,
 )
-from poetfw.ops import (
-    KINDS,
-    LossKind,
-    UpdateKind,
-    fused_name,
-    infer_output,
-    kind_of,
-)
+from poetfw.ops import KINDS, LossKind, UpdateKind, fused_name, infer_output, kind_of
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.dropout import DRAWING
 from poetfw.ops.objective import OWN_LOSS

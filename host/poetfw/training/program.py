@@ -13,18 +13,8 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import (
-    Dtype,
-    Graph,
-    Head,
-    Record,
-    Tensor,
-)
-from poetfw.ops import (
-    Array,
-    is_update,
-    stores_gradient,
-)
+from poetfw.ir import Dtype, Graph, Head, Record, Tensor
+from poetfw.ops import Array, is_update, stores_gradient
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 

@@ -16,15 +16,7 @@ from samd21_chip import Chip
 from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.tools.emulators.unicorn.samd21 import (
-    DRVSTR,
-    INEN,
-    MISO_PIN,
-    PMUXEN,
-    PULLEN,
-    SPI,
-    USART,
-)
+from poetfw.tools.emulators.unicorn.samd21 import DRVSTR, INEN, MISO_PIN, PMUXEN, PULLEN, SPI, USART
 from poetfw.tools.link.frames import encode_command
 
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from poetfw.ir import Graph
-from poetfw.memory.ordering.problem import (
-    OrderingProblem,
-    OrderOp,
-    lifetimes,
-    without_duplicates,
-)
+from poetfw.memory.ordering.problem import OrderingProblem, OrderOp, lifetimes, without_duplicates
 from poetfw.memory.plan import padded
 from poetfw.ops import kind_of
 from poetfw.schedule import ScheduleProblem
