@@ -181,7 +181,7 @@ CASES: tuple[Case, ...] = (
     *of_builds(
         "op_fits_on_no_device",
         5,
-        ("fits on no device", "bytes on 'a', which has 64", "give one of them more"),
+        ("fits on no device", "bytes on 'a', which has 64", "give one of the devices more RAM"),
         both(device("a", 64, more=BOARD), device("b", 32, link="", more=BOARD)),
     ),
     Case(

@@ -336,7 +336,7 @@ CASES = (
         BUILD.replace("net.onnx", "nets.py"),
         1,
         (
-            "nets.py: no model is read from such a file",
+            "nets.py: not a file of a model",
             ".pt2",
             ".onnx",
         ),

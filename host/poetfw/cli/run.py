@@ -50,7 +50,7 @@ def _inapplicable(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         f"is for a build of one program, and {folder} has one for each device: all start from the "
         "initial weights in each run, on a twin or at --port DEVICE=PORT"
     )
-    if len(_programs(folder)) == 1:
+    if len(_programs(folder)) <= 1:
         if not given["on_board"]:
             yield from ((flag, "needs --on-board") for flag in ("--port", "--host"))
         return

@@ -109,7 +109,7 @@ def _place_evaluation(
     except InfeasibleError as error:
         raise InfeasibleError(
             f"the evaluation step fits on no device: {error.message}",
-            "give one of them more",
+            "give one of the devices more RAM",
         ) from error
 
 

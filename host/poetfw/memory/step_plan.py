@@ -116,12 +116,12 @@ class StepPlan:
         pages = (StepKind.PAGE_IN, StepKind.PAGE_OUT)
         if len(self.parts) > 1 and any(step.kind in pages for step in self.steps):
             raise PlanError(
-                "a plan for several devices pages, which programs of several devices cannot",
+                "the plan pages tensors, which is not supported with several devices",
                 "leave the storage of the devices out",
             )
         if len(self.parts) > len(self.memories) > 1:
             raise PlanError(
-                "devices share a memory in a plan for several memories: no program does both",
+                "devices of the plan share one of several memories, which is not supported",
                 "give each device a memory of its own, or one to all",
             )
 

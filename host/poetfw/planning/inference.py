@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules of evaluation and prediction within the RAM that training has.
+"""Schedules of evaluation and prediction within the RAM of the training step.
 
-Mostly they take less than training, and every op runs once in the order of the graph. Where that
-takes more, ops are ordered for a lower peak, and where that is not enough, tensors are recomputed.
-Nothing is paged: only the training step has slots in storage.
+Usually these need less RAM than training, and each op runs once in graph order. If they need more,
+ops are reordered for a lower peak, and if that is not enough, tensors are recomputed. Nothing is
+paged, as only the training step has slots in storage.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _Problem = TypeVar("_Problem")
 _Placed = TypeVar("_Placed")
 
 PLACEMENT_ATTEMPTS = 5
-"""Searches at most, each in less RAM, for a schedule whose buffers can be placed."""
+"""Maximum number of searches, in less RAM each time, for a schedule that can be placed."""
 
 ATTEMPT_SHARE = 0.75
-"""Of the work that is left, what one search may do where another one may follow."""
+"""Share of the remaining work for a search that another one may follow."""
 
 _SHARE = 0.25
-"""Of the work, what the search for a schedule without a backward pass may do."""
+"""Share of the work for the search for a schedule without a backward pass."""
 
 
 def schedule_within(
@@ -44,18 +44,19 @@ def schedule_within(
     unlimited: Schedule,
     work: Work,
 ) -> Schedule:
-    """The schedule of least energy found for a step without a backward pass.
+    """Find a schedule of a step without a backward pass.
 
     Args:
         graph: the step.
-        board: where it runs.
-        costs: says what every op costs there.
-        ram_bytes: what its tensors may occupy together, beside persistent ones.
-        unlimited: the schedule that computes everything once, which is kept if it fits.
-        work: what the search may do.
+        board: target board.
+        costs: provider of op costs.
+        ram_bytes: RAM for tensors that are not persistent.
+        unlimited: schedule that computes everything once; returned if it fits.
+        work: limit of the search.
 
     Returns:
-        The schedule that computes everything once with the lowest peak, where none fits.
+        The schedule of least energy that was found; if none fits, the schedule with the lowest peak
+        that computes everything once.
     """
     if unlimited.peak_bytes <= ram_bytes:
         return unlimited
@@ -116,7 +117,7 @@ def search_placeable(
 def with_lower_peak(
     problem: ScheduleProblem, schedule: Schedule, deadline: Deadline | None = None
 ) -> Schedule:
-    """The schedule with its steps in an order of lower peak, where there is one."""
+    """The schedule with its steps in the order of lowest peak that was found."""
     with Work(ORDERING_WORK, deadline).phase("order of steps") as work:
         plan = reorder_plan(problem, schedule.plan, work)
     simulation = simulate(problem, plan)

@@ -285,8 +285,8 @@ class Updates:
             )
         except OutOfTime:
             raise InfeasibleError(
-                f"the time limit passed before the {len(choices)} choices of {self._model.name!r} "
-                "were known",
+                f"the time limit passed before the needs of the {len(choices)} choices of "
+                f"{self._model.name!r} were calculated",
                 RAISE_TIME_LIMIT,
                 "give fewer --calibration-batches, or leave parameters out by --freeze",
             ) from None
@@ -398,20 +398,22 @@ def _infeasible(
     arena: tuple[int | None, int],
     advice: Iterable[str],
 ) -> InfeasibleError:
-    """Say which limit nothing keeps; `arena` is its limit and what the weights take of it."""
+    """Error that no selection meets a limit; `arena` is its limit, and the weights' bytes in it."""
     least = min(tried.values(), key=lambda needs: _excess(needs, limits))
     size_bytes, energy_j = int(least.size_bytes), least.energy_j
     arena_bytes, kept_bytes = arena
     if arena_bytes is not None and size_bytes > arena_bytes - kept_bytes:
-        what = f"an arena of {arena_bytes:,} bytes is too small: the least found to train anything "
-        what += f"takes {kept_bytes + size_bytes:,}, {kept_bytes:,} of them weights that never "
-        what += "leave RAM and the page buffer"
+        what = f"an arena of {arena_bytes:,} bytes is too small: the smallest selection found "
+        what += (
+            f"takes {kept_bytes + size_bytes:,}, {kept_bytes:,} of them for weights, which never "
+        )
+        what += "leave RAM, and the page buffer"
         size_bytes += kept_bytes
     elif size_bytes > limits.size_bytes:
-        what = f"{limits.size_bytes:,.0f} bytes are too few: the least found to train anything is "
+        what = f"{limits.size_bytes:,.0f} bytes are too few: the smallest selection found takes "
         what += f"{size_bytes:,}"
     else:
-        what = f"{limits.energy_j:.6g} J are too few: the least found to train anything is "
+        what = f"{limits.energy_j:.6g} J are too few: the selection of least energy found takes "
         what += f"{energy_j:.6g}"
     return InfeasibleError(
         what,

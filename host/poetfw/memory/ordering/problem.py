@@ -80,10 +80,11 @@ class OrderingProblem:
 
     def _check_in_place(self, op: OrderOp, taken: str) -> None:
         if taken not in op.inputs:
-            raise ProblemError(f"op {op.name!r} may take over {taken!r}, which it does not read")
+            raise ProblemError(f"op {op.name!r} may overwrite {taken!r}, which it does not read")
         if not op.outputs or self.sizes[op.outputs[0]] != self.sizes[taken]:
             raise ProblemError(
-                f"op {op.name!r} may take over {taken!r}, but has no first output of its size"
+                f"op {op.name!r} may overwrite {taken!r}, but its first output is missing or of "
+                "another size"
             )
 
     @property
