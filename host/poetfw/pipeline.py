@@ -99,14 +99,14 @@ def plan_build(
 
     Args:
         settings: what the user wants.
-        progress: called with what begins.
+        progress: called with the name of each stage as it begins.
         costs: says what every op costs on the board.
         deadline: when to end; None for the settings' time limit from now on.
         tell: is told how the search for a schedule goes on.
         tell_of_devices: is told of the search for a plan of several devices.
 
     Raises:
-        PoetfwError: the settings, the boards, the model or the data are not usable, no plan exists
+        PoetfwError: The settings, the boards, the model or the data are not usable, no plan exists
             within the budget and the deadline, or the one to follow is not legal there.
     """
     deadline = deadline or Deadline(settings.time_limit_s)
@@ -269,7 +269,7 @@ def write_build(build: Build, folder: Path) -> BuildReport:
     Files beside several projects are written first: a run checks that the projects match them.
 
     Raises:
-        OutputError: a folder is not poetfw's, or cannot be written.
+        OutputError: A folder is not poetfw's, or cannot be written.
     """
     report = report_build(build, folder)
     files = {folder: dict(build.beside.files)}
@@ -318,10 +318,10 @@ def compile_build(
         report: what was reported of it.
         folder: where it is.
         toolchain: which compiler, as `choose_environment` takes it.
-        progress: called with what begins.
+        progress: called with the name of each stage as it begins.
 
     Raises:
-        ToolError: the compiler or PlatformIO is missing or fails.
+        ToolError: The compiler or PlatformIO is missing or fails.
     """
     compiled = {}
     for name, place in folders_of(report.memories, folder).items():

@@ -97,7 +97,7 @@ class BoardStorage:
         page_in: from storage to RAM.
         page_out: from RAM to storage.
         standby_power_w: what it draws while nothing is transferred.
-        overlap: whether a transfer runs while the core computes.
+        overlap: True if a transfer runs while the core computes.
         size_bytes: how much it holds; None for as much as is put into it.
         erase_bytes: what is erased at once before it can be written; None where nothing is.
     """
@@ -115,7 +115,7 @@ class BoardStorage:
         """Check that it can hold an image.
 
         Raises:
-            DataError: it is too small.
+            DataError: It is too small.
         """
         if self.size_bytes is not None and image_bytes > self.size_bytes:
             raise DataError(
@@ -136,7 +136,7 @@ class FirmwareSupport:
         toolchain: the compiler, and what it must be told of the processor.
         transfers: how many may be under way while the core computes, on the board and on its
             twins; 0 where the firmware waits for each.
-        dcdc_inductor: whether the board has the inductor of the chip's DC/DC converter.
+        dcdc_inductor: True if the board has the inductor of the chip's DC/DC converter.
         console_baud: bits per second on its serial line.
     """
 
@@ -271,7 +271,7 @@ class Board:
         """The board with another number of threads; itself where that is None.
 
         Raises:
-            BoardError: there is no operating system for several.
+            BoardError: There is no operating system for several.
         """
         if threads is None or threads == self.compute.threads:
             return self
@@ -286,7 +286,7 @@ class Board:
         """Return the build settings of the board's firmware.
 
         Raises:
-            BoardError: it can only be scheduled for.
+            BoardError: It can only be scheduled for.
         """
         if self.firmware is None:
             raise BoardError(
@@ -332,7 +332,7 @@ class Board:
             name: which one; None for the first.
 
         Raises:
-            BoardError: it has no twin, or no twin of that name.
+            BoardError: It has no twin, or no twin of that name.
         """
         self.require_firmware()
         if not self.twins:

@@ -104,7 +104,7 @@ def list_boards(refused: Callable[[BoardError], None] | None = None) -> tuple[Bo
         refused: is told of each that cannot be used, which is then left out; None to raise that.
 
     Raises:
-        BoardError: one of their files is malformed, or two have one name.
+        BoardError: One of their files is malformed, or two have one name.
     """
     boards = []
     for name in sorted({*_shipped(), *_own()}):
@@ -134,7 +134,7 @@ def load_board(
             message; None where nothing is run.
 
     Raises:
-        BoardError: there is no such board or storage, there are two, or its file is malformed.
+        BoardError: There is no such board or storage, there are two, or its file is malformed.
     """
     if isinstance(name_or_path, Path):
         return _read(name_or_path, storage, check_machine)

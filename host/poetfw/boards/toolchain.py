@@ -20,10 +20,10 @@ class Toolchain:
     Attributes:
         compiler: the program, whose name ends in gcc.
         machine_flags: flags that name the processor, for compiling and linking.
-        hosted: whether programs run under an operating system, with its C library.
+        hosted: True if programs run under an operating system, with its C library.
         packages: what to install on Debian or Ubuntu.
         shared_hal: the HAL family that all its boards share, or None.
-        fast_fma: whether its cores multiply and add as fast in one instruction as they multiply.
+        fast_fma: True if its cores multiply and add as fast in one instruction as they multiply.
     """
 
     compiler: str
@@ -57,7 +57,7 @@ def make_toolchain(
         flags: further flags.
 
     Raises:
-        ValueError: a text is not allowed, or the core is missing.
+        ValueError: A text is not allowed, or the core is missing.
     """
     known = _allowed()
     entry = known.get(compiler)

@@ -79,7 +79,7 @@ class Task:
             warn: called with each of the model's warnings.
 
         Raises:
-            PoetfwError: the board or the model is unknown or malformed, or nothing of the board is
+            PoetfwError: The board or the model is unknown or malformed, or nothing of the board is
                 in the database.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
@@ -102,7 +102,7 @@ class Trial:
         status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
         reason: why there is no plan; empty where there is one.
         answer: the plan's figures and what is proven; None without a plan.
-        time_limited: whether the time limit ended its search: another run may find another plan.
+        time_limited: True if the time limit ended its search: another run may find another plan.
         solve_time_s: seconds that the scheduler took.
         db: the database of measured costs; None where they are those of the analytic model.
     """
@@ -152,7 +152,7 @@ class Comparison:
 
     Attributes:
         task: what is scheduled.
-        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
         variants: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, with RAM for all workspace that makes it
             faster. Others are compared to it.
@@ -174,10 +174,10 @@ class Comparison:
         Args:
             task: what is scheduled.
             deadline_factor: deadline as a multiple of checkpoint-all's time without faster kernels
-                that take workspace; None for none.
+                that take workspace; None without one.
 
         Raises:
-            PoetfwError: the board or the model is unknown or malformed.
+            PoetfwError: The board or the model is unknown or malformed.
         """
         warnings: list[str] = []
         choices, variants = task.load(warnings.append)
@@ -209,8 +209,8 @@ class Comparison:
             time_limit_s: seconds of each solve.
 
         Raises:
-            ConfigError: there is no such scheduler.
-            ToolError: the solver is missing or failed.
+            ConfigError: There is no such scheduler.
+            ToolError: The solver is missing or failed.
         """
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
@@ -260,7 +260,7 @@ def check_schedulers(names: Sequence[str]) -> None:
     """Check that schedulers exist.
 
     Raises:
-        ConfigError: one does not.
+        ConfigError: One does not.
     """
     for name in names:
         if name not in SCHEDULERS:

@@ -57,7 +57,7 @@ class SweepPoint:
 
     Attributes:
         task: what is scheduled.
-        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
         ram_fraction: the budget, as `Variants.budget_bytes` takes it.
     """
 
@@ -146,7 +146,7 @@ def digest_of(databases: Sequence[str | None]) -> str:
     """A digest of the measurements in databases of costs; empty without databases.
 
     Raises:
-        CostsError: one cannot be read.
+        CostsError: One cannot be read.
     """
     paths = sorted({path for path in databases if path is not None})
     if not paths:
@@ -164,9 +164,9 @@ class Results:
         A truncated last line, as after a lost connection or on a full disk, is dropped.
 
         Raises:
-            ConfigError: it holds another sweep.
-            ProblemError: a line is malformed.
-            OutputError: it cannot be read or written.
+            ConfigError: It holds another sweep.
+            ProblemError: A line is malformed.
+            OutputError: It cannot be read or written.
         """
         self._file = file
         self._header = json.loads(
@@ -191,7 +191,7 @@ class Results:
         """Record the results of a point; they are on disk afterwards.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: It cannot be written.
         """
         self.cells[point] = cells
         try:
@@ -236,8 +236,8 @@ def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[Swee
     """Work on every point that has no result yet; yields each when its result is recorded.
 
     Raises:
-        ToolError: the solver is missing or failed, or a process ended early.
-        OutputError: a result cannot be written.
+        ToolError: The solver is missing or failed, or a process ended early.
+        OutputError: A result cannot be written.
     """
     futures = {
         executor.submit(run_point, point, grid): point
@@ -299,7 +299,7 @@ def dask_cluster(address: str) -> Iterator[Executor]:
 
     Raises:
         ToolError: Dask is not installed.
-        DeviceError: nobody answers at the address.
+        DeviceError: Nobody answers at the address.
     """
     try:
         from distributed import Client

@@ -32,7 +32,7 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     """The costs of every op of a graph on a board, calculated from its work.
 
     Raises:
-        ModelError: an op is of a kind that poetfw does not know.
+        ModelError: An op is of a kind that poetfw does not know.
     """
     return CostTable(board.name, {op.name: _cost(op, graph, board) for op in graph.ops})
 

@@ -95,7 +95,7 @@ class Database:
             kernel_versions: the version that each case has today.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be read.
+            CostsError: The file is not such a database, or cannot be read.
         """
         condition = " AND ".join(f"{name} = ?" for name in _SETUP)
         wanted = {case: case for case in kernel_versions}
@@ -109,7 +109,7 @@ class Database:
         """Every row of a board, the oldest first.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be read.
+            CostsError: The file is not such a database, or cannot be read.
         """
         return tuple(self._rows("WHERE board = ?", (board,)))
 
@@ -117,7 +117,7 @@ class Database:
         """Every row, the oldest first.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be read.
+            CostsError: The file is not such a database, or cannot be read.
         """
         return tuple(self._rows("", ()))
 
@@ -125,7 +125,7 @@ class Database:
         """Check that measurements could be added. No file is made for that.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be made or written.
+            CostsError: The file is not such a database, or cannot be made or written.
         """
         if self.path.exists():
             self.add(())
@@ -143,7 +143,7 @@ class Database:
         What is in the file already is not added again.
 
         Raises:
-            CostsError: one is out of range, or the file is not such a database, or cannot be
+            CostsError: One is out of range, or the file is not such a database, or cannot be
                 written.
         """
         rows = []

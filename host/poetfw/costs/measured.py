@@ -40,7 +40,7 @@ class MeasuredCosts:
     Attributes:
         database: the measurements.
         version_of: says which rows are stale.
-        required: whether a board without any is an error, and not analytic.
+        required: True if a board without any is an error, and not analytic.
     """
 
     database: Database
@@ -52,7 +52,7 @@ class MeasuredCosts:
         """The costs of every op of a graph on a board.
 
         Raises:
-            CostsError: the database cannot be read, or has nothing of the board and should.
+            CostsError: The database cannot be read, or has nothing of the board and should.
         """
         if board.label not in self._boards:
             rows = self.database.of_board(board.label)

@@ -122,7 +122,7 @@ class CostTable:
         """The table that `to_json` wrote.
 
         Raises:
-            ProblemError: the document is not such a table.
+            ProblemError: The document is not such a table.
         """
         try:
             if document["schema_version"] != SCHEMA_VERSION:

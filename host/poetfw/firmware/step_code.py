@@ -46,7 +46,7 @@ class StepLowering:
         persistent: where tensors lie that live for the whole run; needed for several devices.
         messages: those that the program stops for, in their order.
         predicts: True where the sample comes from the caller, and the output goes there.
-        kept: features that are kept of training samples; None for none.
+        kept: features that are kept of training samples; None without one.
     """
 
     def __init__(

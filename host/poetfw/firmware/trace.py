@@ -109,7 +109,7 @@ class TraceTable:
         """The table of a training step with its plan and its addresses.
 
         Raises:
-            OutputError: the memory plan is not that of the execution plan.
+            OutputError: The memory plan is not that of the execution plan.
         """
         persistent = {stay.owner: stay.offset for stay in memory.persistent}
         ops = {op.name: op for op in graph.ops}
@@ -200,7 +200,7 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
         block: where the trace area begins: the blocks of the storage image.
 
     Raises:
-        OutputError: a file is missing.
+        OutputError: A file is missing.
     """
     files = dict(read_sources(folder))
     templates = firmware_templates_dir() / "trace"
@@ -234,7 +234,7 @@ def read_trace(
         request: what was asked for.
 
     Raises:
-        OutputError: the run did not record what was asked for: its training step marks other
+        OutputError: The run did not record what was asked for: its training step marks other
             statements.
     """
     first, last = request.statements

@@ -37,7 +37,7 @@ class Turns:
     """The statements so far, as they are lowered one after the other.
 
     Args:
-        parallel: whether a statement waits for what it needs only; if not, for the one before.
+        parallel: True if a statement waits for what it needs only; if not, for the one before.
     """
 
     def __init__(self, parallel: bool) -> None:

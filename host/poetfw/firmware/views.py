@@ -131,10 +131,10 @@ class StepView:
         waits: calls that wait for transfers, behind it.
         end: the number behind its last statement.
         marked: True for a training step, whose statements a copy of the project records or times.
-        sliced: whether it may return between two statements, and go on there.
+        sliced: True if it may return between two statements, and go on there.
         workers: number of threads that share its statements; 0 for a single one.
-        stops: whether it returns at each message to or from another program, and resumes there.
-        kept: features that are kept of training samples; None for none.
+        stops: True if it returns at each message to or from another program, and resumes there.
+        kept: features that are kept of training samples; None without one.
     """
 
     function: str
@@ -161,7 +161,7 @@ class MessageView:
     Attributes:
         offset: where the tensor lies, in the arena.
         size_bytes: how large it is.
-        arrives: whether it comes from another partner; else it goes to one.
+        arrives: True if it comes from another partner; else it goes to one.
         comment: which tensor, and which partner.
     """
 
@@ -201,8 +201,8 @@ class ProjectView:
         board: name of the board.
         settings: the macros of plan.h.
         facts: what poetfw.h says of the plan, without the prefix.
-        slices: whether a training step can be cut into slices.
-        ring: whether there is a ring of the device's own samples.
+        slices: True if a training step can be cut into slices.
+        ring: True if there is a ring of the device's own samples.
         image_words: 32-bit words of a context that describe the storage image.
         types: the types of inputs, targets and outputs in poetfw.h.
         metric_comment: what the metric counts, for people.

@@ -132,7 +132,7 @@ class Op:
         output: name of the tensor it produces; None where it only updates persistent tensors.
         attributes: what its kind needs to know beyond shapes.
         updates: names of the persistent tensors it writes in place.
-        backward: whether it belongs to the backward pass.
+        backward: True if it belongs to the backward pass.
     """
 
     name: str

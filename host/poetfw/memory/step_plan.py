@@ -94,7 +94,7 @@ class StepPlan:
             buffer are left out.
 
     Raises:
-        PlanError: a step is on a device without a part, or such plans are not supported: several
+        PlanError: A step is on a device without a part, or such plans are not supported: several
             devices page, or devices share one of several memories.
     """
 

@@ -90,7 +90,7 @@ class Kernel:
         struct: tag of the struct of constants it is given first; None for no constants.
         fields: the constants, in the struct's order.
         workspace_bytes: scratch it needs while it runs.
-        fallible: whether it returns an error code that the caller must check.
+        fallible: True if it returns an error code that the caller must check.
         divided: names of `DIVISORS`, with the extents that the kernel takes in blocks.
         calls: further files, whose functions its constants name.
     """
@@ -191,7 +191,7 @@ class OpKind(ABC):
         """Shape and type of the output (None where there is none) from those of the inputs.
 
         Raises:
-            ModelError: the inputs or attributes do not fit this operator.
+            ModelError: The inputs or attributes do not fit this operator.
         """
 
     @abstractmethod
@@ -298,7 +298,7 @@ class OpKind(ABC):
         Called for ops as they stand in the training forward pass, in reverse order.
 
         Raises:
-            ModelError: the operator has no gradient.
+            ModelError: The operator has no gradient.
         """
         raise ModelError(f"op {op.name!r}: operator {self.name!r} has no gradient")
 
@@ -340,7 +340,7 @@ def kind_of(op: Op) -> OpKind:
     """The operator of an op.
 
     Raises:
-        ModelError: no operator of that name exists.
+        ModelError: No operator of that name exists.
     """
     try:
         return KINDS[op.kind]
@@ -377,7 +377,7 @@ def check_shapes(graph: Graph) -> None:
     """Check every op's output against its shape rule.
 
     Raises:
-        ModelError: an output has another shape or type than its op produces.
+        ModelError: An output has another shape or type than its op produces.
     """
     for op in graph.ops:
         inferred = kind_of(op).infer(op, [graph.by_name[name] for name in op.inputs])
@@ -394,7 +394,7 @@ def expect_inputs(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
     """Check the number of inputs.
 
     Raises:
-        ModelError: there are not as many as one of `counts`.
+        ModelError: There are not as many as one of `counts`.
     """
     if len(inputs) not in counts:
         wanted = " or ".join(map(str, counts))
@@ -405,7 +405,7 @@ def expect_floats(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
     """Check the number of inputs, and that all are f32.
 
     Raises:
-        ModelError: there are not as many as one of `counts`, or one is of another type.
+        ModelError: There are not as many as one of `counts`, or one is of another type.
     """
     expect_inputs(op, inputs, *counts)
     for tensor in inputs:
@@ -416,7 +416,7 @@ def expect_dtype(op: Op, tensor: Tensor, dtype: Dtype) -> None:
     """Check a tensor's element type.
 
     Raises:
-        ModelError: it has another one.
+        ModelError: It has another one.
     """
     if tensor.dtype is not dtype:
         raise ModelError(
@@ -428,7 +428,7 @@ def expect_rank(op: Op, tensor: Tensor, rank: int) -> None:
     """Check a tensor's rank.
 
     Raises:
-        ModelError: it has another one.
+        ModelError: It has another one.
     """
     if len(tensor.shape) != rank:
         raise ModelError(
@@ -441,7 +441,7 @@ def expect_shape(op: Op, tensor: Tensor, shape: Shape) -> None:
     """Check a tensor's shape.
 
     Raises:
-        ModelError: it has another one.
+        ModelError: It has another one.
     """
     if tensor.shape != shape:
         raise ModelError(
@@ -454,7 +454,7 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
     """The attribute `name`: a tuple of `count` (None: any number of) ints of at least `minimum`.
 
     Raises:
-        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
+        ModelError: It is missing, something else, or beyond `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if (
@@ -476,7 +476,7 @@ def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) 
     """The attribute `name`: an int within [minimum, maximum].
 
     Raises:
-        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
+        ModelError: It is missing, something else, or beyond `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if not isinstance(value, int) or value < minimum or (maximum is not None and value > maximum):
@@ -501,7 +501,7 @@ def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) 
     """The attribute `name`: a finite number within [minimum, maximum].
 
     Raises:
-        ModelError: it is missing or something else.
+        ModelError: It is missing or something else.
     """
     value = op.attributes.get(name)
     if (

@@ -51,7 +51,7 @@ class ClassOptions:
     Attributes:
         class_weights: of each class; none for the same of all.
         label_smoothing: the part of a label that is spread over all classes.
-        ignore_index: the label of samples that do not count; None for none.
+        ignore_index: the label of samples that do not count; None without one.
     """
 
     class_weights: tuple[float, ...] = ()
@@ -67,7 +67,7 @@ class ClassOptions:
         """Check that the weights match the number of classes.
 
         Raises:
-            ModelError: they do not.
+            ModelError: They do not.
         """
         weights = self.class_weights
         if weights and len(weights) != classes:
@@ -132,7 +132,7 @@ class _OfBoth(OpKind):
         """Check inputs and attributes.
 
         Raises:
-            ModelError: they do not fit.
+            ModelError: They do not fit.
         """
         expect_classified(op, inputs)
         expect_number(op, "label_smoothing", 0, 1)

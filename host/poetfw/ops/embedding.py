@@ -38,7 +38,7 @@ def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
     """Check that the inputs are ids i32 [...] and the gradient of the looked-up rows [..., H].
 
     Raises:
-        ModelError: they are not.
+        ModelError: They are not.
     """
     expect_inputs(op, inputs, 2)
     ids, dy = inputs

@@ -42,7 +42,7 @@ class MeanLoss:
         slope: its derivative with respect to p.
         error: how far float32 may lie from the value, in units of 2^-24.
         slope_error: the same for the slope.
-        branches: whether the kernel of the value goes another way by what p is.
+        branches: True if the kernel of the value goes another way by what p is.
     """
 
     value: Formula

@@ -50,7 +50,7 @@ def pack(name: str, weights: Array, form: str) -> tuple[Array, Array | None]:
     """Words [n] of i32 that hold weights [O, ...], and for int8 the scales [O].
 
     Raises:
-        ModelError: a weight is beyond the format, or a channel's scale would be 0 or no number.
+        ModelError: A weight is beyond the format, or a channel's scale would be 0 or no number.
     """
     if form == FLOAT16:
         with np.errstate(over="ignore"):

@@ -49,7 +49,7 @@ def pooled_conv2d(conv: Op, activation: Op | None, pool: Op, weight: Tensor) -> 
 
     Args:
         conv: a `conv2d` or `packed_conv2d`.
-        activation: an op as `is_activation` has it; None for none.
+        activation: an op as `is_activation` has it; None without one.
         pool: an op of one of the `POOLS`.
         weight: the convolution's second input.
     """

@@ -34,7 +34,7 @@ def expect_classified(op: Op, inputs: Sequence[Tensor]) -> None:
     """Check that the inputs are logits f32 [N, K] and labels i32 [N].
 
     Raises:
-        ModelError: they are not.
+        ModelError: They are not.
     """
     expect_inputs(op, inputs, 2)
     logits, labels = inputs

@@ -67,7 +67,7 @@ class UpdateKind(OpKind):
         """Names of what it keeps of a parameter, in the gradient's shape: none, one or two.
 
         Raises:
-            ModelError: an attribute that it depends on is missing or out of range.
+            ModelError: An attribute that it depends on is missing or out of range.
         """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class UpdateKind(OpKind):
         """Check the attributes that only this optimizer has.
 
         Raises:
-            ModelError: one is missing or out of range.
+            ModelError: One is missing or out of range.
         """
 
     @abstractmethod
@@ -117,7 +117,7 @@ class UpdateKind(OpKind):
         """Check an op's settings, and that it updates as many tensors as they ask for.
 
         Raises:
-            ModelError: one is missing or out of range, or it does not.
+            ModelError: One is missing or out of range, or it does not.
         """
         if not _paced(op):
             expect_number(op, "learning_rate", 0)

@@ -85,7 +85,7 @@ class Walk:
             elements: of the tensor that is seen by steps.
 
         Raises:
-            ModelError: the walk has more axes than the kernels have.
+            ModelError: The walk has more axes than the kernels have.
         """
         walk = self.merged()
         missing = _AXES - len(walk.extents)

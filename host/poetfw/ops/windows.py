@@ -34,7 +34,7 @@ class Window:
         """The window that an op's attributes describe; its `kernel` too unless that is given.
 
         Raises:
-            ModelError: an attribute is missing or malformed.
+            ModelError: An attribute is missing or malformed.
         """
         if kernel is None:
             height, width = expect_integers(op, "kernel", 1, 2)
@@ -50,7 +50,7 @@ class Window:
         Each is floor((extent + padding - kernel) / stride) + 1.
 
         Raises:
-            ModelError: the window is larger than the padded image.
+            ModelError: The window is larger than the padded image.
         """
         top, left, bottom, right = self.padding
         padded = (height + top + bottom, width + left + right)
@@ -130,7 +130,7 @@ def pooled_shape(op: Op, shape: Shape) -> Shape:
     """Shape of what a pooling op with these attributes makes of an input [N, C, H, W].
 
     Raises:
-        ModelError: an attribute is malformed, or a window could lie in the padding alone.
+        ModelError: An attribute is malformed, or a window could lie in the padding alone.
     """
     window = Window.of(op)
     (height, width), (top, left, bottom, right) = window.kernel, window.padding

@@ -48,7 +48,7 @@ class RateSchedule:
         warm_up: 0 for none.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     shape: str = "constant"
@@ -92,7 +92,7 @@ class RateSchedule:
         """Parse `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]`.
 
         Raises:
-            ConfigError: the text has another form, or a number is out of range.
+            ConfigError: The text has another form, or a number is out of range.
         """
         shape, *numbers = text.split(":")
         counts = {"constant": (0,), "step": (1, 2)}.get(shape, (1,))
@@ -140,7 +140,7 @@ class Optimizer(ABC):
             the mean of their gradients; their sum is kept for each parameter where it is above 1.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     learning_rate: float = 1e-3
@@ -183,7 +183,7 @@ class Optimizer(ABC):
         """Check the settings that only this optimizer has, with `check_setting`.
 
         Raises:
-            ConfigError: one is outside its range.
+            ConfigError: One is outside its range.
         """
 
     @property
@@ -229,7 +229,7 @@ def check_setting(
     """Check that a number, as the device calculates with it, is in [0, below) or (above, below).
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: It is not.
     """
     try:
         (rounded,) = struct.unpack("f", struct.pack("f", value))
@@ -257,10 +257,10 @@ class Sgd(Optimizer):
 
     Attributes:
         momentum: in [0, 1); at 0 no momentum is kept in RAM.
-        nesterov: whether w moves by g + momentum * v instead of v.
+        nesterov: True if w moves by g + momentum * v instead of v.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "sgd"
@@ -291,7 +291,7 @@ class Adam(Optimizer):
         eps: above 0.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "adam"
@@ -332,7 +332,7 @@ class RmsProp(Optimizer):
         momentum: in [0, 1); at 0 no s is kept in RAM.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "rmsprop"
@@ -355,7 +355,7 @@ class Adagrad(Optimizer):
         eps: above 0.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "adagrad"

@@ -20,7 +20,7 @@ def watchdog_time_ms(settings: BuildSettings, board: Board) -> int | None:
     """Period of the watchdog in milliseconds; None without a watchdog.
 
     Raises:
-        BoardError: poetfw has no driver for the board's watchdog.
+        BoardError: Poetfw has no driver for the board's watchdog.
         ConfigError: The watchdog does not support the period.
     """
     if settings.watchdog_s is None:

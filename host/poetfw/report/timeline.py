@@ -14,7 +14,7 @@ def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> by
     """A plan for several devices as one picture, the bytes of an `svg` or `png` file.
 
     Raises:
-        PlanError: the plan is illegal.
+        PlanError: The plan is illegal.
     """
     lanes = lanes_of(timeline(problem, plan))
     with new_figure(10.0, 1.4 + 0.5 * len(lanes)) as figure:

@@ -36,7 +36,7 @@ def pack_constants(
         form: a member of `poetfw.ops.packed.FORMATS`.
 
     Raises:
-        ModelError: a weight does not fit the format.
+        ModelError: A weight does not fit the format.
     """
     weights = {*parameters, *program.made}
     graphs = (program.training, program.evaluation)

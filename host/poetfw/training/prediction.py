@@ -44,7 +44,7 @@ def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Gra
     """The graph of batch 1.
 
     Raises:
-        PoetfwError: an op needs other attributes for one sample.
+        PoetfwError: An op needs other attributes for one sample.
     """
     evaluation, batch = program.evaluation, program.batch
     used = {name for op in ops for name in op.inputs}

@@ -46,7 +46,7 @@ class OrderingProblem:
         resident_bytes: bytes live throughout (parameters, the caller's tensors).
 
     Raises:
-        ProblemError: a name is used twice or unknown, an op comes too early, a size is negative,
+        ProblemError: A name is used twice or unknown, an op comes too early, a size is negative,
             or the in-place input of an op does not fit.
     """
 
@@ -147,7 +147,7 @@ def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> t
     searches, whose answers it checks.
 
     Raises:
-        PlanError: the order is illegal, or not a permutation of the problem's ops.
+        PlanError: The order is illegal, or not a permutation of the problem's ops.
     """
     ops = {op.name: op for op in problem.ops}
     sequence = problem.names if order is None else tuple(order)
@@ -180,7 +180,7 @@ def peak_bytes(problem: OrderingProblem, order: Sequence[str] | None = None) -> 
     """Most live bytes while any op runs, including `resident_bytes`.
 
     Raises:
-        PlanError: the order is not legal.
+        PlanError: The order is not legal.
     """
     changes = [0] * (len(problem.ops) + 1)
     for life in lifetimes(problem, order):
