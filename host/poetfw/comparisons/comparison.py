@@ -150,7 +150,7 @@ class Comparison:
     """A comparison of schedulers on one task.
 
     Attributes:
-        task: what is scheduled.
+        task: the task.
         deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
         variants: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, with RAM for all workspace that makes it
@@ -171,7 +171,7 @@ class Comparison:
         """Prepare a comparison.
 
         Args:
-            task: what is scheduled.
+            task: the task.
             deadline_factor: deadline as a multiple of checkpoint-all's time without faster kernels
                 that take workspace; None without one.
 

@@ -56,7 +56,7 @@ class SweepPoint:
     """One budget of one task at one deadline.
 
     Attributes:
-        task: what is scheduled.
+        task: the task.
         deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
         ram_fraction: the budget, as `Variants.budget_bytes` takes it.
     """

@@ -240,7 +240,7 @@ class Graph:
         return MappingProxyType({name: tuple(ops) for name, ops in readers.items()})
 
     def reads(self, op: Op) -> tuple[str, ...]:
-        """Tensors whose bytes an op reads, without duplicates; a window's base instead of the window."""
+        """Tensors whose bytes an op reads, without duplicates; bases instead of windows."""
         return tuple(dict.fromkeys(self.by_name[name].base or name for name in op.inputs))
 
     def ops_for(self, *tensors: str) -> tuple[Op, ...]:
