@@ -22,6 +22,8 @@ from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+Bounds = tuple[Array, ...]
+"""Error bounds of an op's results, element by element: of its output, or of what it updates."""
 Field = int | float | str | tuple[float, ...]
 """A constant of a kernel: a number, a C function's name, or the address of a table of floats."""
 
@@ -245,9 +247,7 @@ class OpKind(ABC):
         elements = max(tensor.elements for tensor in ([output] if output else tensors))
         return -(-self.work(op, tensors, output).macs // elements) + 2
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         """Error bound of each element of a device's results, against `results` in float64.
 
         A device calculates in float32 on the same inputs; the bound covers every rounding of a

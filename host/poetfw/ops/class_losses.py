@@ -23,6 +23,7 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     LARGEST_INTEGER,
     Array,
+    Bounds,
     Kernel,
     LossKind,
     OpKind,
@@ -219,9 +220,7 @@ class WeightedCrossEntropy(_Forward):
         total = (shares.sums * logs - (shares.shares * shifted).sum(axis=1, keepdims=True)).sum()
         updates[0][...] = shares.mean(total)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         shares = _Shares.of(op, *inputs)
         shifted, exponentials, error = exponentials_of(inputs[0])
         total, in_total = sums_of(exponentials, error)
@@ -245,9 +244,7 @@ class WeightedCrossEntropyBackward(_Backward):
         softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
         return shares.mean(shares.sums * softmax - shares.shares)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         shares = _Shares.of(op, *inputs)
         _, exponentials, error = exponentials_of(inputs[0])
         total, in_total = sums_of(exponentials, error)

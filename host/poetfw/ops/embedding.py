@@ -18,6 +18,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -142,9 +143,7 @@ class EmbeddingBackward(OpKind):
         ids, dy = inputs
         return OpWork(macs=dy.elements, bytes_moved=bytes_of(ids, dy, dy, dy, output))
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         return (_gradient_bound(op, *inputs),)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:

@@ -24,6 +24,7 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -193,9 +194,7 @@ class _Packed(OpKind):
         shapes[self.position] = self._shape(op)
         return self._layer.roundings(self._as_layer(op), shapes) + (self._form(op) == INT8)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # a byte's product with its scale is rounded; a half is a float
         count = self.roundings(op, [value.shape for value in inputs])
         arrays = [magnitude(value) for value in self._as_arrays(op, inputs)]

@@ -14,7 +14,17 @@ from types import MappingProxyType
 import numpy as np
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops.base import Array, Kernel, OpWork, Shape, Tape, bytes_of, expect_number, register
+from poetfw.ops.base import (
+    Array,
+    Bounds,
+    Kernel,
+    OpWork,
+    Shape,
+    Tape,
+    bytes_of,
+    expect_number,
+    register,
+)
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
@@ -284,9 +294,7 @@ class _Pointwise(Elementwise):
         error = self._error()
         return error if isinstance(error, int) else 1
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         error = self._error()
         if isinstance(error, int):
             (result,) = self.results(op, inputs, updates)

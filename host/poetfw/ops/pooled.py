@@ -18,6 +18,7 @@ from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Constants,
     Kernel,
     OpWork,
@@ -149,9 +150,7 @@ class PooledConv2d(PackedConv2d):
             y = kind_of(part).compute(part, [y], updates)
         return y
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # of the ends of an interval: activations are monotone, or have their minimum within
         convolved = PackedConv2d.compute(self, op, inputs, updates)
         assert convolved is not None

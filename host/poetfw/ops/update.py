@@ -23,6 +23,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Constants,
     Kernel,
     OpKind,
@@ -193,9 +194,7 @@ class UpdateKind(OpKind):
         (gradient, *factor), pace = _apart(op, inputs)
         self.apply(op, factor[0] * gradient if factor else gradient, pace, updates)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         (gradient, *factor), pace = _apart(op, inputs)
         scaled = factor[0] * gradient if factor else gradient
         error = gamma(len(factor)) * np.abs(scaled)
@@ -281,9 +280,7 @@ class FusedUpdate(OpKind):
         assert gradient is not None
         self.update.apply(op, gradient, pace, updates)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         kept, pace = _apart(op, inputs)
         plain = self._gradient(op)
         gradient = self.gradient_kind.compute(plain, kept, ())
