@@ -42,7 +42,7 @@ class Facts:
     """Facts that follow from a program and its plan.
 
     Attributes:
-        x_bytes, y_bytes, output_bytes: of one sample.
+        x_bytes, y_bytes, output_bytes: sizes of one sample.
         classes: number of classes; 0 for a network that does not classify.
         pages: number of transfers in a training step.
     """
@@ -55,7 +55,7 @@ class Facts:
 
     @staticmethod
     def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> Facts:
-        """The facts of a program, its memory and its training step."""
+        """Facts of a program, its memory and its training step."""
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return Facts(
@@ -149,7 +149,7 @@ def common_settings(
 
 
 def ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
-    """The ring of samples that the device keeps; nothing without one."""
+    """Definitions about the ring of recorded samples; empty without one."""
     if ring is None:
         return ()
     return (
@@ -159,7 +159,7 @@ def ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
 
 
 def kept_settings(kept: KeptFeatures | None) -> tuple[Define, ...]:
-    """Definitions of plan.h about features that are kept; nothing without any."""
+    """Definitions of plan.h about kept features; empty without any."""
     if kept is None:
         return ()
     return (
@@ -169,7 +169,7 @@ def kept_settings(kept: KeptFeatures | None) -> tuple[Define, ...]:
 
 
 def watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
-    """The watchdog's period; nothing without one."""
+    """Definition of the watchdog's period; empty without one."""
     if watchdog_ms is None:
         return ()
     return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
@@ -209,7 +209,7 @@ def message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]
 def message_views(
     program: Program, training: StepPlan, memory: MemoryPlan
 ) -> tuple[MessageView, ...] | None:
-    """The messages of a memory; None where all devices share it."""
+    """Messages of a program; None for the only program."""
     if not training.apart:
         return None
     tensors = {t.name: t for t in (*program.training.tensors, *program.persistent)}
@@ -225,13 +225,13 @@ def message_views(
 
 
 def message_comment(message: Message, memory: str) -> str:
-    """A message in words, seen from a memory."""
+    """Description of a message, seen from a memory."""
     where = f"to {message.target}" if message.source == memory else f"from {message.source}"
     return comment_text(f"{message.tensor} {where}")
 
 
 def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
-    """Definitions of shapes.h for the kernels of all these graphs; 1 for nothing to divide."""
+    """Definitions of shapes.h: common divisors of extents in these graphs; 1 for unused ones."""
     found: dict[str, int] = {}
     for graph in graphs:
         for op in graph.ops:

@@ -41,7 +41,7 @@ from poetfw.training import Program
 
 @dataclass(frozen=True)
 class Lowering:
-    """The views of a project, and the model's name of each identifier."""
+    """Views of a project, and the model's names by identifier."""
 
     view: ProjectView
     names: Mapping[str, str]
@@ -60,7 +60,7 @@ def lower(
     watchdog_ms: int | None = None,
     kept: KeptFeatures | None = None,
 ) -> Lowering:
-    """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
+    """Lower plans to views; identifiers are derived from indices, never from a model's strings."""
     plan_id = _plan_id(
         program,
         board,
@@ -176,7 +176,7 @@ def _plan_id(
     kept: KeptFeatures | None,
     *parts: object,
 ) -> str:
-    """A digest of everything that firmware and storage image must agree on."""
+    """Digest of everything that firmware and storage image must have in common."""
     document = [
         __version__,
         board.label,
@@ -192,5 +192,5 @@ def _plan_id(
 
 
 def _identity(plan: ExecutionPlan) -> list[tuple[str | None, ...]]:
-    """Each step as it enters the plan's identifier, without the name of a single device."""
+    """Steps in the form that enters the plan's identifier, without the name of a single device."""
     return [tuple(step) if step.device else tuple(step[:2]) for step in plan]
