@@ -3,10 +3,10 @@
 
 The traced program is a copy of the project's folder with the same kernels, addresses and slots, so
 that files changed in the folder are checked, too. The copy has another `statement.h`: the marks at
-the beginning of each statement and at the end of the step call a hook, which writes the tensors listed
-in a table to an area behind the storage image. A statement's inputs are recorded before it and its
-results before the next one. This covers buffers that are shared in place, and parameters before
-their update.
+the beginning of each statement and at the end of the step call a hook, which writes the tensors
+listed in a table to an area behind the storage image. A statement's inputs are recorded before it
+and its results before the next one. This covers buffers that are shared in place, and parameters
+before their update.
 """
 
 from __future__ import annotations
