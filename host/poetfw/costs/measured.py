@@ -40,7 +40,7 @@ class MeasuredCosts:
     Attributes:
         database: database of the measurements.
         version_of: current versions of kernels, by which rows are stale.
-        required: True if a board without measurements is an error; otherwise its costs are analytic.
+        required: True if a board without measurements is an error, and not analytic.
     """
 
     database: Database
