@@ -126,6 +126,14 @@ class _Packed(OpKind):
     struct: ClassVar[str]
     function: ClassVar[str]
 
+    def __init_subclass__(cls, layer: str = "") -> None:
+        """Name the operator and its kernel after `layer`; without it, the class is a base."""
+        if layer:
+            family = layer.removesuffix("_backward_input")
+            cls.name, cls.layer, cls.source = f"packed_{layer}", layer, f"packed_{family}"
+            cls.struct = f"poet_packed_{family}" + "_input" * (layer != family)
+            cls.function = f"poet_packed_{layer}{'_forward' * (layer == family)}_f32"
+
     @property
     def priced_as(self) -> str:
         return self.layer
@@ -317,43 +325,23 @@ class _OfGradients(_Packed):
 
 
 @register
-class PackedConv2d(_OfInputs):
+class PackedConv2d(_OfInputs, layer="conv2d"):
     """`conv2d` of packed weights."""
 
-    name = "packed_conv2d"
-    layer = "conv2d"
-    source, struct = "packed_conv2d", "poet_packed_conv2d"
-    function = "poet_packed_conv2d_forward_f32"
-
 
 @register
-class PackedConv2dBackwardInput(_OfGradients):
+class PackedConv2dBackwardInput(_OfGradients, layer="conv2d_backward_input"):
     """`conv2d_backward_input` of packed weights."""
 
-    name = "packed_conv2d_backward_input"
-    layer = "conv2d_backward_input"
-    source, struct = "packed_conv2d", "poet_packed_conv2d_input"
-    function = "poet_packed_conv2d_backward_input_f32"
-
 
 @register
-class PackedLinear(_OfInputs):
+class PackedLinear(_OfInputs, layer="linear"):
     """`linear` of packed weights."""
 
-    name = "packed_linear"
-    layer = "linear"
-    source, struct = "packed_linear", "poet_packed_linear"
-    function = "poet_packed_linear_forward_f32"
-
 
 @register
-class PackedLinearBackwardInput(_OfGradients):
+class PackedLinearBackwardInput(_OfGradients, layer="linear_backward_input"):
     """`linear_backward_input` of packed weights."""
-
-    name = "packed_linear_backward_input"
-    layer = "linear_backward_input"
-    source, struct = "packed_linear", "poet_packed_linear_input"
-    function = "poet_packed_linear_backward_input_f32"
 
 
 PACKED = {
