@@ -123,7 +123,7 @@ def first_failure(copy: Copy, tests: list[Recorded]) -> str | None:
     copy.prepare()
     longest_s = 20 + 4 * sum(test.time_s for test in tests)
     watch = Watch([test.name for test in tests])
-    return copy.run(["-x", *watch.files], watch, longest_s)
+    return copy.run(["-x", "--every-case", *watch.files], watch, longest_s)
 
 
 def batches_of(reach: Reach, mutant: Mutant) -> list[list[Recorded]]:
