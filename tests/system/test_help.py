@@ -40,6 +40,27 @@ def test_the_first_screen_of_a_help_has_few_lines_of_options(name: str) -> None:
     assert lines_of_options(shown(name, "--help")) <= MOST
 
 
+REQUIRED = {
+    "export": {"--as", "--out", "project"},
+    "export-weights": {"--output"},
+    "place": {"file"},
+    "plan-update": {"--board"},
+    "profile": {"--board"},
+    "pull": {"--output"},
+    "push": {"file"},
+    "sweep": {"--boards", "--models"},
+}
+"""Options and arguments without which a command has nothing to do; of others it tells or asks."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_cannot_do_without_is_required(name: str) -> None:
+    required = {option.opts[0] for option in COMMANDS[name].params if option.required}
+    assert required == REQUIRED.get(name, set())
+    result = CliRunner().invoke(cli, [name])
+    assert (result.exit_code == 2 and "Missing" in result.output) or not required
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_are_in_the_whole_help(name: str) -> None:
     whole = shown(name, "--help-all")

@@ -59,6 +59,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "softshrink": lambda x: F.softshrink(x, 0.2),
     "tanhshrink": F.tanhshrink,
     "softsign": F.softsign,
+    "glu": lambda x: F.glu(x, 1),
+    "extremes": lambda x: x.amax((2, 3)) - torch.amin(x, (2, 3)),
     "sine": lambda x: torch.sin(10 * x),
     "cosine": lambda x: torch.cos(10 * x),
     "logarithms": lambda x: torch.log1p(x.abs()) + torch.log2(1 + x**2) + torch.log10(2 + x**2),
