@@ -222,6 +222,7 @@ def _python(text: str) -> list[Edit]:
 
 _C_IGNORED = re.compile(
     r"/\*.*?\*/|//[^\n]*"
+    r"|^[^\n]*\(uintptr_t\)[^\n]*"  # an address says how something is calculated, never what
     r'|"(?:\\.|[^"\\])*"'
     r"|'(?:\\.|[^'\\])+'"
     r"|^[ \t]*#(?:\\\n|[^\n])*",

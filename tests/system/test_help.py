@@ -61,6 +61,19 @@ def test_what_a_command_cannot_do_without_is_required(name: str) -> None:
     assert (result.exit_code == 2 and "Missing" in result.output) or not required
 
 
+def test_what_means_something_else_in_each_command_is_set_for_each() -> None:
+    known = {(one.table, one.key) for one in known_settings(COMMANDS)}
+    outputs = {table for table, key in known if key in ("out", "output")}
+    own = {"export", "export-weights", "place", "plan-update", "pull", "sweep"}
+    assert outputs == {"", *own}, "the folder of builds is one for all commands"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_flags_are_off(name: str) -> None:
+    flags = [option for option in COMMANDS[name].params if getattr(option, "is_flag", False)]
+    assert not any(flag.default for flag in flags)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_are_in_the_whole_help(name: str) -> None:
     whole = shown(name, "--help-all")
