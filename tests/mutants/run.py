@@ -75,6 +75,10 @@ class Watch:
     def start(self) -> None:
         """Nothing has to be prepared."""
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Have no case left out of those that were recorded."""
+        config.option.every_case = True
+
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the other tests; those of a file stay together, as do their fixtures."""
         files = {name: place for place, name in enumerate(self.files)}
@@ -123,7 +127,7 @@ def first_failure(copy: Copy, tests: list[Recorded]) -> str | None:
     copy.prepare()
     longest_s = 20 + 4 * sum(test.time_s for test in tests)
     watch = Watch([test.name for test in tests])
-    return copy.run(["-x", "--every-case", *watch.files], watch, longest_s)
+    return copy.run(["-x", *watch.files], watch, longest_s)
 
 
 def batches_of(reach: Reach, mutant: Mutant) -> list[list[Recorded]]:
