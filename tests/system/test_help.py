@@ -57,8 +57,13 @@ REQUIRED = {
 def test_what_a_command_cannot_do_without_is_required(name: str) -> None:
     required = {option.opts[0] for option in COMMANDS[name].params if option.required}
     assert required == REQUIRED.get(name, set())
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_what_is_missing_is_named(name: str) -> None:
     result = CliRunner().invoke(cli, [name])
-    assert (result.exit_code == 2 and "Missing" in result.output) or not required
+    assert result.exit_code == 2
+    assert "Missing" in result.output
 
 
 def test_what_means_something_else_in_each_command_is_set_for_each() -> None:
