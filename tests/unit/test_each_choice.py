@@ -52,7 +52,7 @@ def test_combinations_that_there_are_not_are_not_needed() -> None:
 
 def test_what_a_test_can_tell_apart_is_another_value() -> None:
     values = [0.0, -0.0, 0, False, float("nan"), [1], [1], {}, {}]
-    assert len(chosen(["a"], [(value,) for value in values])) == len(values)
+    assert len(chosen(["a", "b"], [(value, 1) for value in values])) == len(values)
 
 
 TESTS = """\
