@@ -17,10 +17,10 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `build/linux`: the model `mlp`, compiled for this computer."""
-    from system.commands import succeed
+    from system.commands import ON_LINUX, succeed
 
     folder = tmp_path_factory.mktemp("compiled")
-    succeed("build", "--board", "linux", "--model", "mlp", "--batch", "8", cwd=folder)
+    succeed("build", *ON_LINUX, "--model", "mlp", "--batch", "8", cwd=folder)
     shutil.rmtree(folder / "build/linux/.pio/core")  # copied for each case, and used by none
     return folder
 

@@ -40,6 +40,10 @@ main()
 """
 
 
+ON_LINUX = ("--board", "linux", "--ram", "64M")
+"""Options of a build for this computer; asking the compiler for its free RAM takes a second."""
+
+
 @dataclass(frozen=True)
 class Result:
     code: int

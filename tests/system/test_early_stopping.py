@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from system.commands import poetfw, succeed
+from system.commands import ON_LINUX, poetfw, succeed
 from system.test_linux import trained_slots
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x, y = random.standard_normal((104, 64)), np.arange(104) % 10
     np.savez(folder / "noise.npz", x=x[:64], y=y[:64], x_test=x[64:], y_test=y[64:])
     options = ("--data", "noise.npz", "--batch", "16", "--learning-rate", "0.05")
-    succeed("build", "--board", "linux", "--model", "mlp", *options, cwd=folder)
+    succeed("build", *ON_LINUX, "--model", "mlp", *options, cwd=folder)
     return folder
 
 

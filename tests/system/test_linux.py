@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from system.commands import poetfw, succeed
+from system.commands import ON_LINUX, poetfw, succeed
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
 def build_and_run(folder: Path, *arguments: str, steps: int = 2) -> tuple[Any, Any]:
-    build = succeed("build", "--board", "linux", *arguments, cwd=folder)
+    build = succeed("build", *ON_LINUX, *arguments, cwd=folder)
     return build, succeed("run", "--board", "linux", "--steps", str(steps), cwd=folder)
 
 
@@ -72,7 +72,7 @@ def test_every_schedule_trains_to_the_same_bits(
     ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lenet5", "resnet8"))],
 )
 def test_built_in_models_train_and_verify(tmp_path: Path, model: str) -> None:
-    succeed("build", "--board", "linux", "--model", model, "--batch", "4", cwd=tmp_path)
+    succeed("build", *ON_LINUX, "--model", model, "--batch", "4", cwd=tmp_path)
     run = succeed("run", "--board", "linux", "--steps", "3", "--verify", cwd=tmp_path)
     assert run["verify"]["ok"] is True
     assert run["verify"]["max_rel_error_loss"] <= 1e-5

@@ -95,7 +95,7 @@ def trains_to_the_bits_of_one_device(two: Path, build: Any, model: str) -> None:
     check(build, run)
     assert all(one["computed"] and one["sent_bytes"] for one in run["memories"].values())
     alone = two.parent / "alone"
-    options = ("--board", "linux", "--model", model, "--batch", "4")
+    options = ("--board", "linux", "--ram", "64M", "--model", model, "--batch", "4")
     succeed("build", *options, "--out", alone, cwd=two.parent)
     report = succeed("run", "--out", alone, "--steps", "3", cwd=two.parent)
     assert (report["loss"], report["accuracy"]) == (run["loss"], run["accuracy"])

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from system.commands import succeed
+from system.commands import ON_LINUX, succeed
 
 SMALL = ("--model", "mlp", "--batch", "8")
 
 
 def schedule_bytes(folder: Path, *arguments: str) -> int:
-    build = succeed("build", "--board", "linux", *SMALL, *arguments, cwd=folder)
+    build = succeed("build", *ON_LINUX, *SMALL, *arguments, cwd=folder)
     written = json.loads((folder / "build/linux/build.json").read_text())
     assert written["schedule_bytes"] == build["schedule_bytes"]
     assert isinstance(build["schedule_bytes"], int)

@@ -24,7 +24,7 @@ TWIN = pytest.param("nrf52840", marks=[pytest.mark.emulator, needs_twin])
 
 
 def build(folder: Path, board: str = "linux", *arguments: str) -> Path:
-    succeed("build", "--board", board, *(arguments or ("--batch", "8")), cwd=folder)
+    succeed("build", "--board", board, *(arguments or ("--batch", "8", "--ram", "64M")), cwd=folder)
     return folder / "build" / board
 
 
