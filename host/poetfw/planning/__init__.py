@@ -30,7 +30,7 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import boards_of, plan_on_devices
-from poetfw.planning.unbuilt import load_kernel_choices, load_schedule_problem
+from poetfw.planning.unbuilt import kernel_choices, load_kernel_choices, load_schedule_problem
 from poetfw.planning.update_plan import UpdatePlan, Updates, calibration_batches
 from poetfw.planning.variants import Variants, modelled_as, solve_variants
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
@@ -69,6 +69,7 @@ __all__ = [
     "folders_of",
     "held_out_batches",
     "load_devices_problem",
+    "kernel_choices",
     "load_kernel_choices",
     "load_model",
     "load_schedule_problem",
