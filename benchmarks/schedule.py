@@ -358,8 +358,8 @@ def print_growth(quick: bool) -> list[dict[str, Any]]:
 def print_tight(quick: bool, prefix: str = "") -> list[dict[str, Any]]:
     """Rows of `TIGHT` whose names begin with `prefix`, with the usual work."""
     print(
-        "\nIn little RAM on nrf52840: energy, as a multiple of computing each node once, that of the\n"
-        "best published method, and that of a search with ten times the work."
+        "\nIn little RAM on nrf52840: energy, as a multiple of computing each node once, that of\n"
+        "the best published method, and that of a search with ten times the work."
     )
     print(
         f"{'model':<22}{'nodes':>6}{'RAM':>12}{'energy':>9}{'gap':>8}{'CPU':>8}"

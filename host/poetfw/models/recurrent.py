@@ -50,10 +50,12 @@ def recurrent(
     """One layer of 32 cells that reads `steps` rows of 8 features, and a classifier of its end.
 
     Args:
-        name, description: of the model.
+        name: of the model.
+        description: of the model.
         gates: number of sums in a cell; its weights have 32 rows for each.
         cell: function that appends the ops of one time step.
-        batch, seed: see `zoo.Entry`.
+        batch: batch size.
+        seed: seed of the initial weights.
         steps: time steps.
         most_ops: limit on the number of ops; see `GraphBuilder`.
     """
