@@ -24,11 +24,11 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
 	$(BIN)/poetfw run --board nrf52840
 
-test: setup-dev ## Run every check but the slow ones
+test: setup-dev ## Run every check but the slow ones, of parametrised ones each value in a case
 	$(BESIDE) CHOICE='-m "not slow"'
 
 test-all: setup-dev ## Run every check
-	$(BESIDE) CHOICE=--hypothesis-profile=thorough
+	$(BESIDE) CHOICE='--every-case --hypothesis-profile=thorough'
 
 # The linters are at work on one core while the tests are collected on another.
 BESIDE = $(MAKE) --no-print-directory -j2 lint pytest

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from poetfw.comparisons.comparison import FRACTIONS
 from system.commands import poetfw, succeed
 from workloads import BOARDS
 
@@ -52,6 +53,14 @@ def test_compare_prints_a_table_with_reasons(tmp_path: Path) -> None:
     assert "\\n" not in result.stdout
     assert "costs: analytic" in result.stdout
     assert "checkpoint-all at 0.8: " in result.stdout
+
+
+def test_budgets_are_fractions_unless_bytes_are_asked_for(tmp_path: Path) -> None:
+    only = ("compare", *SMALL, "--schedulers", "checkpoint-all")
+    for options, fractions in (((), FRACTIONS), (("--ram", "70K", "--ram", "60K"), None)):
+        cells = succeed(*only, *options, cwd=tmp_path)["cells"]
+        found = [cell["ram_fraction"] for cell in cells]
+        assert found == sorted(fractions) if fractions else len(found) == 2
 
 
 def test_compare_schedule_and_build_have_one_energy_at_one_budget(tmp_path: Path) -> None:

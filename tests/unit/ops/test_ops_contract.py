@@ -448,6 +448,7 @@ REFUSED: dict[str, tuple[str, list[Tensor], Mapping[str, Attribute], str]] = {
     "gelu: integers": ("gelu", tensors((2,), integer=(0,)), {}, "to be f32, not i32"),
     "sgd: three inputs": ("sgd", tensors((2,), (1,), (1,)), SGD, "has 3 inputs, not 1 or 2"),
     "sgd: factor": ("sgd", tensors((2,), (2,)), SGD, "needs 'in1' to have shape [1], not [2]"),
+    "sgd: nesterov": ("sgd", tensors((2,)), {**SGD, "nesterov": 2}, "'nesterov'"),
     "square_sum: before": ("square_sum", tensors((2,), (2,)), {}, "to have shape [1], not [2]"),
     "clip_factor: sum": ("clip_factor", tensors((2,)), {"max_norm": 1.0}, "to have shape [1]"),
     "clip_factor: max_norm": ("clip_factor", tensors((1,)), {}, "'max_norm' to be a finite number"),
@@ -544,6 +545,12 @@ def test_work_of_a_batched_product_counts_each_matrix() -> None:
         work = kind_of(op).work(op, inputs, infer_output(op, inputs, Role.ACTIVATION))
         assert work.macs == 2 * 3 * 4 * 5 * 6
         assert work.bytes_moved == 4 * 2 * 3 * (4 * 5 + 5 * 6 + 4 * 6)
+
+
+def test_work_of_a_step_counter_is_a_number_read_and_written() -> None:
+    op = op_on("count_step", [], updates=("step",))
+    work = kind_of(op).work(op, [], None)
+    assert (work.macs, work.bytes_moved) == (1, 2 * 4)
 
 
 def test_work_counts_products_with_padding_and_each_operand_once() -> None:
