@@ -22,8 +22,7 @@ from poetfw.schedule.several.baselines import PlacementProgram, formulate_placem
 from poetfw.schedule.several.blocks import DevicesBlocks, RuledOut, formulate_devices_blocks
 from poetfw.schedule.several.problem import DevicesProblem, Minimise
 
-_FEW_SHARE = 0.4  # of the work, for few blocks; many get the rest
-_CUTS_SHARE = 0.4  # of that; the integer program gets the rest
+_CUTS_SHARE = 0.4  # of the work left, for few and for many blocks; an integer program gets the rest
 _LEAST_VIOLATION = 1e-3
 _EACH = 12  # most lineages for one target in one round
 _LINEAGES, _ROUNDED = 300, 200  # cuts of each family in one round: the most violated ones
@@ -65,24 +64,25 @@ def bound_by_blocks(
         return Bounded(bound, None)
     ruled_out = rule_out(placement, relaxed, known)
     priced = Indexed.of(problem.priced(problem.devices[0], minimise))
-    place: tuple[int, ...] | None = None
-    for ranges, share in ((_turn_blocks(priced), _FEW_SHARE), (cost_blocks(priced), 1.0)):
-        part = work.part(work.left * share)
+    strengthened: list[tuple[float, DevicesBlocks]] = []
+    for ranges in (_turn_blocks(priced), cost_blocks(priced)):
         try:
             blocks = formulate_devices_blocks(problem, minimise, ranges, ruled_out, work.deadline)
         except OutOfTime:
             break
-        cutting = part.part(part.left * _CUTS_SHARE)
-        bound = max(bound, _strengthen(blocks, problem, known, cutting))
-        if bound >= known:
+        cutting = work.part(work.left * _CUTS_SHARE)
+        proven = _strengthen(blocks, problem, known, cutting)
+        if proven >= known:
             return Bounded(known, None)
-        solution = solve_program(blocks.program, options, part)
-        if solution.outcome is SolveOutcome.INFEASIBLE:
-            return Bounded(known, None)
-        bound = min(known, max(bound, solution.bound))
-        if solution.values is not None:
-            place = blocks.place(solution.values)
-    return Bounded(bound, place)
+        strengthened.append((proven, blocks))
+    if not strengthened:
+        return Bounded(bound, None)
+    proven, blocks = max(strengthened, key=lambda pair: pair[0])
+    solution = solve_program(blocks.program, options, work)
+    if solution.outcome is SolveOutcome.INFEASIBLE:
+        return Bounded(known, None)
+    bound = min(known, max(bound, proven, solution.bound))
+    return Bounded(bound, None if solution.values is None else blocks.place(solution.values))
 
 
 def _turn_blocks(graph: Indexed) -> tuple[range, ...]:
