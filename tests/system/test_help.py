@@ -136,7 +136,7 @@ def test_what_is_typed_stays(tmp_path: Path) -> None:
 def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(folder: Path, label: str, emulator: str, at: dict[str, str], threads: int) -> None:
+    def opened(folder: Path, label: str, emulator: str, at: list[str], threads: int) -> None:
         raise OutputError(f"opened at {at}")
 
     report = SimpleNamespace(memories={ONLY: None})
@@ -147,7 +147,7 @@ def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
     assert (typed.exit_code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr
     result = CliRunner().invoke(cli, run, env={"POETFW_PORT": "x"})
     assert "(environment variable POETFW_PORT) needs --on-board" in " ".join(result.stderr.split())
-    assert "opened at {}" in str(result.exception)
+    assert "opened at []" in str(result.exception)
 
 
 def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:

@@ -517,8 +517,7 @@ def test_one_of_them_does_not_train_alone(two: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--resume",), 2, "--resume is for a build of one program"),
-        (("--resume",), 2, "these start from the initial weights in each run"),
+        (("--resume",), 2, "all start from the initial weights in each run"),
         (("--trace",), 2, "--trace is for a build of one program"),
         (("--threads", "2"), 2, "--threads is for a build of one program"),
         (("--checkpoint-every", "2"), 2, "--checkpoint-every is for a build of one program"),

@@ -105,12 +105,12 @@ def test_no_ops():
         (
             [OrderOp("a", (), ("t",)), OrderOp("b", (), ("u",), in_place="t")],
             {"t": 1, "u": 1},
-            "op 'b' may take over 't', which it does not read",
+            "op 'b' may overwrite 't', which it does not read",
         ),
         (
             [OrderOp("a", (), ("t",)), OrderOp("b", ("t",), ("u",), in_place="t")],
             {"t": 1, "u": 2},
-            "op 'b' may take over 't', but has no first output of its size",
+            "op 'b' may overwrite 't', but its first output is missing or of another size",
         ),
     ],
 )
