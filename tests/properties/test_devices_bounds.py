@@ -11,8 +11,10 @@ from devices_brute_force import least_cost, random_devices
 from random_graphs import chunks
 
 from poetfw.common.limits import Work
+from poetfw.schedule import Node, ScheduleProblem
+from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.milp import SolveOutcome, SolverOptions, solve_program
-from poetfw.schedule.several import Minimise, ceiling
+from poetfw.schedule.several import Minimise, bounds, ceiling
 from poetfw.schedule.several.blocks import formulate_devices_blocks
 from poetfw.schedule.several.bounds import bound_by_blocks
 
@@ -60,3 +62,27 @@ def test_bounds_know_memory() -> None:
     problem = random_devices(524)  # without memory limits it takes a fifth less
     found = bound_by_blocks(problem, Minimise.TIME, float("inf"), EXACT, Work(60.0))
     assert found.bound > 1.2 * ceiling(problem, Minimise.TIME, Work(60.0)).cost
+
+
+@pytest.mark.parametrize("strong", ["_turn_blocks", "cost_blocks"])
+def test_the_bound_is_that_of_few_or_many_blocks(
+    monkeypatch: pytest.MonkeyPatch, strong: str
+) -> None:
+    """One block of all stages proves 15.5 of this problem, a block per stage 15.75."""
+    weak = {"_turn_blocks": "cost_blocks", "cost_blocks": "_turn_blocks"}[strong]
+    monkeypatch.setattr(bounds, weak, lambda graph: (range(graph.n),))
+    monkeypatch.setattr(
+        bounds, strong, lambda graph: tuple(range(t, t + 1) for t in range(graph.n))
+    )
+    found = bound_by_blocks(random_devices(517), Minimise.TIME, float("inf"), EXACT, Work(60.0))
+    assert found.bound == pytest.approx(15.75)
+
+
+def test_few_blocks_are_halves_of_both_passes() -> None:
+    nodes = [Node(f"f{i}", (), 1.0, 1.0, 4) for i in range(6)]
+    nodes += [Node(f"b{i}", (f"f{i}",), 1.0, 1.0, 4, backward=True) for i in range(4)]
+    both = ScheduleProblem("both passes", 100, None, None, tuple(nodes))
+    forward = ScheduleProblem("one pass", 100, None, None, tuple(nodes[:1]))
+    halves = (range(3), range(3, 6), range(6, 8), range(8, 10))
+    assert bounds._turn_blocks(Indexed.of(both)) == halves
+    assert bounds._turn_blocks(Indexed.of(forward)) == (range(1),)

@@ -11,6 +11,7 @@ import pytest
 from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
+from poetfw.boards import load_board
 from poetfw.cli.output import proven_rows
 from poetfw.common.limits import Work
 from poetfw.schedule import (
@@ -20,6 +21,8 @@ from poetfw.schedule import (
     SolveOptions,
     Status,
     Storage,
+    checkpoint_all_schedule,
+    search,
     simulate,
     solve,
 )
@@ -28,6 +31,8 @@ from poetfw.schedule.every_plan import bound_of_every_plan
 from poetfw.schedule.found import Incumbent, best_known, tell_nobody
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.turn import search_turn
+from workloads import BOARDS
+from workloads.networks.gpt import gpt
 
 ROUNDING = 1e-6
 
@@ -109,6 +114,42 @@ def test_an_update_closes_what_reads_its_parameter() -> None:
     )
     assert bound_of_every_plan(Indexed.of(open_), Work(5.0)) == pytest.approx(6.0 + 1.0)
     assert math.isinf(bound_of_every_plan(Indexed.of(problem), Work(5.0)))
+
+
+def test_the_bound_stops_where_it_is_enough() -> None:
+    """With half of what is added to computing each node once, fewer moments are solved."""
+    problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
+    everything = checkpoint_all_schedule(problem)
+    graph = Indexed.of(replace(problem, ram_bytes=everything.peak_bytes // 2))
+    whole, half = Work(5.0), Work(5.0)
+    most_j = bound_of_every_plan(graph, whole)
+    assert most_j > everything.energy_j
+    enough_j = (everything.energy_j + most_j) / 2
+    assert enough_j <= bound_of_every_plan(graph, half, enough_j) <= most_j
+    assert half.left > whole.left
+
+
+def test_a_graph_without_programs_in_stages_is_proven_with_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A graph of more than `_STAGED` nodes has half of the work for its bound, not a tenth."""
+    problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
+    peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+    problem = replace(problem, ram_bytes=peak_bytes // 2)
+    units: list[float] = []
+
+    def bound(graph: Indexed, work: Work, enough_j: float = math.inf) -> float:
+        units.append(work.left)
+        return bound_of_every_plan(graph, work, enough_j)
+
+    monkeypatch.setattr(search, "bound_of_every_plan", bound)
+    monkeypatch.setattr(search, "_LARGE", 0)
+    monkeypatch.setattr(search, "_STAGED", 10)
+    answer = solve(problem, work=Work(10.0))
+    assert answer.bound_covers is BoundCovers.ALL
+    assert answer.gap is not None
+    assert answer.gap <= SolveOptions().gap
+    assert units[0] > 3.0
 
 
 def _closing(update: str) -> ScheduleProblem:

@@ -20,7 +20,7 @@ MOST_OPS = 1_000
 
 
 class TooManyOpsError(ModelError):
-    """A model has more than `MOST_OPS` ops."""
+    """A model has more ops than its builder allows."""
 
 
 class GraphBuilder:
@@ -32,14 +32,20 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, name: str, input_name: str, input_shape: Sequence[int], dtype: Dtype = Dtype.F32
+        self,
+        name: str,
+        input_name: str,
+        input_shape: Sequence[int],
+        dtype: Dtype = Dtype.F32,
+        most_ops: int = MOST_OPS,
     ) -> None:
-        """Start with an input of shape [batch, features...].
+        """Start with an input of shape [batch, features...]; `op` refuses more than `most_ops`.
 
         Raises:
             ModelError: See `add_input`.
         """
         self._name = name
+        self._most_ops = most_ops
         self._tensors: dict[str, Tensor] = {}
         self._ops: dict[str, Op] = {}
         self._names = FreshNames()
@@ -102,9 +108,10 @@ class GraphBuilder:
         Raises:
             ModelError: The inputs or attributes do not fit the operator, or there are too many ops.
         """
-        if len(self._ops) == MOST_OPS:
+        if len(self._ops) == self._most_ops:
             raise TooManyOpsError(
-                f"model {self._name!r} has more than {MOST_OPS:,} ops: poetfw trains none so large"
+                f"model {self._name!r} has more than {self._most_ops:,} ops: poetfw trains none "
+                "so large"
             )
         name = self._fresh(name)
         op = Op(name, kind, tuple(inputs), name, attributes or {})

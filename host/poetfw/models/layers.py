@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from poetfw.ir import Attribute, Dtype, Graph, Role
-from poetfw.models.builder import GraphBuilder
+from poetfw.models.builder import MOST_OPS, GraphBuilder
 from poetfw.models.weights import DrawnWeights, Initializer, he_normal, rows, zeros
 
 Pair = tuple[int, int]
@@ -39,9 +39,10 @@ class Layers:
         *,
         dtype: Dtype = Dtype.F32,
         weight: Callable[[tuple[int, ...]], Initializer] = he_normal,
+        most_ops: int = MOST_OPS,
     ) -> None:
         """Start with an input; `weight` maps a weight's shape to its initial distribution."""
-        self._builder = GraphBuilder(name, "x", input_shape, dtype)
+        self._builder = GraphBuilder(name, "x", input_shape, dtype, most_ops)
         self._seed = seed
         self._weight = weight
         self._initializers: dict[str, Initializer] = {}

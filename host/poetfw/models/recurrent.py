@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks that read the rows of the 8 x 8 digits one after another.
+"""Recurrent networks that read a sequence step by step; built-in ones, the rows of the digits.
 
 The loop is unrolled: each time step has ops of its own, which share the layer's weights. Cells,
 gate order and both biases are those of PyTorch's `nn.LSTM` and `nn.GRU`.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from poetfw.models.builder import MOST_OPS
 from poetfw.models.layers import Layers
 from poetfw.models.model import Model
 from poetfw.models.weights import Initializer, normal
@@ -17,27 +18,53 @@ from poetfw.training import Sgd
 
 _STEPS, _FEATURES, _HIDDEN = 8, 8, 32
 
-_Cell = Callable[[Layers, str, str, str, str, str], tuple[str, str]]
+Cell = Callable[[Layers, str, str, str, str, str], tuple[str, str]]
 """Cell function: from (layers, name, W·x + b, U·h + b, h, c) to the next (h, c)."""
 
 
 def lstm(batch: int, seed: int) -> Model:
     """One layer of 32 LSTM cells (Hochreiter and Schmidhuber, 1997; Gers et al., 2000)."""
-    return _recurrent("lstm", "LSTM", 4, _lstm_cell, batch, seed)
+    return recurrent("lstm", _described("LSTM"), 4, lstm_cell, batch, seed)
 
 
 def gru(batch: int, seed: int) -> Model:
     """One layer of 32 gated recurrent units (Cho et al., 2014)."""
-    return _recurrent("gru", "GRU", 3, _gru_cell, batch, seed)
+    return recurrent("gru", _described("GRU"), 3, _gru_cell, batch, seed)
 
 
-def _recurrent(name: str, label: str, gates: int, cell: _Cell, batch: int, seed: int) -> Model:
-    layers = Layers(name, (batch, _STEPS, _FEATURES), seed, weight=_weight)
+def _described(cell: str) -> str:
+    return f"{cell} of {_HIDDEN} that reads 8 x 8 handwritten digits row by row"
+
+
+def recurrent(
+    name: str,
+    description: str,
+    gates: int,
+    cell: Cell,
+    batch: int,
+    seed: int,
+    *,
+    steps: int = _STEPS,
+    most_ops: int = MOST_OPS,
+) -> Model:
+    """One layer of 32 cells that reads `steps` rows of 8 features, and a classifier of its end.
+
+    Args:
+        name: of the model.
+        description: of the model.
+        gates: number of sums in a cell; its weights have 32 rows for each.
+        cell: function that appends the ops of one time step.
+        batch: batch size.
+        seed: seed of the initial weights.
+        steps: time steps.
+        most_ops: limit on the number of ops; see `GraphBuilder`.
+    """
+    layers = Layers(name, (batch, steps, _FEATURES), seed, weight=_weight, most_ops=most_ops)
     w_x = layers.weight("rnn.weight_ih", (gates * _HIDDEN, _FEATURES))
     w_h = layers.weight("rnn.weight_hh", (gates * _HIDDEN, _HIDDEN))
     b_x, b_h = (layers.bias(f"rnn.bias_{which}", gates * _HIDDEN) for which in ("ih", "hh"))
     h = c = layers.constant_zeros("rnn.start", batch, _HIDDEN)
-    for step in range(_STEPS):
+    for step in range(steps):
         at = f"rnn.{step}"
         row = layers.flatten(f"{at}.row", layers.part(f"{at}.rows", layers.input, 1, step))
         wx = layers.op("linear", f"{at}.input", (row, w_x, b_x))
@@ -46,7 +73,7 @@ def _recurrent(name: str, label: str, gates: int, cell: _Cell, batch: int, seed:
     return Model(
         *layers.build(layers.linear("logits", h, 10)),
         loss="softmax_cross_entropy",
-        description=f"{label} of {_HIDDEN} that reads 8 x 8 handwritten digits row by row",
+        description=description,
         optimizer=Sgd(learning_rate=0.1, momentum=0.9),
         epochs=10,
     )
@@ -61,7 +88,7 @@ def _gate(layers: Layers, name: str, x: str, index: int) -> str:
     return layers.part(name, x, 1, index * _HIDDEN, _HIDDEN)
 
 
-def _lstm_cell(layers: Layers, name: str, wx: str, uh: str, h: str, c: str) -> tuple[str, str]:
+def lstm_cell(layers: Layers, name: str, wx: str, uh: str, h: str, c: str) -> tuple[str, str]:
     """LSTM cell; gate order i, f, g, o: c' = f·c + i·g and h' = o·tanh(c')."""
     total = layers.add(f"{name}.gates", wx, uh)
     i, f, g, o = (

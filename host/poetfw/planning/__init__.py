@@ -30,7 +30,7 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import boards_of, plan_on_devices
-from poetfw.planning.unbuilt import load_kernel_choices, load_schedule_problem
+from poetfw.planning.unbuilt import kernel_choices, load_kernel_choices, load_schedule_problem
 from poetfw.planning.update_plan import UpdatePlan, Updates, calibration_batches
 from poetfw.planning.variants import Variants, modelled_as, solve_variants
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
@@ -68,6 +68,7 @@ __all__ = [
     "effect_of_format",
     "folders_of",
     "held_out_batches",
+    "kernel_choices",
     "load_devices_problem",
     "load_kernel_choices",
     "load_model",

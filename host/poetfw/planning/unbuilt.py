@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from poetfw.boards import load_board
+from poetfw.boards import Board, load_board
 from poetfw.common.limits import Deadline
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
+from poetfw.models import Model
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.plans import plan_evaluation
@@ -37,6 +38,17 @@ def load_kernel_choices(
     model = load_model(settings)
     for warning in model.warnings:
         warn(warning)
+    return kernel_choices(settings, board, model, costs, deadline)
+
+
+def kernel_choices(
+    settings: BuildSettings,
+    board: Board,
+    model: Model,
+    costs: CostProvider = analytic_costs,
+    deadline: Deadline | None = None,
+) -> tuple[KernelChoices, Variants]:
+    """`load_kernel_choices` for a model in memory and settings for the board (`settings.on`)."""
     chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
     program = chosen.program
     resident = resident_bytes(program.persistent, BLOCK_BYTES)

@@ -38,12 +38,13 @@ _GAP = 1e-6  # relative gap of the integer program
 _ROUNDING = 1e-9  # relative: energies are sums of the same numbers in different orders
 
 
-def bound_of_every_plan(graph: Indexed, work: Work) -> float:
+def bound_of_every_plan(graph: Indexed, work: Work, enough_j: float = math.inf) -> float:
     """Lower bound of every plan's energy in joules; infinite if proven that no plan fits.
 
     Args:
         graph: the problem; its deadline is ignored.
         work: limit of the search; with less work the bound is weaker.
+        enough_j: bound in joules at which to stop, for a higher one is not needed.
     """
     problem = graph.problem
     once_j = math.fsum(node.energy_j for node in problem.nodes)
@@ -53,8 +54,12 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
     least, most = _MOMENTS
     count = max(least, min(most, _MOMENT_NODES // graph.n))
     best_j, highest = 0.0, None
+
+    def proven_j() -> float:
+        return float(once_j + best_j * (1 - _ROUNDING))
+
     for w in np.argsort(-during, kind="stable")[:count].tolist():
-        if during[w] <= problem.ram_bytes or not work.is_left():
+        if proven_j() >= enough_j or during[w] <= problem.ram_bytes or not work.is_left():
             break
         work.spend(graph.n * _NODE_WORK)
         having = moments.having(w)
@@ -62,10 +67,10 @@ def bound_of_every_plan(graph: Indexed, work: Work) -> float:
             bound_j = Relaxation(having.program).solve(work).bound
             if bound_j > best_j:
                 best_j, highest = bound_j, w
-    if highest is not None and math.isfinite(best_j):
+    if highest is not None and math.isfinite(best_j) and proven_j() < enough_j:
         highs, scale = moments.having(highest).highs(_GAP)  # the integer program itself
         best_j = max(best_j, highs.run(work).bound / scale)
-    return float(once_j + best_j * (1 - _ROUNDING))
+    return proven_j()
 
 
 class _Moments:

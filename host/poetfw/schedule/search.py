@@ -57,6 +57,7 @@ _LARGE = 20_000  # candidate recomputes: larger problems are bounded by blocks o
 _STAGED = 1_000  # nodes: larger programs in stages do not fit in memory
 _TURN_SHARE = 0.3  # of the work
 _EVERY_SHARE = 0.1  # of the work
+_EVERY_ALONE_SHARE = 0.5  # the same of graphs without programs in stages
 _EVERY_WORK = 1.0  # work units at the end of a search, even if none are left
 _ORDER_SHARE = 0.1  # of the work
 _PUBLISHED_SHARE = 0.2  # of the work, per order
@@ -125,7 +126,7 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
         _search_rigid(best, options, work)
     elif large:
         best.offer(furthest_use(graph))
-        _search_turn(best, work)
+        _search_turn(best, options, work)
     if best.found.gap > options.gap and not graph.is_rigid:
         with best.at_leisure():
             _search_in_phases(best, options, work)
@@ -148,20 +149,26 @@ def _search_rigid(best: Incumbent, options: SolveOptions, work: Work) -> None:
             best.offer(checkpoint_all(Indexed.of(in_better_order(best.problem, part))))
 
 
-def _search_turn(best: Incumbent, work: Work) -> None:
+def _search_turn(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """Run `search_turn`, then prove a lower bound of all plans."""
     with best.at_leisure():
         with best.phase("over the turn", work.part(work.left * _TURN_SHARE)) as part:
             search_turn(best, part)
         best.keep_in_time()
-    _bound_every_plan(best, work, work.left * _EVERY_SHARE)
+    if len(best.problem.nodes) <= _STAGED:
+        _bound_every_plan(best, work, work.left * _EVERY_SHARE)
+        return
+    enough_j = best.found.energy_j * (1 - options.gap)
+    _bound_every_plan(best, work, work.left * _EVERY_ALONE_SHARE, enough_j)
 
 
-def _bound_every_plan(best: Incumbent, work: Work, units: float) -> None:
+def _bound_every_plan(
+    best: Incumbent, work: Work, units: float, enough_j: float = math.inf
+) -> None:
     """Prove a lower bound of all plans with `units` of work, even if no work is left."""
     part = work.beside(units)
     with best.phase("every plan", part):
-        best.prove_of_every_plan(bound_of_every_plan(Indexed.of(best.problem), part))
+        best.prove_of_every_plan(bound_of_every_plan(Indexed.of(best.problem), part, enough_j))
     work.spend(units - part.left)
 
 

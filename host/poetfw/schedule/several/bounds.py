@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from poetfw.common.limits import OutOfTime, Work
 from poetfw.schedule.blocks import cost_blocks
@@ -21,7 +22,7 @@ from poetfw.schedule.several.baselines import PlacementProgram, formulate_placem
 from poetfw.schedule.several.blocks import DevicesBlocks, RuledOut, formulate_devices_blocks
 from poetfw.schedule.several.problem import DevicesProblem, Minimise
 
-_CUTS_SHARE = 0.4  # of the work; the integer program gets the rest
+_CUTS_SHARE = 0.4  # of the work left, for few and for many blocks; an integer program gets the rest
 _LEAST_VIOLATION = 1e-3
 _EACH = 12  # most lineages for one target in one round
 _LINEAGES, _ROUNDED = 300, 200  # cuts of each family in one round: the most violated ones
@@ -63,20 +64,36 @@ def bound_by_blocks(
         return Bounded(bound, None)
     ruled_out = rule_out(placement, relaxed, known)
     priced = Indexed.of(problem.priced(problem.devices[0], minimise))
-    try:
-        blocks = formulate_devices_blocks(
-            problem, minimise, cost_blocks(priced), ruled_out, work.deadline
-        )
-    except OutOfTime:
+    strengthened: list[tuple[float, DevicesBlocks]] = []
+    for ranges in (_turn_blocks(priced), cost_blocks(priced)):
+        try:
+            blocks = formulate_devices_blocks(problem, minimise, ranges, ruled_out, work.deadline)
+        except OutOfTime:
+            break
+        cutting = work.part(work.left * _CUTS_SHARE)
+        proven = _strengthen(blocks, problem, known, cutting)
+        if proven >= known:
+            return Bounded(known, None)
+        strengthened.append((proven, blocks))
+    if not strengthened:
         return Bounded(bound, None)
-    bound = max(bound, _strengthen(blocks, problem, known, work.part(work.left * _CUTS_SHARE)))
-    if bound >= known:
-        return Bounded(known, None)
+    proven, blocks = max(strengthened, key=lambda pair: pair[0])
     solution = solve_program(blocks.program, options, work)
     if solution.outcome is SolveOutcome.INFEASIBLE:
         return Bounded(known, None)
-    bound = min(known, max(bound, solution.bound))
+    bound = min(known, max(bound, proven, solution.bound))
     return Bounded(bound, None if solution.values is None else blocks.place(solution.values))
+
+
+def _turn_blocks(graph: Indexed) -> tuple[range, ...]:
+    """Four blocks: the forward and the backward pass in two halves each.
+
+    Branch and bound gets far in so small a program. That of many blocks ends with its relaxation.
+    """
+    nodes = graph.problem.nodes
+    turn = next((t for t, node in enumerate(nodes) if node.backward), graph.n)
+    starts = sorted({0, turn // 2, turn, (turn + graph.n) // 2, graph.n})
+    return tuple(range(start, stop) for start, stop in pairwise(starts))
 
 
 def rule_out(
