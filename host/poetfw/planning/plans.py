@@ -11,6 +11,7 @@ from poetfw.boards import Board
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Lowering, Prediction, Ring, Slot, lower
+from poetfw.ir import Graph
 from poetfw.memory import (
     ONLY,
     MemoryPlan,
@@ -23,7 +24,7 @@ from poetfw.memory import (
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
-from poetfw.planning.inference import schedule_within
+from poetfw.planning.inference import least_evaluation, plan_evaluation, schedule_within
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import Schedule, minimum_budget, solve
@@ -78,12 +79,6 @@ def plan_unscheduled(
     training = solve(schedule_problem(program.training, board, table, None), "checkpoint-all")
     evaluation = plan_evaluation(program, board, costs)
     return place_plan(program, training, evaluation, deadline)
-
-
-def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
-    """The plan of the evaluation step: inference frees each tensor after its last reader."""
-    table = costs(program.evaluation, board)
-    return solve(schedule_problem(program.evaluation, board, table, None), "checkpoint-all")
 
 
 def place_plan(
@@ -142,9 +137,8 @@ class RamNeeds:
     Attributes:
         peak_bytes: of the arena, if everything is computed once and kept, by the model's own
             optimizer.
-        smallest_bytes: the smallest budget of a build whose evaluation computes each op once, by
-            the board's name: the tensors that are never free, and the larger of what one op needs
-            at once and what evaluation needs.
+        smallest_bytes: the smallest budget of a build, by the board's name: the tensors that are
+            never free, and the larger of what one op needs at once and what evaluation needs.
             With paging a plan gets down to that, however slow. None where a board has no storage
             to page to: there it takes a search to know.
     """
@@ -154,7 +148,9 @@ class RamNeeds:
 
 
 def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
-    """The RAM that training a model takes on boards, by their defaults. No program is solved.
+    """The RAM that training a model takes on boards, by their defaults.
+
+    The search is that of `least_evaluation`, where evaluation takes more than one op of training.
 
     Raises:
         ModelError: the model cannot be trained in batches of this size.
@@ -167,6 +163,7 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
 
     whole = plan_unscheduled(derive(model.optimizer), boards[0], analytic_costs)
     needs: dict[str, int | None] = {}
+    evaluations: list[tuple[Graph, int]] = []
     for board in boards:
         optimizer = choose_optimizer(BuildSettings(board.name).on(board), model)
         program = choose_kernels(derive(optimizer), board, analytic_costs).program
@@ -175,7 +172,10 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
         if problem.storage is None:
             needs[board.name] = None
             continue
-        evaluation = plan_evaluation(program, board, analytic_costs).peak_bytes
+        evaluation = next((size for graph, size in evaluations if graph == program.evaluation), 0)
+        if not evaluation:  # it is the same on all boards with the same kernels
+            evaluation = least_evaluation(program, board, analytic_costs).peak_bytes
+            evaluations.append((program.evaluation, evaluation))
         resident = resident_bytes(program.persistent, BLOCK_BYTES)
         needs[board.name] = resident + max(minimum_budget(problem).bytes, evaluation)
     return RamNeeds(whole.memory.peak_bytes, needs)

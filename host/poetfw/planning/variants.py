@@ -53,7 +53,7 @@ class Variants:
     Attributes:
         lean: the variant with the least workspace.
         every: the variant in which each node with a faster kernel uses it.
-        evaluation_bytes: what the evaluation step, which keeps everything, needs of the budget.
+        evaluation_bytes: what the evaluation step, which pages nothing, needs of the budget.
     """
 
     lean: ScheduleProblem
@@ -94,7 +94,7 @@ class Variants:
             if resident_bytes > budget_bytes:
                 why = "parameters, optimizer state and the page buffer, which never leave RAM, take"
             else:
-                why = "evaluation, which keeps all that it needs again, takes"
+                why = "evaluation, which pages nothing, takes"
             minimum = max(needed, resident_bytes + self._minimum_bytes)
             raise InfeasibleError(
                 f"the budget of {budget_bytes:,} bytes is too small: at least {minimum:,} are "
