@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred networks as people bring them: how many train from their `.pt2` files as in PyTorch."""
+"""Networks as people bring them: how many train from their `.pt2` files as in PyTorch."""
 
 from __future__ import annotations
 

@@ -98,6 +98,20 @@ class NetworkTensors:
                 first += math.prod(shape)
         return self._tensors[key]
 
+    def is_held(self, *names: str) -> bool:
+        """True if one persistent tensor already holds these tensors of the file."""
+        holders = [each.tensor for each in self.entries if each.name in names]
+        return len(holders) == len(names) and len(set(holders)) == 1
+
+    def held(self, name: str, of: str, shape: Sequence[int]) -> str:
+        """Append a view of the file's tensor `of`, as a part of the tensor that holds it."""
+        (entry,) = (each for each in self.entries if each.name == of)
+        size, whole = math.prod(entry.shape), math.prod(self.shape(entry.tensor))
+        if size == whole:
+            return self.reshape(name, entry.tensor, shape)
+        flat = self.reshape(name, entry.tensor, (whole,))
+        return self.reshape(name, self.part(name, flat, 0, entry.first, size), shape)
+
     def constant(self, name: str, values: NDArray[Any]) -> str:
         """Add a tensor that never changes."""
         return self.builder.state(name, np.ascontiguousarray(values, np.float32))

@@ -90,6 +90,8 @@ class Call:
         seen = values.reshape(values.shape or (1,) if shape is None else tuple(shape))
         if not weight.names:
             return self.net.constant(f"{self.name}.constant", seen)
+        if weight.is_parameter and self.net.is_held(weight.names[0]):
+            return self.net.held(self.name, weight.names[0], seen.shape)
         return self.net.parameter(
             (weight.names,),
             seen,
@@ -118,6 +120,10 @@ class Call:
             )
         if first.values.size != length or second.values.size != length:
             raise UnsupportedError(f"its weights do not have {length} elements each")
+        names = first.names[0], second.names[0]
+        if first.is_parameter and any(map(self.net.is_held, names)):
+            if not self.net.is_held(*names):
+                return self._calculated_pair(first, second, length)
         both = np.stack([first.values.reshape(-1), second.values.reshape(-1)]).astype(np.float32)
         return self.net.parameter(
             (first.names, second.names),
