@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from workloads.brought.networks import BATCH, brought, floats, on
+from workloads.brought.networks import BATCH, brought, floats, ids, on
 
 FLAT = floats(12)
 
@@ -139,3 +139,24 @@ class RealNVP(nn.Module):
             x = torch.cat([moved, kept], dim=1)
         log_prob = -0.5 * (x**2).sum(dim=1) - 2 * math.log(2 * math.pi)
         return -(log_prob + log_det).mean(), x
+
+
+@brought("gumbel softmax", floats(6), ids(3))
+class GumbelSoftmax(nn.Module):
+    """A relaxed choice of four (Jang et al., 2017)."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits, self.out = nn.Linear(6, 4), nn.Linear(4, 3)
+
+    def sample_gumbel(self, logits, eps=1e-10):
+        """Gumbel noise of a shape."""
+        u = torch.rand_like(logits)
+        return -torch.log(-torch.log(u + eps) + eps)
+
+    def forward(self, x, y, temperature=0.7):
+        """The loss, and the logits."""
+        logits = self.logits(x)
+        choice = F.softmax((logits + self.sample_gumbel(logits)) / temperature, dim=-1)
+        out = self.out(choice)
+        return F.cross_entropy(out, y), out
