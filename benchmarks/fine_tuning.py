@@ -9,7 +9,8 @@ With `--run`, PyTorch pretrains each network on scikit-learn's digits, scaled to
 emulated board verifies every op of two steps, and then adapts the network to the digits tilted by
 30 degrees; PyTorch does as many steps on the same samples, in another order. The accuracy of 100
 held-out digits, or the loss of those given back, is printed before, afterwards on the board, and
-in PyTorch.
+in PyTorch. With `--epoch`, all digits are adapted to once by the board `linux`: the same arithmetic
+as on the emulated boards, in minutes.
 
 With `--accuracy`, two networks that PyTorch trained on the digits are adapted to the digits turned
 by 90 degrees, by the reference in float32 on this computer.
@@ -87,7 +88,7 @@ class Case:
     make: Callable[[], nn.Module]
     freeze: Callable[[nn.Module], nn.Module]
     shape: tuple[int, ...]
-    ram_bytes: int
+    ram_bytes: int | None
     classes: int | None = 10
     epochs: int = 3
     steps: int = 100
@@ -157,10 +158,13 @@ def network(name: str, *, pretrained: bool) -> tuple[nn.Module, Digits]:
     return case.freeze(net), digits
 
 
-def row(name: str, form: str, folder: Path, *, run: bool) -> list[str]:
-    """Figures of a case, each beside its bound."""
+def row(name: str, form: str, folder: Path, *, run: bool, epoch: bool = False) -> list[str]:
+    """Figures of a case, each beside its bound; without bounds for an epoch on this computer."""
     case = CASES[name]
     net, digits = network(name, pretrained=run)
+    if epoch:
+        steps = len(digits.tilted) - HELD_OUT
+        case = replace(case, board="linux", steps=steps, ram_bytes=None, times=None)
     samples, held_out = slice(case.steps), slice(-HELD_OUT, None)
     y, prefix = digits.targets(digits.tilted), {"x": samples, "x_test": held_out}
     arrays = {key: digits.tilted[part] for key, part in prefix.items()}
@@ -327,6 +331,9 @@ def main() -> None:
     )
     parser.add_argument("--run", action="store_true", help="adapt on the emulated board, too")
     parser.add_argument(
+        "--epoch", action="store_true", help="with --run: all digits once, on this computer"
+    )
+    parser.add_argument(
         "--accuracy", type=int, metavar="SEEDS", help="accuracy of turned digits instead"
     )
     arguments = parser.parse_args()
@@ -351,7 +358,9 @@ def main() -> None:
         for form in arguments.formats.split(","):
             if form in CASES[name].forms:
                 with tempfile.TemporaryDirectory() as folder:
-                    figures = row(name, form, Path(folder), run=arguments.run)
+                    figures = row(
+                        name, form, Path(folder), run=arguments.run, epoch=arguments.epoch
+                    )
                 print("|", " | ".join([name, form, *figures]), "|", flush=True)
     if "cct-2, adapters" in names:
         print_memory_of_adapters()

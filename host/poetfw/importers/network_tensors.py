@@ -29,6 +29,8 @@ class NetworkTensors:
         warnings: possible differences from the network that the author meant.
         classes: number of classes of each label, and the class number that the loss ignores, if
             any.
+        moving: running statistics of the file that a batch norm updates.
+        fixed: tensors of the file of which results were calculated in advance.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -38,6 +40,8 @@ class NetworkTensors:
         self.frozen: list[str] = []
         self.warnings: list[str] = []
         self.classes: dict[str, tuple[int, int | None]] = {}
+        self.moving: set[str] = set()
+        self.fixed: set[str] = set()
         self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0

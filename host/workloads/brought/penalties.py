@@ -68,6 +68,14 @@ def orthogonal(net):
     return loss.squeeze()
 
 
+def by_statistics(net):
+    """Scales relative to the deviations that batch norms keep."""
+    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
+    return 1e-3 * sum((m.weight / (m.running_var + m.eps).sqrt()).abs().sum() for m in norms)
+
+
+brought("penalty by statistics", IMAGE, ids(5))(lambda: Penalised(by_statistics))
+brought("by statistics, first", IMAGE, ids(5))(lambda: Penalised(by_statistics, first=True))
 brought("l2 of all parameters", IMAGE, ids(5))(lambda: Penalised(l2))
 brought("l2, calculated first", IMAGE, ids(5))(lambda: Penalised(l2, first=True))
 brought("norms of parameters", IMAGE, ids(5))(lambda: Penalised(norms))

@@ -11,6 +11,8 @@ from workloads.brought import NETWORKS
 from workloads.brought.training import outcomes
 
 REFUSED = {
+    "by statistics, first": "its running statistics are read before it moves them",
+    "penalty by statistics": "running statistics that a batch norm moves",
     "cosine embedding": "return loss, prediction",
     "siamese, contrastive": "return loss, prediction",
     "skip-gram": "return loss, prediction",
@@ -22,6 +24,7 @@ FEW = (
     *("variational autoencoder", "token by index list", "relative positions", "prototypes"),
     *("barlow twins", "bilinear layer", "encoder with padding", "two modalities", "arc margin"),
     *("norms of parameters", "l2, calculated first", "fedprox", "orthogonal weights"),
+    *("by statistics, first", "penalty by statistics", "network slimming"),
     *("seq2seq with attention", "realnvp", "u-net, bilinear", "gru tagger"),
     *("experts by topk", "hard examples", "hardest negatives", "dynamic graph"),
     *("local response norm", "triplet", "denoising autoencoder", "spectral norm"),

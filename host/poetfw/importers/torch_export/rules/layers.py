@@ -153,12 +153,21 @@ def _batch_norm(
         raise UnsupportedError("it keeps no running statistics, which evaluation needs")
     if running_var.values.astype(float).min() < 0:
         raise UnsupportedError("its running variance is negative")
+    statistics = call.pair(running_mean, running_var, channels)
+    if training:
+        names = (*running_mean.names[:1], *running_var.names[:1])
+        if not net.is_held(*names) or not net.fixed.isdisjoint(names):
+            raise UnsupportedError(
+                "its running statistics are read before it moves them: put the norm into "
+                "evaluation mode, or write the loss without them"
+            )
+        net.moving.update(names)
     inputs = (
         net.reshape(
             call.name, x, (batch, channels, math.prod(rest[:-1]), *rest[-1:]) if rest else shape
         ),
         call.pair(weight, bias, channels),
-        call.pair(running_mean, running_var, channels),
+        statistics,
     )
     attributes = {"eps": eps, "momentum": momentum} | ({} if training else {"frozen": 1})
     y = net.builder.op("batch_norm", call.name, inputs, attributes)
