@@ -112,15 +112,18 @@ MOBILENET = Case(
 CASES = {
     "mobilenet, last layer": MOBILENET,
     "mobilenet, with F.pad": replace(MOBILENET, make=partial(mobilenet, pads=True)),
-    "resnet8, last layer": Case(resnet8, LAST, (3, 32, 32), 202_336),
+    "resnet8, last layer": Case(resnet8, LAST, (3, 32, 32), 256 * KB),
     "ds-cnn, last two": Case(
-        ds_cnn, partial(only_trained, layers=(-1, -6)), (1, 49, 10), 136_304, epochs=4
+        *(ds_cnn, partial(only_trained, layers=(-1, -6)), (1, 49, 10), 256 * KB),
+        epochs=4,
+        steps=300,
+        rate=0.003,
     ),
     "autoencoder, layer before the output": Case(
         autoencoder,
         partial(only_trained, layers=(-4,)),
         (640,),
-        138_768,
+        256 * KB,
         classes=None,
         epochs=15,
         rate=0.2,

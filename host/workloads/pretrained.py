@@ -175,12 +175,15 @@ def pretrain(net: nn.Module, digits: Digits, epochs: int) -> None:
 
 
 def adapt(net: nn.Module, digits: Digits, steps: int, rate: float, momentum: float) -> None:
-    """Train what is not frozen on single tilted digits, at a rate that falls as a cosine does."""
+    """Train what is not frozen on the first tilted digits, one by one in random order.
+
+    The rate falls as a cosine does.
+    """
     parameters = [each for each in net.parameters() if each.requires_grad]
     optimizer = torch.optim.SGD(parameters, rate, momentum)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     y = digits.targets(digits.tilted)
-    for at in torch.randperm(len(y) - digits.held_out)[:steps]:
+    for at in torch.randperm(steps):
         optimizer.zero_grad()
         loss_of(net(digits.tilted[at, None]), y[at, None]).backward()
         optimizer.step()
