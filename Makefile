@@ -24,11 +24,11 @@ demo: setup ## Train digits-cnn inside an emulated nRF52840
 	$(BIN)/poetfw build --board nrf52840
 	$(BIN)/poetfw run --board nrf52840
 
-test: setup-dev ## Run every check but the slow ones
+test: setup-dev ## Run every check but the slow ones, of parametrised ones each value in a case
 	$(BESIDE) CHOICE='-m "not slow"'
 
 test-all: setup-dev ## Run every check
-	$(BESIDE) CHOICE=--hypothesis-profile=thorough
+	$(BESIDE) CHOICE='--every-case --hypothesis-profile=thorough'
 
 # The linters are at work on one core while the tests are collected on another.
 BESIDE = $(MAKE) --no-print-directory -j2 lint pytest
@@ -59,10 +59,8 @@ bench-kernels: setup-dev ## Count what every kernel executes, beside goals and o
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/step.py --threads 2
 
-bench-models: setup-dev ## Train ordinary networks through every door, beside PyTorch; fine-tune pretrained ones (40 minutes)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/models.py
+bench-models: setup-dev ## Fine-tune pretrained networks with frozen weights in each format, and adapt them (an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fine_tuning.py --run
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/brought.py
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/devices.py

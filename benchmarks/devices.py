@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poetfw.planning import load_devices_problem
-from poetfw.schedule.several import (
-    DevicesSchedule,
-    Minimise,
-    Row,
-    best_alone,
-    compare_devices,
-)
+from poetfw.schedule.several import DevicesSchedule, Minimise, Row, best_alone, compare_devices
 from workloads.published import published
 
 DEVICES = Path(__file__).parents[1] / "examples" / "devices"

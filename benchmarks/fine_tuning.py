@@ -41,12 +41,7 @@ from poetfw.boards import load_board
 from poetfw.costs import analytic_costs
 from poetfw.importers import load_data
 from poetfw.importers.torch_export import import_torch
-from poetfw.planning import (
-    BuildSettings,
-    derive_program,
-    load_model,
-    plan_unscheduled,
-)
+from poetfw.planning import BuildSettings, derive_program, load_model, plan_unscheduled
 from workloads.compact_transformer import CompactTransformer, with_adapters
 from workloads.pretrained import (
     Digits,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting correct answers.
+/* Number of correct answers.
  *
  *   logits   [batch][classes]
  *   labels   [batch]; -1 marks a sample that never counts

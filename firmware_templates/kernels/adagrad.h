@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adagrad, by PyTorch's rule. */
+/* Adagrad, as in PyTorch. */
 #ifndef POET_ADAGRAD_H
 #define POET_ADAGRAD_H
 

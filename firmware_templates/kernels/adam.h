@@ -13,7 +13,7 @@ struct poet_adam {
     float share1; /* 1 - beta1, rounded once */
     float share2;
     float eps;
-    int32_t decoupled; /* 1: the weight decays by itself, as in AdamW, and not by the gradient */
+    int32_t decoupled; /* 1 for decoupled weight decay, as in AdamW */
 };
 
 /* first = beta1 * first + (1 - beta1) * gradient, and second likewise of its square

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "avg_pool2d.h"
 
-/* The part of a window that is not padding, and what its sum is divided by. */
+/* Range of a window without padding, and the divisor of its sum. */
 struct window {
     int32_t top;
     int32_t left;

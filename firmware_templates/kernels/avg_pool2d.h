@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Average pooling, over windows and over whole planes, and the gradients.
+/* Average pooling over windows and over whole feature maps, and the gradients.
  *
  *   x, dx   [planes][in_height][in_width], where planes is samples * channels
  *   y, dy   [planes][out_height][out_width]; [planes] for the global pool
  *
- * Padding is smaller than the kernel. A window's mean is its sum over the kernel's size where
- * count_include_pad is 1, over the number of its elements that are not padding where it is 0.
+ * Padding is smaller than the kernel. The mean of a window is its sum divided by the kernel's size if
+ * count_include_pad is 1, or by the number of its elements without padding if it is 0.
  */
 #ifndef POET_AVG_POOL2D_H
 #define POET_AVG_POOL2D_H
@@ -33,17 +33,17 @@ struct poet_global_avg_pool {
     int32_t width;
 };
 
-/* y = the mean of each window */
+/* y = mean of each window */
 void poet_avg_pool2d_forward_f32(const struct poet_avg_pool2d *op, const float *x, float *y);
 
-/* dx = the sum, over the windows it is in, of dy / what the window was divided by */
+/* dx = sum over the windows with this element of dy / divisor of the window */
 void poet_avg_pool2d_backward_f32(const struct poet_avg_pool2d *op, const float *dy, float *dx);
 
-/* y = the mean of each plane */
+/* y = mean of each feature map */
 void poet_global_avg_pool_forward_f32(const struct poet_global_avg_pool *op, const float *x,
                                       float *y);
 
-/* dx = dy / (height * width) all over the plane */
+/* dx = dy / (height * width) for all elements of the feature map */
 void poet_global_avg_pool_backward_f32(const struct poet_global_avg_pool *op, const float *dy,
                                        float *dx);
 

@@ -8,19 +8,19 @@
 #include "shapes.h"
 #include "unroll.h"
 
-/* Sums run over a row first and then over the rows, which keeps rounding errors small. */
+/* Sums run over each row first, then over the rows, which limits rounding errors. */
 
-/* Compiled into its callers, where some of its arguments are constants. */
+/* Inlined, as callers pass constants for some arguments. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Planes of a multiple of this are wide. Loops for such are compiled where all are wide, or that is not known. */
+/* Feature maps of a multiple of this size are wide. Loops for them are compiled if all are wide, or if that is unknown. */
 enum {
     WIDE = 16,
     ALL_ARE_WIDE = POET_HAS_FPU && POET_BATCH_NORM_PLANE % (2 * WIDE) == 0,
     SOME_ARE_WIDE = POET_HAS_FPU && (ALL_ARE_WIDE || POET_BATCH_NORM_PLANE == 1),
 };
 
-/* Rows of a plane, or of all samples where planes have a single one, and the elements from one to the next. */
+/* Rows of a feature map (of all samples if maps have a single row), and the distance between rows. */
 struct rows {
     int32_t count;
     int32_t width;
@@ -29,7 +29,7 @@ struct rows {
 
 #if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
 
-/* Elements of the rows p and q. No instruction uses what the one before computes. */
+/* Elements of the rows p and q. No instruction uses the result of the one before. */
 #define ADD(P, Q) "vadd.f32 %[a], %[a], " P "\n vadd.f32 %[b], %[b], " Q "\n"
 #define ADD_SQUARES(P, Q)                                                                      \
     "vsub.f32 " P ", " P ", %[mean]\n vsub.f32 " Q ", " Q ", %[mean]\n"                        \
@@ -50,7 +50,7 @@ struct rows {
     "   subs %[n], %[n], #1\n"                                                                 \
     "   bne 2b\n"
 
-/* What eight leaves of a row, if anything can: four, two and one. Rows without an eight come to 5. */
+/* Elements left over by groups of eight, if the shapes allow any: four, two and one. Rows without a group go to label 5. */
 #if POET_BATCH_NORM_WIDTH % 8 == 0
 #define REST(DO) "5:\n"
 #elif POET_BATCH_NORM_WIDTH % 4 == 0
@@ -72,7 +72,7 @@ struct rows {
     "   vldmia %[q]!, {s16}\n" DO("s0", "s16")
 #endif
 
-/* What two leave of a sample's rows, if anything can, is both of two of which one is added. */
+/* A row left over by pairs, if the shapes allow one, is both rows of a pair of which one is added. */
 #if POET_BATCH_NORM_ROWS % 2 == 0
 #define FIRST_IS_LAST ""
 #define LAST(LOOP, DO) ""
@@ -86,7 +86,7 @@ struct rows {
     "9:\n"
 #endif
 
-/* Adds the first of two rows to the total. */
+/* Adds the first row of a pair to the total. */
 #define SUM(LOOP, DO)                                                                          \
     "   vmov.f32 %[a], %[zero]\n"                                                              \
     "   vmov.f32 %[b], %[zero]\n"                                                              \
@@ -94,7 +94,7 @@ struct rows {
     REST(DO)                                                                                   \
     "8: vadd.f32 %[total], %[total], %[a]\n"
 
-/* All rows of all samples, two at a time. LOOP has the eights. */
+/* All rows of all samples, in pairs. LOOP has the groups of eight. */
 #define ADD_ROWS(LOOP, DO)                                                                     \
     __asm__("   lsrs %[pairs], %[count], #1\n"                                                 \
             FIRST_IS_LAST                                                                      \
@@ -117,8 +117,8 @@ struct rows {
             : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s16", "s17", "s18", "s19",      \
               "s20", "s21", "s22", "s23", "cc", "memory")
 
-/* The sums of the C below. Where planes may be wide, a turn of the first sum has two eights, and begins with the second
- * where their number is odd. */
+/* The sums of the C code below. If maps may be wide, an iteration of the first sum has two groups of eight, and begins with the
+ * second if their number is odd. */
 INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const float *x,
                     bool distances, float mean)
 {
@@ -147,15 +147,15 @@ INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const flo
 
 #else
 
-/* An element, or its squared distance to the mean. */
+/* Element, or its squared deviation from the mean. */
 INLINE float term(float value, bool distances, float mean)
 {
     const float distance = value - mean;
     return distances ? distance * distance : value;
 }
 
-/* The sum of a channel's elements, or of their squared distances to the mean. Two rows at a time, so that an addition need not
- * wait for the one before. */
+/* Sum of a channel's elements, or of their squared deviations from the mean. Two rows at a time, so that additions do not wait
+ * for each other. */
 INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const float *x,
                     bool distances, float mean)
 {
@@ -182,7 +182,7 @@ INLINE float sum_of(int32_t samples, int32_t others, struct rows rows, const flo
             total += a;
             x += rows.next;
         }
-        x += others; /* to the channel in the next sample */
+        x += others; /* distance to the channel in the next sample */
     }
     return total;
 }
@@ -245,7 +245,7 @@ INLINE void normalize_burst(const float **from, float **to, float mean, float sc
 #define SCALE(R) "vmul.f32 " R ", " R ", %[scale]\n"
 #define SHIFT(R) "vadd.f32 " R ", " R ", %[shift]\n"
 
-/* Sixteen elements in the registers of one load. */
+/* Sixteen elements in the registers of a single load. */
 INLINE void normalize_16(const float **from, float **to, float mean, float scale, float shift)
 {
     __asm__ volatile("vldmia %[from]!, {s0-s15}\n" EACH_16(CENTRE) EACH_16(SCALE) EACH_16(SHIFT)
@@ -272,7 +272,7 @@ INLINE void normalize(const struct poet_batch_norm *op, const float *x, const fl
 {
     const int32_t plane = op->height * op->width;
     const int32_t blocks = (int32_t)((uint32_t)plane / (wide ? 2 * WIDE : POET_BURST));
-    const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
+    const int32_t others = (op->channels - 1) * plane; /* distance to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
         const float scale = affine[c] / poet_sqrtf(statistics[op->channels + c] + op->eps);
@@ -345,7 +345,7 @@ void poet_batch_norm_backward_affine_f32(const struct poet_batch_norm *op, const
     const uint32_t width = (uint32_t)op->width;
     const uint32_t singles = POET_HAS_FPU && POET_BATCH_NORM_WIDTH % 4 != 0 ? width & 3u : 0u;
     const int32_t plane = op->height * op->width;
-    const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
+    const int32_t others = (op->channels - 1) * plane; /* distance to the channel in the next sample */
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];
         float dgamma = 0.0f;
@@ -393,7 +393,7 @@ void poet_batch_norm_backward_input_f32(const struct poet_batch_norm *op, const 
 {
     const int32_t plane = op->height * op->width;
     const int32_t bursts = (int32_t)((uint32_t)plane / POET_BURST);
-    const int32_t others = (op->channels - 1) * plane; /* to the channel in the next sample */
+    const int32_t others = (op->channels - 1) * plane; /* distance to the channel in the next sample */
     const float count = (float)(op->batch * plane);
     for (int32_t c = 0; c < op->channels; c++) {
         const float mean = statistics[c];

@@ -30,7 +30,7 @@ struct poet_batch_norm_statistics {
 
 struct poet_batch_norm_running {
     int32_t channels;
-    int32_t count; /* elements per channel that the statistics were taken over, 2 or more */
+    int32_t count; /* number of elements per channel in the statistics, 2 or more */
     float momentum;
 };
 
@@ -38,15 +38,15 @@ struct poet_batch_norm_running {
 void poet_batch_norm_inference_f32(const struct poet_batch_norm *op, const float *x,
                                    const float *affine, const float *running, float *y);
 
-/* The mean, and then the mean squared distance to it, of each channel */
+/* Mean, then mean squared deviation, of each channel */
 void poet_batch_norm_statistics_f32(const struct poet_batch_norm_statistics *op, const float *x,
                                     float *statistics);
 
-/* running = (1 - momentum) * running + momentum * batch, the batch's variance made unbiased */
+/* running = (1 - momentum) * running + momentum * batch, with the batch's unbiased variance */
 void poet_batch_norm_update_running_f32(const struct poet_batch_norm_running *op,
                                         const float *statistics, float *running);
 
-/* y as in inference, with the batch's statistics */
+/* y as in inference, but with the batch's statistics */
 void poet_batch_norm_normalize_f32(const struct poet_batch_norm *op, const float *x,
                                    const float *statistics, const float *affine, float *y);
 

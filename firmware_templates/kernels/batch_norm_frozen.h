@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch normalisation with statistics that do not move: the gradient of its input. */
+/* Input gradient of batch normalisation with fixed statistics. */
 #ifndef POET_BATCH_NORM_FROZEN_H
 #define POET_BATCH_NORM_FROZEN_H
 

@@ -3,13 +3,13 @@
 
 #include "poet_math.h"
 
-/* One element after the other: registers for bursts would only be saved. */
+/* One element at a time, which saves and restores no registers for bursts. */
 
-/* Of all samples: a row first, then the rows. */
+/* Sum over all samples: over each row first, then over the rows. */
 static inline __attribute__((always_inline)) float
 sum_of(const struct poet_batch_norm_statistics *op, const float *x, int distances, float mean)
 {
-    const int32_t others = (op->channels - 1) * op->height * op->width; /* to the channel in the next sample */
+    const int32_t others = (op->channels - 1) * op->height * op->width; /* distance to the channel in the next sample */
     float total = 0.0f;
     int32_t samples = op->batch;
     do {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch_norm.h's functions, to the same bits, of planes of fewer elements than a burst has. */
+/* The functions of batch_norm.h for feature maps smaller than a burst, bit-identical. */
 #ifndef POET_BATCH_NORM_SMALL_H
 #define POET_BATCH_NORM_SMALL_H
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Neighbouring floats that are loaded, computed and stored together. */
+/* Bursts: adjacent floats that are loaded, computed and stored together. */
 #ifndef POET_BURST_H
 #define POET_BURST_H
 
 #include "fpu.h"
 #include "unroll.h"
 
-/* How many: without a floating-point unit one, since there is nothing to gain. */
+/* Floats per burst; one without a floating-point unit, where bursts gain nothing. */
 enum { POET_BURST = POET_HAS_FPU ? 8 : 1 };
 
 struct poet_burst {
     float of[POET_BURST];
 };
 
-/* Before a loop over a burst, which stays in registers. */
+/* Unrolls a loop over a burst, which stays in registers. */
 #define POET_EACH_OF_BURST POET_UNROLL(8)
 #define POET_BURST_INLINE static inline __attribute__((always_inline))
 
@@ -44,7 +44,7 @@ POET_LOAD_BURST(poet_load_burst, s0, s1, s2, s3, s4, s5, s6, s7)
 POET_LOAD_BURST(poet_load_burst_too, s16, s17, s18, s19, s20, s21, s22, s23)
 POET_LOAD_BURST(poet_load_third_burst, s24, s25, s26, s27, s28, s29, s30, s31)
 
-/* From registers that a loop may keep sums in. */
+/* Stores registers in which a loop may keep sums. */
 #define POET_STORE_BURST(NAME, A, B, C, D, E, F, G, H)                                         \
     POET_BURST_INLINE void NAME(float **next, const struct poet_burst *burst)                  \
     {                                                                                          \
@@ -67,7 +67,7 @@ POET_STORE_BURST(poet_store_third_burst, s24, s25, s26, s27, s28, s29, s30, s31)
 
 #else
 
-/* Those at *next, which goes on behind them. */
+/* Loads the floats at *next, and advances it. */
 POET_BURST_INLINE struct poet_burst poet_load_burst(const float **next)
 {
     struct poet_burst burst;

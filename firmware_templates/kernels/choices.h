@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices between numbers, the signs that they go by, and integers as floats, element by element. What is true is 1, what is
- * not is 0. y may be the buffer of an input. */
+/* Element-wise selection, conditions, and conversion of integers to floats. Conditions are 1 for true and 0 for false. y may be
+ * the buffer of an input. */
 #ifndef POET_CHOICES_H
 #define POET_CHOICES_H
 
@@ -28,7 +28,7 @@ void poet_zero_f32(const struct poet_choices *op, const float *x, float *y);
 /* y = x */
 void poet_to_float(const struct poet_choices *op, const int32_t *x, float *y);
 
-/* y = x without its fraction; NaN is 0, and what is beyond 2^30 is that. */
+/* y = x rounded towards 0, limited to 2^30; 0 for NaN. */
 void poet_to_integer(const struct poet_choices *op, const float *x, int32_t *y);
 
 #endif

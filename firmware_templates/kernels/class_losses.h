@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses of classifiers whose classes, or samples, do not all count alike, and their gradients.
+/* Losses of classifiers with class weights, label smoothing or an ignored label, and their gradients.
  *
  *   x, dx    [batch][classes]: logits, or for poet_nll log-probabilities
  *   labels   [batch]
@@ -21,7 +21,7 @@
 struct poet_class_loss {
     int32_t batch;
     int32_t classes;
-    int32_t ignored; /* no class where nothing is */
+    int32_t ignored; /* no class if none is ignored */
     float hit;
     float spread;
     float spread_of_all; /* spread times the sum of all weights */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clipping gradients by their global norm, by PyTorch's rule.
+/* Clipping of gradients by their global norm, as in PyTorch.
  *
  *   gradient              [elements]
  *   before, sum, factor   [1]
@@ -17,11 +17,11 @@ struct poet_clip_factor {
     float max_norm;
 };
 
-/* sum = before + the sum of gradient squared; `before` counts as 0 where it is NULL */
+/* sum = before + sum of gradient squared; `before` is NULL for 0 */
 void poet_square_sum_f32(const struct poet_square_sum *op, const float *gradient,
                          const float *before, float *sum);
 
-/* factor = max_norm / (sqrt(sum) + 1e-6), but 1 where that is more; NaN where `sum` is */
+/* factor = min(1, max_norm / (sqrt(sum) + 1e-6)); NaN if `sum` is NaN */
 void poet_clip_factor_f32(const struct poet_clip_factor *op, const float *sum, float *factor);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "fpu.h"
 
-/* So many factors, and the elements to the next one of each. */
+/* Number of factors, and the distance between those of a and of b. */
 struct poet_dot_axis {
     int32_t count;
     int32_t a_next;

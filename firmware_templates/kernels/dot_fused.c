@@ -17,15 +17,15 @@ struct total {
 };
 
 enum {
-    SPECIAL = 255, /* the exponent of infinities and NaN; 0 is that of zero and what is close to it */
-    ORIGIN = 2 * 127 + 2 * 23 - 18, /* of two floats' exponents added, for 30 bits of 48 */
+    SPECIAL = 255, /* exponent of infinities and NaN; zero and subnormal numbers have 0 */
+    ORIGIN = 2 * 127 + 2 * 23 - 18, /* of the sum of two exponents, for 30 of 48 bits */
 };
 
 /* Adds the products of the middle and the inner axis. Below in C and, as the inner loop is all that takes time, in
  * the assembly of cores that have only Thumb's first instructions. */
 void poet_dot_add_plane(struct total *total, const struct poet_dot *dot, const float *a, const float *b);
 
-/* Adds a product that is not of two ordinary numbers. The assembly calls it. */
+/* Adds a product whose factors are not both normal numbers. Called by the assembly. */
 void poet_dot_add_rest(struct total *total, const float *a, const float *b);
 
 void poet_dot_add_rest(struct total *total, const float *a, const float *b)
@@ -42,7 +42,7 @@ static uint32_t exponent_of(uint32_t bits)
     return bits << 1 >> 24;
 }
 
-/* value / 2^places, rounded to the nearest, and up from the middle: the last bit shifted out is added. */
+/* value / 2^places, rounded to nearest, ties up: the last bit shifted out is added. */
 static int32_t shifted(int32_t value, int32_t places)
 {
     const int32_t bits = places < 31 ? places : 31;
@@ -98,7 +98,7 @@ void poet_dot_add_plane(struct total *total, const struct poet_dot *dot, const f
 
 #endif
 
-/* The nearest float, the even one of two. */
+/* Rounds to the nearest float, ties to even. */
 static float rounded(const struct total *total)
 {
     const uint32_t sign = total->mantissa < 0 ? 0x80000000u : 0u;

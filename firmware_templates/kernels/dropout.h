@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout, both ways, uniform noise, and the number of the step that they draw by.
+/* Dropout and its gradient, uniform noise, and the step counter that seeds them.
  *
- * A place draws a number below 2^24 by its step, its op and its position alone.
+ * A random number is below 2^24, and depends only on the step, the op and the position.
  */
 #ifndef POET_DROPOUT_H
 #define POET_DROPOUT_H
@@ -10,28 +10,28 @@
 
 struct poet_dropout {
     int32_t elements;
-    int32_t run;       /* elements that draw one number */
-    int32_t seed;      /* of the op */
-    int32_t threshold; /* what those that stay draw at least */
-    float factor;      /* of those that stay */
+    int32_t run;       /* elements that share a random number */
+    int32_t seed;      /* seed of the op */
+    int32_t threshold; /* smallest random number of elements that are kept */
+    float factor;      /* factor of kept elements */
 };
 
 struct poet_uniform {
     int32_t elements;
-    int32_t seed; /* of the op */
+    int32_t seed; /* seed of the op */
 };
 
 struct poet_count_step {
-    int32_t last; /* the largest number of a step */
+    int32_t last; /* largest step number */
 };
 
-/* y = x * factor or 0; y may be the buffer of x. The step is [1]. */
+/* y = x * factor, or 0; y may be the buffer of x. The step has one element. */
 void poet_dropout_f32(const struct poet_dropout *op, const float *x, const float *step, float *y);
 
-/* y in [0, 1), a multiple of 2^-24. The step is [1]. */
+/* y is uniform in [0, 1), in multiples of 2^-24. The step has one element. */
 void poet_uniform_f32(const struct poet_uniform *op, const float *step, float *y);
 
-/* step += 1, and 0 after the last */
+/* step += 1; 0 after the largest step number */
 void poet_count_step_f32(const struct poet_count_step *op, float *step);
 
 #endif

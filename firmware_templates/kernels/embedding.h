@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a table, looked up by their numbers, and the table's gradient.
+/* Look-up of rows of a table, and the table's gradient.
  *
  *   ids     [ids]
  *   table   [rows][width]
@@ -18,18 +18,18 @@ struct poet_embedding {
     int32_t ids;
     int32_t rows;
     int32_t width;
-    int32_t padding; /* the row that takes no gradient; -1 for none */
+    int32_t padding; /* row without gradient (padding); -1 for none */
 };
 
 /* y[i] = table[ids[i]] */
 void poet_embedding_forward_f32(const struct poet_embedding *op, const int32_t *ids,
                                 const float *table, float *y);
 
-/* dtable[r] = sum of dy[i] where ids[i] is r, in order */
+/* dtable[r] = sum of dy[i] over all i with ids[i] = r, in order */
 void poet_embedding_backward_f32(const struct poet_embedding *op, const int32_t *ids,
                                  const float *dy, float *dtable);
 
-/* The same and poet_update_f32 of the table, w, in one, to the same bits, without storing dtable. */
+/* Fused gradient and poet_update_f32 of the table w, bit-identical, without storing dtable. */
 void poet_embedding_backward_update_f32(const struct poet_embedding *op, const int32_t *ids,
                                         const float *dy, const struct poet_update *update,
                                         const float *pace, float *w, float *first, float *second,

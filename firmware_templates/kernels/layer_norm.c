@@ -3,8 +3,8 @@
 
 #include "poet_math.h"
 
-/* Sums run over this many elements first and then over their sums, which keeps rounding errors
- * small. */
+/* Elements are summed in groups of this size, then the sums are added, which limits rounding
+ * errors. */
 enum { RUN = 32 };
 
 static int32_t length_of(const struct poet_layer_norm *op)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalisation of rows: of layers, of groups of channels, or of instances.
+/* Layer, group and instance normalisation, which normalise rows.
  *
- *   x            [samples][groups][channels][inner]   a row is what one sample has in one group
+ *   x            [samples][groups][channels][inner]   a row is a group of a sample
  *   affine       [2][groups * channels]               scale and shift
  *   statistics   [2][samples * groups]                mean and variance of each row
  *
@@ -20,14 +20,14 @@ struct poet_layer_norm {
     float eps;
 };
 
-/* The biased variance, in two passes. */
+/* Mean and biased variance of each row, in two passes. */
 void poet_layer_norm_statistics_f32(const struct poet_layer_norm *op, const float *x,
                                     float *statistics);
 
 void poet_layer_norm_normalize_f32(const struct poet_layer_norm *op, const float *x,
                                    const float *statistics, const float *affine, float *y);
 
-/* Both in one, for inference. */
+/* Statistics and normalisation in one, for inference. */
 void poet_layer_norm_inference_f32(const struct poet_layer_norm *op, const float *x,
                                    const float *affine, float *y);
 

@@ -12,19 +12,19 @@
 #include "shapes.h"
 #include "unroll.h"
 
-/* Products are summed this many at a time and the sums added up: rounding errors stay small. */
+/* Products are summed in groups of this size, then the sums are added: this limits rounding errors. */
 enum { RUN = 32 };
 
 enum {
-    AT_ONCE = 64, /* weights that are updated, at most */
+    AT_ONCE = 64, /* maximum number of weights per update */
     HAS_LANES = POET_HAS_FPU && !POET_HAS_VECTORS && POET_LINEAR_FEATURES % 8 != 0,
 };
 
 static const float NO_SHIFT = 0.0f;
 
-/* Compiled into its callers, where some of its arguments are constants. */
+/* Inlined, as callers pass constants for some arguments. */
 #define INLINE static inline __attribute__((always_inline))
-/* Compiled once: what needs fewer registers is not saved those of others. */
+/* Not inlined, so that callers that need fewer registers do not save more of them. */
 #define APART static __attribute__((noinline, unused))
 #define UNROLLED POET_UNROLL(4)
 
@@ -33,7 +33,7 @@ INLINE int32_t least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* The dot products of a with one row of b, or with that and the next: each element of a is loaded once for both. */
+/* Dot products of a with one row of b or with two: each element of a is loaded once for both. */
 INLINE void dots(const float *a, const float *b, int32_t count, int both, float *totals)
 {
     const float *first = b;
@@ -76,7 +76,7 @@ static float dot(const float *a, const float *b, int32_t count)
     return poet_dot_f32(&dot, RUN, a, b);
 }
 
-/* The dot products of x with all rows of w, and the bias. */
+/* Dot products of x with all rows of w, plus the bias. */
 INLINE void sample_dots(const struct poet_linear *op, const float *x, const float *w,
                         const float *b, float *y)
 {
@@ -117,19 +117,19 @@ static void all_dots(const struct poet_linear *op, const float *x, const float *
     }
 }
 
-/* How many of some rows are lanes. A single one that four leave is not, where its sum is long: three would be made again. */
+/* Number of rows that are lanes. With long sums, a single row left over is not, as three would be computed twice. */
 INLINE int32_t lanes_of(int32_t rows, int32_t count)
 {
     return rows < POET_FEWEST_LANES ? 0 : count >= 8 && (rows & 3) == 1 ? rows - 1 : rows;
 }
 
-/* How many sums are made where these are lanes; as many as can be where none are. */
+/* Number of sums computed if these rows are lanes; the maximum if there are none. */
 INLINE int32_t made_by(int32_t lanes, int32_t others)
 {
     return lanes != 0 ? ((lanes + 3) & ~3) * others : INT32_MAX;
 }
 
-/* Where features are few, or leave a part of a burst: lanes are rows of w for each sample, or samples for each row of w. */
+/* For few features, or features that leave a partial burst: lanes are rows of w per sample, or samples per row of w. */
 APART void forward_by_lanes(const struct poet_linear *op, const float *x, const float *w,
                             const float *b, float *y)
 {
@@ -169,7 +169,7 @@ APART void forward_by_lanes(const struct poet_linear *op, const float *x, const 
 void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const float *w,
                              const float *b, float *y)
 {
-    if (POET_HAS_VECTORS && op->batch >= 4) { /* or most lanes would be idle */
+    if (POET_HAS_VECTORS && op->batch >= 4) { /* otherwise most lanes would be idle */
         poet_linear_vectors_forward_f32(op, x, w, b, y);
         return;
     }
@@ -181,7 +181,7 @@ void poet_linear_forward_f32(const struct poet_linear *op, const float *x, const
     all_dots(op, x, w, b, y);
 }
 
-/* result[i] = sum over `count` k, 1 or more, of factors[k * step] * rows[k * width + i], for 16, 8 or up to 4 columns i */
+/* result[i] = sum over k < count (1 or more) of factors[k * step] * rows[k * width + i], for 16, 8 or up to 4 columns i */
 INLINE void combine(const float *factors, int32_t step, const float *rows, int32_t count,
                     int32_t width, int32_t columns, float *result)
 {
@@ -225,12 +225,12 @@ INLINE void combine(const float *factors, int32_t step, const float *rows, int32
     }
 }
 
-/* results[row][column] = factors[row] * numbers[column]: 0 is what a sum begins with, and makes 0 of -0. */
+/* results[row][column] = 0 + factors[row] * numbers[column]: sums begin with 0, so that -0 becomes 0. */
 APART void scale(const float *factors, int32_t rows, const float *numbers, int32_t columns,
                  float *results)
 {
     const bool are_few = POET_HAS_FPU && POET_LINEAR_FEATURES % 8 != 0 && columns < 8;
-    for (; are_few && rows >= POET_BURST; rows -= POET_BURST) { /* of a burst of rows at a time */
+    for (; are_few && rows >= POET_BURST; rows -= POET_BURST) { /* a burst of rows at a time */
         const struct poet_burst at = poet_load_burst(&factors);
         for (int32_t column = 0; column < columns; column++) {
             const float number = numbers[column];
@@ -262,24 +262,24 @@ APART void scale(const float *factors, int32_t rows, const float *numbers, int32
     }
 }
 
-/* Results of dX or dW, of which a row follows the other: [row][column] is the sum over k of
+/* Results of dX or dW in contiguous rows: [row][column] is the sum over k of
  * factors[row * factor_row + k * factor_next] * numbers[k * width + column]. */
 struct sums {
     int32_t rows;
     int32_t columns;
-    int32_t count; /* of k, 1 or more */
+    int32_t count; /* number of k, 1 or more */
     int32_t factor_row;
     int32_t factor_next;
     int32_t width;
 };
 
-/* What eight leaves of the columns, if anything can. */
+/* Columns left over by groups of eight, if the shapes allow any. */
 INLINE int32_t few_of(const struct sums *op)
 {
     return POET_LINEAR_FEATURES % 8 != 0 ? op->columns & 7 : 0;
 }
 
-/* The last few columns: four row by row, and each of the others for many rows where a sum's factors are neighbours. */
+/* The last few columns: four per row; each of the others for many rows if a sum's factors are contiguous. */
 APART void combine_few(const struct sums *op, const float *factors, const float *numbers,
                        float *results)
 {
@@ -322,7 +322,7 @@ APART void combine_few(const struct sums *op, const float *factors, const float 
     }
 }
 
-/* Sixteen columns or eight at a time, as many as there are such. */
+/* Columns in groups of sixteen, then of eight. */
 APART void combine_many(const struct sums *op, const float *factors, const float *numbers,
                         float *results)
 {
@@ -382,7 +382,7 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
     sum_rows(&sums, dy, w, dx);
 }
 
-/* dW of some outputs and features, from those on that x and dy begin with. */
+/* dW of some outputs and features; x and dy point to the first of them. */
 INLINE void sum_weights(const struct poet_linear *op, const float *x, const float *dy,
                         int32_t outputs, int32_t features, float *dw)
 {

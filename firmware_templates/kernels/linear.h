@@ -39,7 +39,7 @@ void poet_linear_backward_input_f32(const struct poet_linear *op, const float *w
 void poet_linear_backward_weight_f32(const struct poet_linear *op, const float *x, const float *dy,
                                      float *dw);
 
-/* The same and poet_update_f32 of w in one, to the same bits, without storing dw. */
+/* Fused gradient and update: dw and poet_update_f32 of w in one, bit-identical, without storing dw. */
 void poet_linear_backward_weight_update_f32(const struct poet_linear *op, const float *x,
                                             const float *dy, const struct poet_update *update,
                                             const float *pace, float *w, float *first,

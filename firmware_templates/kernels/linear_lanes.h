@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The products of a matrix with a vector: of dense layers whose rows are short, or leave some columns. */
+/* Matrix-vector products for dense layers with few features, or with columns left over. */
 #ifndef POET_LINEAR_LANES_H
 #define POET_LINEAR_LANES_H
 
 #include <stdint.h>
 
-/* Rows are lanes, of which the last may be made again. */
+/* Each row is a lane. The last rows may be computed twice. */
 enum { POET_FEWEST_LANES = 4 };
 
-/* In this order in assembly. What is next counts elements. */
+/* The assembly depends on the order of members. Distances are in elements. */
 struct poet_linear_lanes {
-    int32_t lanes;       /* POET_FEWEST_LANES at least */
-    int32_t count;       /* products in a sum, 1 at least */
-    int32_t other_next;  /* where results are apart: from one of the other factors to the next */
-    int32_t result_next; /* where they are: to the next lane's */
-    const float *shift;  /* what is added to the sums */
+    int32_t lanes;       /* at least POET_FEWEST_LANES */
+    int32_t count;       /* products per sum, at least 1 */
+    int32_t other_next;  /* for strided results: distance between the other factors */
+    int32_t result_next; /* for strided results: distance between the lanes' results */
+    const float *shift;  /* added to the sums */
 };
 
 /* result[lane] = shift[lane] + sum over k of factors[lane][k] * others[k] */

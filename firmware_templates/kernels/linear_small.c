@@ -6,16 +6,16 @@
 #include "fpu.h"
 #include "vectors.h"
 
-/* One product after the other: what blocks save is less than what they begin with. */
+/* One product at a time: for so few, blocks save less than they cost to set up. */
 
 enum {
-    MOST_PRODUCTS = 32,                               /* as `linear.py` has it; so many are a single run forward */
-    ONE_BY_ONE = POET_HAS_FPU && !POET_HAS_VECTORS, /* or sums are those of linear.c */
+    MOST_PRODUCTS = 32,                               /* as in linear.py; so many are summed in a single group */
+    ONE_BY_ONE = POET_HAS_FPU && !POET_HAS_VECTORS, /* otherwise sums are computed as in linear.c */
 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* results[row][column] = sum over `count` k of factors[row * factor_row + k * factor_next] * numbers[column * number_row +
+/* results[row][column] = sum over k < count of factors[row * factor_row + k * factor_next] * numbers[column * number_row +
  * k * number_next] */
 INLINE void sum_each(int32_t rows, int32_t columns, int32_t count, const float *factors,
                      int32_t factor_row, int32_t factor_next, const float *numbers,

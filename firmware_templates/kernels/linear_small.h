@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.h's functions, to the same bits, of layers of few products: 32 at most. */
+/* The functions of linear.h for layers with at most 32 products, bit-identical. */
 #ifndef POET_LINEAR_SMALL_H
 #define POET_LINEAR_SMALL_H
 

@@ -8,10 +8,10 @@
 
 #if POET_HAS_VECTORS
 
-/* As in linear.c: what is summed at a time. */
+/* Number of products per group of a sum, as in linear.c. */
 enum { RUN = 32 };
 
-/* Results of which lanes are samples, rows are outputs, and k are features. */
+/* Lanes are samples, rows are outputs, and sums run over features. */
 struct by_sample {
     struct poet_panel_matrix samples;
     const struct poet_linear *op;
@@ -56,7 +56,7 @@ void poet_linear_vectors_forward_f32(const struct poet_linear *op, const float *
     poet_panel_sum_f32(&panel);
 }
 
-/* Results of which lanes are features. */
+/* Lanes are features. */
 struct by_feature {
     struct poet_panel_matrix features;
     const struct poet_gradient_sink *result;
@@ -72,7 +72,7 @@ static void put_features(void *context, int32_t row, int32_t rows, int32_t lane,
     }
 }
 
-/* result[i][f] = sum over k of factors[i * next + k * step] * numbers[k][f], for `count` k and rows of `width` */
+/* result[i][f] = sum over k < count of factors[i * next + k * step] * numbers[k][f], with rows of `width` */
 static void sum_features(const float *factors, int32_t results, int32_t next, int32_t step,
                          const float *numbers, int32_t count, int32_t width,
                          const struct poet_gradient_sink *result)

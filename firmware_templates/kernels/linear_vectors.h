@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dense layer of linear.h on cores with vectors of floats, to the same bits. */
+/* The dense layer of linear.h for cores with vectors of floats, bit-identical. */
 #ifndef POET_LINEAR_VECTORS_H
 #define POET_LINEAR_VECTORS_H
 

@@ -4,7 +4,7 @@
 #include "dot.h"
 #include "panel.h"
 
-/* Products are summed this many at a time and the sums added up: rounding errors stay small. */
+/* Products are summed in groups of this size, then the sums are added: this limits rounding errors. */
 enum { RUN = 32 };
 
 static struct poet_dot row_by_column(const struct poet_matmul *op)
@@ -17,7 +17,7 @@ static struct poet_dot row_by_column(const struct poet_matmul *op)
 
 #if POET_HAS_VECTORS
 
-/* One product, in which rows and lanes are those of y, and k is the inner axis. */
+/* A product whose rows and lanes are those of y, and whose k is the inner axis. */
 struct product {
     struct poet_panel_matrix b;
     const struct poet_matmul *op;

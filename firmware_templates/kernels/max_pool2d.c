@@ -7,11 +7,11 @@
 #include "poet_math.h"
 #include "unroll.h"
 
-/* Compiled into its callers, where some of its arguments are constants. */
+/* Inlined, as callers pass constants for some arguments. */
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLLED POET_UNROLL(2)
 
-/* The part of a window along one axis that is not padding: [first, end). */
+/* Range [first, end) of a window along one axis that is not padding. */
 struct span {
     int32_t first;
     int32_t end;
@@ -26,8 +26,8 @@ static struct span span_of(int32_t position, int32_t kernel, int32_t stride, int
     return span;
 }
 
-/* How values are compared. Where floats are a library's it is by integers: the same for both zeros, and the largest one for what is
- * not a number. */
+/* Key by which values are compared. Without a floating-point unit it is an integer: equal for both zeros, and the largest one for
+ * NaN. */
 #if POET_HAS_FPU
 typedef float order;
 
@@ -56,7 +56,7 @@ INLINE bool is_above(order x, order largest)
 }
 #endif
 
-/* The first maximum of so many rows and columns, or one that is not a number. */
+/* First maximum within a number of rows and columns; NaN counts as the maximum. */
 INLINE const float *first_of(const float *row, int32_t width, int32_t rows, int32_t columns)
 {
     const float *best = row;
@@ -76,7 +76,7 @@ INLINE const float *first_of(const float *row, int32_t width, int32_t rows, int3
     return best;
 }
 
-/* Where in the plane the first maximum of the window at a row and column of the result is. */
+/* Index in the feature map of the first maximum of an output's window. */
 INLINE const float *first_maximum(const struct poet_max_pool2d *op, const float *plane, int32_t i,
                                   int32_t j, bool whole)
 {

@@ -25,14 +25,14 @@ struct poet_max_pool2d {
     int32_t padding_left;
 };
 
-/* y = the largest x in each window */
+/* y = maximum of each window */
 void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y);
 
-/* dx = the sum of the dy of those windows whose first maximum, row by row, it is; 0 elsewhere */
+/* dx = sum of dy over the windows whose first maximum, in row order, is this element; otherwise 0 */
 void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
                                   float *dx);
 
-/* The same to the same bits where windows are 2x2 and there is no padding. */
+/* Bit-identical variants for 2x2 windows without padding. */
 void poet_max_pool2d_2x2_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y);
 void poet_max_pool2d_2x2_backward_f32(const struct poet_max_pool2d *op, const float *x,
                                       const float *dy, float *dx);

@@ -22,7 +22,7 @@ void poet_l1_forward_f32(const struct poet_mean_loss *op, const float *predictio
 void poet_l1_backward_f32(const struct poet_mean_loss *op, const float *prediction, const float *target,
                           float *dprediction);
 
-/* e^2 / 2 up to an error e of 1, and from there on |e| - 1/2 */
+/* e^2 / 2 for an error |e| up to 1, |e| - 1/2 beyond */
 void poet_huber_forward_f32(const struct poet_mean_loss *op, const float *prediction,
                             const float *target, float *loss);
 void poet_huber_backward_f32(const struct poet_mean_loss *op, const float *prediction,

@@ -14,18 +14,18 @@
 
 enum poet_schedule {
     POET_SCHEDULE_CONSTANT,
-    POET_SCHEDULE_STEP,   /* times `factor` every `period` steps */
-    POET_SCHEDULE_LINEAR, /* along a line to 0 in `period` steps */
-    POET_SCHEDULE_COSINE  /* along half a cosine to 0 in `period` steps */
+    POET_SCHEDULE_STEP,   /* multiplied with `factor` every `period` steps */
+    POET_SCHEDULE_LINEAR, /* linear to 0 in `period` steps */
+    POET_SCHEDULE_COSINE  /* half a cosine period to 0 in `period` steps */
 };
 
 struct poet_pace {
-    float learning_rate; /* the largest */
-    int32_t warm_up;     /* steps in which the rate rises to it; the schedule begins after them */
+    float learning_rate; /* the largest rate */
+    int32_t warm_up;     /* steps of the linear rise to it, before the schedule begins */
     int32_t schedule;
     int32_t period;   /* 1 or more */
     float factor;     /* in [0, 1] */
-    int32_t micro_batches; /* in a batch */
+    int32_t micro_batches; /* micro-batches per batch */
     int32_t moments;       /* at most 2 */
     float beta1;
     float share1; /* 1 - beta1, rounded once */
@@ -33,7 +33,7 @@ struct poet_pace {
     float share2;
 };
 
-/* Updates are counted in a float: beyond 2^24, the schedule's last rate stays. */
+/* Updates are counted in a float: from 2^24 on, the rate does not change. */
 void poet_pace_f32(const struct poet_pace *op, float *pace, float *state);
 
 #endif

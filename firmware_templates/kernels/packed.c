@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* The value of an IEEE 754 half that is finite. Each is a float, too. */
+/* Value of a finite IEEE 754 half, which is exact as a float. */
 static float half(uint32_t bits)
 {
     const uint32_t exponent = bits >> 10 & 31u;

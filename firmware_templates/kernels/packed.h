@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights that take less than a float each, and layers that read them.
+/* Weights in formats smaller than a float, and layers that read them.
  *
  *   words   float16: the bits of two IEEE 754 halves in each; int8: four signed bytes, the lowest first
  *   scales  int8: [output channels], what a weight's byte is multiplied with; NULL for float16
@@ -14,25 +14,24 @@
 
 struct poet_packed {
     int32_t slices;
-    int32_t rows;            /* stretches of the weights that a slice has */
-    int32_t row;             /* weights of such a stretch */
-    int32_t from_row;        /* weights from the beginning of a stretch to that of the next */
-    int32_t from_slice;      /* weights from the first of a slice to that of the next */
-    int32_t scales;          /* scales from slice to slice; 0 where each row of each slice has the same */
-    int32_t samples;         /* that are calculated one by one */
+    int32_t rows;            /* contiguous stretches of weights per slice */
+    int32_t row;             /* weights per stretch */
+    int32_t from_row;        /* distance between stretches, in weights */
+    int32_t from_slice;      /* distance between slices, in weights */
+    int32_t scales;          /* distance between slices, in scales; 0 if all slices have the same scales */
+    int32_t samples;         /* number of samples, computed one at a time */
     int32_t input;           /* elements of a sample's input */
-    int32_t input_of_slice;  /* elements of it from slice to slice; 0 where each slice reads all */
+    int32_t input_of_slice;  /* distance between slices in the input; 0 if each slice reads all of it */
     int32_t output;          /* elements of a sample's output */
-    int32_t output_of_slice; /* elements of it from slice to slice */
-    int32_t bias_of_slice;   /* elements of the bias from slice to slice */
+    int32_t output_of_slice; /* distance between slices in the output */
+    int32_t bias_of_slice;   /* distance between slices in the bias */
 };
 
-/* Calculates a slice of a sample's output by the layer's own kernel; b is NULL for a layer without a bias. */
+/* Computes a slice of a sample's output by the layer's own kernel; b is NULL for a layer without bias. */
 typedef void poet_packed_slice_f32(const void *op, const float *input, const float *w, const float *b, float *output);
 
-/* w[rows][row] = the weights of each slice in turn, with which `run` calculates that slice of each sample. b and
- * scales may be NULL. Where w is NULL, the weights are floats, those of a slice one after the other, and read as
- * they are. */
+/* Unpacks the weights of one slice after the other to w[rows][row], with which `run` computes that slice of each sample. b and
+ * scales may be NULL. If w is NULL, the weights are floats, contiguous for each slice, and used without a copy. */
 void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32 *run, const void *op,
                          const float *input, const void *weights, const float *b, const float *scales,
                          float *output, float *w);

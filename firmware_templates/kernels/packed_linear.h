@@ -13,21 +13,21 @@ typedef void poet_linear_input_of_slice_f32(const struct poet_linear *op, const 
 
 struct poet_packed_linear {
     struct poet_packed packed;
-    struct poet_linear layer; /* of a slice */
+    struct poet_linear layer; /* layer of one slice */
     poet_linear_of_slice_f32 *kernel;
 };
 
 struct poet_packed_linear_input {
     struct poet_packed packed;
-    struct poet_linear layer; /* of a slice */
+    struct poet_linear layer; /* layer of one slice */
     poet_linear_input_of_slice_f32 *kernel;
 };
 
-/* y as of the layer with weights in floats; b and scales may be NULL. */
+/* y as with weights in floats; b and scales may be NULL. */
 void poet_packed_linear_forward_f32(const struct poet_packed_linear *op, const float *x, const int32_t *words,
                                     const float *b, const float *scales, float *y, void *workspace);
 
-/* dx as of the layer with weights in floats; scales may be NULL. */
+/* dx as with weights in floats; scales may be NULL. */
 void poet_packed_linear_backward_input_f32(const struct poet_packed_linear_input *op, const int32_t *words,
                                            const float *dy, const float *scales, float *dx, void *workspace);
 

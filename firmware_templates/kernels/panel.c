@@ -10,15 +10,15 @@
 
 enum {
     ROWS = 4,
-    SUMS = 4096 /* most at a time */
+    SUMS = 4096 /* maximum number at a time */
 };
 
-/* What one panel has. */
+/* Extents of a panel. */
 struct depth {
     const int32_t *places;
     int32_t units;
     int32_t taps;
-    bool one_sum; /* which goes on from panel to panel */
+    bool one_sum; /* continues across panels */
 };
 
 typedef void block_kernel(const struct depth *depth, const float *const rows[4],
@@ -41,7 +41,7 @@ typedef void block_kernel(const struct depth *depth, const float *const rows[4],
 #undef POET_BLOCK
 #undef POET_TARGET
 
-/* The widest that this computer has. */
+/* The widest vectors of this computer. */
 static block_kernel *block_of_core(void)
 {
     return __builtin_cpu_supports("avx2") ? sum_block_32 : sum_block_16;
@@ -58,14 +58,14 @@ static int32_t least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* What is summed at a time: some rows, and the lanes of some panels side by side. */
+/* Tile that is summed at a time: some rows, and the lanes of adjacent panels. */
 struct tile {
     _Alignas(64) float panels[POET_DEPTH][POET_LANES];
     _Alignas(64) float sums[SUMS];
     int32_t places[POET_DEPTH];
 };
 
-/* `count` k more of some rows and a panel's lanes. */
+/* Adds the products of the next `count` k for some rows and a panel's lanes. */
 static void sum_rows(const struct poet_panel *op, const struct depth *depth, int32_t row, int32_t rows,
                      const float (*panel)[POET_LANES], float *sums, int32_t next)
 {
@@ -79,7 +79,7 @@ static void sum_rows(const struct poet_panel *op, const struct depth *depth, int
     }
 }
 
-/* How many lanes are summed at a time: those of one panel, or where all of their k fit in it, of several. */
+/* Number of lanes that are summed at a time: those of one panel or, if all k fit, of several. */
 static int32_t lanes_of_tile(const struct poet_panel *op)
 {
     const int32_t depth = op->units * op->taps;
@@ -128,13 +128,13 @@ static void sum_lanes(const struct poet_panel *op, int32_t lane, int32_t first, 
             }
         }
         for (int32_t i = 0; POET_FUSED && one_sum && !in_parts && i < rows * next; i += 4) {
-            poet_store(tile->sums + i, zeros + poet_load(tile->sums + i)); /* no total is -0 */
+            poet_store(tile->sums + i, zeros + poet_load(tile->sums + i)); /* so that no total is -0 */
         }
         op->put(op->op, row, rows, lane, lanes, tile->sums, next);
     }
 }
 
-/* One part of the tiles, or where there are few, of the rows of all tiles. */
+/* A part of the tiles or, if there are few, of the rows of all tiles. */
 static void sum_part(void *context, int32_t index)
 {
     const struct poet_panel *op = context;

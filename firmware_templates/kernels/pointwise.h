@@ -8,7 +8,7 @@
 
 struct poet_pointwise {
     int32_t elements;
-    float parameter; /* of the function, where it has one */
+    float parameter; /* parameter of the function, if any */
 };
 
 /* y = 1 / (1 + e^-x) */

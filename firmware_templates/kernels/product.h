@@ -8,7 +8,7 @@
 
 #define poet_add_product(sum, factor, other) ((sum) + (factor) * (other))
 
-/* A factor times each number of a vector of so many bytes. */
+/* Product of a factor and each number of a vector with the given number of bytes. */
 #define poet_add_products_16 poet_add_product
 #define poet_add_products_32 poet_add_product
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RMSprop with momentum, by PyTorch's rule. */
+/* RMSprop with momentum, as in PyTorch. */
 #ifndef POET_RMSPROP_H
 #define POET_RMSPROP_H
 

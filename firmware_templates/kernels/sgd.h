@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stochastic gradient descent with momentum and weight decay, by PyTorch's rule. */
+/* Stochastic gradient descent with momentum and weight decay, as in PyTorch. */
 #ifndef POET_SGD_H
 #define POET_SGD_H
 
@@ -8,7 +8,7 @@
 struct poet_sgd {
     struct poet_update update;
     float momentum;
-    int32_t nesterov; /* 1: the step looks ahead by the momentum */
+    int32_t nesterov; /* 1 for Nesterov's momentum */
 };
 
 /* step = gradient + weight_decay * parameter

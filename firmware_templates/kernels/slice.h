@@ -22,11 +22,11 @@ void poet_slice_backward_f32(const struct poet_slice *op, const float *dy, float
 
 struct poet_concat {
     int32_t outer;
-    int32_t a_row; /* elements of a and of b for each of the outer positions */
+    int32_t a_row; /* elements of a and of b per outer position */
     int32_t b_row;
 };
 
-/* y[outer, a_row + b_row] is a[outer, a_row] and then b[outer, b_row] */
+/* y[outer, a_row + b_row] = concatenation of a[outer, a_row] and b[outer, b_row] */
 void poet_concat_f32(const struct poet_concat *op, const float *a, const float *b, float *y);
 
 #endif

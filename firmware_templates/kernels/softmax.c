@@ -3,7 +3,7 @@
 
 #include "poet_math.h"
 
-/* Exponentials are taken relative to the largest element, so that they cannot overflow. */
+/* Exponentials are relative to the largest element, so that they cannot overflow. */
 void poet_softmax_forward_f32(const struct poet_softmax *op, const float *x, float *y)
 {
     for (int32_t row = 0; row < op->rows; row++) {

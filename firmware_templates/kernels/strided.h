@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements put elsewhere, and tensors stretched to each other.
+/* Strided copies, and element-wise ops with broadcasting.
  *
- * All elements of one tensor are walked in order, those of the other by steps: at position
- * (i0, ..., i5) of the extents it is the element offset + i0 * step0 + ... + i5 * step5. Steps may be 0
- * (an element seen often) or below (an axis run backwards).
+ * A strided view has at position (i0, ..., i5) of the extents the element offset + i0 * step0 + ... + i5 * step5 of
+ * a tensor. Steps may be 0 (a repeated element) or negative (a reversed axis). The other tensor is contiguous.
  */
 #ifndef POET_STRIDED_H
 #define POET_STRIDED_H
@@ -24,19 +23,19 @@ struct poet_strided {
     int32_t step4;
     int32_t step5;
     int32_t offset;
-    int32_t elements; /* of the tensor that is seen by steps */
+    int32_t elements; /* elements of the strided tensor */
 };
 
-/* y, in order, is x by steps */
+/* y is a strided view of x */
 void poet_strided_take_f32(const struct poet_strided *op, const float *x, float *y);
 
-/* y by steps is x, in order; what several go to is their sum, and the rest is 0 */
+/* A strided view of y is x; elements of y with several sources are their sum, those without are 0 */
 void poet_strided_put_f32(const struct poet_strided *op, const float *x, float *y);
 
-/* y = a + b, b by steps; y may be the buffer of a */
+/* y = a + strided b; y may be the buffer of a */
 void poet_strided_add_f32(const struct poet_strided *op, const float *a, const float *b, float *y);
 
-/* y = a * b, b by steps; y may be the buffer of a, or of b where that has as many elements */
+/* y = a * strided b; y may be the buffer of a, or of b if it has as many elements */
 void poet_strided_multiply_f32(const struct poet_strided *op, const float *a, const float *b, float *y);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applying a gradient to a part of a parameter: to the first elements of each of its rows. */
+/* Application of a gradient to the first elements of each row of a parameter. */
 #ifndef POET_UPDATE_ROWS_H
 #define POET_UPDATE_ROWS_H
 

@@ -15,7 +15,7 @@
 
 typedef float poet_floats __attribute__((vector_size(16)));
 
-/* The same wherever floats may lie. */
+/* Vector type for unaligned floats. */
 typedef float poet_loose __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline poet_floats poet_load(const float *from)

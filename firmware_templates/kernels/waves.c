@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "waves.h"
 
-/* x is k quarters of a turn and a rest of at most an eighth. Pi / 2 in three parts, whose products with k are exact for
- * moderate k (Cody and Waite, 1980); polynomials of the rest as in Cephes' sinf (Moshier). */
+/* Range reduction: x is k quarters of a period plus a remainder of at most an eighth. Pi / 2 is split into three parts, whose
+ * products with k are exact for moderate k (Cody and Waite, 1980). Polynomials of the remainder as in Cephes' sinf (Moshier). */
 static const float QUARTERS = 0x1.45f306p-1f;
 static const float FIRST = 0x1.92p+0f;
 static const float SECOND = 0x1.fb4p-12f;
@@ -27,7 +27,7 @@ static float cosine_of(float r)
     return p * z * z - 0.5f * z + 1.0f;
 }
 
-/* sin(x + quarter · pi / 2) of x from 0 on. */
+/* sin(x + quarter · pi / 2) for x of 0 or more. */
 static float wave(float x, int32_t quarter)
 {
     if (!(x < LIMIT)) {

@@ -9,10 +9,10 @@ struct poet_waves {
     int32_t elements;
 };
 
-/* y = sin x; beyond 2^24, where neighbouring numbers are a turn apart, 0. NaN of infinity. */
+/* y = sin x; 0 beyond 2^24, where adjacent floats are a period apart; NaN for infinity. */
 void poet_sin_f32(const struct poet_waves *op, const float *x, float *y);
 
-/* y = cos x; beyond 2^24, 0. NaN of infinity. */
+/* y = cos x; 0 beyond 2^24; NaN for infinity. */
 void poet_cos_f32(const struct poet_waves *op, const float *x, float *y);
 
 #endif

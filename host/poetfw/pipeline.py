@@ -79,10 +79,10 @@ from poetfw.tools import build_environments, choose_environment, elf_size
 from poetfw.training import constant_bytes
 
 REPORT = "build.json"
-"""The build report's name in a project."""
+"""File name of the build report in a project."""
 
 DATA = "data.json"
-"""Description of a project's data, where it was made from files of images or sounds."""
+"""File name of the description of data that were made from images or sounds."""
 
 _OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 
@@ -95,19 +95,19 @@ def plan_build(
     tell: Tell = tell_nobody,
     tell_of_devices: TellOfDevices = lambda phase, cost, bound: None,
 ) -> Build:
-    """Decide everything and render the projects. Nothing is written.
+    """Plan a build and render its projects in memory.
 
     Args:
-        settings: what the user wants.
-        progress: called with what begins.
-        costs: says what every op costs on the board.
-        deadline: when to end; None for the settings' time limit from now on.
-        tell: is told how the search for a schedule goes on.
-        tell_of_devices: is told of the search for a plan of several devices.
+        settings: settings of the build.
+        progress: called with the name of each stage as it begins.
+        costs: provider of op costs on the board.
+        deadline: end of the searches; None for the settings' time limit, counted from now.
+        tell: called with the progress of the search for a schedule.
+        tell_of_devices: called with the progress of the search for a plan of several devices.
 
     Raises:
-        PoetfwError: the settings, the boards, the model or the data are not usable, no plan exists
-            within the budget and the deadline, or the one to follow is not legal there.
+        PoetfwError: The settings, the boards, the model or the data are invalid, no plan exists
+            within the budget and the deadline, or the plan to follow is illegal.
     """
     deadline = deadline or Deadline(settings.time_limit_s)
     progress("reading board, model and data")
@@ -143,7 +143,7 @@ def plan_build(
 
 
 def _without_others(settings: BuildSettings) -> BuildSettings:
-    """The settings without those that programs of several devices do not have."""
+    """The settings, with those that several devices do not support switched off."""
     devices = settings.devices
     if devices is not None:
         settings = replace(settings, ring=0, slices=False, watchdog_s=None, keep_features="never")
@@ -153,7 +153,7 @@ def _without_others(settings: BuildSettings) -> BuildSettings:
 
 
 def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
-    """Pictures of the plan; for several devices also their problem."""
+    """Pictures of the plan and, for several devices, the file of their problem."""
     plan, problem, program = decided.plan, decided.problem, decided.program
     if problem is None:
         budget_bytes, board = images[ONLY].budget_bytes, images[ONLY].board
@@ -166,7 +166,7 @@ def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
 def _features(
     settings: BuildSettings, board: Board, model: Model, data: DataSet, decided: Decision
 ) -> FeaturesReport | None:
-    """Choice of keeping features of samples; None without any, and on several devices."""
+    """Choice between keeping and recalculating features; None without any or on several devices."""
     if decided.problem is not None:
         return None
     program, plan = decided.program, decided.plan
@@ -192,7 +192,7 @@ def _image(
     decided: Decision,
     features: FeaturesReport | None,
 ) -> Image:
-    """The program of one memory: its project with its storage image and its stage files."""
+    """Render the program of one memory: project, storage image and stage files."""
     program, plan = decided.program, decided.plan.of(memory)
     slots = slots_of(program, plan.step, board.erase_bytes)
     keeps = features is not None and features.kept
@@ -251,25 +251,26 @@ def _image(
 
 
 def data_record(data: DataSet) -> Mapping[str, bytes]:
-    """`data.json` where there is something in it: how features were made, what classes are."""
+    """File `data.json` with the kind of features and the names of classes; empty without any."""
     if not data.record:
         return {}
     return {DATA: json_bytes({"schema_version": 1, **data.record})}
 
 
 def _features_in_c(data: DataSet) -> Mapping[str, bytes]:
-    """The C code that calculates the data's features on the device, where they are of sounds."""
+    """C files that calculate the features of sounds on the device; empty for other data."""
     settings = data.record.get("features")
     return {} if settings is None else render_features(Spectra(**settings))
 
 
 def write_build(build: Build, folder: Path) -> BuildReport:
-    """Write a build's projects completely; returns the build's report.
+    """Write a build's projects; returns the build's report.
 
-    Files beside several projects are written first: a run checks that the projects match them.
+    With several projects, the build's own files are written first, and a run checks that the
+    projects match them.
 
     Raises:
-        OutputError: a folder is not poetfw's, or cannot be written.
+        OutputError: A folder is not poetfw's, or cannot be written.
     """
     report = report_build(build, folder)
     files = {folder: dict(build.beside.files)}
@@ -281,7 +282,7 @@ def write_build(build: Build, folder: Path) -> BuildReport:
 
 
 def _documents(report: BuildReport, folder: Path) -> dict[Path, bytes]:
-    """Content of each folder's `build.json`: of the whole, and of each program."""
+    """Content of `build.json` by folder: that of the build, and that of each program."""
     places = folders_of(report.memories, folder)
     reports = {folder: report} | {places[name]: report.of(name) for name in places}
     return {place: json_bytes(each.to_json()) for place, each in reports.items()}
@@ -311,17 +312,17 @@ def compile_build(
     toolchain: str = "auto",
     progress: Progress = lambda text: None,
 ) -> BuildReport:
-    """Compile written projects for their boards and the boards' twins; report what came out.
+    """Compile written projects for their boards and twins; returns the report with their sizes.
 
     Args:
-        build: what was written.
-        report: what was reported of it.
-        folder: where it is.
-        toolchain: which compiler, as `choose_environment` takes it.
-        progress: called with what begins.
+        build: the build.
+        report: report of the written build.
+        folder: folder of the build.
+        toolchain: compiler choice, see `choose_environment`.
+        progress: called with the name of each stage as it begins.
 
     Raises:
-        ToolError: the compiler or PlatformIO is missing or fails.
+        ToolError: The compiler or PlatformIO is missing or fails.
     """
     compiled = {}
     for name, place in folders_of(report.memories, folder).items():

@@ -23,13 +23,7 @@ from pathlib import Path
 from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
 from poetfw.costs.features import Featured, featured
-from poetfw.costs.fitted import (
-    ENOUGH_FUNCTIONS,
-    ENOUGH_ROWS,
-    LARGEST_ERROR,
-    FittedModel,
-    fit,
-)
+from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
 from poetfw.models import Model, build_model

@@ -351,7 +351,7 @@ def options_of(command: click.Command) -> set[str]:
 
 def options_of_others() -> set[str]:
     """The options of the benchmarks, of the test suite, and of what runs the mutations."""
-    sources = [*(REPOSITORY / "benchmarks").rglob("*.py"), REPOSITORY / "tests/conftest.py"]
+    sources = [*(REPOSITORY / "benchmarks").rglob("*.py"), *(REPOSITORY / "tests").glob("*.py")]
     sources.append(REPOSITORY / "tests/mutants/run.py")
     return {
         flag

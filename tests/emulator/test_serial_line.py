@@ -17,13 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.firmware_tools import (
-    CORTEX_M0PLUS,
-    compile_sample,
-    needs_qemu,
-    qemu,
-    run_program,
-)
+from emulator.firmware_tools import CORTEX_M0PLUS, compile_sample, needs_qemu, qemu, run_program
 from emulator.test_netduinoplus2 import compile_twin
 from poetfw.boards import load_board
 from poetfw.runs import on_board

@@ -18,8 +18,8 @@ from hypothesis import settings
 from fuzz.formats import FORMATS
 from system.commands import Result, forked
 
-CASES = 40 if settings.default.max_examples < 100 else 1000  # type: ignore[union-attr]
-"""Per format: 40, or 1,000 with `--hypothesis-profile=thorough`."""
+CASES = 20 if settings.default.max_examples < 100 else 1000  # type: ignore[union-attr]
+"""Per format: 20, or 1,000 with `--hypothesis-profile=thorough`."""
 
 LONG_PART, LONG_PARTS = 500, 20
 

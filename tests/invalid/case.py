@@ -49,6 +49,21 @@ class Case:
     built: bool = False
 
 
+def cases(command: str, *rows: tuple[Any, ...], code: int = 1) -> tuple[Case, ...]:
+    """Cases of one command and exit code. A row: name, what makes the files, fragments."""
+    return tuple(Case(name, command, code, tuple(says), make) for name, make, *says in rows)
+
+
+def options(
+    command: str, rows: Mapping[str, str | tuple[str, ...]], code: int = 1
+) -> tuple[Case, ...]:
+    """Cases of options of a command, with a fragment of each error; they are the tests' names."""
+    return tuple(
+        Case(given, f"{command} {given}", code, (says,) if isinstance(says, str) else says)
+        for given, says in rows.items()
+    )
+
+
 @dataclass(frozen=True)
 class Result:
     code: int

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from invalid.case import Case
+from invalid.case import Case, cases
 from invalid.makers import FEATURES, SAMPLES, good_arrays, network, npz, npz_bytes
 
 BUILD = (
@@ -86,27 +86,87 @@ def corrupt_lzma(folder: Path) -> None:
 
 
 CASES = (
-    Case("LZMA is corrupt", BUILD, 1, ("data.npz: not an NPZ file, or damaged",), corrupt_lzma),
-    Case(
-        "bytes that become 400 MB of float32",
+    *cases(
         BUILD,
-        1,
-        ("array x has 400,000,000 bytes, unpacked and as 32-bit numbers",),
-        zipped(x=np.zeros((25_000_000, FEATURES), np.uint8), y=np.zeros(25_000_000, np.uint8)),
-    ),
-    Case(
-        "arrays that are too large together",
-        BUILD,
-        1,
-        ("array y has 80,000,000 bytes", "are left"),
-        zipped(x=np.zeros((12_500_000, FEATURES), np.uint8), y=np.zeros(20_000_000, np.uint8)),
-    ),
-    Case(
-        "samples that take a block each",
-        BUILD,
-        1,
-        ("600,000 samples, in blocks of 512 bytes, take 307,200,512 of the 268,435,456",),
-        zipped(x=np.zeros((600_000, FEATURES), np.uint8), y=np.zeros(600_000, np.uint8)),
+        ("LZMA is corrupt", corrupt_lzma, "data.npz: not an NPZ file, or damaged"),
+        (
+            "bytes that become 400 MB of float32",
+            zipped(x=np.zeros((25_000_000, FEATURES), np.uint8), y=np.zeros(25_000_000, np.uint8)),
+            "array x has 400,000,000 bytes, unpacked and as 32-bit numbers",
+        ),
+        (
+            "arrays that are too large together",
+            zipped(x=np.zeros((12_500_000, FEATURES), np.uint8), y=np.zeros(20_000_000, np.uint8)),
+            "array y has 80,000,000 bytes",
+            "are left",
+        ),
+        (
+            "samples that take a block each",
+            zipped(x=np.zeros((600_000, FEATURES), np.uint8), y=np.zeros(600_000, np.uint8)),
+            "600,000 samples, in blocks of 512 bytes, take 307,200,512 of the 268,435,456",
+        ),
+        ("data are empty", npz_bytes(lambda b: b""), "data.npz: not an NPZ file"),
+        ("data are text", npz_bytes(lambda b: b"x,y\n1,2"), "data.npz: not an NPZ file"),
+        ("data are cut short", npz_bytes(lambda b: b[:-99]), "data.npz: not an NPZ file"),
+        (
+            "data are damaged",
+            npz_bytes(lambda b: b[:300] + bytes([b[300] ^ 1]) + b[301:]),
+            "data.npz: not an NPZ file, or damaged: Bad CRC-32",
+        ),
+        ("no y", npz(lambda arrays: arrays.pop("y")), "data.npz: there is no array y"),
+        ("no x", npz(lambda arrays: arrays.pop("x")), "data.npz: there is no array x"),
+        (
+            "x_test without y_test",
+            npz(set_to(x_test=good_arrays()["x"])),
+            "x_test and y_test must come together",
+        ),
+        (
+            "pickled objects",
+            npz(set_to(x=np.array([{}] * SAMPLES, dtype=object))),
+            "array x holds Python objects, which poetfw does not unpickle",
+        ),
+        (
+            "features are text",
+            npz(set_to(x=np.full((SAMPLES, FEATURES), "a"))),
+            "x holds <U1, not numbers",
+        ),
+        ("data unpack to 1 GB", bomb, "array x has 1,074,790,400 bytes, unpacked"),
+        ("array claims terabytes", lying_header, "data.npz:", "do not hold"),
+        (
+            "features of another shape",
+            npz(set_to(x=np.ones((SAMPLES, 5), np.float32))),
+            f"x has shape [{SAMPLES}, 5], but model 'net' needs [samples, {FEATURES}]",
+        ),
+        ("features are one number", npz(set_to(x=np.float32(1))), "x has shape [],"),
+        (
+            "features are NaN",
+            npz(feature(np.nan)),
+            "x holds NaN, infinity or numbers beyond float32 in sample 7",
+        ),
+        ("features beyond float32", npz(feature(1e300)), "beyond float32 in sample 7"),
+        ("label out of range", npz(label(3)), "labels from 0 to 3", "classes 0 to 2"),
+        ("label below 0", npz(label(-1)), "labels from -1 to 2", "classes 0 to 2"),
+        (
+            "labels are not whole",
+            npz(set_to(y=np.linspace(0, 2, SAMPLES))),
+            "y holds float64, but class numbers must be integers",
+            "loss mse",
+        ),
+        (
+            "more labels than samples",
+            npz(set_to(y=np.zeros(SAMPLES + 1, int))),
+            f"y has shape [{SAMPLES + 1}], but {SAMPLES} samples",
+        ),
+        (
+            "no samples",
+            npz(set_to(x=np.ones((0, FEATURES), np.float32), y=np.zeros(0, int))),
+            "x holds no samples",
+        ),
+        (
+            "no samples to test with",
+            npz(set_to(x_test=np.ones((0, FEATURES), np.float32), y_test=np.zeros(0, int))),
+            "x_test holds no samples",
+        ),
     ),
     Case(
         "unknown data set",
@@ -130,86 +190,11 @@ CASES = (
         "built-in data do not fit the model",
         BUILD.replace("data.npz", "digits"),
         1,
-        ("the digits do not fit model 'net'", "64 features"),
+        (
+            "the digits do not fit model 'net'",
+            "64 features",
+        ),
         npz(set_to()),
-    ),
-    Case("data are empty", BUILD, 1, ("data.npz: not an NPZ file",), npz_bytes(lambda b: b"")),
-    Case(
-        "data are text", BUILD, 1, ("data.npz: not an NPZ file",), npz_bytes(lambda b: b"x,y\n1,2")
-    ),
-    Case(
-        "data are cut short", BUILD, 1, ("data.npz: not an NPZ file",), npz_bytes(lambda b: b[:-99])
-    ),
-    Case(
-        "data are damaged",
-        BUILD,
-        1,
-        ("data.npz: not an NPZ file, or damaged: Bad CRC-32",),
-        npz_bytes(lambda b: b[:300] + bytes([b[300] ^ 1]) + b[301:]),
-    ),
-    Case("no y", BUILD, 1, ("data.npz: there is no array y",), npz(lambda arrays: arrays.pop("y"))),
-    Case("no x", BUILD, 1, ("data.npz: there is no array x",), npz(lambda arrays: arrays.pop("x"))),
-    Case(
-        "x_test without y_test",
-        BUILD,
-        1,
-        ("x_test and y_test must come together",),
-        npz(set_to(x_test=good_arrays()["x"])),
-    ),
-    Case(
-        "pickled objects",
-        BUILD,
-        1,
-        ("array x holds Python objects, which poetfw does not unpickle",),
-        npz(set_to(x=np.array([{}] * SAMPLES, dtype=object))),
-    ),
-    Case(
-        "features are text",
-        BUILD,
-        1,
-        ("x holds <U1, not numbers",),
-        npz(set_to(x=np.full((SAMPLES, FEATURES), "a"))),
-    ),
-    Case("data unpack to 1 GB", BUILD, 1, ("array x has 1,074,790,400 bytes, unpacked",), bomb),
-    Case("array claims terabytes", BUILD, 1, ("data.npz:", "do not hold"), lying_header),
-    Case(
-        "features of another shape",
-        BUILD,
-        1,
-        (f"x has shape [{SAMPLES}, 5], but model 'net' needs [samples, {FEATURES}]",),
-        npz(set_to(x=np.ones((SAMPLES, 5), np.float32))),
-    ),
-    Case("features are one number", BUILD, 1, ("x has shape [],",), npz(set_to(x=np.float32(1)))),
-    Case(
-        "features are NaN",
-        BUILD,
-        1,
-        ("x holds NaN, infinity or numbers beyond float32 in sample 7",),
-        npz(feature(np.nan)),
-    ),
-    Case("features beyond float32", BUILD, 1, ("beyond float32 in sample 7",), npz(feature(1e300))),
-    Case("label out of range", BUILD, 1, ("labels from 0 to 3", "classes 0 to 2"), npz(label(3))),
-    Case("label below 0", BUILD, 1, ("labels from -1 to 2", "classes 0 to 2"), npz(label(-1))),
-    Case(
-        "labels are not whole",
-        BUILD,
-        1,
-        ("y holds float64, but class numbers must be integers", "loss mse"),
-        npz(set_to(y=np.linspace(0, 2, SAMPLES))),
-    ),
-    Case(
-        "more labels than samples",
-        BUILD,
-        1,
-        (f"y has shape [{SAMPLES + 1}], but {SAMPLES} samples",),
-        npz(set_to(y=np.zeros(SAMPLES + 1, int))),
-    ),
-    Case(
-        "no samples",
-        BUILD,
-        1,
-        ("x holds no samples",),
-        npz(set_to(x=np.ones((0, FEATURES), np.float32), y=np.zeros(0, int))),
     ),
     Case(
         "fewer samples than a batch",
@@ -217,12 +202,5 @@ CASES = (
         1,
         ("there are 32 samples to train with, fewer than the batch of 64",),
         npz(set_to()),
-    ),
-    Case(
-        "no samples to test with",
-        BUILD,
-        1,
-        ("x_test holds no samples",),
-        npz(set_to(x_test=np.ones((0, FEATURES), np.float32), y_test=np.zeros(0, int))),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from invalid.case import Case, Make
+from invalid.case import Case, Make, cases
 from invalid.makers import both, text
 from poetfw.ops import KINDS
 
@@ -81,55 +81,57 @@ def of_builds(name: str, code: int, says: tuple[str, ...], make: Make, more: str
 
 
 CASES: tuple[Case, ...] = (
-    Case("device_file_missing", ON_TWO, 1, ("a.toml cannot be read",)),
-    Case(
-        "device_with_negative_figure",
+    *cases(
         ON_TWO,
-        1,
-        ("a.toml: at flops_per_s.value: 1 or more was expected",),
-        both(device("a", flops="-1e9"), SOUND),
+        (
+            "device_with_negative_figure",
+            both(device("a", flops="-1e9"), SOUND),
+            "a.toml: at flops_per_s.value: 1 or more was expected",
+        ),
+        ("device_not_toml", both(text("a.toml", "]"), SOUND), "a.toml is not TOML"),
+        (
+            "devices_without_link",
+            both(device("a", link=""), SOUND),
+            "no link joins device 'a' to another",
+        ),
     ),
-    Case("device_not_toml", ON_TWO, 1, ("a.toml is not TOML",), both(text("a.toml", "]"), SOUND)),
-    Case(
-        "devices_without_link",
-        ON_TWO,
-        1,
-        ("no link joins device 'a' to another",),
-        both(device("a", link=""), SOUND),
-    ),
-    Case(
-        "devices_of_one_name",
-        "schedule --devices a.toml,a.toml --model mlp",
-        1,
-        ("device 'a' appears 2 times",),
-        device("a"),
-    ),
-    Case(
-        "op_fits_on_no_device",
-        ON_TWO,
-        5,
-        ("fits on no device", "bytes on 'a', which has 64", "on 'b', which has 32"),
-        both(device("a", 64), device("b", 32, link="")),
-    ),
-    Case(
-        "device_that_can_compute_nothing",
+    *cases(
         "schedule --devices a.json",
-        1,
-        ("device 'a' can compute no node",),
-        text("a.json", LACKS_ALL),
+        (
+            "device_that_can_compute_nothing",
+            text("a.json", LACKS_ALL),
+            "device 'a' can compute no node",
+        ),
+        (
+            "devices_problem_of_no_devices",
+            text("a.json", '{"schema_version": 1, "name": "p", "devices": [], "links": []}'),
+            "has no devices",
+        ),
     ),
+    *cases(
+        f"{ON_TWO} --replay answer.json",
+        (
+            "plan_of_other_devices",
+            both(both(device("a"), SOUND), OTHER_PLAN),
+            "answer.json: step 0",
+            "there is no device 'gpu'",
+            "that it was found for",
+        ),
+        (
+            "plan_of_one_device",
+            both(
+                both(device("a"), SOUND),
+                text("answer.json", '{"plan": [{"step": "compute", "node": "fc1"}]}'),
+            ),
+            "plan.0.device: it is missing",
+        ),
+    ),
+    Case("device_file_missing", ON_TWO, 1, ("a.toml cannot be read",)),
     Case(
         "parallel_for_one_board",
         "schedule --board linux --model mlp --parallel",
         2,
         ("--parallel needs --devices",),
-    ),
-    Case(
-        "least_energy_at_once",
-        f"{ON_TWO} --parallel --minimise energy",
-        1,
-        ("devices that work at once are scheduled for the least time only",),
-        both(device("a"), SOUND),
     ),
     Case(
         "devices_and_a_board_to_compare",
@@ -138,27 +140,6 @@ CASES: tuple[Case, ...] = (
         ("--board does not go with --devices",),
     ),
     Case("nothing_to_compare_on", "compare --model mlp", 2, ("either --board, or --devices",)),
-    Case(
-        "devices_to_compare_without_link",
-        "compare --devices a.toml,b.toml --model mlp",
-        1,
-        ("no link joins device 'a' to another",),
-        both(device("a", link=""), SOUND),
-    ),
-    Case(
-        "fractions_for_other_devices",
-        f"{ON_TWO} --ram-fraction 0.5",
-        1,
-        ("--ram-fraction has 1 values for 2 devices",),
-        both(device("a"), SOUND),
-    ),
-    Case(
-        "fraction_that_is_none",
-        f"{ON_TWO} --ram-fraction 0.5,nan",
-        2,
-        ("not a finite number",),
-        both(device("a"), SOUND),
-    ),
     Case(
         "fractions_for_one_board",
         "schedule --board linux --model mlp --ram-fraction 0.5,0.5",
@@ -171,20 +152,6 @@ CASES: tuple[Case, ...] = (
         "schedule --devices a.json --problem p.json",
         2,
         ("--problem does not go with --devices",),
-    ),
-    Case(
-        "devices_problem_of_no_devices",
-        "schedule --devices a.json",
-        1,
-        ("has no devices",),
-        text("a.json", '{"schema_version": 1, "name": "p", "devices": [], "links": []}'),
-    ),
-    Case(
-        "plan_of_other_devices",
-        f"{ON_TWO} --replay answer.json",
-        1,
-        ("answer.json: step 0", "there is no device 'gpu'", "that it was found for"),
-        both(both(device("a"), SOUND), OTHER_PLAN),
     ),
     *of_builds(
         "plan_of_other_devices",
@@ -214,17 +181,53 @@ CASES: tuple[Case, ...] = (
     *of_builds(
         "op_fits_on_no_device",
         5,
-        ("fits on no device", "bytes on 'a', which has 64", "give one of them more"),
+        ("fits on no device", "bytes on 'a', which has 64", "give one of the devices more RAM"),
         both(device("a", 64, more=BOARD), device("b", 32, link="", more=BOARD)),
     ),
     Case(
-        "plan_of_one_device",
-        f"{ON_TWO} --replay answer.json",
+        "devices_of_one_name",
+        "schedule --devices a.toml,a.toml --model mlp",
         1,
-        ("plan.0.device: it is missing",),
-        both(
-            both(device("a"), SOUND),
-            text("answer.json", '{"plan": [{"step": "compute", "node": "fc1"}]}'),
+        ("device 'a' appears 2 times",),
+        device("a"),
+    ),
+    Case(
+        "op_fits_on_no_device",
+        ON_TWO,
+        5,
+        (
+            "fits on no device",
+            "bytes on 'a', which has 64",
+            "on 'b', which has 32",
         ),
+        both(device("a", 64), device("b", 32, link="")),
+    ),
+    Case(
+        "least_energy_at_once",
+        f"{ON_TWO} --parallel --minimise energy",
+        1,
+        ("devices that work at once are scheduled for the least time only",),
+        both(device("a"), SOUND),
+    ),
+    Case(
+        "devices_to_compare_without_link",
+        "compare --devices a.toml,b.toml --model mlp",
+        1,
+        ("no link joins device 'a' to another",),
+        both(device("a", link=""), SOUND),
+    ),
+    Case(
+        "fractions_for_other_devices",
+        f"{ON_TWO} --ram-fraction 0.5",
+        1,
+        ("--ram-fraction has 1 values for 2 devices",),
+        both(device("a"), SOUND),
+    ),
+    Case(
+        "fraction_that_is_none",
+        f"{ON_TWO} --ram-fraction 0.5,nan",
+        2,
+        ("not a finite number",),
+        both(device("a"), SOUND),
     ),
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from invalid.case import Case, Make
+from invalid.case import Case, Make, cases, options
 from invalid.makers import both, text
 
 BUILD = "build --board linux --model mlp --batch 8 --ram 1000000 --generate-only"
@@ -25,41 +25,67 @@ def link(name: str, target: str) -> Make:
 
 
 CASES = (
-    Case(
-        "foreign files",
-        f"{BUILD} --out out",
-        1,
-        ("out is not empty and holds no project of poetfw", "choose another folder with --out"),
-        text("out/thesis.tex", "years of work"),
-    ),
-    Case(
-        "foreign files in the default folder",
+    *options(
         BUILD,
-        1,
-        ("build/linux is not empty and holds no project of poetfw",),
-        text("build/linux/notes.txt", "mine"),
+        {
+            "--out /proc/poetfw/project": "'/proc/poetfw/project' cannot be used:",
+            "--out 'a$HOME'": ("a$HOME cannot be used: PlatformIO cannot", "a path that holds '$'"),
+            "--out .": "is the folder you are in, or one above it",
+            "--out ..": "is the folder you are in, or one above it",
+        },
     ),
-    Case(
-        "foreign files where poetfw's belong",
+    *cases(
         f"{BUILD} --out out",
-        1,
         (
+            "foreign files",
+            text("out/thesis.tex", "years of work"),
+            "out is not empty and holds no project of poetfw",
+            "choose another folder with --out",
+        ),
+        (
+            "foreign files where poetfw's belong",
+            both(
+                text("out/poetfw.json", manifest("src/main.c")),
+                text("out/src/main.c", ""),
+                text("out/src/runtime/desk.c", ""),
+                text("out/plan.json", ""),
+            ),
             "out holds files that poetfw did not write, where it has to write its own: "
             "plan.json, src/runtime/desk.c",
         ),
-        both(
-            text("out/poetfw.json", manifest("src/main.c")),
-            text("out/src/main.c", ""),
-            text("out/src/runtime/desk.c", ""),
-            text("out/plan.json", ""),
+        (
+            "foreign link beside poetfw's files",
+            both(text("out/poetfw.json", manifest()), link("out/link", "nowhere")),
+            "out/link is a link: what poetfw writes there would end up where it leads to",
+        ),
+        (
+            "damaged list of files",
+            text("out/poetfw.json", '{"files": 7}'),
+            "holds no project of poetfw (no readable poetfw.json)",
+        ),
+        (
+            "list of files nested beyond measure",
+            text("out/poetfw.json", "[" * 100_000),
+            "holds no project of poetfw (no readable poetfw.json)",
+        ),
+        (
+            "link to a foreign folder",
+            both(text("other/thesis.tex", ""), link("out", "other")),
+            "out is not empty and holds no project of poetfw",
         ),
     ),
-    Case(
-        "foreign link beside poetfw's files",
-        f"{BUILD} --out out",
-        1,
-        ("out/link is a link: what poetfw writes there would end up where it leads to",),
-        both(text("out/poetfw.json", manifest()), link("out/link", "nowhere")),
+    *cases(
+        BUILD,
+        (
+            "foreign files in the default folder",
+            text("build/linux/notes.txt", "mine"),
+            "build/linux is not empty and holds no project of poetfw",
+        ),
+        (
+            "name with NUL",
+            text("poetfw.toml", 'out = "a\\u0000b"\n'),
+            "poetfw.toml: out holds a NUL character",
+        ),
     ),
     *(
         Case(
@@ -71,75 +97,7 @@ CASES = (
         )
         for name in ("run", ".pio", ".pio/build", ".pio/build/linux/src", "run/unscheduled")
     ),
-    Case(
-        "damaged list of files",
-        f"{BUILD} --out out",
-        1,
-        ("holds no project of poetfw (no readable poetfw.json)",),
-        text("out/poetfw.json", '{"files": 7}'),
-    ),
-    Case(
-        "list of files nested beyond measure",
-        f"{BUILD} --out out",
-        1,
-        ("holds no project of poetfw (no readable poetfw.json)",),
-        text("out/poetfw.json", "[" * 100_000),
-    ),
-    Case(
-        "output is a file",
-        f"{BUILD} --out out",
-        2,
-        ("Invalid value for '--out': Directory 'out' is a file.",),
-        text("out", ""),
-    ),
-    Case(
-        "parent is a file",
-        f"{BUILD} --out out/project",
-        1,
-        ("'out/project' cannot be used: Not a directory", "choose another folder with --out"),
-        text("out", ""),
-    ),
-    Case(
-        "output cannot be made",
-        f"{BUILD} --out /proc/poetfw/project",
-        1,
-        ("'/proc/poetfw/project' cannot be used:",),
-    ),
-    Case(
-        "name with a dollar sign",
-        f"{BUILD} --out 'a$HOME'",
-        1,
-        ("a$HOME cannot be used: PlatformIO cannot build in a path that holds '$'",),
-    ),
     Case("name too long", f"{BUILD} --out {'n' * 300}", 1, ("cannot be used: File name too long",)),
-    Case(
-        "name with NUL",
-        BUILD,
-        1,
-        ("poetfw.toml: out holds a NUL character",),
-        text("poetfw.toml", 'out = "a\\u0000b"\n'),
-    ),
-    Case(
-        "output is the current folder",
-        f"{BUILD} --out .",
-        1,
-        ("is the folder you are in, or one above it",),
-    ),
-    Case("output is above", f"{BUILD} --out ..", 1, ("is the folder you are in, or one above it",)),
-    Case(
-        "output is a loop of links",
-        f"{BUILD} --out a",
-        1,
-        ("'a' cannot be used",),
-        both(link("a", "b"), link("b", "a")),
-    ),
-    Case(
-        "link to a foreign folder",
-        f"{BUILD} --out out",
-        1,
-        ("out is not empty and holds no project of poetfw",),
-        both(text("other/thesis.tex", ""), link("out", "other")),
-    ),
     *(
         Case(
             f"file of {command.split()[0]} cannot be made",
@@ -160,5 +118,29 @@ CASES = (
         "compare --board none --plot /proc/energy.svg",
         1,
         ("cannot write /proc/energy.svg:",),
+    ),
+    Case(
+        "output is a file",
+        f"{BUILD} --out out",
+        2,
+        ("Invalid value for '--out': Directory 'out' is a file.",),
+        text("out", ""),
+    ),
+    Case(
+        "parent is a file",
+        f"{BUILD} --out out/project",
+        1,
+        (
+            "'out/project' cannot be used: Not a directory",
+            "choose another folder with --out",
+        ),
+        text("out", ""),
+    ),
+    Case(
+        "output is a loop of links",
+        f"{BUILD} --out a",
+        1,
+        ("'a' cannot be used",),
+        both(link("a", "b"), link("b", "a")),
     ),
 )

@@ -3,39 +3,21 @@
 
 from __future__ import annotations
 
-from invalid.case import Case
+from invalid.case import Case, options
 
 MLP = "build --board linux --model mlp --batch 8 --generate-only"
 CNN = "build --board linux --batch 8 --generate-only"
 
 CASES = (
-    Case(
-        "budget too small for the parameters",
-        f"{MLP} --ram 100",
-        5,
-        ("the budget of 100 bytes is too small", "needs at least", "Op '", "never free"),
+    *options(
+        MLP,
+        {
+            "--deadline -1": "-1.0 is not in the range x>0",
+            "--deadline nan": "nan is not a finite number",
+            "--deadline inf": "inf is not a finite number",
+        },
+        code=2,
     ),
-    Case(
-        "budget too small for one op",
-        f"{CNN} --ram 30000",
-        5,
-        ("the budget of 30,000 bytes is too small", "needs at least", "Op '"),
-    ),
-    Case(
-        "budget too small for keeping everything",
-        f"{CNN} --ram 90000 --scheduler checkpoint-all",
-        5,
-        ("checkpoint-all has no schedule", "it needs", "bytes or more"),
-    ),
-    Case(
-        "deadline that nothing meets",
-        f"{MLP} --ram 1000000 --deadline 1e-9",
-        5,
-        ("takes 1e-09 s or less", "the shortest possible time"),
-    ),
-    Case("negative deadline", f"{MLP} --deadline -1", 2, ("-1.0 is not in the range x>0",)),
-    Case("deadline is NaN", f"{MLP} --deadline nan", 2, ("nan is not a finite number",)),
-    Case("endless deadline", f"{MLP} --deadline inf", 2, ("inf is not a finite number",)),
     Case(
         "model larger than the board",
         "build --board nrf52840 --model resnet8 --batch 1 --ram 257000 --generate-only",
@@ -90,4 +72,28 @@ CASES = (
     ),
     Case("--ram beyond every machine", f"{MLP} --ram 1{'0' * 400}", 2, ("is more than",)),
     Case("models at a batch of 31 digits", f"models --batch 1{'0' * 30}", 1, ("batch",)),
+    Case(
+        "budget too small for the parameters",
+        f"{MLP} --ram 100",
+        5,
+        ("the budget of 100 bytes is too small", "needs at least", "Op '", "never free"),
+    ),
+    Case(
+        "deadline that nothing meets",
+        f"{MLP} --ram 1000000 --deadline 1e-9",
+        5,
+        ("takes 1e-09 s or less", "the shortest possible time"),
+    ),
+    Case(
+        "budget too small for one op",
+        f"{CNN} --ram 30000",
+        5,
+        ("the budget of 30,000 bytes is too small", "needs at least", "Op '"),
+    ),
+    Case(
+        "budget too small for keeping everything",
+        f"{CNN} --ram 90000 --scheduler checkpoint-all",
+        5,
+        ("checkpoint-all has no schedule", "it needs", "bytes or more"),
+    ),
 )

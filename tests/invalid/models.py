@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from invalid.case import Case
+from invalid.case import Case, cases
 from invalid.makers import FEATURES, good_data, network, onnx_file, text
 
 BUILD = (
@@ -210,6 +210,95 @@ def many_of_one_name(model: onnx.ModelProto) -> None:
 REFERENCE = "an attribute of a function that the node is not in"
 
 CASES = (
+    *cases(
+        BUILD,
+        (
+            "padding that makes an image of terabytes",
+            images("Conv", KERNEL, pads=[0, 0, 2**31 - 9, 2**31 - 9]),
+            "are more than any board has",
+        ),
+        (
+            "Unsqueeze with an axis of 2^40",
+            onnx_file(calculated_shape(2**40)),
+            "'odd' (Unsqueeze): its constant cannot be calculated",
+        ),
+        ("weights behind a loop of links", linked_in_a_loop, "net.onnx: 'w.bin' cannot be read:"),
+        (
+            "operator whose name forges a line",
+            onnx_file(forged),
+            r"'relu' (Erf\nerror: all is well\x1b[2J)",
+        ),
+        (
+            "20,000 nodes of one name",
+            onnx_file(many_of_one_name),
+            "model 'net' has more than 1,000 ops: poetfw trains none so large",
+        ),
+        (
+            "20,000 unknown operators",
+            onnx_file(many_unknown),
+            "cannot train 20,000 nodes of the model",
+            "'m number 19' (Hardmax)",
+            "… and 19,980 more",
+        ),
+        (
+            "model is a folder",
+            lambda folder: (folder / "net.onnx").mkdir(),
+            "net.onnx: there is no such file",
+        ),
+        ("model is empty", text("net.onnx", ""), "net.onnx: not an ONNX model"),
+        ("model is text", text("net.onnx", "import torch"), "net.onnx: not an ONNX model"),
+        ("model is cut short", truncated, "net.onnx: not an ONNX model, or damaged"),
+        (
+            "unknown operators",
+            onnx_file(unsupported),
+            "cannot train 2 nodes of the model",
+            "'relu' (Shrink)",
+            "'sharpen' (Hardmax)",
+            "networks of",
+        ),
+        ("cyclic model", onnx_file(cyclic), "net.onnx: not a valid ONNX model"),
+        (
+            "model lacks weights",
+            onnx_file(missing_weights),
+            "net.onnx: not a valid ONNX model",
+            "dense 1 w",
+        ),
+        ("weights are NaN", onnx_file(nan_weights), "net.onnx:", "dense 1 w", "NaN"),
+        ("weights are too few bytes", onnx_file(short_weights), "net.onnx:", "dense 1 w"),
+        ("weights of another shape", onnx_file(other_shape), "net.onnx:", "dense 1"),
+        (
+            "weights outside the folder",
+            onnx_file(external("../secret")),
+            "said to be in '../secret'; poetfw reads only files in the model's own folder",
+        ),
+        (
+            "weights at an absolute path",
+            onnx_file(external("/etc/passwd")),
+            "said to be in '/etc/passwd'; poetfw reads only files in the model's own folder",
+        ),
+        (
+            "weights behind a link out of the folder",
+            linked_weights,
+            "said to be in 'w.bin'; poetfw reads only files in the model's own folder",
+        ),
+        (
+            "weights beyond the end of their file",
+            onnx_file(external("data.npz", offset="1000000", length="96")),
+            "the weights 'dense 1 w' are bytes 1000000 to 1000096 of 'data.npz'",
+        ),
+        ("opset too old", onnx_file(opset(11)), "uses opset 11; poetfw reads 13 to 21"),
+        ("opset too new", onnx_file(opset(99)), "uses opset 99; poetfw reads 13 to 21"),
+        ("two inputs", onnx_file(second_input), "there is no array z"),
+        ("no output", onnx_file(no_output), "net.onnx:"),
+        (
+            "features left open",
+            onnx_file(open_features),
+            "the model's input 'x' has the shape [0, 0]",
+            "only the batch left open",
+        ),
+        ("input in float16", onnx_file(in_halves), "net.onnx:", "float"),
+        ("nothing to train", no_weights, "has no parameters to train"),
+    ),
     *(
         Case(f"{kind}.{name} by reference", BUILD, 1, (f"{name} stands for", REFERENCE), make)
         for kind, name, make in (
@@ -230,59 +319,6 @@ CASES = (
         )
     ),
     Case(
-        "padding that makes an image of terabytes",
-        BUILD,
-        1,
-        ("are more than any board has",),
-        images("Conv", KERNEL, pads=[0, 0, 2**31 - 9, 2**31 - 9]),
-    ),
-    Case(
-        "Unsqueeze with an axis of 2^40",
-        BUILD,
-        1,
-        ("'odd' (Unsqueeze): its constant cannot be calculated",),
-        onnx_file(calculated_shape(2**40)),
-    ),
-    Case(
-        "model that is a program",
-        BUILD.replace("net.onnx", "nets.py"),
-        1,
-        ("nets.py: no model is read from such a file", ".pt2", ".onnx"),
-        text("nets.py", "net = 1\n"),
-    ),
-    Case(
-        "weights behind a loop of links",
-        BUILD,
-        1,
-        ("net.onnx: 'w.bin' cannot be read:",),
-        linked_in_a_loop,
-    ),
-    Case(
-        "operator whose name forges a line",
-        BUILD,
-        1,
-        (r"'relu' (Erf\nerror: all is well\x1b[2J)",),
-        onnx_file(forged),
-    ),
-    Case(
-        "20,000 nodes of one name",
-        BUILD,
-        1,
-        ("model 'net' has more than 1,000 ops: poetfw trains none so large",),
-        onnx_file(many_of_one_name),
-    ),
-    Case(
-        "20,000 unknown operators",
-        BUILD,
-        1,
-        (
-            "cannot train 20,000 nodes of the model",
-            "'m number 19' (Hardmax)",
-            "… and 19,980 more",
-        ),
-        onnx_file(many_unknown),
-    ),
-    Case(
         "unknown model",
         "build --board linux --model alexnet --generate-only",
         1,
@@ -290,95 +326,20 @@ CASES = (
     ),
     Case("model file is missing", BUILD, 1, ("net.onnx: there is no such file",)),
     Case(
-        "model is a folder",
-        BUILD,
-        1,
-        ("net.onnx: there is no such file",),
-        lambda folder: (folder / "net.onnx").mkdir(),
-    ),
-    Case(
         "model's path is too long",
         f"build --board linux --model {'n' * 5000}.onnx",
         1,
         ("cannot be read: File name too long",),
     ),
-    Case("model is empty", BUILD, 1, ("net.onnx: not an ONNX model",), text("net.onnx", "")),
     Case(
-        "model is text",
-        BUILD,
-        1,
-        ("net.onnx: not an ONNX model",),
-        text("net.onnx", "import torch"),
-    ),
-    Case("model is cut short", BUILD, 1, ("net.onnx: not an ONNX model, or damaged",), truncated),
-    Case(
-        "unknown operators",
-        BUILD,
+        "model that is a program",
+        BUILD.replace("net.onnx", "nets.py"),
         1,
         (
-            "cannot train 2 nodes of the model",
-            "'relu' (Shrink)",
-            "'sharpen' (Hardmax)",
-            "networks of",
+            "nets.py: not a file of a model",
+            ".pt2",
+            ".onnx",
         ),
-        onnx_file(unsupported),
+        text("nets.py", "net = 1\n"),
     ),
-    Case("cyclic model", BUILD, 1, ("net.onnx: not a valid ONNX model",), onnx_file(cyclic)),
-    Case(
-        "model lacks weights",
-        BUILD,
-        1,
-        ("net.onnx: not a valid ONNX model", "dense 1 w"),
-        onnx_file(missing_weights),
-    ),
-    Case("weights are NaN", BUILD, 1, ("net.onnx:", "dense 1 w", "NaN"), onnx_file(nan_weights)),
-    Case(
-        "weights are too few bytes", BUILD, 1, ("net.onnx:", "dense 1 w"), onnx_file(short_weights)
-    ),
-    Case("weights of another shape", BUILD, 1, ("net.onnx:", "dense 1"), onnx_file(other_shape)),
-    Case(
-        "weights outside the folder",
-        BUILD,
-        1,
-        ("said to be in '../secret'; poetfw reads only files in the model's own folder",),
-        onnx_file(external("../secret")),
-    ),
-    Case(
-        "weights at an absolute path",
-        BUILD,
-        1,
-        ("said to be in '/etc/passwd'; poetfw reads only files in the model's own folder",),
-        onnx_file(external("/etc/passwd")),
-    ),
-    Case(
-        "weights behind a link out of the folder",
-        BUILD,
-        1,
-        ("said to be in 'w.bin'; poetfw reads only files in the model's own folder",),
-        linked_weights,
-    ),
-    Case(
-        "weights beyond the end of their file",
-        BUILD,
-        1,
-        ("the weights 'dense 1 w' are bytes 1000000 to 1000096 of 'data.npz'",),
-        onnx_file(external("data.npz", offset="1000000", length="96")),
-    ),
-    Case(
-        "opset too old", BUILD, 1, ("uses opset 11; poetfw reads 13 to 21",), onnx_file(opset(11))
-    ),
-    Case(
-        "opset too new", BUILD, 1, ("uses opset 99; poetfw reads 13 to 21",), onnx_file(opset(99))
-    ),
-    Case("two inputs", BUILD, 1, ("there is no array z",), onnx_file(second_input)),
-    Case("no output", BUILD, 1, ("net.onnx:",), onnx_file(no_output)),
-    Case(
-        "features left open",
-        BUILD,
-        1,
-        ("the model's input 'x' has the shape [0, 0]", "only the batch left open"),
-        onnx_file(open_features),
-    ),
-    Case("input in float16", BUILD, 1, ("net.onnx:", "float"), onnx_file(in_halves)),
-    Case("nothing to train", BUILD, 1, ("has no parameters to train",), no_weights),
 )

@@ -6,7 +6,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 MAP, SIZE = "REACHED_MAP", 1 << 16
@@ -15,13 +16,19 @@ MAP, SIZE = "REACHED_MAP", 1 << 16
 
 @dataclass(frozen=True)
 class Span:
-    """Lines, the first and the last included, that run once their mark is reached."""
+    """Lines, the first and the last included, that run once their mark is reached.
+
+    Attributes:
+        head: first line of the signature of a function that begins with these lines, or 0: its
+            defaults are set on import, but matter where the function runs.
+    """
 
     first: int
     last: int
+    head: int = 0
 
     def __contains__(self, line: int) -> bool:
-        return self.first <= line <= self.last
+        return (self.head or self.first) <= line <= self.last
 
 
 def spans(path: str, text: str) -> list[Span]:
@@ -36,9 +43,11 @@ def spans(path: str, text: str) -> list[Span]:
 
 
 def spans_around(path: str, text: str, lines: Iterable[int]) -> list[Span]:
-    """The file's span, and the innermost ones around lines."""
+    """The file's span and the innermost ones around lines; all where a line runs on import."""
     found = spans(path, text)
     kept = {0, *(mark_of(found, line) for line in lines)}
+    if path.endswith(".py") and any(mark_of(found, line) == 0 for line in lines):
+        return found
     return [found[number] for number in sorted(kept)]
 
 
@@ -49,7 +58,10 @@ def mark_of(spans: list[Span], line: int) -> int:
 
 
 def marked(path: str, text: str, spans: list[Span], base: int) -> str:
-    """A file's text with the marks of spans, which are numbered from `base`."""
+    """A file's text with the marks of spans, which are numbered from `base`.
+
+    A C file tells compilers its own mark, and the one for cores other than this computer's.
+    """
     lines = text.splitlines(keepends=True)
     places = [(span.first, base + number) for number, span in enumerate(spans)][1:]
     if path.endswith(".py"):
@@ -61,7 +73,7 @@ def marked(path: str, text: str, spans: list[Span], base: int) -> str:
         return "".join(lines)
     for line, number in reversed(places):
         lines.insert(line, f"POET_REACHED({number});\n")
-    return f"/* mark {base} */\n{_C_HEAD}{''.join(lines)}"
+    return f"/* mark {base} {base + len(spans)} */\n{_C_HEAD}{''.join(lines)}"
 
 
 def write_marks(root: Path, spans_of: Mapping[str, list[Span]]) -> None:
@@ -70,7 +82,7 @@ def write_marks(root: Path, spans_of: Mapping[str, list[Span]]) -> None:
     for path, spans in spans_of.items():
         file = root / path
         file.write_text(marked(path, file.read_text(), spans, base))
-        base += len(spans)
+        base += len(spans) + 1
     (root / "host/reached_marks.py").write_text(_PYTHON_MODULE)
 
 
@@ -109,7 +121,10 @@ def _python(text: str) -> Iterator[Span]:
     lines = text.splitlines()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
-            yield from _body(node.body, lines)
+            body = _body(node.body, lines)
+            for first in islice(body, 1):
+                yield replace(first, head=_first_line(node))
+            yield from body
 
 
 def _body(body: list[ast.stmt], lines: list[str]) -> Iterator[Span]:

@@ -34,10 +34,13 @@ RECORD_S = 900.0
 
 
 def sources(root: Path) -> list[str]:
-    """Files that mistakes are made in: Python without packages' lists of names, and C."""
+    """Files that mistakes are made in: Python without packages' lists of names, and C.
+
+    Only slow tests run the examples of exported libraries.
+    """
     python = (root / "host/poetfw").rglob("*.py")
     left_out = ("__init__.py", "__main__.py")
-    c = (root / "firmware_templates").rglob("*.c")
+    c = (p for p in (root / "firmware_templates").rglob("*.c") if p.parent.name != "examples")
     found = [*(path for path in python if path.name not in left_out), *c]
     return sorted(path.relative_to(root).as_posix() for path in found)
 
@@ -74,11 +77,12 @@ class Recorder:
         for name in COMPILERS:
             compiler = shutil.which(name, path=path)
             if compiler is not None:
+                mark = "${1%% *}" if "-" not in name else "${1#* }"
                 script = (
-                    "#!/bin/sh\n"
+                    f'#!/bin/sh\nmark() {{ echo "{mark}" >> {self._compiled}; }}\n'
                     'for word; do case "$word" in *.c) if [ -f "$word" ]; then '
                     'read -r line < "$word"; case "$line" in "/* mark "*) '
-                    f'echo "${{line#/* mark }}" >> {self._compiled};; esac; fi;; esac; done\n'
+                    f'mark "${{line#/* mark }}";; esac; fi;; esac; done\n'
                     f'PATH={path} exec {compiler} "$@"\n'
                 )
                 (folder / name).write_text(script)
@@ -177,7 +181,7 @@ class Reach:
         count = 0
         for path in self._sources:
             self._base[path] = count
-            count += len(self.spans[path])
+            count += len(self.spans[path]) + 1
         assert count < marks.SIZE
         self._by_mark: dict[tuple[str, int], list[Recorded]] = defaultdict(list)
         self._by_file: dict[str, set[Recorded]] = defaultdict(set)
@@ -217,10 +221,19 @@ class Reach:
         assert self._read(test)
 
     def tests_of(self, path: str, line: int) -> tuple[list[Recorded], list[Recorded]]:
-        """Tests that reach a line, and others that reach its file."""
-        number = marks.mark_of(self.spans[path], line)
-        near = self._by_mark[path, number]
-        return near, sorted(self._by_file[path] - set(near), key=lambda test: test.name)
+        """Tests that reach a line, and others that reach its file.
+
+        Of what runs on import, the nearest are those that run a function of the file; of C that no
+        test runs on this computer, those that compile it for another core.
+        """
+        spans = self.spans[path]
+        number = marks.mark_of(spans, line)
+        near, far = self._by_mark[path, number], self._by_file[path]
+        if number == 0 and path.endswith(".py") and far:
+            near, far = [*far], {*near}
+        elif not near:
+            near = self._by_mark[path, len(spans)]
+        return near, sorted(far - {*near}, key=lambda test: test.name)
 
     def _file(self, test: str) -> Path:
         return self._kept / f"{test.replace('/', '+')}.json"
@@ -274,10 +287,10 @@ def digest(path: str, text: str) -> str:
 
 def ordered(tests: Sequence[Recorded], path: str) -> list[Recorded]:
     """Tests as they are run: short and of few marks first, and from each test file in turn."""
-    words = set(Path(path).with_suffix("").as_posix().replace("_", "/").split("/"))
+    words = set(re.split("[/_.]", path)) - {"host", "poetfw", "py"}
 
     def weight(test: Recorded) -> float:
-        near = len(words & set(Path(test.file).stem.split("_")))
+        near = len(words & set(re.split("[/_.]", test.file)))
         return (test.time_s + 0.05) * (test.reaches + 20) ** 0.5 / 4**near
 
     turns: dict[str, int] = defaultdict(int)

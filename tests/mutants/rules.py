@@ -65,9 +65,15 @@ _SIGNS = {
 """How operators are written, and what is written instead."""
 
 _KEYWORDS_LEFT_OUT = frozenset(
-    "strict exist_ok parents check frozen slots timeout help alpha fontsize linewidth".split()
+    "strict exist_ok parents check frozen slots timeout help "
+    "alpha autolim fontsize linewidth ms zorder".split()
 )
 """Arguments that guard against mistakes elsewhere, or that only an eye judges."""
+
+_SYMMETRIC = frozenset(
+    "__eq__ __ne__ allclose array_equal bytes_of gcd hypot isclose max maximum min minimum".split()
+)
+"""Functions to which the order of their arguments makes no difference."""
 
 
 class _Python(ast.NodeVisitor):
@@ -137,7 +143,13 @@ class _Python(ast.NodeVisitor):
         """Exchange two arguments of names."""
         first, second = (*node.args[:2], None, None)[:2]
         names = ast.Name | ast.Attribute
-        if isinstance(first, names) and isinstance(second, names):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if (
+            isinstance(first, names)
+            and isinstance(second, names)
+            and called not in _SYMMETRIC
+            and ast.dump(first) != ast.dump(second)
+        ):
             (start, end), (then, last) = self._span(first), self._span(second)
             text = self._text
             self.edits.append((start, last, text[then:last] + text[end:then] + text[start:end]))
@@ -162,16 +174,7 @@ class _Python(ast.NodeVisitor):
         """Nothing: Python 3.11 does not know the places inside."""
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg not in (
-            "strict",
-            "exist_ok",
-            "parents",
-            "check",
-            "frozen",
-            "slots",
-            "timeout",
-            "help",
-        ):
+        if node.arg not in _KEYWORDS_LEFT_OUT:
             self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
@@ -219,6 +222,7 @@ def _python(text: str) -> list[Edit]:
 
 _C_IGNORED = re.compile(
     r"/\*.*?\*/|//[^\n]*"
+    r"|^[^\n]*\(uintptr_t\)[^\n]*"  # an address says how something is calculated, never what
     r'|"(?:\\.|[^"\\])*"'
     r"|'(?:\\.|[^'\\])+'"
     r"|^[ \t]*#(?:\\\n|[^\n])*",

@@ -75,6 +75,10 @@ class Watch:
     def start(self) -> None:
         """Nothing has to be prepared."""
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Have no case left out of those that were recorded."""
+        config.option.every_case = True
+
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the other tests; those of a file stay together, as do their fixtures."""
         files = {name: place for place, name in enumerate(self.files)}

@@ -91,10 +91,11 @@ def project(
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
-    convolution may be frozen, and its output kept.
+    convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks.
     """
     layers = Layers("tiny", (BATCH, 1, SIDE, SIDE), seed=1)
-    x = layers.conv("conv1", layers.input, 4, 3, padding=(1, 1, 1, 1))
+    channels = 8 if frozen else 4
+    x = layers.conv("conv1", layers.input, channels, 3, padding=(1, 1, 1, 1))
     x = layers.relu("relu1", layers.batch_norm("bn1", x))
     x = layers.linear("logits", layers.flatten("flat", x), CLASSES)
     graph, weights = layers.build(x)

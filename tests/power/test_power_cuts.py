@@ -12,15 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from network import (
-    FAULTS,
-    OUTCOMES,
-    STEPS_PER_EPOCH,
-    Harness,
-    compile_harness,
-    harness,
-    project,
-)
+from network import FAULTS, OUTCOMES, STEPS_PER_EPOCH, Harness, compile_harness, harness, project
 
 from emulator.firmware_tools import BLOCK
 from poetfw.firmware import PARTITION_BLOCK, Places, places, read_commit, read_slots

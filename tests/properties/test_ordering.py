@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from budgets import examples
 from poetfw.common.limits import Deadline, Work
-from poetfw.memory.ordering import (
-    OrderingProblem,
-    OrderingStatus,
-    OrderOp,
-    order_ops,
-    peak_bytes,
-)
+from poetfw.memory.ordering import OrderingProblem, OrderingStatus, OrderOp, order_ops, peak_bytes
 from poetfw.memory.ordering.blocks import OrderingBlocks
 from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import glue

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 from budgets import examples
 from poetfw.common.limits import Deadline, Work
-from poetfw.memory import (
-    Buffer,
-    Placement,
-    PlacementStatus,
-    lower_bound,
-    place,
-    validate_placement,
-)
+from poetfw.memory import Buffer, Placement, PlacementStatus, lower_bound, place, validate_placement
 from poetfw.memory.banks import Bank, bank_uses, place_in_banks
 from poetfw.memory.checks import find_fixed_clash
 from poetfw.memory.core import CoreSearch

@@ -16,14 +16,7 @@ from random_graphs import GRAPHS, about, chunks, random_graph
 
 from made_problems import with_ram_fraction
 from poetfw.common.errors import InfeasibleError, UnsuitableError
-from poetfw.schedule import (
-    Node,
-    ScheduleProblem,
-    Storage,
-    Transfer,
-    simulate,
-    solve,
-)
+from poetfw.schedule import Node, ScheduleProblem, Storage, Transfer, simulate, solve
 from poetfw.schedule.baselines.offloading import Offloading, lower_bound_s
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.transfers import plan_transfers

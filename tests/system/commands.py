@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,3 +96,24 @@ def benchmark(name: str, *arguments: str | Path, code: int = 0) -> Result:
     ran = forked(run, *words, cwd=Path.cwd(), variables=os.environ, timeout_s=500)
     assert ran.code == code, f"{ran.stdout}\n{ran.stderr}"
     return ran
+
+
+def interrupted(*words: str, after: str, cwd: Path, delay_s: float = 0.0) -> str:
+    """Press Ctrl-C after a line of `poetfw` that begins so; returns what it says to that."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "poetfw.cli.main", *words],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(after):
+            break
+    time.sleep(delay_s)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    return errors

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import csv
-import os
-import signal
-import subprocess
-import sys
-import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from system.commands import poetfw, succeed
+from poetfw.comparisons.comparison import FRACTIONS
+from system.commands import interrupted, poetfw, succeed
 from workloads import BOARDS
 
 RESIDENT = 53_088
@@ -52,6 +48,14 @@ def test_compare_prints_a_table_with_reasons(tmp_path: Path) -> None:
     assert "\\n" not in result.stdout
     assert "costs: analytic" in result.stdout
     assert "checkpoint-all at 0.8: " in result.stdout
+
+
+def test_budgets_are_fractions_unless_bytes_are_asked_for(tmp_path: Path) -> None:
+    only = ("compare", *SMALL, "--schedulers", "checkpoint-all")
+    for options, fractions in (((), FRACTIONS), (("--ram", "70K", "--ram", "60K"), None)):
+        cells = succeed(*only, *options, cwd=tmp_path)["cells"]
+        found = [cell["ram_fraction"] for cell in cells]
+        assert found == sorted(fractions) if fractions else len(found) == 2
 
 
 def test_compare_schedule_and_build_have_one_energy_at_one_budget(tmp_path: Path) -> None:
@@ -112,21 +116,7 @@ def test_compare_refuses(
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     task = ("--board", "rpi4", "--model", "resnet18", "--fractions", "0.5", "--work-limit", "120")
     command = ("compare", *task, "--schedulers", "tflms,poet", "--csv", "cells.csv")
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "poetfw.cli.main", *command],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        text=True,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("tflms"):
-            break
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    errors = interrupted(*command, after="tflms", cwd=tmp_path)
     assert "interrupted after" in errors
     with (tmp_path / "cells.csv").open() as file:
         assert next(csv.DictReader(file))["scheduler"] == "tflms"
@@ -169,22 +159,7 @@ def test_a_sweep_prints_reasons_below_each_table(tmp_path: Path) -> None:
 def test_ctrl_c_ends_a_sweep_which_then_goes_on(tmp_path: Path) -> None:
     grid = ("--boards", "rpi4", "--models", "resnet18", "--fractions", "0.5,0.9", "--jobs", "1")
     command = ("sweep", *grid, "--schedulers", "poet", "--work-limit", "100", "--deadlines", "none")
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "poetfw.cli.main", *command],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        text=True,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("points"):
-            break
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130, errors
+    errors = interrupted(*command, after="points", cwd=tmp_path, delay_s=2)
     assert "interrupted after 0 of 2 points; sweep.jsonl keeps them" in errors
     assert len((tmp_path / "sweep.jsonl").read_text().splitlines()) == 1
 

@@ -62,7 +62,9 @@ def test_weights_that_the_flash_cannot_hold_are_named(tmp_path: Path) -> None:
 
 
 @needs_twin
-@pytest.mark.parametrize("form", [None, "float16", "int8"])
+@pytest.mark.parametrize(
+    "form", [*(pytest.param(form, marks=pytest.mark.slow) for form in (None, "float16")), "int8"]
+)
 def test_folded_weights_are_exported_as_the_author_has_them(
     form: str | None, tmp_path: Path
 ) -> None:

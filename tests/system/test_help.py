@@ -40,6 +40,45 @@ def test_the_first_screen_of_a_help_has_few_lines_of_options(name: str) -> None:
     assert lines_of_options(shown(name, "--help")) <= MOST
 
 
+REQUIRED = {
+    "export": {"--as", "--out", "project"},
+    "export-weights": {"--output"},
+    "place": {"file"},
+    "plan-update": {"--board"},
+    "profile": {"--board"},
+    "pull": {"--output"},
+    "push": {"file"},
+    "sweep": {"--boards", "--models"},
+}
+"""Options and arguments without which a command has nothing to do; of others it tells or asks."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_cannot_do_without_is_required(name: str) -> None:
+    required = {option.opts[0] for option in COMMANDS[name].params if option.required}
+    assert required == REQUIRED.get(name, set())
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_what_is_missing_is_named(name: str) -> None:
+    result = CliRunner().invoke(cli, [name])
+    assert result.exit_code == 2
+    assert "Missing" in result.output
+
+
+def test_what_means_something_else_in_each_command_is_set_for_each() -> None:
+    known = {(one.table, one.key) for one in known_settings(COMMANDS)}
+    outputs = {table for table, key in known if key in ("out", "output")}
+    own = {"export", "export-weights", "place", "plan-update", "pull", "sweep"}
+    assert outputs == {"", *own}, "the folder of builds is one for all commands"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_flags_are_off(name: str) -> None:
+    flags = [option for option in COMMANDS[name].params if getattr(option, "is_flag", False)]
+    assert not any(flag.default for flag in flags)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_are_in_the_whole_help(name: str) -> None:
     whole = shown(name, "--help-all")
@@ -97,7 +136,7 @@ def test_what_is_typed_stays(tmp_path: Path) -> None:
 def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(folder: Path, label: str, emulator: str, at: dict[str, str], threads: int) -> None:
+    def opened(folder: Path, label: str, emulator: str, at: list[str], threads: int) -> None:
         raise OutputError(f"opened at {at}")
 
     report = SimpleNamespace(memories={ONLY: None})
@@ -108,7 +147,7 @@ def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
     assert (typed.exit_code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr
     result = CliRunner().invoke(cli, run, env={"POETFW_PORT": "x"})
     assert "(environment variable POETFW_PORT) needs --on-board" in " ".join(result.stderr.split())
-    assert "opened at {}" in str(result.exception)
+    assert "opened at []" in str(result.exception)
 
 
 def test_init_writes_a_file_that_sets_nothing(tmp_path: Path) -> None:

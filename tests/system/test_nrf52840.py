@@ -66,6 +66,10 @@ def test_flash_does_not_grow(build: Any) -> None:
     assert f" {FLASH_BYTES:,} " in together
 
 
+def test_a_schedule_takes_a_few_hundred_bytes(build: Any) -> None:
+    assert 0 < build["schedule_bytes"] < 1000
+
+
 def test_schedule_is_certified(build: Any) -> None:
     schedule = build["schedule"]
     assert schedule["status"] == "optimal"

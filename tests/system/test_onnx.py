@@ -52,16 +52,18 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.emulator
-@needs_twin
-def test_exported_network_trains_inside_the_twin(exported: Path) -> None:
+ON_THE_TWIN = (pytest.mark.emulator, pytest.mark.slow, needs_twin)
+
+
+@pytest.mark.parametrize("board", ["linux", pytest.param("nrf52840", marks=ON_THE_TWIN)])
+def test_exported_network_trains(exported: Path, board: str) -> None:
     arguments = ("--model", "net.onnx", "--data", "data.npz", "--batch", "16")
-    build = succeed("build", "--board", "nrf52840", *arguments, "--ram", "170000", cwd=exported)
+    build = succeed("build", "--board", board, *arguments, "--ram", "170000", cwd=exported)
     assert build["checkpoint_all_peak_bytes"] > build["budget_bytes"]
-    run = succeed("run", "--board", "nrf52840", "--steps", "10", "--verify", cwd=exported)
+    run = succeed("run", "--board", board, "--steps", "10", "--verify", cwd=exported)
     assert run["verify"]["ok"] is True
     assert run["verify"]["bit_identical_to_unscheduled"] is True
-    trained = succeed("run", "--board", "nrf52840", "--epochs", "3", cwd=exported)
+    trained = succeed("run", "--board", board, "--epochs", "3", cwd=exported)
     assert trained["accuracy"] >= 0.90
 
 
@@ -95,9 +97,6 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x, y = random.normal(size=(40, 2, 6, 6)).astype(np.float32), random.integers(0, 3, 40)
     np.savez(folder / "data.npz", x=x, y=y)
     return folder
-
-
-ON_THE_TWIN = (pytest.mark.emulator, pytest.mark.slow, needs_twin)
 
 
 @pytest.mark.parametrize(

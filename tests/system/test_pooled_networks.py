@@ -39,16 +39,18 @@ class Residual(nn.Module):
         return self.head(self.last(self.two(self.one(h).relu()) + h).mean((2, 3)))
 
 
-@needs_twin
-def test_evaluation_recomputes_where_the_budget_asks_for_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "board", ["linux", pytest.param("nrf52840", marks=(pytest.mark.slow, needs_twin))]
+)
+def test_evaluation_recomputes_where_the_budget_asks_for_it(board: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = exported(Residual(), tmp_path, 1, 12, 12)
     tensor_bytes = 16 * 12 * 12 * 4
-    arguments = ("--board", "nrf52840", "--model", model, "--batch", "1", "--frozen-as", "int8",
+    arguments = ("--board", board, "--model", model, "--batch", "1", "--frozen-as", "int8",
                  "--data", "synthetic")  # fmt: skip
     built = succeed("build", *arguments, "--ram", str(3 * tensor_bytes), cwd=tmp_path)
     assert built["checkpoint_all_peak_bytes"] > 3 * tensor_bytes
-    folder = tmp_path / "build/nrf52840"
+    folder = tmp_path / "build" / board
     graph, plan = (json.loads((folder / f"{n}.json").read_text()) for n in ("graph", "plan"))
     for step in ("training", "evaluation"):
         kinds = [op["kind"] for op in graph[step]["ops"]]

@@ -4,12 +4,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,7 @@ import pytest
 from emulator.test_serial_line import started
 from poetfw.costs import BESIDE, TAKEN, Case, case_of, own_case_of
 from poetfw.report import read_stages
-from system.commands import needs_aarch64, needs_twin, poetfw, succeed
+from system.commands import interrupted, needs_aarch64, needs_twin, poetfw, succeed
 
 pytestmark = pytest.mark.slow
 
@@ -144,36 +140,22 @@ def test_each_op_has_the_time_that_its_numbers_take(
         assert costs[op]["time_s"] <= 1.01 * min(found), op
 
 
-def interrupted(options: tuple[str, ...], at: bytes, cwd: Path) -> bytes:
-    """What a profile says after Ctrl-C, which comes when it says so."""
-    command = [sys.executable, "-m", "poetfw.cli.main", "profile", *options]
-    with subprocess.Popen(
-        command, cwd=cwd, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ}
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith(at):
-                process.send_signal(signal.SIGINT)
-                break
-        said = process.stderr.read()
-    assert process.returncode == 130
-    return said
-
-
 def test_steps_that_run_on_this_computer_say_so_and_may_be_interrupted(
     folder: Path, interruptible: None
 ) -> None:
     options = ("--board", "mkr1000", "--emulator", "qemu", "--db", "never.sqlite")
-    said = interrupted(options, b"running steps of the network on this computer  1/9", folder)
-    assert b"Traceback" not in said
-    assert b"building" not in said
+    said = interrupted(
+        "profile", *options, after="running steps of the network on this computer  1/9", cwd=folder
+    )
+    assert "Traceback" not in said
+    assert "building" not in said
     assert not (folder / "never.sqlite").exists()
 
 
 @needs_twin
 @pytest.mark.emulator
 def test_a_profile_that_is_interrupted_goes_on(folder: Path, interruptible: None) -> None:
-    interrupted((*ON_TWIN, "--db", "cut.sqlite"), b"measuring", folder)
+    interrupted("profile", *ON_TWIN, "--db", "cut.sqlite", after="measuring", cwd=folder)
     with sqlite3.connect(folder / "cut.sqlite") as database:
         (kept,) = database.execute("SELECT count(*) FROM measurements").fetchone()
     rest = succeed("profile", *ON_TWIN, "--db", "cut.sqlite", cwd=folder)

@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
-
-import pytest
 
 from system.commands import succeed
 
@@ -32,9 +29,3 @@ def test_swapping_adds_its_calls_and_more_calls_add_more(tmp_path: Path) -> None
     calls = build["schedule"]["page_outs"] + build["schedule"]["page_ins"]
     assert calls > 0
     assert 4 * calls <= all_swapped <= 100 * calls
-
-
-@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")
-def test_on_the_nrf52840_it_is_a_few_hundred_bytes(tmp_path: Path) -> None:
-    build = succeed("build", "--board", "nrf52840", cwd=tmp_path)
-    assert 0 < build["schedule_bytes"] < 1000

@@ -93,7 +93,7 @@ def test_no_step_misses_the_deadline() -> None:
     assert found.reason.startswith("a step that writes it takes ")
     assert reported("resnet8", 1, "last:1", deadline_s=2 * step_s).kept
     with pytest.raises(
-        ConfigError, match=r"a step that (reads|writes) it takes .* of a deadline of"
+        ConfigError, match=r"a step that (reads|writes) it takes .* more than the deadline of"
     ):
         reported(
             "digits-cnn", 32, "last:1", keep_features="storage",

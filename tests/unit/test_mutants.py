@@ -125,6 +125,12 @@ def test_arguments_are_exchanged() -> None:
     ]
 
 
+def test_what_nobody_could_notice_is_left_alone() -> None:
+    assert {m.new for m in mutants("code.py", "a = min(b, c) + isclose(b, c) + f(b, b)\n")} == {"-"}
+    assert mutants("code.py", "a = Picture(ms=3, autolim=False, zorder=5)\n") == []
+    assert mutants("f.c", "    if ((uintptr_t)data % 4u == 0u) {\n") == []
+
+
 def test_c_is_broken_by_rule() -> None:
     text = """\
 #define A 1
@@ -174,7 +180,9 @@ def f(a):
         (1, 16), (8, 12), (10, 10), (12, 12), (13, 14), (14, 14), (15, 15),
     ]  # fmt: skip
     assert [marks.mark_of(spans, line) for line in (2, 8, 10, 11, 14)] == [0, 1, 2, 1, 5]
+    assert [marks.mark_of(spans, line) for line in (5, 6)] == [1, 1], "a signature is the body's"
     assert marks.spans_around("code.py", code, [10, 14]) == [spans[n] for n in (0, 2, 5)]
+    assert marks.spans_around("code.py", code, [2]) == spans, "what runs on import is everybody's"
     lines = marks.marked("code.py", code, spans, 40).splitlines()
     assert lines[4:6] == ["from reached_marks import REACHED as _REACHED", "_REACHED[40] = 1"]
     assert lines[9:11] == ["    _REACHED[41] = 1", "    b = a"]

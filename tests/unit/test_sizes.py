@@ -43,6 +43,14 @@ def test_a_size_is_read_as_people_write_it(text: str, expected: int) -> None:
     assert parse_bytes(text) == expected
 
 
+def test_a_number_is_one_already_and_no_text_begins_with_a_sign() -> None:
+    size = Bytes(min=1)
+    assert size.convert(4096, None, None) == size.convert("4K", None, None) == 4096
+    for wrong in (0, "-4K", "-4096"):
+        with pytest.raises(click.BadParameter):
+            size.convert(wrong, None, None)
+
+
 @pytest.mark.parametrize(
     "text",
     [

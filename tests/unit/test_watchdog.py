@@ -44,7 +44,9 @@ def test_families_that_have_one() -> None:
 
 @pytest.mark.parametrize("board", ["stm32f405", "linux"])
 def test_a_board_without_one_is_refused(board: str) -> None:
-    with pytest.raises(BoardError, match=f"poetfw drives no watchdog of the board '{board}'"):
+    with pytest.raises(
+        BoardError, match=f"poetfw has no driver for a watchdog of the board '{board}'"
+    ):
         build(8.0, board=board)
 
 
@@ -60,7 +62,7 @@ def test_a_board_without_one_is_refused(board: str) -> None:
 def test_a_time_that_the_chip_cannot_count_is_refused(
     board: str, watchdog_s: float, counts: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"watchdog of the board '{board}' counts {counts}"):
+    with pytest.raises(ConfigError, match=f"watchdog of the board '{board}' supports {counts}"):
         build(watchdog_s, board=board)
 
 

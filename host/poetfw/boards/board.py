@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board's description: plain, checked values.
+"""Description of a board as checked values.
 
-Every figure comes from the board's TOML file and keeps the source it names there.
+Figures come from the board's TOML file; each keeps its source.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from poetfw.common.transfer import Transfer
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The cycles that an operator's kernel takes on a core.
+    """Cycles of an operator's kernel on a core.
 
     Attributes:
-        fixed: of a call.
-        mac: of a multiply-accumulate.
-        byte: of a byte that it reads or writes.
+        fixed: cycles per call.
+        mac: cycles per multiply-accumulate.
+        byte: cycles per byte read or written.
     """
 
     fixed: float
@@ -33,16 +33,16 @@ class Price:
 
 
 class Arithmetic(StrEnum):
-    """Rounding of sums of products: of convolutions, dense layers and matrix products."""
+    """Rounding of sums of products in convolutions, dense layers and matrix products."""
 
     SEPARATE = "separate"
-    """Each product, and each sum."""
+    """Products and sums are rounded separately."""
 
     FMA = "fma"
-    """A product and the sum it is added to at once, where the core does both in one instruction."""
+    """Fused multiply-add: a product and its addition are rounded once, by one instruction."""
 
     INTEGERS = "integers"
-    """Once, at the end of a result: for cores without a floating-point unit."""
+    """A result is rounded once, at its end, on cores without a floating-point unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Compute:
     Attributes:
         macs_per_s: 32-bit floating-point multiply-accumulates per second.
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
-        arithmetic: how sums of products are rounded. Boards of one class have the same bits.
-        prices: what operators take, by kind; of those without one, the two figures above decide.
+        arithmetic: rounding of sums of products. Boards of one class compute the same bits.
+        prices: cycles by operator kind; other operators are estimated from the rates above.
         instructions: instructions that the core executes for each unit of a feature of
             `poetfw.costs.features`, by feature, by C function or C file.
-        threads: that kernels divide their results among, to the same bits.
+        threads: number of threads among which kernels divide their results, with the same bits.
     """
 
     macs_per_s: float
@@ -68,18 +68,18 @@ class Compute:
 
     @property
     def exact(self) -> bool:
-        """True if sums of products have the bits that they have on most boards."""
+        """True if sums of products have the same bits as on most boards."""
         return self.arithmetic is Arithmetic.SEPARATE
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """The watts that the board draws in each of its states, without its storage.
+    """Power of a board without its storage, in watts.
 
     Attributes:
-        active_w: while it computes.
-        idle_w: while it waits for an event.
-        standby_w: in its deepest state that keeps RAM.
+        active_w: while the core computes.
+        idle_w: while the core waits for an event.
+        standby_w: in the deepest sleep state that retains RAM.
     """
 
     active_w: float
@@ -89,17 +89,17 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class BoardStorage:
-    """The auxiliary storage (AUX) of a board.
+    """Auxiliary storage (AUX) of a board.
 
     Attributes:
-        kind: what it is: `sd-spi`, `qspi`, `file`.
-        block_bytes: bytes of the smallest transfer.
-        page_in: from storage to RAM.
-        page_out: from RAM to storage.
-        standby_power_w: what it draws while nothing is transferred.
-        overlap: whether a transfer runs while the core computes.
-        size_bytes: how much it holds; None for as much as is put into it.
-        erase_bytes: what is erased at once before it can be written; None where nothing is.
+        kind: `sd-spi`, `qspi` or `file`.
+        block_bytes: size of the smallest transfer.
+        page_in: costs of transfers from storage to RAM.
+        page_out: costs of transfers from RAM to storage.
+        standby_power_w: power in watts while nothing is transferred.
+        overlap: True if transfers overlap with computing.
+        size_bytes: capacity; None for no limit.
+        erase_bytes: size of the unit that must be erased before writing; None without erasing.
     """
 
     kind: str
@@ -112,10 +112,10 @@ class BoardStorage:
     erase_bytes: int | None = None
 
     def require_room(self, image_bytes: int) -> None:
-        """Check that it can hold an image.
+        """Check that an image fits the storage.
 
         Raises:
-            DataError: it is too small.
+            DataError: The image exceeds the capacity.
         """
         if self.size_bytes is not None and image_bytes > self.size_bytes:
             raise DataError(
@@ -131,13 +131,13 @@ class FirmwareSupport:
     """Build settings of a board's firmware.
 
     Attributes:
-        hal: the HAL family that drives it.
-        platformio_env: the PlatformIO environment that builds for it.
-        toolchain: the compiler, and what it must be told of the processor.
-        transfers: how many may be under way while the core computes, on the board and on its
-            twins; 0 where the firmware waits for each.
-        dcdc_inductor: whether the board has the inductor of the chip's DC/DC converter.
-        console_baud: bits per second on its serial line.
+        hal: HAL family with the board's drivers.
+        platformio_env: PlatformIO environment that builds the firmware.
+        toolchain: compiler and its flags for the processor.
+        transfers: maximum number of transfers that overlap with computing, on the board and on its
+            twins; 0 if the firmware waits for each.
+        dcdc_inductor: True if the board has the inductor of the chip's DC/DC converter.
+        console_baud: bit rate of the serial line.
     """
 
     hal: str
@@ -150,11 +150,11 @@ class FirmwareSupport:
 
 @dataclass(frozen=True, slots=True)
 class TrainingDefaults:
-    """Settings that a build for a board trains with by default; None for no opinion.
+    """Default training settings of builds for a board; None for the general defaults.
 
     Attributes:
         batch: samples in a batch.
-        momentum: the optimizer's.
+        momentum: momentum of the optimizer.
     """
 
     batch: int | None = None
@@ -163,18 +163,18 @@ class TrainingDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine that runs firmware in a board's place.
+    """Emulated machine that runs firmware instead of a board.
 
     Attributes:
-        emulator: name of the emulator that it is a machine of.
-        machine: the emulator's name for it; None where the emulator has only one.
-        cpu: the emulator's name for the processor; None for the machine's own.
-        options: what else the emulator is asked for, in poetfw's words.
-        hal: the HAL family that drives it.
-        platformio_env: the PlatformIO environment that builds for it; None where it runs the very
-            program that runs on the board.
-        ram_bytes: RAM that firmware may use there; None for as much as the board has.
-        threads: that kernels divide their results among there; None for as many as the build says.
+        emulator: name of the emulator.
+        machine: the emulator's name of the machine; None if it has only one.
+        cpu: the emulator's name of the processor; None for the machine's default.
+        options: further options of the emulator, by poetfw's names.
+        hal: HAL family with the machine's drivers.
+        platformio_env: PlatformIO environment that builds for the machine; None if it runs the
+            board's firmware.
+        ram_bytes: RAM available to firmware; None for the board's RAM.
+        threads: number of threads of the kernels; None for the build's.
     """
 
     emulator: str
@@ -189,12 +189,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The machine on which a board's firmware is tested.
+    """Emulated machine on which a board's firmware is tested.
 
     Attributes:
-        name: what `--emulator` calls it.
-        machine: itself, limited to what the board has.
-        reference: the one with RAM enough to train without a schedule, for comparison.
+        name: name, as in `--emulator`.
+        machine: the machine with the board's memory sizes.
+        reference: the machine with enough RAM to train without a schedule, for comparison.
     """
 
     name: str
@@ -204,27 +204,27 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A board.
+    """Description of a board.
 
     Attributes:
-        name: its name, which is also that of its file.
-        description: one line for people.
-        core: the processor core, such as `Cortex-M4F`.
-        clock_hz: the core's clock.
-        ram_bytes: all RAM.
-        flash_bytes: all flash for programs.
-        reserved_flash_bytes: flash from its start that a bootloader or the like keeps for itself.
-        reserved_ram_bytes: RAM that a bootloader or the like keeps for itself.
-        stack_bytes: RAM set aside for the stack.
-        firmware: how firmware is built for it; None where it can only be scheduled for.
-        compute: how fast it works.
-        power: what it draws.
-        storage: what tensors are paged to, or None.
-        twins: the machines on which its firmware is tested, the one to take first.
-        training: what builds for it train with unless they are told otherwise.
-        sources: where each figure comes from, by its key path, such as `power.active_w`.
-        path: the file it was read from.
-        storages: the kinds of storage that the file has, the one to take first.
+        name: name of the board and of its file.
+        description: description in one line.
+        core: processor core, such as `Cortex-M4F`.
+        clock_hz: clock of the core.
+        ram_bytes: total RAM.
+        flash_bytes: total flash for programs.
+        reserved_flash_bytes: flash at its start that is reserved, such as for a bootloader.
+        reserved_ram_bytes: RAM that is reserved, such as for a bootloader.
+        stack_bytes: RAM reserved for the stack.
+        firmware: build settings; None for a board that can only be scheduled for.
+        compute: speed of the core.
+        power: power in each state.
+        storage: storage for paged tensors, or None.
+        twins: emulated machines for its firmware; the first is the default.
+        training: default training settings.
+        sources: source of each figure by key path, such as `power.active_w`.
+        path: file of the description.
+        storages: kinds of storage in the file; the first is the default.
     """
 
     name: str
@@ -251,27 +251,27 @@ class Board:
 
     @property
     def label(self) -> str:
-        """The name that `--board` takes, with its storage where that is not the first."""
+        """Name as in `--board`, with the storage if it is not the default."""
         if self.storage is None or self.storage.kind == self.storages[0]:
             return self.name
         return f"{self.name}:{self.storage.kind}"
 
     @property
     def processor(self) -> str:
-        """The core, and how many threads share an op: what the time of one depends on."""
+        """Core and number of threads, on which the time of an op depends."""
         threads = self.compute.threads
         return self.core if threads == 1 else f"{self.core}, {threads} threads"
 
     @property
     def unreserved_bytes(self) -> int:
-        """RAM for arena and static data: without what a bootloader and the stack take."""
+        """RAM for arena and static data: the total without reserved RAM and the stack."""
         return self.ram_bytes - self.reserved_ram_bytes - self.stack_bytes
 
     def with_threads(self, threads: int | None) -> Board:
-        """The board with another number of threads; itself where that is None.
+        """The board with another number of threads; unchanged for None.
 
         Raises:
-            BoardError: there is no operating system for several.
+            BoardError: Several threads are given, and the board has no operating system.
         """
         if threads is None or threads == self.compute.threads:
             return self
@@ -286,7 +286,7 @@ class Board:
         """Return the build settings of the board's firmware.
 
         Raises:
-            BoardError: it can only be scheduled for.
+            BoardError: The board has no firmware support.
         """
         if self.firmware is None:
             raise BoardError(
@@ -297,42 +297,42 @@ class Board:
 
     @property
     def hal(self) -> str:
-        """The HAL family that drives it; raises `BoardError` without firmware support."""
+        """HAL family; raises `BoardError` without firmware support."""
         return self.require_firmware().hal
 
     @property
     def platformio_env(self) -> str:
-        """The PlatformIO environment for it; raises `BoardError` without firmware support."""
+        """PlatformIO environment; raises `BoardError` without firmware support."""
         return self.require_firmware().platformio_env
 
     @property
     def console_baud(self) -> int:
-        """Bits per second on its serial line; raises `BoardError` without firmware support."""
+        """Bit rate of the serial line; raises `BoardError` without firmware support."""
         return self.require_firmware().console_baud
 
     @property
     def overlaps(self) -> bool:
-        """True if transfers run while the core computes."""
+        """True if transfers overlap with computing."""
         return self.storage is not None and self.storage.overlap
 
     @property
     def erase_bytes(self) -> int | None:
-        """Bytes of its storage that are erased at once before they are written, or None."""
+        """Size of the storage's unit that is erased before writing, or None."""
         return None if self.storage is None else self.storage.erase_bytes
 
     @property
     def toolchain(self) -> Toolchain:
-        """The compiler for it; raises `BoardError` without firmware support."""
+        """Compiler; raises `BoardError` without firmware support."""
         return self.require_firmware().toolchain
 
     def twin(self, name: str | None = None) -> Twin:
-        """One of its twins.
+        """Twin of the board.
 
         Args:
-            name: which one; None for the first.
+            name: name of the twin; None for the default.
 
         Raises:
-            BoardError: it has no twin, or no twin of that name.
+            BoardError: The board has no twin, or none of that name.
         """
         self.require_firmware()
         if not self.twins:

@@ -21,7 +21,7 @@ def family_transfers(family: str) -> int:
     """Number of transfers that may overlap with computing: 0 if the core waits for each.
 
     Args:
-        family: an identifier; a family that there is not has none.
+        family: an identifier; unknown families have none.
     """
     transfers: int = _said(family).get("transfers", 0)
     return transfers
@@ -31,17 +31,17 @@ def family_threads(family: str) -> bool:
     """True if the family supports threads.
 
     Args:
-        family: an identifier; a family that there is not has none.
+        family: an identifier; unknown families have none.
     """
     threads: bool = _said(family).get("threads", False)
     return threads
 
 
 def family_watchdog(family: str) -> tuple[int, int] | None:
-    """The shortest and the longest time that its watchdog counts, in ms; None where it has none.
+    """Range of the period of the family's watchdog in ms; None without one.
 
     Args:
-        family: an identifier; a family has the watchdog of one that it uses.
+        family: an identifier; a family inherits the watchdog of the family that it reuses.
     """
     for used in sorted(with_used([family])):
         if "watchdog_ms" in _said(used):
@@ -51,10 +51,10 @@ def family_watchdog(family: str) -> tuple[int, int] | None:
 
 
 def family_bytes(family: str, memory: str) -> int | None:
-    """Size of a memory of a family's emulated machine; None where its `hal.toml` has none.
+    """Size of a memory of the family's emulated machine; None if its `hal.toml` has none.
 
     Args:
-        family: an identifier; a family has the machine of one that it uses.
+        family: an identifier; a family inherits the machine of the family that it reuses.
         memory: `ram_bytes` or `flash_bytes`.
     """
     sizes = [_said(used)[memory] for used in with_used([family]) if memory in _said(used)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads `boards/<name>.toml`: pydantic checks the file, a frozen `Board` comes out."""
+"""Loader of `boards/<name>.toml`: pydantic checks the file, and a frozen `Board` is created."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import (
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import TypeAdapter, ValidationError
 
 from poetfw.boards.board import (
     Arithmetic,
@@ -50,16 +47,16 @@ from poetfw.common.transfer import OverlapCosts, Transfer
 _LARGEST_FILE_BYTES = 256 * 1024
 
 MachineCheck = Callable[[Machine], object]
-"""Checks that an emulator has a machine; raises BoardError where it has not."""
+"""Function that raises BoardError if an emulator lacks a machine."""
 
 
 _document = lru_cache(maxsize=64)(tomllib.loads)
-"""Table of a TOML text, which nobody may change."""
+"""Read-only table of a TOML text."""
 
 
 @lru_cache(maxsize=64)
 def _checked(text: str) -> tuple[BoardFile, frozenset[str], tuple[str, ...]]:
-    """A board file's content, the names of its valid tables, and every error in it.
+    """Content of a board file, the names of its valid tables, and all errors in it.
 
     Checks between tables run on the valid ones too, so that one message reports all errors.
     """
@@ -101,13 +98,13 @@ def _flaws_of_machines(
 
 
 def list_boards(refused: Callable[[BoardError], None] | None = None) -> tuple[Board, ...]:
-    """Every board that is known by name, sorted: those that poetfw ships, and the user's own.
+    """All boards known by name, sorted: those of poetfw and the user's own.
 
     Args:
-        refused: is told of each that cannot be used, which is then left out; None to raise that.
+        refused: called with the error of each unusable board, which is left out; None to raise it.
 
     Raises:
-        BoardError: one of their files is malformed, or two have one name.
+        BoardError: One of their files is malformed, or two have one name.
     """
     boards = []
     for name in sorted({*_shipped(), *_own()}):
@@ -131,13 +128,13 @@ def load_board(
     behind either choose among the storages that the board has: `nrf52840:qspi`.
 
     Args:
-        name_or_path: which board.
-        storage: which of its storages; None for the first.
-        check_machine: checks that the twins' emulators have their machines, for the same error
-            message; None where nothing is run.
+        name_or_path: name of a board, or path of its file.
+        storage: kind of storage; None for the default.
+        check_machine: check of the twins' machines, whose errors are part of the same message; None
+            if nothing is run.
 
     Raises:
-        BoardError: there is no such board or storage, there are two, or its file is malformed.
+        BoardError: The board or storage does not exist or is ambiguous, or its file is malformed.
     """
     if isinstance(name_or_path, Path):
         return _read(name_or_path, storage, check_machine)
@@ -214,7 +211,7 @@ def _read(path: Path, kind: str | None = None, check_machine: MachineCheck | Non
 
 
 def _complaints(error: ValidationError) -> Iterator[str]:
-    """One sentence for each key that is wrong: where, what was expected, what was found."""
+    """One sentence per invalid key, with the expected and the found value."""
     for detail in error.errors(include_url=False):
         place = ".".join(str(part) for part in detail["loc"]) or "the file"
         if detail["type"] == "missing":
@@ -274,7 +271,7 @@ def _compute(table: ComputeTable) -> Compute:
 
 
 def _power(file: BoardFile) -> Power:
-    """The watts that the board draws with the converter that its firmware switches on."""
+    """Power of the board with the voltage converter that its firmware switches on."""
     values = _values(file.power)
     with_converter = values.pop("dcdc_active_w")
     if with_converter is not None and file.firmware is not None and file.firmware.dcdc_inductor:

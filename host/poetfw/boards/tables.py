@@ -8,13 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from poetfw.boards.environments import known_environments
 from poetfw.boards.hal import families, family_bytes, family_transfers
@@ -77,13 +71,13 @@ _Value = TypeVar("_Value")
 
 
 class Table(BaseModel):
-    """A table of the file, in which no key is unknown."""
+    """Base of tables, which refuse unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Figure(Table, Generic[_Value]):
-    """A number and where it is from."""
+    """Number and its source."""
 
     value: _Value
     source: _Line
@@ -151,7 +145,7 @@ class CoreFile(Table):
 
     @staticmethod
     def of(core: str) -> CoreFile:
-        """The file of a known core."""
+        """Read the file of a known core."""
         text = (cores_dir() / f"{core}.toml").read_text(encoding="utf-8")
         return CoreFile.model_validate(tomllib.loads(text))
 
@@ -181,7 +175,7 @@ class TransferRates(Table):
 
 
 class StorageTable(Table):
-    """The storage that comes with the board."""
+    """Default storage of the board."""
 
     kind: _Identifier
     overlap: bool = False
@@ -222,7 +216,7 @@ class _Toolchain(Table):
 
 
 class ReferenceTable(Table):
-    """The machine that runs the reference of a twin, with more RAM."""
+    """Machine of a twin's reference, with more RAM."""
 
     ram_bytes: Figure[_Bytes]
     platformio_env: _Environment
@@ -244,7 +238,7 @@ class ReferenceTable(Table):
 
 
 class TwinTable(Table):
-    """A machine that stands for the board."""
+    """Emulated machine for the board's firmware."""
 
     name: _Identifier
     emulator: _Identifier
@@ -257,7 +251,7 @@ class TwinTable(Table):
 
 
 class OtherStorageTable(StorageTable):
-    """A storage that the board may have in its place, with its own twins."""
+    """Alternative storage of the board, with twins of its own."""
 
     hal: _Family
     platformio_env: _Environment
@@ -283,7 +277,7 @@ class BoardFile(Table):
 
     @property
     def kinds(self) -> list[str | None]:
-        """Kinds of its storages, the default first; [None] for a board without storage."""
+        """Kinds of storage, the default first; [None] for a board without storage."""
         first = None if self.storage is None else self.storage.kind
         return [first, *(storage.kind for storage in self.other_storage)]
 

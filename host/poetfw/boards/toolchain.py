@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler of a board: a board file's texts become flags through an allow-list only."""
+"""Compiler of a board; texts of a board file become flags through an allow-list only."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Toolchain:
     """A compiler and its flags for a processor.
 
     Attributes:
-        compiler: the program, whose name ends in gcc.
+        compiler: name of the program, which ends in gcc.
         machine_flags: flags that name the processor, for compiling and linking.
-        hosted: whether programs run under an operating system, with its C library.
-        packages: what to install on Debian or Ubuntu.
-        shared_hal: the HAL family that all its boards share, or None.
-        fast_fma: whether its cores multiply and add as fast in one instruction as they multiply.
+        hosted: True if programs run under an operating system, with its C library.
+        packages: packages to install on Debian or Ubuntu.
+        shared_hal: HAL family that all boards of this compiler share, or None.
+        fast_fma: True if a fused multiply-add is as fast as a multiplication.
     """
 
     compiler: str
@@ -35,29 +35,29 @@ class Toolchain:
 
     @property
     def soft_float(self) -> bool:
-        """True if floating-point numbers are calculated by functions: how fast, depends on them."""
+        """True if floating-point arithmetic is done by functions of a library."""
         return "-mfloat-abi=soft" in self.machine_flags
 
     @property
     def prefix(self) -> str:
-        """The beginning of its other tools' names, such as `arm-none-eabi-`."""
+        """Prefix of the names of the compiler's tools, such as `arm-none-eabi-`."""
         return self.compiler.removesuffix("gcc")
 
 
 def make_toolchain(
     compiler: str, core: str | None, float_abi: str | None, fpu: str | None, flags: Sequence[str]
 ) -> Toolchain:
-    """A toolchain from the texts of a board file, each of which must be in `toolchains.toml`.
+    """Create a toolchain from texts of a board file, which must be listed in `toolchains.toml`.
 
     Args:
-        compiler: the program.
-        core: what follows -mcpu=; None where the compiler has no choice of cores.
-        float_abi: what follows -mfloat-abi=; None for the compiler's own choice.
-        fpu: what follows -mfpu=; None for the compiler's own choice.
+        compiler: name of the program.
+        core: value of -mcpu; None if the compiler has no choice of cores.
+        float_abi: value of -mfloat-abi; None for the compiler's default.
+        fpu: value of -mfpu; None for the compiler's default.
         flags: further flags.
 
     Raises:
-        ValueError: a text is not allowed, or the core is missing.
+        ValueError: A text is not allowed, or the core is missing.
     """
     known = _allowed()
     entry = known.get(compiler)

@@ -88,13 +88,7 @@ def build(
     """Plan the training of a model on a board, write the firmware and compile it."""
     from poetfw.firmware import check_output_folder
     from poetfw.pipeline import compile_build, plan_build, write_build
-    from poetfw.planning import (
-        boards_of,
-        costs_from,
-        database_for,
-        folders_of,
-        saved_by_more_ram,
-    )
+    from poetfw.planning import boards_of, costs_from, database_for, folders_of, saved_by_more_ram
     from poetfw.tools import choose_environment
 
     end = command_deadline(limits.time_limit_s)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, get_type_hints
 
@@ -21,6 +21,9 @@ _ALL = "poetfw.cli.command: show all options"
 _OTHERS = Settings.group
 _COLUMN = 26
 _MOST_LINES = 24  # of options, for a help that shows all of them at once
+
+Inapplicable = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
+"""Function from the values of all options to flags that do not apply, each with the reason."""
 
 
 class Option(click.Option):
@@ -78,6 +81,7 @@ class Command(click.Command):
     """Command with a short help and checks of dependent options."""
 
     one_of: Sequence[Sequence[Sequence[str]]] = ()
+    inapplicable: Inapplicable
 
     @property
     def options(self) -> dict[str, Option]:
@@ -130,23 +134,29 @@ class Command(click.Command):
                     stays, goes = flag, other
                     if _is_typed(ctx, options[other]) and not _is_typed(ctx, option):
                         stays, goes = other, flag
-                    refuse(ctx, goes, f"does not go with {stays}")
+                    _refuse(ctx, goes, f"does not go with {stays}")
         for flag, option in options.items():
             needed = option.setting.needs
             if needed and not any(_is_given(ctx, options[other]) for other in needed):
-                refuse(ctx, flag, f"needs {' or '.join(needed)}")
+                _refuse(ctx, flag, f"needs {' or '.join(needed)}")
         for choices in self.one_of:
             if not any(all(_is_given(ctx, options[flag]) for flag in flags) for flags in choices):
                 either = ", or ".join(" and ".join(flags) for flags in choices)
                 raise click.UsageError(f"give either {either}", ctx)
+        for flag, why in self.inapplicable(ctx.params):
+            _refuse(ctx, flag, why)
         return super().invoke(ctx)
 
 
-def command(example: str, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    example: str, inapplicable: Inapplicable = lambda given: (), name: str | None = None
+) -> Callable[[Callable[..., Any]], Command]:
     """Decorator that makes a command of a function; its settings parameters become options.
 
     Args:
         example: last paragraph of the help.
+        inapplicable: options to refuse if they are given; they keep their defaults if they are set
+            by a file or variable.
         name: name of the command; None for the function's.
     """
 
@@ -166,6 +176,7 @@ def command(example: str, name: str | None = None) -> Callable[[Callable[..., An
         made = click.command(called, cls=Command, epilog=example)(run)
         settings = [pair for kind in kinds.values() for pair in declared(kind).items()]
         made.params[:0] = [Option(name, setting, called) for name, setting in settings]
+        made.inapplicable = inapplicable
         made.one_of = [kind.one_of for kind in kinds.values() if kind.one_of]
         return made
 
@@ -218,7 +229,7 @@ def _is_given(ctx: click.Context, option: Option) -> bool:
     return value not in (None, ()) and value is not False
 
 
-def refuse(ctx: click.Context, flag: str, why: str) -> None:
+def _refuse(ctx: click.Context, flag: str, why: str) -> None:
     """Refuse an option if it was typed; if a file or variable sets it, warn and ignore it.
 
     Raises:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import command, command_deadline, refuse
+from poetfw.cli.command import command, command_deadline
 from poetfw.common.limits import Deadline
 from poetfw.settings import (
     BuildSettings,
@@ -52,6 +52,7 @@ class UpdateSettings(Settings):
     "Example:  poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
     "--data samples.npz --bytes-fraction 0.5 --out plan.json && poetfw build --board nrf52840 "
     "--model net.pt2 --weights trained.npz --data samples.npz --train plan.json",
+    lambda given: [("--train", "is what plan-update chooses: leave parameters out by --freeze")],
     name="plan-update",
 )
 def plan_update(
@@ -77,12 +78,9 @@ def plan_update(
     from poetfw.planning import calibration_batches as batches_of
     from poetfw.report import json_bytes
 
-    by_freeze = "is what plan-update chooses: leave parameters out by --freeze"
-    refuse(click.get_current_context(), "--train", by_freeze)
     end, out = command_deadline(limits.time_limit_s), selecting.out
     board = load_board(target.board)
-    settings = BuildSettings.of(target, network, replace(training, train=()))
-    settings = settings.on(board)
+    settings = BuildSettings.of(target, network, training).on(board)
     with output.spinner() as progress:
         progress("reading board, model and data")
         model = load_model(settings)

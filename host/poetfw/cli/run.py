@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from poetfw.cli import output
-from poetfw.cli.command import command, refuse
+from poetfw.cli.command import command
 from poetfw.cli.desk import chosen_port
 from poetfw.cli.folders import built_folder
-from poetfw.common.errors import ConfigError, listed
+from poetfw.common.errors import listed
 from poetfw.common.output_file import replace_file
 from poetfw.settings import (
     Built,
@@ -30,15 +30,36 @@ from poetfw.settings import (
 
 if TYPE_CHECKING:
     from poetfw.firmware import Traffic
-    from poetfw.report import (
-        ProgramRun,
-        RunReport,
-        StepTrace,
-        Verification,
+    from poetfw.report import ProgramRun, RunReport, StepTrace, Verification
+    from poetfw.runs.execution import BuildFolder
+    from poetfw.runs.running import Launch
+
+
+def _programs(folder: Path) -> list[str]:
+    """Names of a build's programs, which are those of their memories."""
+    from poetfw.pipeline import REPORT
+    from poetfw.report import BuildReport
+
+    return list(BuildReport.read(folder / REPORT).memories)
+
+
+def _inapplicable(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Flags that do not apply to the build's number of programs, each with the reason."""
+    folder, _ = built_folder(Built(out=given["out"], board=given["board"]))
+    why = (
+        f"is for a build of one program, and {folder} has one for each device: all start from the "
+        "initial weights in each run, on a twin or at --port DEVICE=PORT"
     )
+    if len(_programs(folder)) <= 1:
+        if not given["on_board"]:
+            yield from ((flag, "needs --on-board") for flag in ("--port", "--host"))
+        return
+    for setting in (*declared(OfOneProgram).values(), *declared(OneMachine).values()):
+        yield setting.flag, why
+    yield from (("--board", why), ("--trace", why))
 
 
-@command("Example:  poetfw run --board nrf52840 --steps 10 --verify")
+@command("Example:  poetfw run --board nrf52840 --steps 10 --verify", _inapplicable)
 def run(
     built: Built,
     settings: RunSettings,
@@ -59,48 +80,21 @@ def run(
     With --resume, training continues from the last checkpoint of the previous run. --steps and
     --epochs count from the beginning.
     """
-    from poetfw.memory import ONLY
-    from poetfw.pipeline import REPORT
-    from poetfw.report import BuildReport
     from poetfw.report.event_files import check_events_folder, write_events
-    from poetfw.runs import desks, remote
     from poetfw.runs.execution import open_build
-    from poetfw.runs.running import Launch, metrics_csv, on_twin, run_build
+    from poetfw.runs.running import metrics_csv, run_build
     from poetfw.runs.step_trace import expect_one_device, trace_step
-    from poetfw.tools.ssh import Host
 
     if files.tensorboard is not None:
         check_events_folder(files.tensorboard)
     folder, label = built_folder(built)
-    memories = list(BuildReport.read(folder / REPORT).memories)
-    if len(memories) > 1:
-        _refuse_for_several(folder)
-        settings = replace(settings, **vars(OfOneProgram()))
-        machine, files = OneMachine(), replace(files, trace=False)
-        at = ports_of_devices(where.ports)
-        if unknown := [name for name in at if name not in memories]:
-            raise ConfigError(
-                f"--port is given for {unknown[0]!r:.200}, and {folder} has the devices "
-                f"{listed([repr(name) for name in memories])}"
-            )
-    else:
-        context = click.get_current_context()
-        if not machine.on_board:
-            for flag in ("--port", "--host"):
-                refuse(context, flag, "needs --on-board")
-        if len(where.ports) > 1:
-            given = f"is given {len(where.ports)} times, and {folder} is for one board"
-            refuse(context, "--port", given)
-        at = dict.fromkeys([ONLY] if machine.on_board else [], (*where.ports, "")[0])
-    build = open_build(folder, label, where.emulator, at, machine.threads)
+    programs = _programs(folder)
+    ports = ports_of(programs, where.ports)
+    on_board = programs if machine.on_board else list(ports)
+    build = open_build(folder, label, where.emulator, on_board, machine.threads)
     if files.trace:
         expect_one_device(build.evaluator)
-    launch: Launch = on_twin
-    if machine.host is not None and machine.on_board:
-        launch = functools.partial(remote.on_host, Host(machine.host))
-    elif build.apart or at:
-        ports_of = {name: port or chosen_port(None) for name, port in at.items()}
-        launch = functools.partial(desks.by_desk, ports_of)
+    launch = _launch(build, ports, on_board, machine.host)
     with output.progress_bar() as update:
         report = run_build(build, settings, launch, update)
         if files.trace:
@@ -113,25 +107,19 @@ def run(
     return _finish(report, printed.verbose, printed.as_json)
 
 
-_ANEW = ": these start from the initial weights in each run, as they have no common checkpoint"
-_NOT_OF_SEVERAL = {
-    "--on-board": "; --port DEVICE=PORT gives the port of each device on a board",
-    "--resume": _ANEW,
-    "--checkpoint-every": _ANEW,
-}
-"""Explanations for options that do not apply to several programs."""
+def _launch(
+    build: BuildFolder, ports: Mapping[str, str], on_board: Sequence[str], host: str | None
+) -> Launch:
+    """Function that starts the programs: on twins, at ports, or on a host."""
+    from poetfw.runs import desks, remote, running
+    from poetfw.tools.ssh import Host
 
-
-def _refuse_for_several(folder: Path) -> None:
-    """Refuse typed options that do not apply to several programs; ignore others that are set."""
-    one = [*declared(OfOneProgram).values(), *declared(OneMachine).values()]
-    for flag in ("--board", "--trace", *(declaration.flag for declaration in one)):
-        refuse(
-            click.get_current_context(),
-            flag,
-            f"is for a build of one program, and {folder} has one for each device"
-            f"{_NOT_OF_SEVERAL.get(flag, '')}",
-        )
+    if host is not None:
+        return functools.partial(remote.on_host, Host(host))
+    if build.apart or on_board:
+        at = {name: ports.get(name) or chosen_port(None) for name in on_board}
+        return functools.partial(desks.by_desk, at)
+    return running.on_twin
 
 
 def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
@@ -150,23 +138,21 @@ def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
     return refused.exit_code
 
 
-def ports_of_devices(ports: Sequence[str]) -> dict[str, str]:
-    """Ports of devices by device name, from DEVICE=PORT.
+def ports_of(programs: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+    """Ports by program: from DEVICE=PORT, or from PORT for the program of a single device.
 
     Raises:
         UsageError: A port names no device, a device has two ports, or two devices share one.
     """
     found: dict[str, str] = {}
-    for text in ports:
-        name, _, port = text.partition("=")
+    for text in texts:
+        name, _, port = (text if all(programs) else f"={text}").partition("=")
         wrong = None
-        if not (name and port):
-            wrong = (
-                f"{text!r:.200} does not say whose it is: write DEVICE=PORT, such as "
-                "sensor=/dev/ttyACM0"
-            )
+        if name not in programs or not port:
+            known = listed([repr(name) for name in programs])
+            wrong = f"{text!r:.200} is not DEVICE=PORT, with a device of the build: {known}"
         elif name in found:
-            wrong = f"is given twice for device {name!r:.200}"
+            wrong = f"is given twice for {f'device {name!r:.200}' if name else 'the board'}"
         elif port in found.values():
             wrong = f"{port!r:.200} is given for two devices"
         if wrong is not None:

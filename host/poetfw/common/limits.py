@@ -98,7 +98,7 @@ class Deadline:
     Attributes:
         time_limit_s: as given.
         start_s: seconds from the beginning until this was made: what the program took to load.
-        decided: whether a search ended because the time had passed.
+        decided: True if a search ended because the time had passed.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Deadline:
         """These items one by one, while there is time.
 
         Raises:
-            OutOfTime: there is none.
+            OutOfTime: There is none.
         """
         for item in items:
             if self.has_passed():

@@ -21,7 +21,7 @@ def replace_file(path: Path, content: bytes) -> None:
     written.
 
     Raises:
-        OutputError: it cannot be written, or is a folder, a pipe or a device.
+        OutputError: It cannot be written, or is a folder, a pipe or a device.
     """
     with _staging(path) as (folder, old):
         new = folder / "new"
@@ -35,7 +35,7 @@ def check_output_file(path: Path) -> None:
     """Check that `replace_file` can write a file, before a long computation starts.
 
     Raises:
-        OutputError: it cannot.
+        OutputError: It cannot.
     """
     with _staging(path):
         pass
@@ -45,7 +45,7 @@ def check_output_files(folder: Path) -> None:
     """Check that files can be written to a folder, which may not exist yet.
 
     Raises:
-        OutputError: they cannot, or it is not a folder.
+        OutputError: They cannot, or it is not a folder.
     """
     try:
         whole = folder.absolute()

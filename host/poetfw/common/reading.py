@@ -25,7 +25,7 @@ def read_bytes(path: Path, most_bytes: int = LARGEST_FILE_BYTES) -> bytes:
     """The content of a regular file.
 
     Raises:
-        OSError: it cannot be read, is a pipe or a device, or has more than `most_bytes`.
+        OSError: It cannot be read, is a pipe or a device, or has more than `most_bytes`.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "not a regular file")
@@ -99,7 +99,7 @@ def parse_json(text: str | bytes) -> Any:
     """The value of a JSON document whose integers fit 64 bits and whose numbers are all finite.
 
     Raises:
-        ValueError: it is not such a document.
+        ValueError: It is not such a document.
     """
     try:
         return json.loads(

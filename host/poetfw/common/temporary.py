@@ -23,7 +23,7 @@ def temporary_directory(
         ignore_cleanup_errors: True if what cannot be removed is left.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: It cannot be made.
     """
     with uninterrupted():
         return tempfile.TemporaryDirectory(

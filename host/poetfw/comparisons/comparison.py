@@ -41,16 +41,16 @@ from poetfw.schedule import (
 )
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Budgets that are compared by default, as `Variants.budget_bytes` takes them."""
+"""Default budgets, as fractions for `Variants.budget_bytes`."""
 
 BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
 """Label of an axis that shows `Cell.ram_fraction`."""
 
 COMPARED = tuple(name for name in SCHEDULERS if name != "poet-algorithm-1")
-"""Schedulers that are compared by default: all but the one for small problems only."""
+"""Default schedulers: all but the one for small problems only."""
 
 UNSUITABLE = "unsuitable"
-"""Status of a cell whose scheduler's method does not apply, or does not get within the budget."""
+"""Status of a cell whose scheduler is not applicable, or does not reach the budget."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Task:
     """A training step to schedule, on a board.
 
     Attributes:
-        board, model: as `poetfw build` takes them.
+        board, model: as in `poetfw build`.
         batch: samples in a batch.
         model_as: a key of `poetfw.schedule.MODELS_AS`.
-        db: the database of measured costs; None for those of the analytic model.
+        db: database of measured costs; None for the analytic model.
     """
 
     board: str
@@ -73,13 +73,13 @@ class Task:
     def load(
         self, warn: Callable[[str], None] = lambda text: None
     ) -> tuple[KernelChoices, Variants]:
-        """Its training step, and the schedule problem of that.
+        """Load the training step and its schedule problem.
 
         Args:
-            warn: called with each of the model's warnings.
+            warn: called with each warning of the model.
 
         Raises:
-            PoetfwError: the board or the model is unknown or malformed, or nothing of the board is
+            PoetfwError: The board or the model is unknown or malformed, or nothing of the board is
                 in the database.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
@@ -92,19 +92,18 @@ class Trial:
     """One scheduler at one budget and deadline.
 
     Attributes:
-        board, model, batch, model_as: what is scheduled.
+        board, model, batch, model_as: see `Task`.
         deadline_factor: upper bound on a step's time as a multiple of checkpoint-all's, or None.
-        deadline_s: the same in seconds.
-        ram_fraction: the budget as a fraction of what keeping everything takes beside what is
-            never free.
-        ram_bytes: the budget: what the arena may occupy.
-        scheduler: which scheduler.
+        deadline_s: upper bound in seconds, or None.
+        ram_fraction: budget as a fraction for `Variants.budget_bytes`.
+        ram_bytes: budget of the arena.
+        scheduler: name of the scheduler.
         status: optimal, feasible or interrupted with a plan; infeasible or unsuitable without.
-        reason: why there is no plan; empty where there is one.
-        answer: the plan's figures and what is proven; None without a plan.
-        time_limited: whether the time limit ended its search: another run may find another plan.
-        solve_time_s: seconds that the scheduler took.
-        db: the database of measured costs; None where they are those of the analytic model.
+        reason: reason for the lack of a plan; empty with one.
+        answer: figures and bounds of the plan; None without one.
+        time_limited: True if the time limit ended the search, so that another run may differ.
+        solve_time_s: time of the scheduler in seconds.
+        db: database of measured costs; None for the analytic model.
     """
 
     board: str
@@ -125,11 +124,11 @@ class Trial:
 
     @property
     def overhead(self) -> float | None:
-        """Energy over that of checkpoint-all, minus 1; None without a plan."""
+        """Energy relative to checkpoint-all, minus 1; None without a plan."""
         return None if self.answer is None else self.answer.overhead
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name, those of the answer beside them."""
+        """Fields by name, with those of the answer among them."""
         own = asdict(self)
         return {**(own.pop("answer") or dict.fromkeys(_ANSWER)), **own}
 
@@ -143,7 +142,7 @@ _STARTS_FROM: Mapping[str, Callable[[ScheduleSummary], bool]] = {
     "poet-remat-off": lambda answer: not answer.recomputes,
     "poet": lambda answer: True,
 }
-"""Schedulers that start from the plans of others, and those others."""
+"""For schedulers that start from plans of others, the names of these others."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,8 @@ class Comparison:
     """A comparison of schedulers on one task.
 
     Attributes:
-        task: what is scheduled.
-        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        task: the task.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
         variants: its problem, with the deadline; budgets are set for each cell.
         everything: the schedule that keeps everything, with RAM for all workspace that makes it
             faster. Others are compared to it.
@@ -172,12 +171,12 @@ class Comparison:
         """Prepare a comparison.
 
         Args:
-            task: what is scheduled.
+            task: the task.
             deadline_factor: deadline as a multiple of checkpoint-all's time without faster kernels
-                that take workspace; None for none.
+                that take workspace; None without one.
 
         Raises:
-            PoetfwError: the board or the model is unknown or malformed.
+            PoetfwError: The board or the model is unknown or malformed.
         """
         warnings: list[str] = []
         choices, variants = task.load(warnings.append)
@@ -196,21 +195,21 @@ class Comparison:
         work_limit: float = 10.0,
         time_limit_s: float = math.inf,
     ) -> Iterator[Trial]:
-        """Every scheduler at every budget, smallest budget first, as each is known.
+        """Solve with each scheduler at each budget, in ascending order; yields the cells.
 
-        POET and its variants start from what the others found. When the user interrupts a solve
-        that knew a plan, its cell comes last, before KeyboardInterrupt.
+        POET and its variants start from the plans of the others. If the user interrupts a solve
+        that has found a plan, its cell is yielded before KeyboardInterrupt is raised.
 
         Args:
-            fractions: budgets, as `Variants.budget_bytes` takes them.
+            fractions: budgets as fractions for `Variants.budget_bytes`.
             schedulers: keys of `poetfw.schedule.SCHEDULERS`.
-            options: how to solve.
-            work_limit: units of work of each solve.
-            time_limit_s: seconds of each solve.
+            options: options of the solver.
+            work_limit: limit of each solve in work units.
+            time_limit_s: limit of each solve in seconds.
 
         Raises:
-            ConfigError: there is no such scheduler.
-            ToolError: the solver is missing or failed.
+            ConfigError: A scheduler does not exist.
+            ToolError: The solver is missing or failed.
         """
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
@@ -260,7 +259,7 @@ def check_schedulers(names: Sequence[str]) -> None:
     """Check that schedulers exist.
 
     Raises:
-        ConfigError: one does not.
+        ConfigError: A scheduler does not exist.
     """
     for name in names:
         if name not in SCHEDULERS:
@@ -270,15 +269,15 @@ def check_schedulers(names: Sequence[str]) -> None:
 
 
 def settle(cells: Sequence[Trial]) -> tuple[Trial, ...]:
-    """The same cells, each with the best plan among all cells that is legal for it.
+    """Give each cell the best plan of all cells that is legal for it.
 
-    A plan is legal at every budget that it fits, and POET may use every scheduler's plan. Each cell
-    gets, among the plans that its scheduler may use, that of the least energy, then of the lowest
+    A plan is legal at every budget that it fits, and POET may use every scheduler's plan. Among the
+    plans that a cell's scheduler may use, the one of least energy is chosen, then the one of lowest
     peak. So energy falls and the peak rises with the budget, and no scheduler is better than POET.
-    A plan's figures do not depend on the budget; the bound of a cell stays its own.
+    The figures of a plan do not depend on the budget; cells keep their own bounds.
 
     Args:
-        cells: of any boards, models, budgets and deadlines.
+        cells: cells of any boards, models, budgets and deadlines.
     """
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for cell in cells:
@@ -326,12 +325,12 @@ def _rank(answer: ScheduleSummary) -> tuple[float, int]:
 
 
 def _turn(scheduler: str) -> int:
-    """Rank in the order of solving: schedulers that start from others' plans come last."""
+    """Rank in the order of solving; schedulers that start from others' plans come last."""
     return [*_STARTS_FROM].index(scheduler) + 1 if scheduler in _STARTS_FROM else 0
 
 
 def to_csv(cells: Sequence[Trial]) -> bytes:
-    """Cells as a table in UTF-8, one a line; what is unknown stays empty."""
+    """Cells as CSV in UTF-8, one per line; unknown values are empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -351,7 +350,7 @@ def energy_lines(cells: Sequence[Trial]) -> tuple[Line, ...]:
 
 
 def energy_line(scheduler: str, cells: Iterable[tuple[float, Trial]], label: str = "") -> Line:
-    """The energy overhead of a scheduler's cells in percent, each cell at its x."""
+    """Energy overhead of a scheduler's cells in percent, over their values of x."""
     ordered = sorted(cells, key=lambda pair: pair[0])
     return Line(
         scheduler,

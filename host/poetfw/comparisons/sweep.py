@@ -56,8 +56,8 @@ class SweepPoint:
     """One budget of one task at one deadline.
 
     Attributes:
-        task: what is scheduled.
-        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        task: the task.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
         ram_fraction: the budget, as `Variants.budget_bytes` takes it.
     """
 
@@ -71,12 +71,12 @@ class Grid:
     """The points of a sweep. Two sweeps are the same if their grids are equal.
 
     Attributes:
-        boards, models, deadline_factors, fractions: their product is the grid.
-        schedulers: what is compared at each point.
-        batch, model_as: of each task.
-        solver, work_limit, time_limit_s: limits of each solve.
-        databases: the database of measured costs of each board, None for the analytic model.
-        measurements: a digest of the databases' content.
+        boards, models, deadline_factors, fractions: axes of the grid.
+        schedulers: schedulers to compare at each point.
+        batch, model_as: settings of each task.
+        solver, work_limit, time_limit_s: solver and limits of each solve.
+        databases: database of measured costs by board, None for the analytic model.
+        measurements: digest of the databases' content.
     """
 
     boards: tuple[str, ...]
@@ -93,7 +93,7 @@ class Grid:
     measurements: str = ""
 
     def points(self) -> tuple[SweepPoint, ...]:
-        """Every point once, in the order of the attributes."""
+        """All points, in the order of the axes."""
         product = itertools.product(self.boards, self.models, self.deadline_factors, self.fractions)
         of_board = dict(zip(self.boards, self.databases, strict=False))
         return tuple(
@@ -108,10 +108,10 @@ class Grid:
         )
 
     def check(self) -> Mapping[str, tuple[str, ...]]:
-        """Check that boards, models and schedulers exist, before hours are spent.
+        """Check that boards, models and schedulers exist before the sweep begins.
 
         Returns:
-            The warnings of each model that has some.
+            Warnings by model, for models with warnings.
 
         Raises:
             PoetfwError: A board, model or scheduler is unknown, malformed or not named in UTF-8.
@@ -143,10 +143,10 @@ _RECORD: TypeAdapter[_Record] = TypeAdapter(_Record)
 
 
 def digest_of(databases: Sequence[str | None]) -> str:
-    """A digest of the measurements in databases of costs; empty without databases.
+    """Digest of the measurements in databases of costs; empty without databases.
 
     Raises:
-        CostsError: one cannot be read.
+        CostsError: A database cannot be read.
     """
     paths = sorted({path for path in databases if path is not None})
     if not paths:
@@ -159,14 +159,14 @@ class Results:
     """The results file of a sweep in JSON lines: first the grid, then one line per point."""
 
     def __init__(self, file: Path, grid: Grid) -> None:
-        """Open or create it.
+        """Open or create a results file.
 
         A truncated last line, as after a lost connection or on a full disk, is dropped.
 
         Raises:
-            ConfigError: it holds another sweep.
-            ProblemError: a line is malformed.
-            OutputError: it cannot be read or written.
+            ConfigError: The file holds another sweep.
+            ProblemError: A line is malformed.
+            OutputError: The file cannot be read or written.
         """
         self._file = file
         self._header = json.loads(
@@ -188,10 +188,10 @@ class Results:
             raise OutputError(f"{file} cannot be used: {error.strerror}") from error
 
     def add(self, point: SweepPoint, cells: tuple[Trial, ...]) -> None:
-        """Record the results of a point; they are on disk afterwards.
+        """Append the results of a point and flush them to disk.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: The file cannot be written.
         """
         self.cells[point] = cells
         try:
@@ -233,11 +233,11 @@ class Results:
 
 
 def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[SweepPoint]:
-    """Work on every point that has no result yet; yields each when its result is recorded.
+    """Solve all points without a result; yields each point after its result is recorded.
 
     Raises:
-        ToolError: the solver is missing or failed, or a process ended early.
-        OutputError: a result cannot be written.
+        ToolError: The solver is missing or failed, or a process ended early.
+        OutputError: A result cannot be written.
     """
     futures = {
         executor.submit(run_point, point, grid): point
@@ -257,7 +257,7 @@ def run_sweep(grid: Grid, results: Results, executor: Executor) -> Iterator[Swee
 
 
 def run_point(point: SweepPoint, grid: Grid) -> tuple[Trial, ...]:
-    """Every scheduler of a grid at one point of it."""
+    """Run all schedulers of a grid at one of its points."""
     comparison = _comparison(point.task, point.deadline_factor)
     options = SolveOptions(solver=grid.solver)
     fractions = (point.ram_fraction,)
@@ -273,7 +273,7 @@ def _comparison(task: Task, deadline_factor: float | None) -> Comparison:
 
 @contextmanager
 def local_processes(jobs: int) -> Iterator[Executor]:
-    """An executor of that many processes; Ctrl-C ends them at once."""
+    """Executor with a number of local processes; Ctrl-C ends them at once."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts) as executor:
         try:
@@ -292,14 +292,14 @@ def _leave_interrupts() -> None:
 
 @contextmanager
 def dask_cluster(address: str) -> Iterator[Executor]:
-    """An executor that runs on a Dask cluster.
+    """Executor on a Dask cluster.
 
     Args:
-        address: of its scheduler, such as `tcp://127.0.0.1:8786`.
+        address: address of the cluster's scheduler, such as `tcp://127.0.0.1:8786`.
 
     Raises:
         ToolError: Dask is not installed.
-        DeviceError: nobody answers at the address.
+        DeviceError: The address does not answer.
     """
     try:
         from distributed import Client
@@ -316,12 +316,12 @@ def dask_cluster(address: str) -> Iterator[Executor]:
 
 
 def finished(grid: Grid, results: Results) -> tuple[Trial, ...]:
-    """The cells of all points that have a result, in the grid's order, settled."""
+    """Settled cells of all points with a result, in the order of the grid."""
     return settle([cell for point in grid.points() for cell in results.cells.get(point, ())])
 
 
 def draw_plots(cells: Sequence[Trial], kind: str) -> dict[str, bytes]:
-    """Pictures like POET's Figures 3 to 5, by file name, as far as the cells have the data.
+    """Plots like POET's Figures 3 to 5, by file name, as far as the cells have the data.
 
     energy: energy over RAM, a line per scheduler, at the loosest deadline.
     ablation: energy over the deadline with paging only, remat only, and both.

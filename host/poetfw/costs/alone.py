@@ -10,7 +10,7 @@ from poetfw.ops import VARIANT, infer_output, kind_of
 
 
 def alone(case: Case) -> tuple[Op, Graph]:
-    """The op that a case is, and the graph that holds nothing else.
+    """Create the op of a case, and a graph with nothing else.
 
     Raises:
         ModelError: The case is a transfer, or no operator has such operands or such a kernel.
@@ -40,7 +40,7 @@ def alone(case: Case) -> tuple[Op, Graph]:
 
 
 def reads_storage(case: Case) -> bool:
-    """True if running it waits for the storage: a transfer, or a load of a batch."""
+    """True for cases that wait for the storage: a transfer, or a load of a batch."""
     if case.size_bytes:
         return True
     op, graph = alone(case)

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The analytic cost model: from an op's work and a board's figures to seconds and joules.
+"""Analytic cost model: seconds and joules from an op's work and a board's figures.
 
-On a core whose kernels were counted, an operator has prices:
+If the kernels of a core were counted, operators have prices:
 
     compute_s = (fixed + mac * macs + byte * bytes_moved) / clock_hz
 
-Of any other, the model is a roofline (Williams, Waterman, Patterson, CACM 2009): an op takes as
-long as its arithmetic or its RAM traffic, whichever is longer,
+For other operators, the model is a roofline (Williams, Waterman, Patterson, CACM 2009): the time of
+an op is that of its arithmetic or of its RAM traffic, whichever is longer,
 
     compute_s = max(macs / macs_per_s, bytes_moved / ram_bandwidth_bytes_per_s)
 
-In all,
+In total,
 
     time_s    = compute_s + storage_s
     energy_j  = compute_s * active_w + storage_j
 
-where storage_s and storage_j are those of one transfer of `storage_bytes`, rounded up to whole
-blocks, and 0 for an op that reads no storage. As in POET (section 4, and its chip tables), a
-transfer costs what the storage draws; the core's own power counts while it computes.
+where storage_s and storage_j are the costs of one transfer of `storage_bytes`, rounded up to whole
+blocks, and 0 for an op that reads no storage. As in POET (section 4, and its chip tables), the
+energy of a transfer is that of the storage; the core's power counts while it computes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from poetfw.ops import OpWork, kind_of
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
-    """The costs of every op of a graph on a board, calculated from its work.
+    """Costs of all ops of a graph on a board, calculated from their work.
 
     Raises:
-        ModelError: an op is of a kind that poetfw does not know.
+        ModelError: An op is of a kind that poetfw does not know.
     """
     return CostTable(board.name, {op.name: _cost(op, graph, board) for op in graph.ops})
 
@@ -48,12 +48,12 @@ def _cost(op: Op, graph: Graph, board: Board) -> OpCost:
 
 
 def cost_of(work: OpWork, board: Board, kind: str | None = None) -> OpCost:
-    """The seconds and joules of work on a board.
+    """Cost of an amount of work on a board.
 
     Args:
-        work: how much there is to do.
-        board: where.
-        kind: the operator's; None for one that nobody has counted.
+        work: the amount of work.
+        board: the board.
+        kind: operator whose prices are used; None for the roofline.
     """
     price = None if kind is None else board.compute.prices.get(kind)
     if price is None:

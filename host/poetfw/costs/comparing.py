@@ -19,13 +19,13 @@ class ComparedOp:
     """One op of a graph.
 
     Attributes:
-        name: its name.
-        kind: its operator.
-        measured_s: seconds; None where its case was not measured, or by an emulator that has not
-            the board's storage.
-        fitted_s: what the fitted model says, which may have seen the case; None where it says
-            nothing.
-        analytic_s: what the analytic model says.
+        name: name of the op.
+        kind: operator.
+        measured_s: measured seconds; None if the case was not measured, or only by an emulator
+            without the board's storage.
+        fitted_s: prediction of the fitted model, which may have been fitted to this case, too; None
+            without one.
+        analytic_s: prediction of the analytic model.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ComparedOp:
 
 
 def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[ComparedOp, ...]:
-    """Every op of a graph, in its order."""
+    """Compare the costs of all ops of a graph, in order."""
     analytic = analytic_costs(graph, board)
     compared = []
     for op in graph.ops:
@@ -55,7 +55,7 @@ def compare_costs(graph: Graph, board: Board, measured: Measured) -> tuple[Compa
 
 
 def fits_of(measured: Measured) -> tuple[Fit, ...]:
-    """The fits that predict the costs of ops like the measured ones, sorted by name."""
+    """Fits for the kernels of the measured ops, sorted by name."""
     found: dict[str, Fit] = {}
     for case in measured.of_any_numbers:
         if not case.size_bytes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured costs, kept in a SQLite file that several processes may use at once.
+"""Measured costs in an SQLite file that several processes can use at once.
 
 Rows are only appended; the newest row of a case counts. A row is stale if the C sources of its
-kernel have changed since; it stays in the file, but is not used.
+kernel have changed since; stale rows remain in the file, but are not used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from poetfw.costs.measurement import Case, Measurement, Setup
 
 SCHEMA_VERSION = 2
 _READ_VERSIONS = (1, SCHEMA_VERSION)
-"""In the first, no case has numbers; it becomes one of the second when something is added."""
+"""Readable versions. Cases of version 1 have no numbers; adding a row converts it to version 2."""
 _APPLICATION_ID = 0x706F6574
 """SQLite application id of these files: "poet" in ASCII."""
 _BUSY_S = 5.0
-"""Seconds to wait for another process. One that holds the file for longer is stopped, or hangs."""
+"""Seconds to wait for another process; one that locks the file for longer is stopped or hangs."""
 
 _SETUP = tuple(field.name for field in fields(Setup))
 _FIGURES = tuple(field.name for field in fields(Measurement) if field.name not in ("case", "setup"))
@@ -59,10 +59,10 @@ CREATE UNIQUE INDEX one_at_a_time ON measurements
 
 @dataclass(frozen=True)
 class Database:
-    """The measurements in a file; made where there is none when something is first added.
+    """Measurements in a file, which is created by the first addition.
 
     Attributes:
-        path: the file. A folder that is missing is made, too.
+        path: path of the file, whose folder is also created if missing.
     """
 
     path: Path
@@ -88,14 +88,14 @@ class Database:
     def known(
         self, setup: Setup, kernel_versions: Mapping[Case, str]
     ) -> Mapping[Case, Measurement]:
-        """Measurements under a set-up, of these cases, with these versions of their kernels.
+        """Measurements of cases under a set-up, with the current versions of their kernels.
 
         Args:
-            setup: rows of others are left out.
-            kernel_versions: the version that each case has today.
+            setup: the set-up; rows of others are left out.
+            kernel_versions: current version of each case's kernel.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be read.
+            CostsError: The file is not such a database, or cannot be read.
         """
         condition = " AND ".join(f"{name} = ?" for name in _SETUP)
         wanted = {case: case for case in kernel_versions}
@@ -106,26 +106,26 @@ class Database:
         }
 
     def of_board(self, board: str) -> tuple[Measurement, ...]:
-        """Every row of a board, the oldest first.
+        """All rows of a board, oldest first.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be read.
+            CostsError: The file is not such a database, or cannot be read.
         """
         return tuple(self._rows("WHERE board = ?", (board,)))
 
     def all(self) -> tuple[Measurement, ...]:
-        """Every row, the oldest first.
+        """All rows, oldest first.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be read.
+            CostsError: The file is not such a database, or cannot be read.
         """
         return tuple(self._rows("", ()))
 
     def check_writable(self) -> None:
-        """Check that measurements could be added. No file is made for that.
+        """Check that measurements can be added, without creating a file.
 
         Raises:
-            CostsError: the file is not such a database, or cannot be made or written.
+            CostsError: The file is not such a database, or cannot be made or written.
         """
         if self.path.exists():
             self.add(())
@@ -138,13 +138,13 @@ class Database:
             raise self._unmade(error) from error
 
     def add(self, measurements: Iterable[Measurement]) -> None:
-        """Keep measurements: all of them or, if one is refused or this is interrupted, none.
+        """Add measurements: all of them or, after an error or interrupt, none.
 
-        What is in the file already is not added again.
+        Rows that the file already has are not added again.
 
         Raises:
-            CostsError: one is out of range, or the file is not such a database, or cannot be
-                written.
+            CostsError: A measurement is out of range, or the file is not such a database, or cannot
+                be written.
         """
         rows = []
         for measurement in measurements:
@@ -228,7 +228,7 @@ class Database:
         )
 
     def _failed(self, error: sqlite3.Error) -> CostsError:
-        """The message for an error of SQLite's: the file is not always to blame."""
+        """Message for an error of SQLite."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without its details
         other = "name another file with --db"
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

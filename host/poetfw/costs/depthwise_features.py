@@ -6,11 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from poetfw.costs.taps import (
-    LINE,
-    met_taps,
-    padding_before,
-)
+from poetfw.costs.taps import LINE, met_taps, padding_before
 
 
 def depthwise(at: Mapping[str, int], function: str) -> Counter[str] | None:

@@ -84,7 +84,7 @@ class _Case(_Strict):
         """The case, which some operator has.
 
         Raises:
-            ValueError: it is malformed; an `UnknownCaseError` where no operator has it.
+            ValueError: It is malformed; an `UnknownCaseError` where no operator has it.
         """
         case = Case(
             kind=self.kind,
@@ -147,7 +147,7 @@ class _Row(_Strict):
         """The row under the set-up that it was measured with.
 
         Raises:
-            ValueError: no operator has its case, or its time is not that of its ticks.
+            ValueError: No operator has its case, or its time is not that of its ticks.
         """
         hz = _NANOSECONDS_PER_S if self.counter is Counter.NANOSECONDS else setup.clock_hz
         if not math.isclose(self.time_s, self.ticks / hz, rel_tol=_ROUNDING, abs_tol=1e-12):
@@ -222,7 +222,7 @@ def checked(measurement: Measurement) -> Measurement:
     """The measurement as it is kept, if it is one that can be.
 
     Raises:
-        ValueError: a figure is out of range, or no operator has its case.
+        ValueError: A figure is out of range, or no operator has its case.
     """
     figures = {name: getattr(measurement, name) for name in _FIGURES}
     case = json.dumps(measurement.case.to_json())
@@ -261,7 +261,7 @@ def row_from(setup: Mapping[str, Any], case: str, figures: Mapping[str, Any]) ->
         figures: its other fields.
 
     Raises:
-        ValueError: one is malformed or out of range; an `UnknownCaseError` where no operator has
+        ValueError: One is malformed or out of range; an `UnknownCaseError` where no operator has
             the case.
     """
     conditions = Setup(**_OF_SETUP.validate_python(setup).model_dump())

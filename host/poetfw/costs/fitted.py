@@ -39,11 +39,11 @@ class Fit:
     """Prices of the features, with the error of their predictions.
 
     Attributes:
-        name: of the C function or, where too few of its cases were measured, of the C file.
-        prices: by feature, seconds or joules, above 0.
-        rows: measured cases that it is fitted to.
-        median_error: of the predictions of rows from others, relative.
-        largest_error: the same at the worst row.
+        name: name of the C function or, if too few of its cases were measured, of the C file.
+        prices: seconds or joules by feature, above 0.
+        rows: number of measured cases.
+        median_error: median relative error in cross-validation.
+        largest_error: largest relative error in cross-validation.
     """
 
     name: str
@@ -107,11 +107,11 @@ def _prices(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """Fits to some measurements, each made when it is first asked for.
+    """Fits to measurements, each calculated on first use.
 
     Attributes:
-        measurements: of one set-up, at most one of each case.
-        figure: what of a measurement is fitted.
+        measurements: measurements of one set-up, at most one per case.
+        figure: function that returns the fitted figure of a measurement.
     """
 
     measurements: Sequence[Measurement]
@@ -119,13 +119,13 @@ class FittedModel:
     _fits: dict[tuple[str, str], Fit | None] = field(default_factory=dict, repr=False)
 
     def predict(self, case: Case) -> float | None:
-        """Predict the time of a case; None where too few similar cases were measured."""
+        """Predict the time of a case; None if too few similar cases were measured."""
         known = featured(case)
         found = self.fit_of(known)
         return None if found is None else found.predict(known.features)
 
     def fit_of(self, known: Featured) -> Fit | None:
-        """The fit that predicts a case; None if no fit is good enough."""
+        """Fit for a case; None if no fit is good enough."""
         for level in ("function", "family"):
             key = level, getattr(known, level)
             if key not in self._fits:
@@ -159,8 +159,8 @@ def fit_transfer(rows: Sequence[tuple[int, float, float]], believed: Transfer) -
     """Fit the costs of moving bytes to measured transfers.
 
     Args:
-        rows: bytes, seconds and joules of each, all above 0.
-        believed: what was believed; where all rows have one size, it is scaled to their median.
+        rows: bytes, seconds and joules of each transfer, all above 0.
+        believed: assumed costs; if all rows have the same size, they are scaled to their median.
     """
     times = [(size, time_s) for size, time_s, _ in rows]
     energies = [(size, energy_j) for size, _, energy_j in rows]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The costs that plans use: measured, else fitted, else analytic.
+"""Costs for plans: measured, otherwise fitted, otherwise analytic.
 
 Rows of a single set-up are used, apart from the meter: those of the board itself before an
 emulator's, then the latest. Transfers and loads are never an emulator's, whose storage is not the
@@ -23,22 +23,14 @@ from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
 from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
-from poetfw.costs.measurement import (
-    NO_METER,
-    TAKEN,
-    Case,
-    Measurement,
-    Setup,
-    case_of,
-    own_case_of,
-)
+from poetfw.costs.measurement import NO_METER, TAKEN, Case, Measurement, Setup, case_of, own_case_of
 from poetfw.costs.table import CostTable, OpCost, Source, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import kind_of
 
 Versions = Callable[[Case, Arithmetic, bool], str]
-"""Says which version of its kernel a case has today, by how sums of products are rounded, and by
-whether floats are calculated by functions."""
+"""Function that returns the current version of a case's kernel, by rounding of sums of products and
+by whether floating-point arithmetic is done by functions."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +38,9 @@ class MeasuredCosts:
     """A `CostProvider`. The database is read once per board: every table is of the same rows.
 
     Attributes:
-        database: the measurements.
-        version_of: says which rows are stale.
-        required: whether a board without any is an error, and not analytic.
+        database: database of the measurements.
+        version_of: current versions of kernels, by which rows are stale.
+        required: True if a board without measurements is an error, and not analytic.
     """
 
     database: Database
@@ -57,10 +49,10 @@ class MeasuredCosts:
     _boards: dict[str, Measured] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, graph: Graph, board: Board) -> CostTable:
-        """The costs of every op of a graph on a board.
+        """Costs of all ops of a graph on a board.
 
         Raises:
-            CostsError: the database cannot be read, or has nothing of the board and should.
+            CostsError: The database cannot be read, or lacks required measurements of the board.
         """
         if board.label not in self._boards:
             rows = self.database.of_board(board.label)
@@ -79,12 +71,12 @@ class MeasuredCosts:
 
 
 def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> Measured:
-    """The rows of a board that plans use: one per case, none of them stale.
+    """Select the rows of a board for plans: one per case, without stale ones.
 
     Args:
-        rows: measurements of the board, the oldest first.
-        board: as it is today: rows of another clock or core are left out.
-        version_of: says which rows are stale.
+        rows: measurements of the board, oldest first.
+        board: the board; rows of another clock or core are left out.
+        version_of: current versions of kernels, by which rows are stale.
     """
     soft_float = board.firmware is not None and board.firmware.toolchain.soft_float
     groups: dict[Setup, list[Measurement]] = {}
@@ -116,12 +108,12 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
 
 
 def is_of_board(row: Measurement) -> bool:
-    """True if a measurement holds for the board: those of an emulator's storage do not."""
+    """True if a measurement is valid for the board, unlike those of an emulator's storage."""
     return not (row.setup.machine and reads_storage(row.case))
 
 
 def _mean(case: Case, rows: Sequence[Measurement]) -> Measurement:
-    """The mean of measurements, of those that a meter made if there are any."""
+    """Mean of measurements; of the metered ones only, if there are any."""
     counted = [*filter(_metered, rows)] or rows
     ticks, spread_ticks, time_s, energy_j = (
         fmean(getattr(row, name) for row in counted)
@@ -138,7 +130,7 @@ def _mean(case: Case, rows: Sequence[Measurement]) -> Measurement:
 
 
 def _metered(row: Measurement) -> bool:
-    """True if a meter measured the board: beside an emulator it saw something else."""
+    """True if a meter measured the board itself, not the computer of an emulator."""
     return row.setup.meter != NO_METER and not row.setup.machine
 
 
@@ -147,10 +139,10 @@ class Measured:
     """All measurements of a board.
 
     Attributes:
-        setup: how it was measured, apart from the meter; None where nothing was.
-        rows: the measurement of each case.
-        stale: how many rows are left out because their kernels have changed.
-        stale_cases: those, of any numbers, that only such rows measured.
+        setup: set-up of the measurements, apart from the meter; None without any.
+        rows: measurement of each case.
+        stale: number of rows that are left out as their kernels have changed.
+        stale_cases: cases, with any numbers, that only stale rows have.
     """
 
     setup: Setup | None
@@ -160,7 +152,7 @@ class Measured:
 
     @property
     def basis(self) -> str:
-        """The conditions of the measurements, in words."""
+        """Description of the measurements' conditions."""
         if self.setup is None:
             return ""
         counters = sorted({row.counter.value for row in self.rows.values()})
@@ -171,29 +163,29 @@ class Measured:
 
     @cached_property
     def of_any_numbers(self) -> Mapping[Case, Measurement]:
-        """The mean of the rows of each case that differ by their numbers alone."""
+        """Mean over the rows of each case that differ only in their numbers."""
         alike: dict[Case, list[Measurement]] = {}
         for row in self.rows.values():
             alike.setdefault(row.case.of_any_numbers, []).append(row)
         return {case: _mean(case, rows) for case, rows in alike.items()}
 
     def row_of(self, case: Case) -> Measurement | None:
-        """The measurement of a case, else of it with any numbers; None where there is none."""
+        """Measurement of a case, otherwise of the case with any numbers; None without one."""
         return self.rows.get(case) or self.of_any_numbers.get(case.of_any_numbers)
 
     @cached_property
     def time(self) -> FittedModel:
-        """The model of time."""
+        """Fitted model of time."""
         return FittedModel([*self.of_any_numbers.values()], lambda row: row.time_s)
 
     @cached_property
     def energy(self) -> FittedModel:
-        """The model of energy, fitted to what a meter measured."""
+        """Model of energy, fitted to metered rows."""
         rows = filter(_metered, self.of_any_numbers.values())
         return FittedModel([*rows], lambda row: row.energy_j)
 
     def table(self, graph: Graph, board: Board) -> CostTable:
-        """The costs of every op of a graph on a board."""
+        """Costs of all ops of a graph on a board."""
         page_in = page_out = None
         if board.storage is not None:
             page_in = self.transfer("page_in", board.storage)
@@ -212,7 +204,7 @@ class Measured:
         return CostTable(board.name, costs, page_in, page_out, self.basis + left_out)
 
     def _cost(self, op: Op, graph: Graph, case: Case, analytic: OpCost, board: Board) -> OpCost:
-        """The cost of an op as it was measured, else of its parts if it has any."""
+        """Measured cost of an op, otherwise the sum of its parts' costs, if any."""
         parts = kind_of(op).parts(op, graph)
         if parts is None or self.row_of(case) is not None:
             return self.cost(case, analytic)
@@ -220,7 +212,7 @@ class Measured:
         return sum_of([self.cost(case_of(each, parts), costs[each.name]) for each in parts.ops])
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
-        """The cost of a case: measured, else fitted, else `analytic`."""
+        """Cost of a case: measured, otherwise fitted, otherwise `analytic`."""
         power_w = analytic.energy_j / analytic.time_s if analytic.time_s else 0.0
         row = self.row_of(case)
         if self.setup is not None and self.setup.machine and reads_storage(case):
@@ -235,13 +227,13 @@ class Measured:
         return OpCost(time_s, time_s * power_w if fitted_j is None else fitted_j, Source.FITTED)
 
     def transfer(self, kind: str, storage: BoardStorage) -> Transfer | None:
-        """The costs of a transfer, if any was measured on the board itself.
+        """Costs of a transfer; None if none was measured on the board itself.
 
-        An emulator's storage does not count: it is a file or a model of a chip.
+        An emulator's storage, a file or a model of a chip, does not count.
 
         Args:
             kind: one of `TRANSFERS`.
-            storage: what the board's file says of it.
+            storage: costs in the board's file.
         """
         believed: Transfer = getattr(storage, kind)
 

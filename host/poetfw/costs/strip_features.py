@@ -6,13 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from poetfw.costs.taps import (
-    LINE,
-    group_channels,
-    met_taps,
-    outputs_met,
-    taps_of_output,
-)
+from poetfw.costs.taps import LINE, group_channels, met_taps, outputs_met, taps_of_output
 
 
 def strips(at: Mapping[str, int], function: str) -> Counter[str]:

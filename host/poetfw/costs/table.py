@@ -26,12 +26,12 @@ class Source(StrEnum):
     FITTED = "fitted"
     ANALYTIC = "analytic"
     BOARD_FILE = "board file"
-    """Analytic cost of loading a batch, where the other ops were measured by an emulator."""
+    """Analytic cost of loading a batch, used if an emulator measured the other ops."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpCost:
-    """The costs of running one op once.
+    """Costs of one execution of an op.
 
     Attributes:
         time_s: seconds.
@@ -45,7 +45,7 @@ class OpCost:
 
 
 def sum_of(costs: Sequence[OpCost]) -> OpCost:
-    """The costs of several ops together, with the weakest of their sources."""
+    """Sum of costs, with the weakest of their sources."""
     return OpCost(
         sum(cost.time_s for cost in costs),
         sum(cost.energy_j for cost in costs),
@@ -55,14 +55,14 @@ def sum_of(costs: Sequence[OpCost]) -> OpCost:
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """The cost of every op, by the op's name.
+    """Costs of all ops of a graph on a board.
 
     Attributes:
-        board: the board's name.
-        ops: the costs.
-        page_in: what a transfer from storage takes; None for what the board's file says.
-        page_out: the same to storage.
-        basis: the conditions of the measurements, in words; empty without measurements.
+        board: name of the board.
+        ops: costs by op name.
+        page_in: costs of transfers from storage; None for those in the board's file.
+        page_out: costs of transfers to storage, likewise.
+        basis: description of the measurements' conditions; empty without measurements.
     """
 
     board: str
@@ -88,7 +88,7 @@ class CostTable:
 
     @property
     def summary(self) -> str:
-        """The sources of the costs, in words."""
+        """Description of the costs' sources."""
         sources = self.sources
         if sources[Source.ANALYTIC] == len(self.ops) and not (self.page_in or self.page_out):
             return Source.ANALYTIC.value
@@ -106,7 +106,7 @@ class CostTable:
         return f"{ops}; {paging} ({self.basis})"
 
     def to_json(self) -> dict[str, Any]:
-        """The table as plain JSON values."""
+        """Table as plain JSON values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "board": self.board,
@@ -119,10 +119,10 @@ class CostTable:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> CostTable:
-        """The table that `to_json` wrote.
+        """Read a table from the values of `to_json`.
 
         Raises:
-            ProblemError: the document is not such a table.
+            ProblemError: The document is not such a table.
         """
         try:
             if document["schema_version"] != SCHEMA_VERSION:

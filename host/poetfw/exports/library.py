@@ -53,9 +53,9 @@ def export_project(project: Path, target: Path, settings: ExportSettings) -> tup
         The paths of the files, sorted.
 
     Raises:
-        ConfigError: the name is not usable for a library.
-        OutputError: the folder is not a project, or the target cannot be written.
-        DeviceError: the weights cannot be read.
+        ConfigError: The name is not usable for a library.
+        OutputError: The folder is not a project, or the target cannot be written.
+        DeviceError: The weights cannot be read.
     """
     _check_name(settings.name)
     refuse_links(project)

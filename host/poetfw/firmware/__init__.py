@@ -18,14 +18,7 @@ from poetfw.firmware.project import (
     twin_environments,
     write_project,
 )
-from poetfw.firmware.ring import (
-    ReadBlock,
-    Ring,
-    RingRegion,
-    RingSamples,
-    append_samples,
-    read_ring,
-)
+from poetfw.firmware.ring import ReadBlock, Ring, RingRegion, RingSamples, append_samples, read_ring
 from poetfw.firmware.sample_order import sample_order
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose, assign_slots
 from poetfw.firmware.sound_features import render_features

@@ -30,10 +30,10 @@ def case_version(
     Args:
         case: an op, or a transfer.
         arithmetic: as the board has it: other sums are compiled from other files.
-        soft_float: whether the board's floats are calculated by functions, which kernels call.
+        soft_float: True if the board's floats are calculated by functions, which kernels call.
 
     Raises:
-        ModelError: there is no such op.
+        ModelError: There is no such op.
     """
     if case.kind in MOVES:
         return _version(_MOVED_BY, arithmetic)

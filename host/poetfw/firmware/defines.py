@@ -8,24 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from poetfw.boards import Arithmetic, Board
-from poetfw.firmware.c_text import (
-    comment_text,
-    string_literal,
-)
+from poetfw.firmware.c_text import comment_text, string_literal
 from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.tensor_names import Names
-from poetfw.firmware.views import (
-    Define,
-    MessageView,
-)
+from poetfw.firmware.views import Define, MessageView
 from poetfw.ir import Graph
 from poetfw.memory.plan import ALIGNMENT, MemoryPlan
 from poetfw.memory.step_plan import Message, StepPlan
 from poetfw.ops import kind_of
 from poetfw.ops.base import DIVISORS
-from poetfw.schedule import ExecutionPlan, Step, StepKind
+from poetfw.schedule import ExecutionPlan
 from poetfw.training import Program
 
 IMAGE_WORDS = 18  # of a struct poet_image without a ring; poetfw.c asserts it
@@ -48,7 +42,7 @@ class Facts:
     """Facts that follow from a program and its plan.
 
     Attributes:
-        x_bytes, y_bytes, output_bytes: of one sample.
+        x_bytes, y_bytes, output_bytes: sizes of one sample.
         classes: number of classes; 0 for a network that does not classify.
         pages: number of transfers in a training step.
     """
@@ -61,7 +55,7 @@ class Facts:
 
     @staticmethod
     def of(program: Program, memory: MemoryPlan, training: ExecutionPlan) -> Facts:
-        """The facts of a program, its memory and its training step."""
+        """Facts of a program, its memory and its training step."""
         metric = program.evaluation.ops[-1]
         output = program.evaluation.by_name[metric.inputs[0]]
         return Facts(
@@ -155,7 +149,7 @@ def common_settings(
 
 
 def ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
-    """The ring of samples that the device keeps; nothing without one."""
+    """Definitions about the ring of recorded samples; empty without one."""
     if ring is None:
         return ()
     return (
@@ -165,7 +159,7 @@ def ring_facts(ring: Ring | None, prefix: str) -> tuple[Define, ...]:
 
 
 def kept_settings(kept: KeptFeatures | None) -> tuple[Define, ...]:
-    """Definitions of plan.h about features that are kept; nothing without any."""
+    """Definitions of plan.h about kept features; empty without any."""
     if kept is None:
         return ()
     return (
@@ -175,7 +169,7 @@ def kept_settings(kept: KeptFeatures | None) -> tuple[Define, ...]:
 
 
 def watchdog_facts(watchdog_ms: int | None) -> tuple[Define, ...]:
-    """The watchdog's period; nothing without one."""
+    """Definition of the watchdog's period; empty without one."""
     if watchdog_ms is None:
         return ()
     return (Define("WATCHDOG_MS", _size(watchdog_ms), "that the application may take unfed"),)
@@ -185,11 +179,10 @@ def worker_settings(training: StepPlan) -> tuple[Define, ...]:
     """Definitions of a step's threads and their arenas; empty for a single device."""
     if not training.threads:
         return ()
-    names = workers_of(training)
-    arenas = [part.arena for part in training.own]
+    workers, arenas = training.workers, [part.arena for part in training.own]
     places = ", ".join(f"{{{_size(a.offset)}, {_size(a.size_bytes)}}}" for a in arenas)
     return (
-        Define("POET_WORKERS", _size(len(names)), comment_text("; ".join(names))),
+        Define("POET_WORKERS", _size(len(workers)), comment_text("; ".join(workers))),
         Define("POET_DEVICE_ARENAS", places, "first byte in the arena, bytes"),
     )
 
@@ -199,13 +192,6 @@ def device_facts(training: StepPlan) -> tuple[Define, ...]:
     if not training.threads:
         return ()
     return (Define("DEVICES", _size(len(training.own)), "that a training step runs on"),)
-
-
-def place_among_memories(training: StepPlan) -> tuple[str, ...]:
-    """Names of this memory and of all, for the plan's identifier; empty for a single memory."""
-    if not training.apart:
-        return ()
-    return training.here, training.evaluates, *training.memories
 
 
 def message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]:
@@ -223,7 +209,7 @@ def message_settings(program: Program, training: StepPlan) -> tuple[Define, ...]
 def message_views(
     program: Program, training: StepPlan, memory: MemoryPlan
 ) -> tuple[MessageView, ...] | None:
-    """The messages of a memory; None where all devices share it."""
+    """Messages of a program; None for the only program."""
     if not training.apart:
         return None
     tensors = {t.name: t for t in (*program.training.tensors, *program.persistent)}
@@ -239,24 +225,13 @@ def message_views(
 
 
 def message_comment(message: Message, memory: str) -> str:
-    """A message in words, seen from a memory."""
+    """Description of a message, seen from a memory."""
     where = f"to {message.target}" if message.source == memory else f"from {message.source}"
     return comment_text(f"{message.tensor} {where}")
 
 
-def workers_of(plan: StepPlan) -> tuple[str, ...]:
-    """The workers of a program, for people: a device each, and then each link that it uses."""
-    copies = (s for s in plan.steps if s.kind is StepKind.COPY and plan.does(s))
-    return (*(part.device for part in plan.own), *dict.fromkeys(map(link_of, copies)))
-
-
-def link_of(copy: Step) -> str:
-    """Name of the link between two devices: one for both directions, as their copies are serial."""
-    return " and ".join(sorted((copy.device, copy.target or "")))
-
-
 def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
-    """Definitions of shapes.h for the kernels of all these graphs; 1 for nothing to divide."""
+    """Definitions of shapes.h: common divisors of extents in these graphs; 1 for unused ones."""
     found: dict[str, int] = {}
     for graph in graphs:
         for op in graph.ops:

@@ -36,8 +36,8 @@ class ExportFacts:
         title: model, board and batch.
         plan_id: names the plan.
         arena_bytes: of the arena.
-        pages: whether a training step needs storage.
-        classifies: whether it tells classes apart.
+        pages: True if a training step needs storage.
+        classifies: True if it tells classes apart.
         weights: which the library holds: "initial", "trained" or "none".
         machine_flags: what the board's processor asks of a compiler.
     """
@@ -56,11 +56,11 @@ class _Format:
     """Files that a build system wants, as its format.toml says.
 
     Attributes:
-        compiled: whether the tests of poetfw compile and run such a folder.
+        compiled: True if the tests of poetfw compile and run such a folder.
         how: how it is used; `{name}` and `{upper}` stand for the library's name.
         files: what is rendered from which template.
         learning_files: the same, where the network learns from a caller's samples without paging.
-        examples: where the examples in C go; None for none.
+        examples: where the examples in C go; None without one.
         prologue: what each source begins with, behind its licence.
     """
 
@@ -93,7 +93,7 @@ def export_library(
         facts: what is said of the plan.
 
     Raises:
-        OutputError: a source is missing, is not text, or has the name of another.
+        OutputError: A source is missing, is not text, or has the name of another.
     """
     chosen = _Format.of(form)
     learns = facts.classifies and not facts.pages

@@ -38,7 +38,7 @@ def kernel_version(source: str, arithmetic: Arithmetic = Arithmetic.SEPARATE) ->
         arithmetic: how sums of products are rounded.
 
     Raises:
-        FileNotFoundError: the templates have no such file.
+        FileNotFoundError: The templates have no such file.
     """
     if _template(f"{source}.c") is None:
         raise FileNotFoundError(f"there is no {source}.c in {', '.join(_FOLDERS)}")

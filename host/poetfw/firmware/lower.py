@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 
 from poetfw import __version__
 from poetfw.boards import Board
-from poetfw.firmware.c_text import (
-    comment_text,
-)
+from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.defines import (
     IMAGE_WORDS,
     OTHER_SUMS,
@@ -23,7 +21,6 @@ from poetfw.firmware.defines import (
     kept_settings,
     message_settings,
     message_views,
-    place_among_memories,
     ring_facts,
     watchdog_facts,
     worker_settings,
@@ -35,12 +32,7 @@ from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import Slot, SlotPurpose
 from poetfw.firmware.step_code import Shared, StepLowering
 from poetfw.firmware.tensor_names import ConstantTable, Names
-from poetfw.firmware.views import (
-    Define,
-    PersistentView,
-    ProjectView,
-    SlotView,
-)
+from poetfw.firmware.views import Define, PersistentView, ProjectView, SlotView
 from poetfw.memory.plan import MemoryPlan
 from poetfw.memory.step_plan import StepPlan, on_one
 from poetfw.schedule import ExecutionPlan
@@ -49,7 +41,7 @@ from poetfw.training import Program
 
 @dataclass(frozen=True)
 class Lowering:
-    """The views of a project, and the model's name of each identifier."""
+    """Views of a project, and the model's names by identifier."""
 
     view: ProjectView
     names: Mapping[str, str]
@@ -68,7 +60,7 @@ def lower(
     watchdog_ms: int | None = None,
     kept: KeptFeatures | None = None,
 ) -> Lowering:
-    """Turn plans into views. Identifiers are made from indices, never from a model's strings."""
+    """Lower plans to views; identifiers are derived from indices, never from a model's strings."""
     plan_id = _plan_id(
         program,
         board,
@@ -77,7 +69,7 @@ def lower(
         _identity(training.steps),
         _identity(evaluation),
         memory.to_json(),
-        *place_among_memories(training),
+        *([training.here, training.evaluates, *training.memories] if training.apart else []),
     )
     names = Names(program, prediction)
     constants = ConstantTable()
@@ -184,7 +176,7 @@ def _plan_id(
     kept: KeptFeatures | None,
     *parts: object,
 ) -> str:
-    """A digest of everything that firmware and storage image must agree on."""
+    """Digest of everything that firmware and storage image must have in common."""
     document = [
         __version__,
         board.label,
@@ -200,5 +192,5 @@ def _plan_id(
 
 
 def _identity(plan: ExecutionPlan) -> list[tuple[str | None, ...]]:
-    """Each step as it enters the plan's identifier, without the name of a single device."""
+    """Steps in the form that enters the plan's identifier, without the name of a single device."""
     return [tuple(step) if step.device else tuple(step[:2]) for step in plan]

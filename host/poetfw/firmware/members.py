@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of a sample in poetfw.h: of its features, its target and what is predicted of it."""
+"""Types in poetfw.h of a sample's features, target and prediction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAKEN = C_KEYWORDS | {"NULL", "int32_t", "uint32_t"}
 
 
 def type_views(program: Program, *, classifies: bool) -> tuple[TypeView, ...]:
-    """The types of inputs, targets and outputs: of elements, or structs of several members."""
+    """Types of inputs, targets and outputs; structs for several members."""
     output = Record(
         tuple(Tensor(name, shape, role=Role.ACTIVATION) for name, shape in program.heads)
     )
@@ -70,7 +70,7 @@ def _members(members: Sequence[Tensor]) -> tuple[MemberView, ...]:
 
 
 def identifier(name: str) -> str:
-    """A C identifier that is like a name."""
+    """C identifier derived from a name."""
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "member"
     if word[0].isdigit():
         word = f"_{word}"

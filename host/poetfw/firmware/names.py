@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from poetfw.common.option_values import EXPORTED_NAME
 
 NAMES_HEADER = "names.h"
-"""The header that gives a library its names; every source begins with it."""
+"""Header that renames a library's symbols; every source includes it first."""
 
 _PUBLIC = re.compile(
     r"\bpoet(?:fw)?_\w+\b(?!\.c\b)|(?:\b|(?<=-D))POETFW_\w+"
@@ -39,7 +39,7 @@ _INCLUDE = """\
 
 
 def renamed(word: str, name: str) -> str:
-    """The name of a symbol in a library with another name.
+    """Name of a symbol in a library with another name.
 
     A public name changes its first word, any other gets one more: `poetfw_open` becomes
     `NAME_open`, and `poet_page_in` becomes `NAME_poet_page_in`.
@@ -54,19 +54,19 @@ def renamed(word: str, name: str) -> str:
 
 
 def rename_public(text: str, name: str) -> str:
-    """A text for applications, with the names of a library: a header, an example, instructions."""
+    """Rename public symbols in a header, an example or instructions."""
     return _PUBLIC.sub(lambda match: renamed(match[0], name), text)
 
 
 def names_headers(sources: Iterable[str], public: Iterable[str], name: str) -> dict[str, str]:
-    """The headers that have the preprocessor rename what sources say, in C and in assembly.
+    """Headers by which the preprocessor renames symbols, for C and for assembly.
 
     A name that macros paste together is renamed if it also occurs whole in the sources.
 
     Args:
         sources: texts of all C and assembly files, but the public headers.
-        public: file names of those, which sources include by the names that they have there.
-        name: of the library.
+        public: file names of the public headers, which sources include by these names.
+        name: name of the library.
     """
     said: set[str] = set()
     defined: set[str] = set()

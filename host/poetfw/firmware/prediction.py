@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prediction of one sample."""
+"""Prediction of one sample."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Prediction:
     """Plan and graph that predict one sample.
 
     Attributes:
-        graph: from the sample to the network's output.
-        plan: when its ops run.
-        memory: where its tensors lie in the arena.
+        graph: graph from the sample to the network's output.
+        plan: execution plan.
+        memory: addresses in the arena.
     """
 
     graph: Graph

@@ -26,19 +26,8 @@ from poetfw.common.reading import parse_json, read_bytes
 from poetfw.common.resources import firmware_templates_dir, profiler_sketches_dir
 from poetfw.common.temporary import temporary_directory
 from poetfw.firmware.kernel_version import compiled_from
-from poetfw.firmware.library import (
-    CONSTANTS,
-    GENERATED,
-    HEADER,
-    LIBRARY,
-    ValuesInC,
-    statuses,
-)
-from poetfw.firmware.platformio_ini import (
-    SANITIZE_SUFFIX,
-    SYSTEM_SUFFIX,
-    select_environments,
-)
+from poetfw.firmware.library import CONSTANTS, GENERATED, HEADER, LIBRARY, ValuesInC, statuses
+from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX, SYSTEM_SUFFIX, select_environments
 from poetfw.firmware.views import ProjectView
 
 MANIFEST = "poetfw.json"
@@ -217,7 +206,7 @@ def read_sources(folder: Path) -> dict[str, bytes]:
     """Read the sources of a project's folder as they are now, by path.
 
     Raises:
-        OutputError: a file cannot be read.
+        OutputError: A file cannot be read.
     """
     files = {}
     try:
@@ -281,7 +270,7 @@ def check_output_folder(folder: Path) -> None:
     """Check that a project may be written to a folder.
 
     Raises:
-        OutputError: the folder holds files that are not poetfw's, is not a folder, cannot be read,
+        OutputError: The folder holds files that are not poetfw's, is not a folder, cannot be read,
             or is the one poetfw runs in.
     """
     try:
@@ -381,7 +370,7 @@ def refuse_links(folder: Path) -> None:
     """Check that no file and no folder within a project is a link: what is written stays in it.
 
     Raises:
-        OutputError: one is, or a folder cannot be read.
+        OutputError: One is, or a folder cannot be read.
     """
     try:
         link = _first_link(folder)
@@ -413,7 +402,7 @@ def write_project(project: Project, folder: Path) -> None:
     Files of an earlier build are replaced. Other files stay, and so does an edited application.
 
     Raises:
-        OutputError: the folder is not poetfw's, cannot be written, or holds a file of the user's
+        OutputError: The folder is not poetfw's, cannot be written, or holds a file of the user's
             where one of the project belongs.
     """
     check_output_folder(folder)

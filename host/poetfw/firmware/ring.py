@@ -76,7 +76,7 @@ class RingSamples:
         ids: what names them, [n].
         x: features as bytes, [n, x_bytes].
         y: targets as bytes, [n, y_bytes]; zeros where there is none.
-        labelled: whether a target is there, [n].
+        labelled: True if a target is there, [n].
         places: where they are, [n].
         events: how many there were: appending and labelling.
     """
@@ -133,7 +133,7 @@ def append_samples(
         events: how many there were, by any commit.
         x: features as bytes, [n, x_bytes].
         y: targets as bytes, [n, y_bytes].
-        labelled: whether a target is there, [n].
+        labelled: True if a target is there, [n].
     """
     blocks: dict[int, bytes] = {}
     place = (int(held.places[-1]) + 1) % region.samples if len(held.places) else 0

@@ -30,7 +30,7 @@ def permute(position: int, samples: int, seed: int, epoch: int) -> int:
     "Ciphers with Arbitrary Finite Domains", CT-RSA 2002).
 
     Raises:
-        ValueError: the position is not in [0, samples).
+        ValueError: The position is not in [0, samples).
     """
     if not 0 <= position < samples:
         raise ValueError(f"position {position} is not in [0, {samples})")
@@ -65,7 +65,7 @@ def sample_order(
         Sample indices, shape [batch].
 
     Raises:
-        ValueError: there are fewer samples than one batch takes, or all are damaged.
+        ValueError: There are fewer samples than one batch takes, or all are damaged.
     """
     if not 0 < batch <= samples:
         raise ValueError(f"a batch of {batch} cannot be taken from {samples} samples")

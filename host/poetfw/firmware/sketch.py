@@ -19,12 +19,7 @@ from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction
 from poetfw.firmware.c_text import comment_text, shape_text, table
 from poetfw.firmware.defines import batch_settings, board_settings, divisors_of
 from poetfw.firmware.library import GENERATED, LIBRARY
-from poetfw.firmware.project import (
-    Project,
-    copied_sources,
-    hal_families,
-    template_environment,
-)
+from poetfw.firmware.project import Project, copied_sources, hal_families, template_environment
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.step_code import call_statement
 from poetfw.firmware.tensor_names import C_TYPES, ConstantTable
@@ -158,7 +153,7 @@ class _Layout:
     Attributes:
         offsets: by tensor; that of the workspace under None.
         end: the first byte behind all of it.
-        overwrites: whether the output lies over an input.
+        overwrites: True if the output lies over an input.
     """
 
     offsets: Mapping[str | None, int]
@@ -191,7 +186,7 @@ def arena_bytes_of(case: Case, room_bytes: int) -> int:
     """Bytes of arena that a case takes within `room_bytes`; more than that if it does not fit.
 
     Raises:
-        ModelError: there is no such op.
+        ModelError: There is no such op.
     """
     if case.kind in MOVES:
         return BLOCK_BYTES + _padded(case.size_bytes)
@@ -221,8 +216,8 @@ def render_sketch(
         operands: what their inputs are like, as far as that matters; None where it does not.
 
     Raises:
-        BoardError: the board has no firmware support.
-        ModelError: a case is not an op.
+        BoardError: The board has no firmware support.
+        ModelError: A case is not an op.
     """
     lowering = _Lowering(board, room_bytes, operands or {})
     views = tuple(lowering.case(index, case) for index, case in enumerate(cases))

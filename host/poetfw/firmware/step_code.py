@@ -8,27 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from poetfw.firmware.c_text import (
-    comment_text,
-    shape_text,
-    wrap_call,
-)
-from poetfw.firmware.defines import link_of, message_comment, workers_of
+from poetfw.firmware.c_text import comment_text, shape_text, wrap_call
+from poetfw.firmware.defines import message_comment
 from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.slots import SlotPurpose
 from poetfw.firmware.tensor_names import ConstantTable, Names
 from poetfw.firmware.turns import ArenaRange, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
-from poetfw.firmware.views import (
-    Define,
-    KeptView,
-    MemoryRow,
-    StatementView,
-    StepView,
-)
+from poetfw.firmware.views import Define, KeptView, MemoryRow, StatementView, StepView
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
-from poetfw.memory.step_plan import Message, StepPlan
+from poetfw.memory.step_plan import Message, StepPlan, link_of
 from poetfw.ops import Kernel, kind_of, stores_gradient
 from poetfw.ops.load import first_byte
 from poetfw.schedule import ExecutionPlan, Step, StepKind
@@ -56,7 +46,7 @@ class StepLowering:
         persistent: where tensors lie that live for the whole run; needed for several devices.
         messages: those that the program stops for, in their order.
         predicts: True where the sample comes from the caller, and the output goes there.
-        kept: features that are kept of training samples; None for none.
+        kept: features that are kept of training samples; None without one.
     """
 
     def __init__(
@@ -79,7 +69,7 @@ class StepLowering:
         self._kept = kept
         self._ops = {op.name: op for op in graph.ops}
         self._numbers = statement_numbers(plan.steps)
-        self._workers = workers_of(plan)
+        self._workers = plan.workers
         self._stays = {
             part.device: _Stays(
                 shared.names,

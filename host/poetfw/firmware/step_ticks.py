@@ -20,7 +20,7 @@ def timed_project(folder: Path, board: Board) -> Project:
     """A copy of the project in a folder that times its statements.
 
     Raises:
-        OutputError: a file is missing.
+        OutputError: A file is missing.
     """
     sketch = profiler_sketches_dir() / "steps"
     files = {

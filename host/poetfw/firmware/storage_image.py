@@ -84,7 +84,7 @@ class Commit:
         """The record in a block; None if it holds none, or a damaged one.
 
         Raises:
-            DeviceError: it is whole, and of an image of another identity.
+            DeviceError: It is whole, and of an image of another identity.
         """
         _, found, *values = _RECORD.unpack_from(block)
         commit = Commit(*values)
@@ -117,7 +117,7 @@ def places(image: Path, slots: Sequence[Slot]) -> Places:
     """Read from an image file where its slots and sets begin.
 
     Raises:
-        DeviceError: the file is not a storage image, or not laid out like this.
+        DeviceError: The file is not a storage image, or not laid out like this.
     """
     header = superblock_of(image)
     _check_layout(image, header, slots)
@@ -131,7 +131,7 @@ def ring_region(image: Path, slots: Sequence[Slot], program: Program) -> RingReg
     """Read from an image file where its ring is; a build without a ring has a region of no places.
 
     Raises:
-        DeviceError: the file is not a storage image, or not laid out like this.
+        DeviceError: The file is not a storage image, or not laid out like this.
     """
     header = superblock_of(image)
     _check_layout(image, header, slots)
@@ -184,7 +184,7 @@ def write_image(
         kept: features that the device keeps of training samples, which are not there yet.
 
     Raises:
-        DataError: the samples take more than `LARGEST_SAMPLES_BYTES`.
+        DataError: The samples take more than `LARGEST_SAMPLES_BYTES`.
     """
     layout = _lay_out(program, slots, (len(training[0]), len(held_out[0])), sets, ring, kept)
     train, evaluation, slots_block, sets_block, blocks = layout
@@ -293,7 +293,7 @@ def image_blocks(image: Path) -> int:
     """Number of blocks in an image file, counted from the start of the card.
 
     Raises:
-        DeviceError: the file is not a storage image.
+        DeviceError: The file is not a storage image.
     """
     return PARTITION_BLOCK + superblock_of(image).blocks
 
@@ -302,7 +302,7 @@ def check_image(image: Path, plan_id: str) -> None:
     """Check that the image in a file was made for a plan.
 
     Raises:
-        DeviceError: the file is not a storage image, or another plan's.
+        DeviceError: The file is not a storage image, or another plan's.
     """
     found = f"{superblock_of(image).plan_id:08x}"
     if found != plan_id:
@@ -317,7 +317,7 @@ def image_identity(image: Path) -> int:
     """The identity of the image in a file.
 
     Raises:
-        DeviceError: the file is not a storage image.
+        DeviceError: The file is not a storage image.
     """
     return superblock_of(image).identity
 
@@ -326,7 +326,7 @@ def read_request(image: Path) -> RunRequest:
     """Read the settings of a run from an image's file.
 
     Raises:
-        DeviceError: the file is not a storage image.
+        DeviceError: The file is not a storage image.
     """
     return superblock_of(image).request
 
@@ -335,7 +335,7 @@ def set_request(image: Path, request: RunRequest) -> None:
     """Change what a run of an image in a file shall do.
 
     Raises:
-        DeviceError: the file is not a storage image.
+        DeviceError: The file is not a storage image.
     """
     try:
         with image.open("r+b") as file:
@@ -350,7 +350,7 @@ def trains_alike(image: Path, other: Path) -> bool:
     """True if two images are of one plan, and have the same seed and samples.
 
     Raises:
-        DeviceError: one of the files is not a storage image.
+        DeviceError: One of the files is not a storage image.
     """
     (header, content), (others, other_content) = read_image(image), read_image(other)
     if header.blocks != others.blocks or header.slots_block != others.slots_block:
@@ -364,7 +364,7 @@ def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
     """The last commit in an image: the one that the firmware goes on from.
 
     Raises:
-        DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
+        DeviceError: The file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
     header, content = read_image(image)
@@ -379,7 +379,7 @@ def read_slots(
     Persistent tensors are those of the last commit.
 
     Raises:
-        DeviceError: the file is not a storage image or not laid out like this, it holds no whole
+        DeviceError: The file is not a storage image or not laid out like this, it holds no whole
             commit, or a slot is corrupt.
     """
     header, content = read_image(image)
@@ -407,7 +407,7 @@ def read_committed(
     """The persistent tensors of an image's last commit, whatever other slots hold.
 
     Raises:
-        DeviceError: the file is not a storage image, is not laid out like this, or holds no commit
+        DeviceError: The file is not a storage image, is not laid out like this, or holds no commit
             that is whole.
     """
     header, content = read_image(image)
@@ -496,7 +496,7 @@ def read_samples(image: Path, program: Program) -> ImageSamples:
     """The data set that an image holds.
 
     Raises:
-        DeviceError: the file is not a storage image of this program, or holds a sample of
+        DeviceError: The file is not a storage image of this program, or holds a sample of
             another image.
     """
     header, content = read_image(image)

@@ -43,8 +43,8 @@ class RunRequest:
     Attributes:
         steps: training steps.
         seed: decides the order of samples.
-        capture: whether the last step's gradients are kept.
-        evaluate: whether the held-out samples are classified afterwards.
+        capture: True if the last step's gradients are kept.
+        evaluate: True if the held-out samples are classified afterwards.
         checkpoint_every: steps between two commits; 0 for one at the end.
     """
 
@@ -186,7 +186,7 @@ def superblock_of(image: Path) -> Superblock:
     """The superblock of an image file.
 
     Raises:
-        DeviceError: the file is not a storage image.
+        DeviceError: The file is not a storage image.
     """
     try:
         with image.open("rb") as file:
@@ -199,7 +199,7 @@ def read_header(image: Path, file: BinaryIO) -> Superblock:
     """The superblock of an image, whose file is open at its beginning.
 
     Raises:
-        DeviceError: the file is not a storage image, or not whole.
+        DeviceError: The file is not a storage image, or not whole.
     """
     table = file.read(BLOCK_BYTES)
     file.seek(PARTITION_BLOCK * BLOCK_BYTES)

@@ -5,19 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from poetfw.firmware.c_text import (
-    comment_text,
-    literal,
-    shape_text,
-)
+from poetfw.firmware.c_text import comment_text, literal, shape_text
 from poetfw.firmware.library import flash_array
 from poetfw.firmware.prediction import Prediction
 from poetfw.firmware.slots import Slot, SlotPurpose
-from poetfw.firmware.views import (
-    ConstantsView,
-    Define,
-    FlashView,
-)
+from poetfw.firmware.views import ConstantsView, Define, FlashView
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops import Constants, Kernel
 from poetfw.ops.base import Field
@@ -54,20 +46,20 @@ class Names:
         return identifier
 
     def tensor(self, tensor: Tensor, graph: Graph | None = None) -> str:
-        """The identifier of a tensor; transient ones are looked up in their graph."""
+        """Identifier of a tensor; transient tensors are looked up in their graph."""
         if not tensor.role.transient:
             return self._persistent[tensor.name]
         return self._transient[(graph or self._training).name, tensor.name]
 
     def slot(self, slot: Slot) -> str:
-        """The macro that holds a slot's index."""
+        """Macro of a slot's index."""
         if slot.purpose is SlotPurpose.PAGE:
             return f"SLOT_{self._transient[self._training.name, slot.tensor]}"
         prefix = "CAPTURE" if slot.purpose is SlotPurpose.CAPTURE else "SLOT"
         return f"{prefix}_{self._persistent[slot.tensor]}"
 
     def address(self, identifier: str, tensor: Tensor, offset: int) -> Define:
-        """The macro that gives a tensor's address."""
+        """Macro of a tensor's address."""
         c_type = C_TYPES[tensor.dtype]
         return Define(
             identifier,
@@ -76,7 +68,7 @@ class Names:
         )
 
     def in_flash(self, tensor: Tensor) -> FlashView:
-        """The array in flash that holds a constant, and the macro that stands for its address."""
+        """Array of a constant in flash, and the macro of its address."""
         identifier = self._persistent[tensor.name]
         return FlashView(
             identifier,
@@ -87,23 +79,23 @@ class Names:
         )
 
     def table(self) -> Mapping[str, str]:
-        """The model's name behind every identifier."""
+        """Names in the model by identifier."""
         return dict(self._table)
 
 
 class ConstantTable:
-    """The kernels' structs of constants; ops with equal constants share one."""
+    """Structs with the kernels' constants; ops with equal constants share one."""
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
 
     def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
-        """The arguments of a kernel's call in C, but for its workspace.
+        """Arguments of a kernel's call in C, without its workspace.
 
         Args:
-            op: the op that it runs, which the constants' comment names.
-            kernel: the call.
-            identifier: what stands for a tensor, by its name.
+            op: the op, which is named in the comment of the constants.
+            kernel: the kernel.
+            identifier: identifier of a tensor by its name.
         """
         arguments = []
         if kernel.struct is not None:
@@ -121,7 +113,7 @@ class ConstantTable:
         return arguments
 
     def _add(self, op: Op, struct: str, values: Sequence[tuple[str, Field]]) -> str:
-        """The identifier of constants of a kernel."""
+        """Identifier of a kernel's constants."""
         fields = tuple((name, literal(value)) for name, value in values)
         key = (struct, fields)
         if key not in self._views:
@@ -131,5 +123,5 @@ class ConstantTable:
         return self._views[key].name
 
     def views(self) -> tuple[ConstantsView, ...]:
-        """All of them, for the templates."""
+        """Views of all structs."""
         return tuple(self._views.values())

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracing a training step: the device records what each op read and wrote.
+"""Tracing of a training step: the device records the operands of each op.
 
-What is traced is a copy of the project as it lies in its folder, with the same kernels, addresses
-and slots, so that a file somebody changed there is what is checked. The copy has another
-`statement.h`: where the training step marks the beginning of a statement, or its own end, that
-calls a hook, which writes what the table of records lists to an area behind the storage image.
-Recording before a statement what it reads, and before the next one what it wrote, catches buffers
-that are shared in place, and parameters before they are updated.
+The traced program is a copy of the project's folder with the same kernels, addresses and slots, so
+that files changed in the folder are checked, too. The copy has another `statement.h`: the marks at
+the beginning of each statement and at the end of the step call a hook, which writes the tensors
+listed in a table to an area behind the storage image. A statement's inputs are recorded before it
+and its results before the next one. This covers buffers that are shared in place, and parameters
+before their update.
 """
 
 from __future__ import annotations
@@ -46,18 +46,17 @@ _STEP_FILE = f"{GENERATED}/train_step.c"
 _PLAN_FILE = f"{GENERATED}/plan.h"
 
 Key = tuple[int, str]
-"""Names a record: the statement before which it is made, and the tensor."""
+"""Key of a record: the statement before which it is made, and the tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
-    """A tensor, recorded before a statement.
+    """Record of a tensor before a statement.
 
     Attributes:
-        statement: its number, from 1; one more than there are for the end of the step.
-        tensor: which one.
-        offset: where it is in the arena.
-        size_bytes: its bytes.
+        statement: number of the statement, from 1; at the end of the step, one more than the last.
+        tensor: the tensor.
+        offset: offset in the arena.
     """
 
     statement: int
@@ -71,18 +70,18 @@ class TensorRecord:
 
     @property
     def comment(self) -> str:
-        """The tensor's name, for people."""
+        """Comment with the tensor's name."""
         return comment_text(self.tensor.name)
 
     @property
     def blocks(self) -> int:
-        """Blocks it takes in the trace area."""
+        """Number of blocks in the trace area."""
         return -(-self.size_bytes // BLOCK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class TracedOp:
-    """An op that a statement runs."""
+    """Op of a statement."""
 
     statement: int
     op: Op
@@ -90,13 +89,13 @@ class TracedOp:
 
 @dataclass(frozen=True)
 class TraceTable:
-    """A table of the values that a training step records.
+    """Table of the tensors that a training step records.
 
     Attributes:
         graph: the training step.
-        records: in the order in which they are made; the persistent tensors come first.
-        ops: every run of an op, in order; one that is computed again is there again.
-        statements: how many the step has.
+        records: records in order of time; the persistent tensors come first.
+        ops: executed ops in order, including recomputed ones.
+        statements: number of statements.
     """
 
     graph: Graph
@@ -106,10 +105,10 @@ class TraceTable:
 
     @staticmethod
     def of(graph: Graph, plan: StepPlan, memory: MemoryPlan) -> TraceTable:
-        """The table of a training step with its plan and its addresses.
+        """Create the table of a training step with its plan and addresses.
 
         Raises:
-            OutputError: the memory plan is not that of the execution plan.
+            OutputError: The memory plan is not that of the execution plan.
         """
         persistent = {stay.owner: stay.offset for stay in memory.persistent}
         ops = {op.name: op for op in graph.ops}
@@ -150,7 +149,7 @@ class TraceTable:
 
     @cached_property
     def blocks(self) -> Mapping[int, int]:
-        """Blocks that are recorded before each statement."""
+        """Number of blocks recorded before each statement."""
         blocks = dict.fromkeys(range(1, self.statements + 2), 0)
         for record in self.records:
             blocks[record.statement] += record.blocks
@@ -177,9 +176,9 @@ class TraceTable:
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """A request to record values before these statements, in these training steps, both inclusive.
+    """Request to record before a range of statements, in a range of training steps.
 
-    Statements and steps are counted from 1.
+    Both ranges are inclusive and count from 1.
     """
 
     steps: tuple[int, int]
@@ -194,13 +193,13 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
     """A copy of the project in a folder that records what the table lists.
 
     Args:
-        folder: the project; its sources are taken as they are.
-        table: what is recorded.
-        board: what it runs on, with RAM to spare for the trace's own variables.
-        block: where the trace area begins: the blocks of the storage image.
+        folder: folder of the project.
+        table: table of the records.
+        board: board with additional RAM for the trace's variables.
+        block: first block of the trace area, after those of the storage image.
 
     Raises:
-        OutputError: a file is missing.
+        OutputError: A file is missing.
     """
     files = dict(read_sources(folder))
     templates = firmware_templates_dir() / "trace"
@@ -217,7 +216,7 @@ def traced_project(folder: Path, table: TraceTable, board: Board, block: int) ->
 
 
 def append_request(image: Path, request: TraceRequest) -> None:
-    """Ask for a trace: write the request behind a storage image in a file."""
+    """Append a request to a file with a storage image."""
     with image.open("ab") as file:
         file.write(request.pack())
 
@@ -225,16 +224,16 @@ def append_request(image: Path, request: TraceRequest) -> None:
 def read_trace(
     image: Path, table: TraceTable, block: int, request: TraceRequest
 ) -> dict[int, dict[Key, Array]]:
-    """Read the values that a run recorded, by training step; they are read when they are used.
+    """Read recorded values by training step; each value is read on access.
 
     Args:
-        image: the storage image that it ran on.
-        table: what is recorded.
-        block: where the trace area begins.
-        request: what was asked for.
+        image: storage image of the run.
+        table: table of the records.
+        block: first block of the trace area.
+        request: the request.
 
     Raises:
-        OutputError: the run did not record what was asked for: its training step marks other
+        OutputError: The run did not record what was requested, as its training step marks other
             statements.
     """
     first, last = request.statements

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 
 class ArenaRange(NamedTuple):
-    """Bytes of the arena, [begin, end)."""
+    """Range [begin, end) of bytes of the arena."""
 
     begin: int
     end: int
 
 
 class Turn(NamedTuple):
-    """A statement: its worker and its number."""
+    """Worker and number of a statement."""
 
     worker: int
     number: int
@@ -30,14 +30,14 @@ class _Taken(NamedTuple):
     reads: tuple[ArenaRange, ...]
     writes: tuple[ArenaRange, ...]
     known: dict[int, int]
-    """The last statement of each worker that has ended when a statement ends (a vector clock)."""
+    """Vector clock: by worker, its last statement that has ended when a statement ends."""
 
 
 class Turns:
-    """The statements so far, as they are lowered one after the other.
+    """Statements so far, tracked while they are lowered in order.
 
     Args:
-        parallel: whether a statement waits for what it needs only; if not, for the one before.
+        parallel: True if a statement waits only for those it depends on, not for its predecessor.
     """
 
     def __init__(self, parallel: bool) -> None:

@@ -21,7 +21,7 @@ class _Transfer:
     arrives: bool
 
     def blocks(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> bool:
-        """True if what is read and written there must wait for it."""
+        """True if reading and writing these ranges must wait for the transfer."""
         touched = [*written, *read] if self.arrives else written
         return any(
             stay.offset < self.stay.offset + self.stay.size_bytes
@@ -31,13 +31,13 @@ class _Transfer:
 
 
 class UnderWay:
-    """The transfers under way at a statement, as statements are lowered one after the other."""
+    """Transfers under way, tracked while statements are lowered in order."""
 
     def __init__(self) -> None:
         self._transfers: list[_Transfer] = []
 
     def begin(self, slot: str, stay: Allocation, *, arrives: bool) -> None:
-        """A transfer of a slot begins, to or from a stay in RAM."""
+        """Record the start of a transfer between a slot and a stay in RAM."""
         self._transfers.append(_Transfer(slot, stay, arrives))
 
     def waits(self, read: Iterable[Allocation], written: Iterable[Allocation]) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class UnderWay:
         return self._end({t.slot: None for t in self._transfers if t.blocks(read, written)})
 
     def end(self) -> tuple[str, ...]:
-        """The calls that wait for all that is left."""
+        """Calls that wait for all remaining transfers."""
         return self._end({t.slot: None for t in self._transfers})
 
     def _end(self, slots: dict[str, None]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The typed values that templates render. All text in them is escaped for C already."""
+"""Typed values that templates render; all text is already escaped for C."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ConstantsView:
 
 @dataclass(frozen=True, slots=True)
 class FlashView:
-    """A constant's array in flash.
+    """Array of a constant in flash.
 
     Attributes:
-        name: the macro that stands for the tensor.
-        value: what it stands for: the array's address as the tensor's type.
-        comment: the tensor, for people.
-        array: the array's name.
-        words: how many elements it has.
+        name: macro of the tensor.
+        value: expansion of the macro: the array's address, cast to the tensor's type.
+        comment: name of the tensor.
+        array: name of the array.
+        words: number of elements.
     """
 
     name: str
@@ -46,13 +46,13 @@ class FlashView:
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """A place in storage that holds one tensor.
+    """Slot of a tensor in storage.
 
     Attributes:
-        name: the macro that holds its index.
-        first_block: in its set or, if it is in none, in the slots' region.
+        name: macro of its index.
+        first_block: first block, counted from its set or, outside sets, from the slots' region.
         size_bytes: bytes of its payload.
-        comment: what it holds.
+        comment: purpose and tensor.
     """
 
     name: str
@@ -63,7 +63,7 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class PersistentView:
-    """A tensor that is loaded at boot and committed."""
+    """Persistent tensor, which is loaded at boot and committed."""
 
     slot: str
     offset: int
@@ -72,7 +72,7 @@ class PersistentView:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """A line of the memory map in a step's header comment."""
+    """Line of the memory map in a step's header comment."""
 
     offset: int
     size_bytes: int
@@ -83,13 +83,13 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True)
 class StatementView:
-    """One plan step.
+    """Statement of a plan step.
 
     Attributes:
-        number: its number, from 1.
-        comment: what it does.
-        code: the call that does it; "" where no code is needed.
-        waits: calls that wait for transfers or for other workers, before it.
+        number: number, from 1.
+        comment: description of the step.
+        code: call of the step; "" if none is needed.
+        waits: preceding calls that wait for transfers or for other workers.
         worker: number of its worker; 0 for a single one.
         message: number of the message that the step stops for; 0 for none.
     """
@@ -108,7 +108,7 @@ class KeptView:
 
     Attributes:
         tensor: macro of their address.
-        statements: number of the statements that calculate them: the first ones.
+        statements: number of leading statements that calculate the features.
     """
 
     tensor: str
@@ -117,24 +117,24 @@ class KeptView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A generated function that runs one training or evaluation step.
+    """Generated function of a training, evaluation or prediction step.
 
     Attributes:
-        function: its name.
-        parameters: its parameters, in C.
-        title: what it does, in one line.
-        summary: counts of its steps.
-        kernels: the kernel headers it includes.
-        addresses: a macro for every stay of a tensor in RAM.
-        memory_map: the same for people, by offset.
-        statements: its body.
-        waits: calls that wait for transfers, behind it.
-        end: the number behind its last statement.
+        function: name.
+        parameters: parameters in C.
+        title: description in one line.
+        summary: numbers of steps by kind.
+        kernels: included kernel headers.
+        addresses: macros of addresses, one per stay of a tensor in RAM.
+        memory_map: the stays as a table, by offset.
+        statements: body of the function.
+        waits: calls at its end that wait for transfers.
+        end: number after that of the last statement.
         marked: True for a training step, whose statements a copy of the project records or times.
-        sliced: whether it may return between two statements, and go on there.
+        sliced: True if it can return between two statements and resume there.
         workers: number of threads that share its statements; 0 for a single one.
-        stops: whether it returns at each message to or from another program, and resumes there.
-        kept: features that are kept of training samples; None for none.
+        stops: True if it returns at each message to or from another program, and resumes there.
+        kept: features that are kept of training samples; None without one.
     """
 
     function: str
@@ -156,13 +156,13 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A message that a partner sends or gets.
+    """Message that a program sends to another program, or receives from one.
 
     Attributes:
-        offset: where the tensor lies, in the arena.
-        size_bytes: how large it is.
-        arrives: whether it comes from another partner; else it goes to one.
-        comment: which tensor, and which partner.
+        offset: offset of the tensor in the arena.
+        size_bytes: size of the tensor.
+        arrives: True for a received message.
+        comment: name of the tensor and of the other program.
     """
 
     offset: int
@@ -173,7 +173,7 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member of a sample's struct, and its shape as a comment; `extent` is "" for a scalar."""
+    """Member of a sample's struct, with its shape as a comment; `extent` is "" for a scalar."""
 
     c_type: str
     name: str
@@ -183,7 +183,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class TypeView:
-    """A type of poetfw.h: that of elements, or a struct where a sample has several members."""
+    """Type in poetfw.h: of elements or, for several members, a struct."""
 
     name: str
     comment: str
@@ -193,29 +193,29 @@ class TypeView:
 
 @dataclass(frozen=True, slots=True)
 class ProjectView:
-    """Everything the templates of one project need.
+    """Values of all templates of a project.
 
     Attributes:
         title: model, board and batch, for header comments.
-        plan_id: eight hexadecimal digits that name the plan.
+        plan_id: identifier of the plan, eight hexadecimal digits.
         board: name of the board.
-        settings: the macros of plan.h.
-        facts: what poetfw.h says of the plan, without the prefix.
-        slices: whether a training step can be cut into slices.
-        ring: whether there is a ring of the device's own samples.
-        image_words: 32-bit words of a context that describe the storage image.
-        types: the types of inputs, targets and outputs in poetfw.h.
-        metric_comment: what the metric counts, for people.
-        addresses: a macro for every persistent tensor.
-        flash: the constants' arrays.
-        slots: the places in storage.
-        persistents: the tensors that are loaded at boot.
-        constants: the kernels' constants.
-        divisors: the macros of shapes.h.
-        kernels: every kernel header in use.
-        training, evaluation: the generated functions of the two steps.
-        prediction: that of one sample's prediction; None where it is left out.
-        messages: what a partner sends and gets; None where the program has no partners.
+        settings: macros of plan.h.
+        facts: macros of poetfw.h about the plan, without their prefix.
+        slices: True if a training step can be cut into slices.
+        ring: True if there is a ring of recorded samples.
+        image_words: number of 32-bit words of a context that describe the storage image.
+        types: types of inputs, targets and outputs in poetfw.h.
+        metric_comment: description of the metric.
+        addresses: macros of the persistent tensors.
+        flash: arrays of the constants.
+        slots: slots in storage.
+        persistents: persistent tensors.
+        constants: constants of the kernels.
+        divisors: macros of shapes.h.
+        kernels: all kernel headers in use.
+        training, evaluation: generated functions of the two steps.
+        prediction: generated function of a sample's prediction; None without one.
+        messages: messages of the program; None if it is the only one.
     """
 
     title: str

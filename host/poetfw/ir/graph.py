@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors, ops and graphs: immutable values that every later stage reads.
 
-A graph is a list of ops in an order in which they can run. Every tensor has at most one producer
-op; a tensor without one is an input of the graph (role `INPUT` or `LABEL`), persistent
-(`PARAMETER`, `STATE`): it lives in RAM for the whole run and ops may update it in place, or a
-`CONSTANT`, which is read where it lies in flash.
+A graph is a list of ops in an executable order. Every tensor has at most one producer op. A tensor
+without one is an input of the graph (role `INPUT` or `LABEL`), persistent (`PARAMETER`, `STATE`),
+or a `CONSTANT`. Persistent tensors live in RAM for the whole run, and ops may update them in place;
+constants are read from flash.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 """Types that an op's attribute may have."""
 
 VARIANT = "variant"
-"""The attribute that names the kernel an op runs by, where that is not the one for its shape."""
+"""Attribute with the name of an op's kernel, if it is not the default one for its shape."""
 
 SCHEMA_VERSION = 1
 
@@ -46,18 +46,18 @@ class Dtype(StrEnum):
 
 
 class Role(StrEnum):
-    """The purpose of a tensor, which decides how long it lives."""
+    """Purpose of a tensor, which determines its lifetime."""
 
     INPUT = "input"
-    """A batch of features, read from the data set."""
+    """Batch of features, read from the data set."""
     LABEL = "label"
-    """A batch of targets, read from the data set."""
+    """Batch of targets, read from the data set."""
     PARAMETER = "parameter"
-    """Trained; persistent."""
+    """Trained parameter; persistent."""
     STATE = "state"
     """Optimizer state, running statistics, the loss: persistent, not trained."""
     CONSTANT = "constant"
-    """A parameter or statistic that no op updates: read-only, in flash, never in RAM."""
+    """Parameter or statistic that no op updates: read-only and in flash."""
     ACTIVATION = "activation"
     """A value of the forward pass."""
     GRADIENT = "gradient"
@@ -70,7 +70,7 @@ class Role(StrEnum):
 
     @property
     def transient(self) -> bool:
-        """True for tensors that ops of a step produce and free: the others have no such op."""
+        """True for tensors that ops of a step produce, and that are then freed."""
         return not self.persistent and self is not Role.CONSTANT
 
 
@@ -82,7 +82,7 @@ class Tensor:
         name: unique in its graph. May hold any text: it is never used as an identifier.
         shape: elements along each axis; images are N, C, H, W.
         dtype: element type.
-        role: what it is for.
+        role: purpose of the tensor.
         base: for a window, the tensor whose bytes it shares, read-only and contiguous; None for a
             tensor with bytes of its own.
         offset_bytes: first byte of a window within its base.
@@ -113,7 +113,7 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes the tensor's elements occupy, without padding."""
+        """Bytes of the tensor's elements, without padding."""
         return self.elements * self.dtype.size_bytes
 
 
@@ -128,11 +128,11 @@ class Op:
     Attributes:
         name: unique in its graph. May hold any text: it is never used as an identifier.
         kind: the operator, a key of `poetfw.ops.KINDS`.
-        inputs: names of the tensors it reads, in the order its kind defines.
-        output: name of the tensor it produces; None where it only updates persistent tensors.
-        attributes: what its kind needs to know beyond shapes.
+        inputs: names of the tensors it reads, in the order defined by the kind.
+        output: name of the tensor it produces; None if it only updates persistent tensors.
+        attributes: parameters of the operator beyond shapes.
         updates: names of the persistent tensors it writes in place.
-        backward: whether it belongs to the backward pass.
+        backward: True if it belongs to the backward pass.
     """
 
     name: str
@@ -147,25 +147,25 @@ class Op:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
     def integer(self, name: str) -> int:
-        """The attribute `name`, which is an int."""
+        """Integer value of attribute `name`."""
         value = self.attributes[name]
         assert isinstance(value, int), name
         return value
 
     def number(self, name: str) -> float:
-        """The attribute `name`, which is a number."""
+        """Numeric value of attribute `name`."""
         value = self.attributes[name]
         assert isinstance(value, int | float), name
         return float(value)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """The attribute `name`, which is a tuple of ints."""
+        """Integers of attribute `name`."""
         value = self.attributes[name]
         assert isinstance(value, tuple), name
         return cast(tuple[int, ...], value)
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """The attribute `name`, which is a tuple of numbers."""
+        """Numbers of attribute `name`."""
         value = self.attributes[name]
         assert isinstance(value, tuple), name
         return value
@@ -173,17 +173,17 @@ class Op:
 
 @dataclass(frozen=True)
 class Graph:
-    """Ops in an order in which they can run, and the tensors between them.
+    """Ops in an executable order, and the tensors between them.
 
     Construction checks that names are unique, that every tensor read exists and is produced
     before it is read, that only persistent tensors are updated, and that each window lies within a
     tensor that an op produces. Shapes are checked by `poetfw.ops.check_shapes`.
 
     Attributes:
-        name: the model's name.
-        tensors: every tensor, each after the tensors it is made from.
-        ops: every op, in a legal order.
-        output: name of the tensor that is the network's answer (logits or prediction).
+        name: name of the model.
+        tensors: all tensors, each after those it depends on.
+        ops: all ops, in an executable order.
+        output: name of the network's output tensor (logits or prediction).
     """
 
     name: str
@@ -227,12 +227,12 @@ class Graph:
 
     @cached_property
     def producer(self) -> Mapping[str, Op]:
-        """The op that produces each tensor, by the tensor's name."""
+        """Producing op by tensor name."""
         return MappingProxyType({op.output: op for op in self.ops if op.output is not None})
 
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Op, ...]]:
-        """The ops that read each tensor or a window on it, in order, by the tensor's name."""
+        """Ops that read a tensor or a window of it, in order, by tensor name."""
         readers: dict[str, list[Op]] = {tensor.name: [] for tensor in self.tensors}
         for op in self.ops:
             for name in dict.fromkeys((*op.inputs, *self.reads(op))):
@@ -240,11 +240,11 @@ class Graph:
         return MappingProxyType({name: tuple(ops) for name, ops in readers.items()})
 
     def reads(self, op: Op) -> tuple[str, ...]:
-        """The tensors whose bytes an op reads, each once: in place of a window, its base."""
+        """Tensors whose bytes an op reads, without duplicates; bases instead of windows."""
         return tuple(dict.fromkeys(self.by_name[name].base or name for name in op.inputs))
 
     def ops_for(self, *tensors: str) -> tuple[Op, ...]:
-        """The ops that the given tensors depend on, in order."""
+        """Ops that the given tensors depend on, in order."""
         needed = {self.by_name[name].base or name for name in tensors}
         kept: list[Op] = []
         for op in reversed(self.ops):
@@ -255,29 +255,29 @@ class Graph:
 
     @property
     def windows(self) -> tuple[Tensor, ...]:
-        """The tensors that are windows on others, in order."""
+        """Windows, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.base is not None)
 
     def with_role(self, *roles: Role) -> tuple[Tensor, ...]:
-        """The tensors of the given roles, in order."""
+        """Tensors of the given roles, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.role in roles)
 
     @property
     def constants(self) -> tuple[Tensor, ...]:
-        """The tensors in flash, in order."""
+        """Constants, in order."""
         return self.with_role(Role.CONSTANT)
 
     @property
     def persistent(self) -> tuple[Tensor, ...]:
-        """The tensors that live in RAM for the whole run, in order."""
+        """Persistent tensors, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.role.persistent)
 
     @cached_property
     def network(self) -> str:
         """Identity of the network of a training step: 16 hexadecimal digits.
 
-        They are a digest of the name and the forward pass, independent of the ops' order, the
-        optimizer, the trained parameters, the kernels, and ops that only the backward pass reads.
+        A digest of the name and the forward pass, independent of op order, optimizer, trained
+        parameters and kernels, and of ops that only the backward pass reads.
         """
         apart = {
             name
@@ -306,7 +306,7 @@ class Graph:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """The graph as plain JSON values."""
+        """Graph as plain JSON values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "name": self.name,
@@ -334,7 +334,7 @@ class Graph:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Graph:
-        """The graph that `to_json` wrote.
+        """Read a graph from the values of `to_json`.
 
         Raises:
             ModelError: The document is not a graph in this format.

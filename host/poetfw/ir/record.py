@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as records: the tensors that one sample consists of, one after the other in memory."""
+"""Samples as records: the tensors of a sample are stored one after the other."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from poetfw.ir.graph import Dtype, Graph, Role, Tensor
 
 NUMPY_TYPES: Mapping[Dtype, str] = MappingProxyType({Dtype.F32: "<f4", Dtype.I32: "<i4"})
-"""NumPy types of elements in storage."""
+"""NumPy types of stored elements."""
 
 Head = tuple[str, tuple[int, ...]]
-"""Name and shape [batch, ...] of one of several results of a network."""
+"""Name and shape [batch, ...] of one of several outputs of a network."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """The inputs of a network, or its labels, as one sample has them.
+    """Layout of a sample's features, or of its targets.
 
-    Samples of a record with one member are a plain array [samples, *features]; those of several are
-    a structured array [samples] whose fields are the members. Both are indexed by sample.
+    Samples of a record with one member are a plain array [samples, *features]; those of several
+    members are a structured array [samples] with one field per member.
 
     Attributes:
-        members: tensors of a batch, whose axis 0 are samples.
+        members: tensors of a batch; axis 0 is the sample.
     """
 
     members: tuple[Tensor, ...]
@@ -61,7 +61,7 @@ class Record:
         return np.dtype([(t.name, NUMPY_TYPES[t.dtype], t.shape[1:]) for t in self.members])
 
     def join(self, columns: Sequence[NDArray[Any]], samples: int) -> NDArray[Any]:
-        """Samples from one array [samples, *features] for each member."""
+        """Combine an array [samples, *features] per member into samples."""
         if len(columns) == 1:
             return columns[0]
         joined = np.zeros(samples, self.dtype)
@@ -70,13 +70,13 @@ class Record:
         return joined
 
     def split(self, samples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """An array [samples, *features] for each member."""
+        """Split samples into an array [samples, *features] per member."""
         if len(self.members) == 1:
             return (samples,)
         return tuple(samples[name] for name in self.names)
 
     def loaded(self, samples: NDArray[Any], first: int) -> NDArray[Any]:
-        """The member at an offset, of a batch of samples, in its own shape."""
+        """Values of the member at an offset, for a batch of samples, in the member's shape."""
         index = self.firsts.index(first)
         return self.split(samples)[index].reshape(self.members[index].shape)
 
@@ -88,7 +88,7 @@ class Record:
         return whole.view(np.uint8).reshape(len(samples), self.size_bytes)
 
     def samples(self, rows: NDArray[np.uint8]) -> NDArray[Any]:
-        """Samples of which `rows` holds the bytes."""
+        """Samples from their bytes; inverse of `rows`."""
         if self.size_bytes == 0:
             return np.zeros(len(rows), self.dtype)
         whole = np.ascontiguousarray(rows).view(self.dtype)
@@ -98,11 +98,11 @@ class Record:
 
 
 def array_names(x: Record, y: Record) -> tuple[str, ...]:
-    """Names of the arrays of a data set: `x` and `y`, or those of the members where it has several.
+    """Names of the arrays of a data set: `x` and `y`, or those of the members if there are several.
 
     Args:
-        x: the features of a sample.
-        y: its targets.
+        x: layout of a sample's features.
+        y: layout of its targets.
     """
     if len(x.members) == 1 and len(y.members) <= 1:
         return ("x", "y")[: 1 + len(y.members)]
@@ -110,6 +110,6 @@ def array_names(x: Record, y: Record) -> tuple[str, ...]:
 
 
 def label_name(model: Graph) -> str:
-    """Name of the target of a loss of poetfw's own, beside the names of a network's inputs."""
+    """Name of a built-in loss's target that differs from the names of the network's inputs."""
     names = [tensor.name for tensor in model.with_role(Role.INPUT)]
     return "load y" if len(names) == 1 else "labels" if "y" in names else "y"

@@ -72,7 +72,7 @@ def check_banks(banks: Sequence[Bank]) -> None:
     """Refuse malformed banks.
 
     Raises:
-        ProblemError: a name is empty or occurs twice, or a range is empty or beyond 2^40.
+        ProblemError: A name is empty or occurs twice, or a range is empty or beyond 2^40.
     """
     names = [bank.name for bank in banks]
     for bank in banks:
@@ -125,8 +125,8 @@ def place_in_banks(
         A validated placement like that of `place`, no higher than that or than the capacity.
 
     Raises:
-        ProblemError: the problem is malformed, or a buffer prefers a bank that does not exist.
-        PlacementInterrupted: the user interrupted the search after it found a placement.
+        ProblemError: The problem is malformed, or a buffer prefers a bank that does not exist.
+        PlacementInterrupted: The user interrupted the search after it found a placement.
     """
     work = work or Work(WORK_LIMIT)
     check_banks(banks)

@@ -20,7 +20,7 @@ def check_buffer(buffer: Buffer) -> None:
     """Refuse a buffer that no placement can satisfy.
 
     Raises:
-        ProblemError: its interval is empty or negative, or one of its figures is out of range.
+        ProblemError: Its interval is empty or negative, or one of its figures is out of range.
     """
     name = f"buffer {buffer.id!r}"
     if buffer.upper == buffer.lower:
@@ -54,7 +54,7 @@ def check_buffers(buffers: Sequence[Buffer]) -> None:
     """Refuse a malformed placement problem.
 
     Raises:
-        ProblemError: an id occurs twice, a buffer is malformed, or two fixed buffers overlap.
+        ProblemError: An id occurs twice, a buffer is malformed, or two fixed buffers overlap.
     """
     seen: set[str] = set()
     for buffer in buffers:

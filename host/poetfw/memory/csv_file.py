@@ -39,7 +39,7 @@ def read_buffers(path: Path, banks: Sequence[Bank] = ()) -> list[Buffer]:
         banks: banks that a buffer may prefer.
 
     Raises:
-        ProblemError: the file cannot be read or a line is malformed; the message names the file,
+        ProblemError: The file cannot be read or a line is malformed; the message names the file,
             the line and the expected value.
     """
     try:
@@ -94,7 +94,7 @@ def write_placement(path: Path, buffers: Sequence[Buffer], placement: Placement)
     The column `bank` is written if a buffer prefers a bank.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: The file cannot be written.
     """
     columns = [*_REQUIRED, *_OPTIONAL]
     if all(b.bank is None for b in buffers):

@@ -93,7 +93,7 @@ def solve_ilp(
         work: work limit.
 
     Raises:
-        ToolError: the solver is missing or failed.
+        ToolError: The solver is missing or failed.
     """
     unit = gcd(*(b.alignment for b in buffers))
     if any(unit < b.alignment < below * _SMALLEST_STEP for b in buffers):

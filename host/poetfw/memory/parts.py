@@ -60,11 +60,11 @@ def place_parts(
         buffers: bytes of a link's buffer on both devices, by source and target. Messages use no
             buffer.
         at_once: see `StepPlan`.
-        deadline: time limit of the search for addresses; None for none.
+        deadline: time limit of the search for addresses; None without one.
 
     Raises:
-        InfeasibleError: evaluation fits on no device.
-        PlanError: the plan cannot be run; see `StepPlan`.
+        InfeasibleError: Evaluation fits on no device.
+        PlanError: The plan cannot be run; see `StepPlan`.
     """
     inside = {ends: size for ends, size in (buffers or {}).items() if at[ends[0]] == at[ends[1]]}
     first = max(limits, key=lambda name: limits[name] or 0)
@@ -109,7 +109,7 @@ def _place_evaluation(
     except InfeasibleError as error:
         raise InfeasibleError(
             f"the evaluation step fits on no device: {error.message}",
-            "give one of them more",
+            "give one of the devices more RAM",
         ) from error
 
 

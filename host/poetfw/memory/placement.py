@@ -94,8 +94,8 @@ def place(
         the lowest found, or 0 without a search.
 
     Raises:
-        ProblemError: the problem is malformed.
-        PlacementInterrupted: the user interrupted the search after it found a placement.
+        ProblemError: The problem is malformed.
+        PlacementInterrupted: The user interrupted the search after it found a placement.
     """
     check_buffers(buffers)
     bound = lower_bound(buffers)

@@ -93,7 +93,7 @@ class MemoryPlan:
         """Parse the output of `to_json`.
 
         Raises:
-            PlanError: the document is malformed.
+            PlanError: The document is malformed.
         """
         try:
             plan: MemoryPlan = TypeAdapter(MemoryPlan).validate_python(
@@ -132,7 +132,7 @@ def place_beside(
         plan: execution plan of the step.
 
     Raises:
-        InfeasibleError: no placement within the arena was found.
+        InfeasibleError: No placement within the arena was found.
     """
     base = memory.page_buffer_offset + padded(block_bytes)
     return place_step(graph, plan, base, memory.arena_bytes - base, None).stays
@@ -161,11 +161,11 @@ def place_step(
         plan: execution plan of the step.
         base: first byte of its part of the arena.
         capacity: bytes of that part, or None for no limit.
-        deadline: time limit of the search; None for none.
+        deadline: time limit of the search; None without one.
         beside: further allocations to place.
 
     Raises:
-        InfeasibleError: no placement within the capacity was found.
+        InfeasibleError: No placement within the capacity was found.
     """
     buffers = _buffers(graph, plan, beside)
     with Work(WORK_LIMIT, deadline).phase("addresses") as work:

@@ -18,7 +18,7 @@ class Buffer:
         size: bytes.
         alignment: divisor of its offset, in bytes.
         offset: fixed offset in bytes, or None for any.
-        bank: name of its preferred bank, used if that does not raise the height; None for none.
+        bank: name of its preferred bank, used if that does not raise the height; None without one.
     """
 
     id: str

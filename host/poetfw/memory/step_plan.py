@@ -94,7 +94,7 @@ class StepPlan:
             buffer are left out.
 
     Raises:
-        PlanError: a step is on a device without a part, or such plans are not supported: several
+        PlanError: A step is on a device without a part, or such plans are not supported: several
             devices page, or devices share one of several memories.
     """
 
@@ -116,12 +116,12 @@ class StepPlan:
         pages = (StepKind.PAGE_IN, StepKind.PAGE_OUT)
         if len(self.parts) > 1 and any(step.kind in pages for step in self.steps):
             raise PlanError(
-                "a plan for several devices pages, which programs of several devices cannot",
+                "the plan pages tensors, which is not supported with several devices",
                 "leave the storage of the devices out",
             )
         if len(self.parts) > len(self.memories) > 1:
             raise PlanError(
-                "devices share a memory in a plan for several memories: no program does both",
+                "devices of the plan share one of several memories, which is not supported",
                 "give each device a memory of its own, or one to all",
             )
 
@@ -149,6 +149,12 @@ class StepPlan:
     def evaluates_here(self) -> bool:
         """True if the selected program evaluates held-out samples."""
         return any(part.device == self.evaluates for part in self.own)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Names of the selected program's workers: its devices, then the links of its copies."""
+        copies = (s for s in self.steps if s.kind is StepKind.COPY and self.does(s))
+        return (*(part.device for part in self.own), *dict.fromkeys(map(link_of, copies)))
 
     def of(self, memory: str) -> StepPlan:
         """Copy of this plan with the program of another memory selected."""
@@ -224,6 +230,11 @@ class StepPlan:
             for name in (*graph.reads(op), *op.updates)
             if graph.by_name[name].role.persistent
         )
+
+
+def link_of(copy: Step) -> str:
+    """Name of the link between two devices; its copies are serial, in both directions."""
+    return " and ".join(sorted((copy.device, copy.target or "")))
 
 
 def on_one(steps: Sequence[Step]) -> StepPlan:

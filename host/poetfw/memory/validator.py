@@ -31,7 +31,7 @@ def validate_placement(
         capacity: bytes of the arena, or None for the placement's height.
 
     Raises:
-        PlanError: a buffer has no offset, or a negative, misaligned or wrong one; two buffers
+        PlanError: A buffer has no offset, or a negative, misaligned or wrong one; two buffers
             overlap in both time and address; the height is not the largest offset + size, is below
             the lower bound or exceeds the capacity. The message names the buffers and figures.
     """
@@ -62,7 +62,7 @@ def validate_by_sweep(
         capacity: bytes of the arena, or None for the placement's height.
 
     Raises:
-        PlanError: see `validate_placement`; of several clashes it may name another one.
+        PlanError: See `validate_placement`; of several clashes it may name another one.
     """
     _validate_each(buffers, placement, capacity)
     events: list[tuple[int, bool, int]] = []

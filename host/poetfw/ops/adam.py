@@ -11,13 +11,7 @@ import numpy as np
 from poetfw.ir import Op
 from poetfw.ops.base import Array, expect_number, register
 from poetfw.ops.rounding import gamma
-from poetfw.ops.update import (
-    UpdateKind,
-    decayed,
-    decayed_bound,
-    mean_square_bound,
-    ratio_bound,
-)
+from poetfw.ops.update import UpdateKind, decayed, decayed_bound, mean_square_bound, ratio_bound
 
 
 @register

@@ -95,7 +95,7 @@ def _walk(op: Op, extents: Shape, elements: int) -> Walk:
     """The walk that attributes `steps` and `offset` describe through a tensor of so many elements.
 
     Raises:
-        ModelError: it leaves the tensor.
+        ModelError: It leaves the tensor.
     """
     given, offset = op.attributes.get("steps"), expect_integer(op, "offset", 0)
     if not isinstance(given, tuple) or len(given) != len(extents):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of operators: shape rule, gradient rule, reference, work, and C kernel.
+"""Interface of operators: shape rule, gradient rule, reference, work, and C kernel.
 
-Adding an operator takes one file in this folder, which registers its kinds, and one C file with its
-header in `firmware_templates/kernels/` that holds the kernels its `Kernel` bindings name.
+An operator consists of a file in this folder, which registers its kinds, and a C file and header in
+`firmware_templates/kernels/` with the kernels that its `Kernel` bindings name.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+Bounds = tuple[Array, ...]
+"""Error bounds of an op's results, element by element: of its output, or of what it updates."""
 Field = int | float | str | tuple[float, ...]
-"""A constant of a kernel: a number, a C function's name, or the address of a table of floats."""
+"""Constant of a kernel: a number, the name of a C function, or a table of floats."""
 
 LARGEST_INTEGER = 2**31 - 1
-"""No attribute of an op may be larger: a kernel's constants are 32-bit integers."""
+"""Largest integer attribute of an op, as a kernel's constants are 32-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpWork:
-    """The work of running an op once, independent of any board.
+    """Work of one execution of an op, independent of any board.
 
     Attributes:
         macs: multiply-accumulates, padding included; other arithmetic counts one per element.
-        bytes_moved: RAM bytes read and written, each operand counted once.
+        bytes_moved: bytes of RAM read and written, counting each operand once.
         storage_bytes: bytes read from storage.
     """
 
@@ -46,13 +48,13 @@ class OpWork:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """A kernel argument: the address of a struct of constants, some of which are function pointers.
+    """Kernel argument: address of a struct of constants, some of which are function pointers.
 
     Attributes:
-        sources: the files that the functions are in, as in `Kernel`; the first declares the struct.
-        struct: the struct's tag.
-        member: the member whose address is the argument: the struct's first.
-        fields: the constants, in the struct's order.
+        sources: files of the functions, as in `Kernel`; the first declares the struct.
+        struct: tag of the struct.
+        member: first member of the struct, whose address is the argument.
+        fields: constants in the order of the struct.
     """
 
     sources: tuple[str, ...]
@@ -73,26 +75,26 @@ DIVISORS: Mapping[str, str] = {
     "POET_LINEAR_SUMS": "products in a sum for dx and dw",
     "POET_RELU_ELEMENTS": "of x",
 }
-"""The macros of `kernels/shapes.h`: common divisors over all layers, of these extents."""
+"""Macros of `kernels/shapes.h`, with the extents of all layers whose common divisor they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The C call that runs an op.
+    """C call of an op's kernel.
 
     The call is `function([&constants,] arguments...[, workspace])`, where the constants are a
     `const struct <struct>` with the given fields, and an argument of None is a null pointer.
 
     Attributes:
-        source: the kernel's file in `firmware_templates/kernels/`, without its ending.
-        function: the C function.
-        arguments: the tensors, by name, and further constants that it is given, in order.
-        struct: tag of the struct of constants it is given first; None for no constants.
-        fields: the constants, in the struct's order.
-        workspace_bytes: scratch it needs while it runs.
-        fallible: whether it returns an error code that the caller must check.
-        divided: names of `DIVISORS`, with the extents that the kernel takes in blocks.
-        calls: further files, whose functions its constants name.
+        source: name of the file in `firmware_templates/kernels/`, without its ending.
+        function: name of the C function.
+        arguments: names of tensors, and further constants, in order.
+        struct: tag of the struct of constants, the first argument; None without constants.
+        fields: constants in the order of the struct.
+        workspace_bytes: size of its workspace.
+        fallible: True if it returns an error code that the caller must check.
+        divided: names of `DIVISORS`, with the extents that the kernel processes in blocks.
+        calls: further files with functions that are named in the constants.
     """
 
     source: str
@@ -107,14 +109,14 @@ class Kernel:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The files that the call needs, its own and its constants'."""
+        """Files needed by the call and its constants."""
         constants = (argument for argument in self.arguments if isinstance(argument, Constants))
         further = (source for argument in constants for source in argument.sources)
         return tuple(source for source in (self.source, *self.calls, *further) if source)
 
 
 class Tape(Protocol):
-    """The training graph being built, as a training form or a gradient rule may change it."""
+    """Interface of the training graph under construction, for training forms and gradient rules."""
 
     def emit(
         self,
@@ -128,19 +130,19 @@ class Tape(Protocol):
     ) -> str:
         """Append an op; returns the name of its output tensor ("" if it has none).
 
-        The output is called `output`, or after the op where that is None.
+        The output is named `output` or, if that is None, after the op.
         """
 
     def shape(self, tensor: str) -> Shape:
-        """Shape of a tensor that exists already."""
+        """Shape of an existing tensor."""
 
     def needs_gradient(self, tensor: str) -> bool:
-        """True if anything upstream of the tensor is trained."""
+        """True if a trained parameter contributes to the tensor."""
 
     def trained_channels(self, x: str, w: str) -> str:
-        """The channels of an input x that the trained part of a weight w is applied to.
+        """Name of the channels of input x that the trained part of weight w reads.
 
-        The name of x itself if all of w is trained or none of it; else of a slice of x.
+        A slice of x if w is trained in part, otherwise x itself.
         """
 
     def add_gradient(self, tensor: str, gradient: str) -> None:
@@ -148,93 +150,93 @@ class Tape(Protocol):
 
 
 class OpKind(ABC):
-    """An operator. Stateless: everything about one use of it is in its `Op`."""
+    """Operator; stateless, as all data of a use is in its `Op`."""
 
     name: str
-    """The key that `Op.kind` holds."""
+    """Name of the operator, as in `Op.kind`."""
     recomputable: ClassVar[bool] = True
-    """True if running it again in the same training step gives the same bits and no side effect."""
+    """True if it can be recomputed in a training step with the same bits and no side effects."""
     in_place: ClassVar[tuple[int, ...]] = ()
-    """Inputs, by position, that its output may be written over: the op reads each of their elements
-    before it writes the element in the same place, and never reads it again."""
+    """Positions of inputs that the output may overwrite: the op reads each of their elements before
+    it writes the element in the same place, and never reads it again."""
     view: ClassVar[bool] = False
-    """True if its output has the bytes of its input, so that no code runs if it is in place."""
+    """True if the output has the bytes of the input, so that no code runs if it is in place."""
     pointwise: ClassVar[bool] = False
-    """True if each element of its output comes from that of its one input at the same place, so
-    that it may as well run on the input under another shape."""
+    """True if each output element depends only on the element of the single input in the same
+    place, so that the op gives the same values for any shape."""
     onnx: ClassVar[str | None] = None
-    """The ONNX operator, one without attributes, that computes the same from the same inputs; None
-    where there is none, or where reading it takes a rule of its own in `poetfw.importers.onnx`."""
+    """Equivalent ONNX operator without attributes; None if there is none, or if it has a rule of
+    its own in `poetfw.importers.onnx`."""
     cancels: ClassVar[bool] = True
-    """True if it adds terms of both signs: its rounding errors are then relative to the result for
+    """True if it adds terms of both signs, so that rounding errors are relative to the result for
     the inputs' magnitudes, not to the result itself."""
     positive: ClassVar[tuple[int, ...]] = ()
-    """Inputs, by position, that must not hold negative numbers, such as variances."""
+    """Positions of inputs that must not be negative, such as variances."""
     counts: ClassVar[bool] = False
-    """True if it updates counters, and values derived from them; they begin at 0."""
+    """True if it updates counters and values derived from them, which begin at 0."""
     branches: ClassVar[bool] = False
-    """True if its kernel branches on an element's value, so that its time depends on the data, even
-    with an FPU. Such a kernel visits elements one by one, and its inputs have one shape."""
+    """True if its kernel branches on values of elements, so that its time depends on the data even
+    with an FPU. Such kernels are element-wise, with inputs of equal shapes."""
     stops_gradient: ClassVar[bool] = False
-    """True if no gradient passes through it."""
+    """True if it propagates no gradient."""
     streams: ClassVar[bool] = False
-    """True if its kernel has a form that hands each element of its output, a gradient, to an
-    optimizer as soon as it is complete: `<function>_update_f32` (`poetfw.ops.update`)."""
+    """True if its output is a gradient, and its kernel has a variant `<function>_update_f32` that
+    passes each complete element to an optimizer (`poetfw.ops.update`)."""
 
     @property
     def priced_as(self) -> str:
-        """The operator whose counted prices are its own."""
+        """Name of the operator whose prices it shares."""
         return self.name
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
-        """Shape and type of the output (None where there is none) from those of the inputs.
+        """Infer shape and type of the output, or None without one, from those of the inputs.
 
         Raises:
-            ModelError: the inputs or attributes do not fit this operator.
+            ModelError: The inputs or attributes do not fit this operator.
         """
 
     @abstractmethod
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
-        """The reference: the op on NumPy arrays, in the precision of its inputs.
+        """Reference implementation on NumPy arrays, in the precision of the inputs.
 
         `updates` are modified in place.
         """
 
     @abstractmethod
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
-        """The work of one run."""
+        """Work of one execution."""
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        """The C call that runs it: the one for its shape, or what its attribute `VARIANT` names."""
+        """C call of the default kernel for its shape, or of that in attribute `VARIANT`."""
 
     def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
-        """Names of the other kernels that give the same bits for this op."""
+        """Names of alternative kernels with the same bits for this op."""
         return ()
 
     def never_negative(self, op: Op) -> tuple[str, ...]:
-        """Names of the inputs whose elements must not be negative."""
+        """Names of the inputs that must not be negative."""
         return tuple(op.inputs[position] for position in self.positive)
 
     def workspace_bytes(self, op: Op, graph: Graph) -> int:
-        """Scratch it needs while it runs."""
+        """Size of the workspace in bytes."""
         return self.kernel(op, graph).workspace_bytes
 
     def results(
         self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
     ) -> tuple[Array, ...]:
-        """The results of `compute`: the output, if any, and the new values of `updates`."""
+        """Results of `compute`: the output, if any, and the new values of `updates`."""
         updated = [value.copy() for value in updates]
         output = self.compute(op, inputs, updated)
         return tuple(updated) if output is None else (output, *updated)
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
-        """Largest number of roundings that a term of its results goes through in the kernel.
+        """Largest number of roundings of a term of its results in the kernel.
 
-        0 for an op that only moves elements, which must be exact. By default as many as there are
-        multiply-accumulates to an element of the result, which is enough for a sum in any order,
-        and two more, for a bias and a division.
+        0 for ops that only move elements, which must be exact. The default is the number of
+        multiply-accumulates per element of the result, which is enough for a sum in any order, plus
+        two for a bias and a division.
 
         Args:
             op: the op.
@@ -245,20 +247,18 @@ class OpKind(ABC):
         elements = max(tensor.elements for tensor in ([output] if output else tensors))
         return -(-self.work(op, tensors, output).macs // elements) + 2
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         """Error bound of each element of a device's results, against `results` in float64.
 
-        A device calculates in float32 on the same inputs; the bound covers every rounding of a
+        A device calculates in float32 on the same inputs; the bound covers all roundings of a
         correct kernel, and little more. The default is that of sums of products: gamma_n times the
-        results, for n `roundings`, with the inputs' magnitudes where terms may cancel (Higham,
-        section 3.1). Other ops override it.
+        results, for n `roundings`, with the inputs' magnitudes if terms may cancel (Higham, section
+        3.1). Other ops override it.
 
         Args:
             op: the op.
-            inputs: what it read, in float64, or int32 for classes.
-            updates: what it updated, as that was before, in float64.
+            inputs: values of the inputs in float64, or int32 for classes.
+            updates: values of updated tensors before the op, in float64.
         """
         count = self.roundings(op, [value.shape for value in inputs])
         if count == 0:
@@ -271,40 +271,40 @@ class OpKind(ABC):
         )
 
     def parts(self, op: Op, graph: Graph) -> Graph | None:
-        """Graph of the ops that it runs one after the other, whose costs add up to its own.
+        """Graph of the ops of which it consists, and whose costs add up to its own.
 
         None for an op with a cost of its own.
         """
         return None
 
     def offset_bytes(self, op: Op, x: Tensor) -> int | None:
-        """Offset in bytes of its output in its input x, if it is a contiguous part of x; else None.
+        """Offset in bytes of the output in input x if it is a contiguous part of x, otherwise None.
 
-        No op has to run then: readers of its output read x.
+        Such an op need not run, as readers of its output can read x.
         """
         return None
 
     def training_form(self, op: Op, tape: Tape) -> None:
-        """Append the ops that stand for this one in the forward pass of a training step."""
+        """Append the ops that replace this one in the forward pass of a training step."""
         tape.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
 
     def evaluation_form(self, op: Op, tape: Tape) -> None:
-        """Append the ops that stand for this one in an evaluation step."""
+        """Append the ops that replace this one in an evaluation step."""
         tape.emit(op.kind, op.name, op.inputs, op.attributes, output=op.output)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         """Append the ops that propagate the gradient of the output to the inputs.
 
-        Called for ops as they stand in the training forward pass, in reverse order.
+        Called for the ops of the training step's forward pass, in reverse order.
 
         Raises:
-            ModelError: the operator has no gradient.
+            ModelError: The operator has no gradient.
         """
         raise ModelError(f"op {op.name!r}: operator {self.name!r} has no gradient")
 
 
 def gradient_from_output(op: Op, tape: Tape, output_gradient: str) -> None:
-    """The gradient rule of a one-input op whose backward kind reads its output y and dy."""
+    """Gradient rule of an op with one input, whose backward op reads its output y and dy."""
     (x,) = op.inputs
     if tape.needs_gradient(x):
         assert op.output is not None
@@ -313,34 +313,34 @@ def gradient_from_output(op: Op, tape: Tape, output_gradient: str) -> None:
 
 
 class LossKind(OpKind):
-    """An op that turns a prediction and its target into the scalar that training minimises.
+    """Op that computes the scalar loss from a prediction and its target.
 
     Its inputs are (prediction, target); it has no output and updates one persistent tensor [1].
     """
 
     @abstractmethod
     def start_gradient(self, op: Op, tape: Tape) -> None:
-        """Append the op that the backward pass starts with: the gradient of the prediction."""
+        """Append the first op of the backward pass: the gradient of the prediction."""
 
 
 KINDS: dict[str, OpKind] = {}
-"""Every operator, by name. Filled by `register` as the modules of this package are imported."""
+"""All operators by name, registered by the modules of this package on import."""
 
 _Kind = TypeVar("_Kind", bound=type[OpKind])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Class decorator: makes an operator known under its name."""
+    """Class decorator that registers an operator under its name."""
     assert kind.name not in KINDS, kind.name
     KINDS[kind.name] = kind()
     return kind
 
 
 def kind_of(op: Op) -> OpKind:
-    """The operator of an op.
+    """Operator of an op.
 
     Raises:
-        ModelError: no operator of that name exists.
+        ModelError: No operator of that name exists.
     """
     try:
         return KINDS[op.kind]
@@ -352,7 +352,7 @@ def kind_of(op: Op) -> OpKind:
 
 
 def in_variants(op: Op, graph: Graph) -> tuple[Op, ...]:
-    """An op with the kernel for its shape, then with each of its other kernels."""
+    """Op with its default kernel, then with each alternative kernel."""
     plain = {name: value for name, value in op.attributes.items() if name != VARIANT}
     return (
         replace(op, attributes=plain),
@@ -364,7 +364,7 @@ def in_variants(op: Op, graph: Graph) -> tuple[Op, ...]:
 
 
 def infer_output(op: Op, inputs: Sequence[Tensor], role: Role) -> Tensor | None:
-    """The output tensor of an op whose inputs are known, or None where it has none."""
+    """Infer the output tensor of an op from its inputs; None without an output."""
     inferred = kind_of(op).infer(op, inputs)
     if inferred is None:
         return None
@@ -377,7 +377,7 @@ def check_shapes(graph: Graph) -> None:
     """Check every op's output against its shape rule.
 
     Raises:
-        ModelError: an output has another shape or type than its op produces.
+        ModelError: An output has another shape or type than its op produces.
     """
     for op in graph.ops:
         inferred = kind_of(op).infer(op, [graph.by_name[name] for name in op.inputs])
@@ -394,7 +394,7 @@ def expect_inputs(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
     """Check the number of inputs.
 
     Raises:
-        ModelError: there are not as many as one of `counts`.
+        ModelError: The number of inputs is not one of `counts`.
     """
     if len(inputs) not in counts:
         wanted = " or ".join(map(str, counts))
@@ -405,7 +405,7 @@ def expect_floats(op: Op, inputs: Sequence[Tensor], *counts: int) -> None:
     """Check the number of inputs, and that all are f32.
 
     Raises:
-        ModelError: there are not as many as one of `counts`, or one is of another type.
+        ModelError: The number of inputs is not one of `counts`, or an input has another type.
     """
     expect_inputs(op, inputs, *counts)
     for tensor in inputs:
@@ -416,7 +416,7 @@ def expect_dtype(op: Op, tensor: Tensor, dtype: Dtype) -> None:
     """Check a tensor's element type.
 
     Raises:
-        ModelError: it has another one.
+        ModelError: The tensor has another one.
     """
     if tensor.dtype is not dtype:
         raise ModelError(
@@ -428,7 +428,7 @@ def expect_rank(op: Op, tensor: Tensor, rank: int) -> None:
     """Check a tensor's rank.
 
     Raises:
-        ModelError: it has another one.
+        ModelError: The tensor has another one.
     """
     if len(tensor.shape) != rank:
         raise ModelError(
@@ -441,7 +441,7 @@ def expect_shape(op: Op, tensor: Tensor, shape: Shape) -> None:
     """Check a tensor's shape.
 
     Raises:
-        ModelError: it has another one.
+        ModelError: The tensor has another one.
     """
     if tensor.shape != shape:
         raise ModelError(
@@ -451,10 +451,10 @@ def expect_shape(op: Op, tensor: Tensor, shape: Shape) -> None:
 
 
 def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -> tuple[int, ...]:
-    """The attribute `name`: a tuple of `count` (None: any number of) ints of at least `minimum`.
+    """Attribute `name`, a tuple of `count` ints (None for any number) of at least `minimum`.
 
     Raises:
-        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
+        ModelError: The attribute is missing, has another type, or exceeds `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if (
@@ -473,10 +473,10 @@ def expect_integers(op: Op, name: str, minimum: int, count: int | None = None) -
 
 
 def expect_integer(op: Op, name: str, minimum: int, maximum: int | None = None) -> int:
-    """The attribute `name`: an int within [minimum, maximum].
+    """Attribute `name`, an int within [minimum, maximum].
 
     Raises:
-        ModelError: it is missing, something else, or beyond `LARGEST_INTEGER`.
+        ModelError: The attribute is missing, has another type, or exceeds `LARGEST_INTEGER`.
     """
     value = op.attributes.get(name)
     if not isinstance(value, int) or value < minimum or (maximum is not None and value > maximum):
@@ -498,10 +498,10 @@ def _expect_small(op: Op, name: str, values: Sequence[int]) -> None:
 
 
 def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) -> float:
-    """The attribute `name`: a finite number within [minimum, maximum].
+    """Attribute `name`, a finite number within [minimum, maximum].
 
     Raises:
-        ModelError: it is missing or something else.
+        ModelError: The attribute is missing or has another type.
     """
     value = op.attributes.get(name)
     if (
@@ -517,5 +517,5 @@ def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) 
 
 
 def bytes_of(*tensors: Tensor | None) -> int:
-    """Bytes of the given tensors together."""
+    """Total size of the given tensors in bytes."""
     return sum(tensor.size_bytes for tensor in tensors if tensor is not None)

@@ -28,6 +28,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -182,9 +183,7 @@ class BatchNorm(_OverImage):
         x, affine, running = inputs
         return _normalize(x, running, affine, op.number("eps"))
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         x, affine, running = inputs
         return _normalize_bound(x, running, affine, op.number("eps"))
 
@@ -244,9 +243,7 @@ class BatchNormBackwardFrozen(_OverImage):
         dx: Array = dy * (scale * inverse)
         return dx
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # eps, its sum and the root count 2, the division and the product 1 each
         return (gamma(4) * np.abs(self.compute(op, inputs, updates)) + SMALLEST_NORMAL,)
 
@@ -298,9 +295,7 @@ class BatchNormStatistics(_OverImage):
         axes = (0, 2, 3) if x.ndim == 4 else 0
         return np.stack([x.mean(axis=axes), x.var(axis=axes)])
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # Around a mean that is off by e, the mean square is larger by e². Of each term: two
         # differences, the product, the sums, the number and the division.
         (x,) = inputs
@@ -358,9 +353,7 @@ class BatchNormUpdateRunning(OpKind):
         batch = np.stack([statistics[0], statistics[1] * count / (count - 1)])
         running[...] = (1 - momentum) * running + momentum * batch
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # Of running: the momentum, its distance to 1, the product and the sum, none of a factor
         # above 1. Of the batch's: the momentum, the ratio of counts, two products and the sum.
         (statistics,) = inputs
@@ -403,9 +396,7 @@ class BatchNormNormalize(_OverImage):
         x, statistics, affine = inputs
         return _normalize(x, statistics, affine, op.number("eps"))
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         x, statistics, affine = inputs
         return _normalize_bound(x, statistics, affine, op.number("eps"))
 
@@ -457,9 +448,7 @@ class BatchNormBackwardAffine(_OverImage):
         centred, inverse = _centred(x, statistics, op.number("eps"))
         return np.stack([_channel_sum(dy * centred) * inverse.reshape(-1), _channel_sum(dy)])
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # of dgamma: centring, the product, the sums; eps, its sum and root count 2; the division
         x, statistics, dy = inputs
         centred, inverse = _centred(x, statistics, op.number("eps"))
@@ -492,9 +481,7 @@ class BatchNormBackwardInput(_OverImage):
         count = _count(x.shape)
         return scale * inverse * (dy - dbeta / count - centred * (inverse * dgamma / count))
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # The scale counts 3 (deviation 2, division 1), its product 1. Of dy: two differences. Of
         # offset: the number, the division, two differences. Of the slope: deviation 2, two
         # divisions, the number, centring, the product, a difference.

@@ -28,7 +28,7 @@ def _expect_broadcast(op: Op, small: Shape, large: Shape) -> None:
     """Check that NumPy's rules stretch one shape to another, whose extents stay as they are.
 
     Raises:
-        ModelError: they do not.
+        ModelError: They do not.
     """
     tail = large[len(large) - len(small) :]
     if len(small) > len(large) or any(

@@ -23,6 +23,7 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     LARGEST_INTEGER,
     Array,
+    Bounds,
     Kernel,
     LossKind,
     OpKind,
@@ -51,7 +52,7 @@ class ClassOptions:
     Attributes:
         class_weights: of each class; none for the same of all.
         label_smoothing: the part of a label that is spread over all classes.
-        ignore_index: the label of samples that do not count; None for none.
+        ignore_index: the label of samples that do not count; None without one.
     """
 
     class_weights: tuple[float, ...] = ()
@@ -67,7 +68,7 @@ class ClassOptions:
         """Check that the weights match the number of classes.
 
         Raises:
-            ModelError: they do not.
+            ModelError: They do not.
         """
         weights = self.class_weights
         if weights and len(weights) != classes:
@@ -132,7 +133,7 @@ class _OfBoth(OpKind):
         """Check inputs and attributes.
 
         Raises:
-            ModelError: they do not fit.
+            ModelError: They do not fit.
         """
         expect_classified(op, inputs)
         expect_number(op, "label_smoothing", 0, 1)
@@ -219,9 +220,7 @@ class WeightedCrossEntropy(_Forward):
         total = (shares.sums * logs - (shares.shares * shifted).sum(axis=1, keepdims=True)).sum()
         updates[0][...] = shares.mean(total)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         shares = _Shares.of(op, *inputs)
         shifted, exponentials, error = exponentials_of(inputs[0])
         total, in_total = sums_of(exponentials, error)
@@ -245,9 +244,7 @@ class WeightedCrossEntropyBackward(_Backward):
         softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
         return shares.mean(shares.sums * softmax - shares.shares)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         shares = _Shares.of(op, *inputs)
         _, exponentials, error = exponentials_of(inputs[0])
         total, in_total = sums_of(exponentials, error)

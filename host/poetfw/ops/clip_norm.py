@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clipping gradients by their global norm, by PyTorch's `torch.nn.utils.clip_grad_norm_`.
+"""Clipping of gradients by their global norm, as by `torch.nn.utils.clip_grad_norm_`.
 
-One `square_sum` adds to the result of the one before, so that the order of addition is the graph's,
-whatever the schedule; `clip_factor` turns the sum into what updates multiply every gradient by.
+Each `square_sum` adds to the result of the previous one, so that the order of additions is that of
+the graph for any schedule; `clip_factor` computes the factor of all gradients from the sum.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from poetfw.ops.base import (
 )
 
 _MARGIN = 1e-6
-"""Number that PyTorch adds to the norm, against a division by zero; the kernel has it too."""
+"""Number added to the norm against a division by zero, as in PyTorch and in the kernel."""
 
 _ROW = 32
-"""Squares that the kernel adds up before it adds up their sums, pairwise."""
+"""Number of squares that the kernel sums, before it adds these sums pairwise."""
 
 
 @register

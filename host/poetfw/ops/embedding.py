@@ -18,6 +18,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -38,7 +39,7 @@ def _expect_lookup(op: Op, inputs: Sequence[Tensor]) -> None:
     """Check that the inputs are ids i32 [...] and the gradient of the looked-up rows [..., H].
 
     Raises:
-        ModelError: they are not.
+        ModelError: They are not.
     """
     expect_inputs(op, inputs, 2)
     ids, dy = inputs
@@ -142,9 +143,7 @@ class EmbeddingBackward(OpKind):
         ids, dy = inputs
         return OpWork(macs=dy.elements, bytes_moved=bytes_of(ids, dy, dy, dy, output))
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         return (_gradient_bound(op, *inputs),)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:

@@ -28,6 +28,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -177,9 +178,7 @@ class LayerNorm(_OverRows):
         x, affine = inputs
         return _normalize(op, x, _statistics(op, x), affine)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # What the statistics are off by moves the result: by the mean's error, and by half of the
         # variance's relative one.
         x, affine = inputs
@@ -220,9 +219,7 @@ class LayerNormStatistics(_OverRows):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         return _statistics(op, inputs[0])
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         return (_statistics_bound(op, inputs[0]),)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
@@ -243,9 +240,7 @@ class LayerNormNormalize(_OverRows):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         return _normalize(op, *inputs)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         return (_normalize_bound(op, *inputs),)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
@@ -288,9 +283,7 @@ class LayerNormBackwardAffine(_OverRows):
         sums = [(seen * centred * inverse).sum(axis=(0, 3)), seen.sum(axis=(0, 3))]
         return np.stack([total.reshape(-1) for total in sums])
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # of the first: centring, two products, the sums, the division; eps, sum and root count 2
         x, statistics, dy = inputs
         centred, inverse = _centred(op, x, statistics)
@@ -325,9 +318,7 @@ class LayerNormBackwardInput(_OverRows):
         dx: Array = inverse * (g - g.mean(axis=(2, 3), keepdims=True) - normalized * along)
         return dx.reshape(x.shape)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # The factor counts 4 (root 2, division, product). Of g: a product, two differences. Of its
         # mean: the sums, the number, the division, the differences. Of the last term: x̂ twice.
         x, statistics, affine, dy = inputs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading a batch from storage: the ops that a training or evaluation step starts with.
+"""Loading of a batch from storage, with which a training or evaluation step starts.
 
 Both functions belong to the firmware's runtime, not to the kernels, so their `source` is empty.
 """
@@ -25,14 +25,14 @@ from poetfw.ops.base import (
 
 
 def first_byte(op: Op) -> int:
-    """Offset in bytes, within one sample, of what a load reads."""
+    """Offset in bytes of the loaded data within a sample."""
     return op.integer("first") if "first" in op.attributes else 0
 
 
 class _Load(OpKind):
     """No inputs; attribute `shape`. Reads the current batch; repeated reads give the same bytes.
 
-    Where samples have several members, the attribute `first` is the offset of this one in bytes.
+    If samples have several members, attribute `first` is the offset of this member in bytes.
     """
 
     function: ClassVar[str]
@@ -70,7 +70,7 @@ class _Load(OpKind):
 
 @register
 class LoadX(_Load):
-    """The batch of features, [N, ...]: i32 where attribute `integer` is 1, else f32."""
+    """Batch of features [N, ...]: i32 if attribute `integer` is 1, otherwise f32."""
 
     name = "load_x"
     function = "poet_data_load_x"
@@ -81,7 +81,7 @@ class LoadX(_Load):
 
 @register
 class LoadY(_Load):
-    """The batch of targets: i32 classes [N] where attribute `integer` is 1, else f32."""
+    """Batch of targets: i32 classes [N] if attribute `integer` is 1, otherwise f32."""
 
     name = "load_y"
     function = "poet_data_load_y"

@@ -11,6 +11,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -100,9 +101,7 @@ class MaxPool2dBackward(_MaxPool2d):
         shares = np.where(winners, dy[..., np.newaxis], 0).reshape(patches.shape)
         return window.scatter(shares, x.shape)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # x only decides where a gradient goes; where windows overlap, several are added up
         x, dy = inputs
         height, width = Window.of(op).overlaps

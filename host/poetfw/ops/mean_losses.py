@@ -17,6 +17,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     LossKind,
     OpKind,
@@ -42,7 +43,7 @@ class MeanLoss:
         slope: its derivative with respect to p.
         error: how far float32 may lie from the value, in units of 2^-24.
         slope_error: the same for the slope.
-        branches: whether the kernel of the value goes another way by what p is.
+        branches: True if the kernel of the value goes another way by what p is.
     """
 
     value: Formula
@@ -134,9 +135,7 @@ class _Forward(_OfBoth, LossKind):
         batch, *features = inputs[0]  # summed by rows first; the number, and the division
         return (math.prod(features) - 1) + (batch - 1) + 2
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         own = gamma(1) * self.loss_of.error(*inputs).mean()
         summed = gamma(self.roundings(op, [value.shape for value in inputs]))
         total = self.loss_of.value(*inputs).mean() + own
@@ -168,9 +167,7 @@ class _Backward(_OfBoth):
         gradient: Array = slope * slope.dtype.type(1 / slope.size)
         return gradient
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         slope, error = self.loss_of.slope(*inputs), gamma(1) * self.loss_of.slope_error(*inputs)
         bound = (error + gamma(3) * (np.abs(slope) + error)) / slope.size
         return (bound + SMALLEST_NORMAL,)

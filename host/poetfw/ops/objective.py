@@ -17,6 +17,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Kernel,
     LossKind,
     OpKind,
@@ -132,9 +133,7 @@ class _Term(OpKind):
         kind, seen = self._seen(op)
         return kind.kernel(seen, graph)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         kind, seen = self._seen(op)
         return kind.error_bounds(seen, inputs, [np.zeros(1, inputs[0].dtype)])
 

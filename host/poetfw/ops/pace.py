@@ -16,6 +16,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -122,9 +123,7 @@ class Pace(OpKind):
             case _:
                 return rate
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         pace, state = self.results(op, inputs, updates)
         done = max(int(updates[0][0]) - op.integer("warm_up"), 0)
         # A power has a rounding for each factor, and one for each time that factor was rounded.

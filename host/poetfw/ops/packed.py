@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and linear layers whose frozen weights take less than a float each.
+"""Convolutions and linear layers with frozen weights in formats smaller than a float.
 
 Formats: `float16`, IEEE 754 halves; `int8`, symmetric by output channel (Jacob et al., CVPR 2018,
 section 2.1, without zero points): weight = byte · scale of its output channel. Words of 32 bits
 hold two halves or four bytes, the first in the lowest bits.
 
-A layer of packed weights runs in slices of its results' channels: the weights of one are made
-floats in a workspace, and the layer's own kernel calculates that slice. Sums have the order of the
-whole layer's, so results have the bits of the layer with the weights that the format stands for.
+A layer with packed weights is computed in slices of output channels: the weights of a slice are
+unpacked to floats in a workspace, and the layer's own kernel computes the slice. Sums have the same
+order, so results are bit-identical to those of the layer with unpacked weights.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Kernel,
     OpKind,
     OpWork,
@@ -43,14 +44,14 @@ BYTES = {FLOAT16: 2, INT8: 1}
 
 _LARGEST = 127
 _SLICE_BYTES = 8192
-"""Size of a slice's weights as floats, at most, unless a single channel has more."""
+"""Maximum size of a slice's weights as floats, unless a single channel has more."""
 
 
 def pack(name: str, weights: Array, form: str) -> tuple[Array, Array | None]:
-    """Words [n] of i32 that hold weights [O, ...], and for int8 the scales [O].
+    """Pack weights [O, ...] into words [n] of i32 and, for int8, scales [O].
 
     Raises:
-        ModelError: a weight is beyond the format, or a channel's scale would be 0 or no number.
+        ModelError: A weight is outside the format's range, or a channel's scale would be 0 or NaN.
     """
     if form == FLOAT16:
         with np.errstate(over="ignore"):
@@ -76,7 +77,7 @@ def pack(name: str, weights: Array, form: str) -> tuple[Array, Array | None]:
 
 
 def unpack(words: Array, scales: Array | None, shape: Shape) -> Array:
-    """The weights that words, and for int8 scales, stand for: in float64."""
+    """Unpack words, and scales for int8, to weights in float64."""
     form = FLOAT16 if scales is None else INT8
     flat = np.ascontiguousarray(words, "<i4").view("<f2" if form == FLOAT16 else "i1")
     weights: Array = flat[: math.prod(shape)].astype(np.float64).reshape(shape)
@@ -86,7 +87,7 @@ def unpack(words: Array, scales: Array | None, shape: Shape) -> Array:
 
 
 def words_of(shape: Shape, form: str) -> int:
-    """Number of words that hold weights of a shape."""
+    """Number of words for weights of a shape."""
     return -(-math.prod(shape) * BYTES[form] // 4)
 
 
@@ -97,12 +98,12 @@ def _words(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Slices:
-    """A layer's division by channels of its results.
+    """Division of a layer by output channels.
 
     Attributes:
-        count: of slices.
-        rows: True if a slice has rows of the weights [O, ...]; else columns, channels of axis 1.
-        parted: True if a slice reads channels of the input of its own.
+        count: number of slices.
+        rows: True if a slice has rows of the weights [O, ...]; otherwise channels of axis 1.
+        parted: True if each slice reads its own channels of the input.
     """
 
     count: int
@@ -111,19 +112,27 @@ class _Slices:
 
 
 class _Packed(OpKind):
-    """Shared by the passes.
+    """Base of forward and backward passes.
 
-    Inputs are those of the layer's op, with words [n] of i32 in place of weights, and for int8 the
-    scales [O] behind them. Attributes are the layer's, `weight_shape` and `format`.
+    Inputs are those of the layer's op, with words [n] of i32 instead of weights, followed by scales
+    [O] for int8. Attributes are those of the layer, `weight_shape` and `format`.
     """
 
     layer: ClassVar[str]
-    """The operator with weights in floats."""
+    """Name of the operator with weights in floats."""
     position: ClassVar[int]
     """Position of the weights among its inputs."""
     source: ClassVar[str]
     struct: ClassVar[str]
     function: ClassVar[str]
+
+    def __init_subclass__(cls, layer: str = "") -> None:
+        """Name the operator and its kernel after `layer`; without it, the class is a base."""
+        if layer:
+            family = layer.removesuffix("_backward_input")
+            cls.name, cls.layer, cls.source = f"packed_{layer}", layer, f"packed_{family}"
+            cls.struct = f"poet_packed_{family}" + "_input" * (layer != family)
+            cls.function = f"poet_packed_{layer}{'_forward' * (layer == family)}_f32"
 
     @property
     def priced_as(self) -> str:
@@ -145,7 +154,7 @@ class _Packed(OpKind):
         return form
 
     def _as_layer(self, op: Op) -> Op:
-        """The op with weights in floats."""
+        """Equivalent op with weights in floats."""
         attributes = {
             name: value
             for name, value in op.attributes.items()
@@ -155,7 +164,7 @@ class _Packed(OpKind):
         return replace(op, kind=self.layer, inputs=inputs, attributes=attributes)
 
     def _as_tensors(self, op: Op, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Its inputs."""
+        """Inputs of the equivalent op."""
         tensors = list(inputs[:-1] if self._form(op) == INT8 else inputs)
         if len(tensors) > self.position:
             words = tensors[self.position]
@@ -193,9 +202,7 @@ class _Packed(OpKind):
         shapes[self.position] = self._shape(op)
         return self._layer.roundings(self._as_layer(op), shapes) + (self._form(op) == INT8)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # a byte's product with its scale is rounded; a half is a float
         count = self.roundings(op, [value.shape for value in inputs])
         arrays = [magnitude(value) for value in self._as_arrays(op, inputs)]
@@ -221,7 +228,7 @@ class _Packed(OpKind):
         return _Slices(channels // width, rows, groups > 1)
 
     def _most_in_slice(self, op: Op, tensors: Sequence[Tensor], channels: int) -> int:
-        """Largest number of a layer's channels, or of its groups, in a slice: 1 or more."""
+        """Maximum number of channels, or of groups, per slice; 1 or more."""
         each = math.prod(self._shape(op)) // channels * Dtype.F32.size_bytes
         return max(_SLICE_BYTES // each, 1)
 
@@ -277,7 +284,7 @@ class _Packed(OpKind):
     def _slice(
         self, op: Op, tensors: Sequence[Tensor], output: Tensor, slices: _Slices
     ) -> tuple[Op, Graph]:
-        """The layer's op on a slice: of one sample, unless it is all there is."""
+        """Op of the layer on a slice of one sample, or on the whole batch for a single slice."""
         count = slices.count
         batch = output.shape[0] if count == 1 else 1
 
@@ -306,55 +313,35 @@ class _Packed(OpKind):
 
 
 class _OfInputs(_Packed):
-    """The passes from a layer's input to its output."""
+    """Forward passes."""
 
     position = 1
 
 
 class _OfGradients(_Packed):
-    """The passes from the gradient of a layer's output to that of its input."""
+    """Passes from the gradient of a layer's output to that of its input."""
 
     position = 0
 
 
 @register
-class PackedConv2d(_OfInputs):
+class PackedConv2d(_OfInputs, layer="conv2d"):
     """`conv2d` of packed weights."""
 
-    name = "packed_conv2d"
-    layer = "conv2d"
-    source, struct = "packed_conv2d", "poet_packed_conv2d"
-    function = "poet_packed_conv2d_forward_f32"
-
 
 @register
-class PackedConv2dBackwardInput(_OfGradients):
+class PackedConv2dBackwardInput(_OfGradients, layer="conv2d_backward_input"):
     """`conv2d_backward_input` of packed weights."""
 
-    name = "packed_conv2d_backward_input"
-    layer = "conv2d_backward_input"
-    source, struct = "packed_conv2d", "poet_packed_conv2d_input"
-    function = "poet_packed_conv2d_backward_input_f32"
-
 
 @register
-class PackedLinear(_OfInputs):
+class PackedLinear(_OfInputs, layer="linear"):
     """`linear` of packed weights."""
 
-    name = "packed_linear"
-    layer = "linear"
-    source, struct = "packed_linear", "poet_packed_linear"
-    function = "poet_packed_linear_forward_f32"
-
 
 @register
-class PackedLinearBackwardInput(_OfGradients):
+class PackedLinearBackwardInput(_OfGradients, layer="linear_backward_input"):
     """`linear_backward_input` of packed weights."""
-
-    name = "packed_linear_backward_input"
-    layer = "linear_backward_input"
-    source, struct = "packed_linear", "poet_packed_linear_input"
-    function = "poet_packed_linear_backward_input_f32"
 
 
 PACKED = {

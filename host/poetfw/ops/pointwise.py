@@ -16,6 +16,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     OpWork,
     Shape,
@@ -43,11 +44,11 @@ class Function:
         error: how far float32 may lie from f(x), in units of 2^-24, of x and p, or of one sign
             and relative to the result, as a number.
         slope_error: the same for the gradient; of x (or y), dy and p.
-        from_output: whether the gradient is taken from y.
+        from_output: True if the gradient is taken from y.
         parameter: name of the attribute that holds p, and its smallest and largest value.
         onnx: the ONNX operator that is the same, if it has no attributes.
         passes: multiply-accumulates to an element that it counts as.
-        branches: whether its kernel goes another way by what x is, as `OpKind.branches` has it.
+        branches: True if its kernel goes another way by what x is, as `OpKind.branches` has it.
         slope_branches: the same of the gradient's.
     """
 
@@ -301,9 +302,7 @@ class _Pointwise(Elementwise):
         error = self._error()
         return error if isinstance(error, int) else 1
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         error = self._error()
         if isinstance(error, int):
             (result,) = self.results(op, inputs, updates)

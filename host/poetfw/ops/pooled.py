@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolution, activation and pooling in one op, in slices of output channels.
 
-A slice's feature map lies in the workspace and is pooled there: the map of all channels, mostly the
-largest tensor of a network, never exists. Each slice runs the kernels of the three ops, so results
-have the bits of the ops one after the other.
+The feature map of a slice is in the workspace and pooled there, so that the map of all channels,
+often the largest tensor of a network, is never stored. Each slice runs the kernels of the three
+ops, so results are bit-identical to those of separate ops.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Constants,
     Kernel,
     OpWork,
@@ -36,20 +37,20 @@ _FAMILIES = ("relu", "pointwise", *POOLS)
 """The C files whose ops `epilogues.h` runs."""
 _EPILOGUES = ("activation", "pool")
 _MAP_BYTES = 16384
-"""Size of a slice's feature map, at most, unless that of a single channel is larger."""
+"""Maximum size of a slice's feature map, unless that of a single channel is larger."""
 
 
 def is_activation(op: Op, graph: Graph) -> bool:
-    """True for an element-wise op of one input that may run within a pooled convolution."""
+    """True for an element-wise op with one input that a pooled convolution can include."""
     return kind_of(op).pointwise and kind_of(op).kernel(op, graph).source in _FAMILIES
 
 
 def pooled_conv2d(conv: Op, activation: Op | None, pool: Op, weight: Tensor) -> Op:
-    """The op that does what a convolution and the ops behind it do.
+    """Fuse a convolution with the activation and the pooling that follow.
 
     Args:
         conv: a `conv2d` or `packed_conv2d`.
-        activation: an op as `is_activation` has it; None for none.
+        activation: an op accepted by `is_activation`; None without one.
         pool: an op of one of the `POOLS`.
         weight: the convolution's second input.
     """
@@ -67,10 +68,11 @@ def pooled_conv2d(conv: Op, activation: Op | None, pool: Op, weight: Tensor) -> 
 
 @register
 class PooledConv2d(PackedConv2d):
-    """Inputs of `conv2d`, or of `packed_conv2d`; y [N,O,PH,PW], what the pooling gives.
+    """Inputs of `conv2d` or `packed_conv2d`; output y [N,O,PH,PW] of the pooling.
 
-    Attributes are the convolution's, `weight_shape`, `format` (float32 for `conv2d`), `pool`, an
-    operator of `POOLS`, and perhaps `activation`; and theirs behind `pool.` and `activation.`.
+    Attributes are those of the convolution, `weight_shape`, `format` (float32 for `conv2d`), `pool`
+    (an operator of `POOLS`), optionally `activation`, and their attributes with the prefixes
+    `pool.` and `activation.`.
     """
 
     name = "pooled_conv2d"
@@ -81,7 +83,7 @@ class PooledConv2d(PackedConv2d):
         return FLOAT32 if op.attributes.get("format") == FLOAT32 else super()._form(op)
 
     def _as_conv(self, op: Op) -> Op:
-        """The convolution, of packed weights where they are."""
+        """The convolution, with packed or unpacked weights."""
         form = self._form(op)
         dropped = () if form in FORMATS else ("weight_shape", "format")
         attributes = {
@@ -97,7 +99,7 @@ class PooledConv2d(PackedConv2d):
         return conv if conv.kind == self.layer else super()._as_layer(conv)
 
     def _epilogues(self, op: Op) -> Iterable[tuple[str, Op]]:
-        """The ops behind the convolution, by attribute."""
+        """Ops that follow the convolution, by attribute."""
         before = f"{op.output} convolved"
         for part in _EPILOGUES:
             kind = op.attributes.get(part)
@@ -117,7 +119,7 @@ class PooledConv2d(PackedConv2d):
             before = f"{op.output} activated"
 
     def _chain(self, op: Op, inputs: Sequence[Tensor], conv: Op) -> Graph:
-        """Graph of the convolution `conv` and what is behind it."""
+        """Graph of the convolution `conv` and the ops that follow."""
         tensors, ops = list(inputs), [conv, *(each for _, each in self._epilogues(op))]
         of_name = {tensor.name: tensor for tensor in tensors}
         for each in ops:
@@ -149,9 +151,7 @@ class PooledConv2d(PackedConv2d):
             y = kind_of(part).compute(part, [y], updates)
         return y
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # of the ends of an interval: activations are monotone, or have their minimum within
         convolved = PackedConv2d.compute(self, op, inputs, updates)
         assert convolved is not None

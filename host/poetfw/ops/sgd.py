@@ -10,11 +10,7 @@ import numpy as np
 from poetfw.ir import Op
 from poetfw.ops.base import Array, expect_integer, expect_number, register
 from poetfw.ops.rounding import gamma
-from poetfw.ops.update import (
-    UpdateKind,
-    decayed,
-    decayed_bound,
-)
+from poetfw.ops.update import UpdateKind, decayed, decayed_bound
 
 
 @register

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops.base import Array, Kernel, OpWork, Tape, bytes_of, gradient_from_output, register
+from poetfw.ops.base import (
+    Array,
+    Bounds,
+    Kernel,
+    OpWork,
+    Tape,
+    bytes_of,
+    gradient_from_output,
+    register,
+)
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDOFF, gamma
 
@@ -47,9 +56,7 @@ class Softmax(_Softmax):
         y: Array = exponentials / exponentials.sum(axis=-1, keepdims=True)
         return y
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # A rounding of an exponent x multiplies e^x by 1 ± 1.01·|x|·u; the sum has those of its
         # terms and its own; the division one.
         (x,) = inputs
@@ -77,9 +84,7 @@ class SoftmaxBackward(_Softmax):
         dx: Array = y * (dy - (dy * y).sum(axis=-1, keepdims=True))
         return dx
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         y, dy = inputs
         terms = np.abs(dy * y).sum(axis=-1, keepdims=True)
         count = y.shape[-1] + 2  # the sum's, the difference and the product

@@ -14,6 +14,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Bounds,
     Kernel,
     LossKind,
     OpKind,
@@ -34,7 +35,7 @@ def expect_classified(op: Op, inputs: Sequence[Tensor]) -> None:
     """Check that the inputs are logits f32 [N, K] and labels i32 [N].
 
     Raises:
-        ModelError: they are not.
+        ModelError: They are not.
     """
     expect_inputs(op, inputs, 2)
     logits, labels = inputs
@@ -95,9 +96,7 @@ class SoftmaxCrossEntropy(LossKind):
         losses = np.log(np.exp(shifted).sum(axis=1, keepdims=True)) - shifted
         updates[0][...] = np.where(_one_hot(logits, labels), losses, 0).sum() / len(labels)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         logits, labels = inputs
         shifted, exponentials, error = exponentials_of(logits)
         total, in_total = sums_of(exponentials, error)
@@ -142,9 +141,7 @@ class SoftmaxCrossEntropyBackward(OpKind):
         hot = _one_hot(logits, labels)
         return np.where(hot.any(axis=1, keepdims=True), softmax - hot, 0) / len(labels)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         logits, labels = inputs
         _, exponentials, error = exponentials_of(logits)
         total, in_total = sums_of(exponentials, error)

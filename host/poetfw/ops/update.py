@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of optimizers: their state per parameter, and the update of an element.
+"""Interface of optimizers: state per parameter, and update of an element.
 
-Adding an optimizer takes its settings (an `Optimizer` in `poetfw.optimizers`), one file in this
-folder with its update (an `UpdateKind`), and one C file with its header in
-`firmware_templates/kernels/` that holds its step. A gradient that is applied without being stored
-needs nothing more: `FusedUpdate` joins any gradient with any optimizer, as the sink of `update.h`
-does in C.
+An optimizer consists of its settings (an `Optimizer` in `poetfw.optimizers`), a file in this folder
+with its update (an `UpdateKind`), and a C file and header in `firmware_templates/kernels/` with its
+step. Gradients that are applied without being stored need nothing more: `FusedUpdate` combines any
+gradient with any optimizer, as the sink of `update.h` does in C.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Bounds,
     Constants,
     Kernel,
     OpKind,
@@ -43,39 +43,39 @@ from poetfw.optimizers import LARGEST_COUNT
 class UpdateKind(OpKind):
     """Update of a parameter by an optimizer.
 
-    Inputs gradient, optionally the factor [1] that it is scaled by, and where attribute `paced` is
-    1 the pace of the training step (`poetfw.ops.pace`); updates the parameter, and what the
-    optimizer keeps of it, which begins as zeros. Attributes `weight_decay`, `clip_value` if there
-    is one, `learning_rate` if there is no pace, and the optimizer's own.
+    Inputs are the gradient, optionally its factor [1] and, if attribute `paced` is 1, the pace of
+    the training step (`poetfw.ops.pace`). Updates the parameter and the optimizer's state, which
+    begins as zeros. Attributes are `weight_decay`, optionally `clip_value`, `learning_rate` without
+    a pace, and those of the optimizer.
 
     A gradient [O, k, ...] that is smaller than the parameter [O, C, ...] is that of its first k
-    input channels: they are updated, and the rest stays. What is kept has the gradient's shape.
+    input channels; only these are updated. The state has the gradient's shape.
 
-    With an attribute `micro_batches`, the last tensor that it updates is the sum of gradients since
-    the last update; unless the pace says that the batch is complete, it changes nothing else.
+    With attribute `micro_batches`, the last updated tensor is the sum of gradients since the last
+    update; only this tensor changes until the pace says that the batch is complete.
     """
 
     recomputable = False
     struct: ClassVar[str]
-    """Tag of its constants, which begin with a `struct poet_update`, and name of their file with
-    `poet_` before it; its step is `<struct>_step_f32`."""
+    """Tag of the struct of constants, which begins with a `struct poet_update`: `poet_` and the
+    name of the C file. The step function is `<struct>_step_f32`."""
     macs: ClassVar[int] = 1
-    """Multiply-accumulates to an element, beside one for each tensor that it updates."""
+    """Multiply-accumulates per element, in addition to one per updated tensor."""
 
     @abstractmethod
     def states(self, op: Op) -> tuple[str, ...]:
-        """Names of what it keeps of a parameter, in the gradient's shape: none, one or two.
+        """Names of the state tensors of a parameter, of the gradient's shape: none, one or two.
 
         Raises:
-            ModelError: an attribute that it depends on is missing or out of range.
+            ModelError: An attribute that determines them is missing or out of range.
         """
 
     @abstractmethod
     def expect(self, op: Op) -> None:
-        """Check the attributes that only this optimizer has.
+        """Check the attributes that are specific to this optimizer.
 
         Raises:
-            ModelError: one is missing or out of range.
+            ModelError: An attribute is missing or out of range.
         """
 
     @abstractmethod
@@ -83,10 +83,10 @@ class UpdateKind(OpKind):
         """Change the parameter and the optimizer's state, in place.
 
         Args:
-            op: has the settings.
-            gradient: what is applied, scaled and clipped.
-            pace: the learning rate, and the corrections of moments if there are any.
-            updates: the parameter, and what is kept of it.
+            op: op with the settings.
+            gradient: scaled and clipped gradient.
+            pace: learning rate, and corrections of moments, if any.
+            updates: parameter and optimizer state.
         """
 
     @abstractmethod
@@ -96,16 +96,16 @@ class UpdateKind(OpKind):
         """Error bound of a device's updated tensors, against `step` in exact arithmetic.
 
         Args:
-            op: has the settings.
-            gradient: what is applied.
-            error: how far the device's gradient may lie from that.
-            pace: as the device has it, or the learning rate in float64.
-            updates: as they were before the op, in float64.
+            op: op with the settings.
+            gradient: exact gradient.
+            error: error bound of the device's gradient.
+            pace: the device's pace, or the learning rate in float64.
+            updates: values before the op, in float64.
         """
 
     @abstractmethod
     def fields(self, op: Op) -> tuple[tuple[str, int | float], ...]:
-        """The constants of `struct`, behind those of all optimizers."""
+        """Constants of `struct` after those that all optimizers share."""
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> None:
         expect_floats(op, inputs, 1 + _paced(op), 2 + _paced(op))
@@ -114,10 +114,10 @@ class UpdateKind(OpKind):
         self.expect_update(op)
 
     def expect_update(self, op: Op) -> None:
-        """Check an op's settings, and that it updates as many tensors as they ask for.
+        """Check an op's settings and its number of updated tensors.
 
         Raises:
-            ModelError: one is missing or out of range, or it does not.
+            ModelError: A setting is missing or out of range, or the number of tensors is wrong.
         """
         if not _paced(op):
             expect_number(op, "learning_rate", 0)
@@ -135,11 +135,11 @@ class UpdateKind(OpKind):
             )
 
     def kept(self, op: Op) -> tuple[str, ...]:
-        """Names of all that is kept of a parameter: by the optimizer, and of micro-batches."""
+        """Names of a parameter's state tensors: the optimizer's, and the sum of micro-batches."""
         return (*self.states(op), *(("gradient_sum",) if "micro_batches" in op.attributes else ()))
 
     def apply(self, op: Op, gradient: Array, pace: Array | None, updates: Sequence[Array]) -> None:
-        """Apply a gradient to the parameter and what is kept of it, in place."""
+        """Apply a gradient to the parameter and its state, in place."""
         updates = (updates[0][_part(gradient)], *updates[1:])
         if "micro_batches" in op.attributes:
             assert pace is not None
@@ -193,9 +193,7 @@ class UpdateKind(OpKind):
         (gradient, *factor), pace = _apart(op, inputs)
         self.apply(op, factor[0] * gradient if factor else gradient, pace, updates)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         (gradient, *factor), pace = _apart(op, inputs)
         scaled = factor[0] * gradient if factor else gradient
         error = gamma(len(factor)) * np.abs(scaled)
@@ -209,7 +207,7 @@ class UpdateKind(OpKind):
         )
 
     def macs_per_element(self, op: Op) -> int:
-        """Multiply-accumulates to apply one element."""
+        """Multiply-accumulates per applied element."""
         return self.macs + len(op.updates)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
@@ -228,7 +226,7 @@ class UpdateKind(OpKind):
         )
 
     def target(self, op: Op) -> tuple[Constants | str | None, ...]:
-        """The arguments that say what a gradient is applied to: constants, pace, and tensors."""
+        """Arguments of the target of a gradient: constants, pace and tensors."""
         _, pace = _apart(op, op.inputs)
         parameter, *states = op.updates
         total = states.pop() if "micro_batches" in op.attributes else None
@@ -249,16 +247,16 @@ class UpdateKind(OpKind):
 
 
 class FusedUpdate(OpKind):
-    """A gradient and an optimizer's update in one, to the same bits; the gradient is not stored.
+    """Bit-identical fusion of a gradient and an optimizer's update, without storing the gradient.
 
-    Inputs those of the gradient, and then the pace if the update has one; updates and attributes as
-    the update's, and attributes of the gradient.
+    Inputs are those of the gradient, followed by the pace if the update has one; updated tensors
+    are those of the update, and attributes those of both.
     """
 
     recomputable = False
 
     def __init__(self, gradient: OpKind, update: UpdateKind) -> None:
-        """Join an operator that `streams` with an optimizer."""
+        """Combine an operator that `streams` with an optimizer."""
         self.name = fused_name(gradient.name, update.name)
         self.gradient_kind = gradient
         self.update = update
@@ -281,9 +279,7 @@ class FusedUpdate(OpKind):
         assert gradient is not None
         self.update.apply(op, gradient, pace, updates)
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         kept, pace = _apart(op, inputs)
         plain = self._gradient(op)
         gradient = self.gradient_kind.compute(plain, kept, ())
@@ -317,7 +313,7 @@ class FusedUpdate(OpKind):
         return self.gradient_kind.variants(self._gradient(op), graph)
 
     def _gradient(self, op: Op) -> Op:
-        """The op that would store the gradient."""
+        """Equivalent op that stores the gradient."""
         kept, _ = _apart(op, op.inputs)
         return replace(
             op, kind=self.gradient_kind.name, inputs=tuple(kept), output="gradient", updates=()
@@ -325,7 +321,7 @@ class FusedUpdate(OpKind):
 
 
 def fused_name(gradient: str, update: str) -> str:
-    """The name of the op that joins a gradient's kind with an update's."""
+    """Name of the operator that fuses a gradient's kind with an update's."""
     return f"{gradient}_{update}"
 
 
@@ -339,17 +335,17 @@ def register_fused_updates() -> None:
 
 
 def is_update(op: Op) -> bool:
-    """True if an op applies a gradient to a parameter, its first update, by an optimizer."""
+    """True if an op applies a gradient to a parameter, the first tensor in its `updates`."""
     return isinstance(kind_of(op), UpdateKind | FusedUpdate)
 
 
 def stores_gradient(op: Op) -> bool:
-    """True if an op applies a gradient that is stored: its first input."""
+    """True if an op applies a stored gradient, its first input."""
     return isinstance(kind_of(op), UpdateKind)
 
 
 def _part(gradient: Array) -> tuple[slice, ...]:
-    """Elements of a parameter that a gradient is applied to: the first ones along each axis."""
+    """Elements of a parameter to which a gradient is applied: the first ones along each axis."""
     return tuple(slice(extent) for extent in gradient.shape)
 
 
@@ -358,7 +354,7 @@ def _paced(op: Op) -> int:
 
 
 def _apart(op: Op, inputs: Sequence[Any]) -> tuple[Sequence[Any], Any | None]:
-    """The inputs of an op without the pace, and the pace, if there is one."""
+    """Inputs of an op without the pace, and the pace, if any."""
     return (inputs[:-1], inputs[-1]) if _paced(op) else (inputs, None)
 
 
@@ -375,13 +371,13 @@ def _clipped(op: Op, gradient: Array) -> Array:
 
 
 def decayed(op: Op, gradient: Array, parameter: Array) -> Array:
-    """The gradient with that of the weight decay: half its product with the parameter's square."""
+    """Gradient of the loss plus half the weight decay times the squared parameter."""
     decay = parameter.dtype.type(op.number("weight_decay"))
     return gradient + decay * parameter if decay else gradient
 
 
 def decayed_bound(op: Op, gradient: Array, error: Array, parameter: Array) -> tuple[Array, Array]:
-    """The magnitudes that `decayed` adds up, and how far a device's sum may lie from theirs."""
+    """Sum of the magnitudes in `decayed`, and the error bound of a device's sum."""
     terms = np.abs(gradient) + op.number("weight_decay") * np.abs(parameter)
     return terms, gamma(3) * terms + (1 + gamma(3)) * error
 
@@ -393,10 +389,10 @@ def mean_square_bound(
 
     Args:
         share: a constant, rounded by the device.
-        kept: another.
-        terms: the gradient's magnitude.
-        error: how far the device's gradient may lie from it.
-        before: what the sum of squares was, 0 or more.
+        kept: a constant, rounded by the device.
+        terms: magnitude of the gradient.
+        error: error bound of the device's gradient.
+        before: previous sum of squares, 0 or more.
     """
     moved = (2 * terms + error) * error
     return gamma(5) * (kept * before + share * terms**2) + (1 + gamma(5)) * share * moved
@@ -408,12 +404,12 @@ def ratio_bound(
     """Error bound of a device's above / (sqrt(scale · below) + eps).
 
     Args:
-        above: the dividend.
-        above_error: how far the device's may lie from it.
-        below: what the root is taken of, 0 or more.
-        below_error: how far the device's may lie from it.
-        eps: what is added to the root.
-        scale: exact, above 0.
+        above: dividend.
+        above_error: error bound of the device's dividend.
+        below: radicand before scaling, 0 or more.
+        below_error: error bound of the device's value of it.
+        eps: number added to the root.
+        scale: exact factor, above 0.
     """
     exact = np.sqrt(scale * below) + eps
     least = np.sqrt(scale * np.maximum(below - below_error, 0)) * (1 - gamma(3)) + eps

@@ -19,12 +19,12 @@ _AXES = 6
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """At position i of the extents, the element offset + Σ i·steps.
+    """Strided walk, with element offset + Σ i·steps at position i of the extents.
 
     Attributes:
-        extents: positions along each axis.
-        steps: elements from one position to the next; 0 stays, below 0 goes back.
-        offset: the element of the first position.
+        extents: number of positions along each axis.
+        steps: distance between positions in elements; may be 0 or negative.
+        offset: element of the first position.
     """
 
     extents: Shape
@@ -33,7 +33,7 @@ class Walk:
 
     @staticmethod
     def stretched(small: Shape, large: Shape) -> Walk:
-        """Through a tensor of shape `small`, as often as NumPy's rules stretch it to `large`."""
+        """Walk through a tensor of shape `small` that is broadcast to `large` by NumPy's rules."""
         seen = (1,) * (len(large) - len(small)) + small
         steps = contiguous_steps(seen)
         return Walk(
@@ -41,7 +41,7 @@ class Walk:
         )
 
     def indices(self) -> Array:
-        """The element at each position, in order."""
+        """Element at each position, in order."""
         at: Array = np.full(1, self.offset)
         for extent, step in zip(self.extents, self.steps, strict=True):
             at = (at[:, np.newaxis] + step * np.arange(extent)).reshape(-1)
@@ -64,10 +64,10 @@ class Walk:
 
     @property
     def additions(self) -> int:
-        """Largest number of roundings of an element to which several positions are added.
+        """Largest number of roundings of an element that is the sum of several positions.
 
-        A row that stays at one element is added up first, and then the rows. Elements that
-        positions come to along axes with steps are assumed to differ.
+        A row with step 0 is summed first, then the rows. Elements along axes with other steps are
+        assumed to differ.
         """
         walk = self.merged()
         stays = [e for e, step in zip(walk.extents, walk.steps, strict=True) if step == 0]
@@ -81,11 +81,11 @@ class Walk:
 
         Args:
             op: the op.
-            what: the kernel.
-            elements: of the tensor that is seen by steps.
+            what: part of the kernel's name.
+            elements: number of elements of the strided tensor.
 
         Raises:
-            ModelError: the walk has more axes than the kernels have.
+            ModelError: The walk has more axes than the kernels have.
         """
         walk = self.merged()
         missing = _AXES - len(walk.extents)
@@ -110,5 +110,5 @@ class Walk:
 
 
 def contiguous_steps(shape: Sequence[int]) -> tuple[int, ...]:
-    """Distance in elements between neighbours along each axis of a contiguous tensor."""
+    """Steps of a contiguous tensor: distance in elements between neighbours along each axis."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.ir import Op, Tensor
-from poetfw.ops.base import Array, OpWork, Tape, bytes_of, register
+from poetfw.ops.base import Array, Bounds, OpWork, Tape, bytes_of, register
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
@@ -37,9 +37,7 @@ class _Wave(Elementwise):
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return OpWork(_OPERATIONS * inputs[0].elements, bytes_of(*inputs, output))
 
-    def error_bounds(
-        self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]
-    ) -> tuple[Array, ...]:
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         """A few units of 1, and of x, from which quarters of a turn are taken."""
         return (gamma(1) * (3 + 2 * np.abs(inputs[0])) + SMALLEST_NORMAL,)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The window that convolution and pooling slide over an image, and NumPy views through it."""
+"""Window that convolution and pooling slide over an image, and NumPy views of it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from poetfw.ops.base import Array, OpWork, Shape, expect_integers
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over H, W.
+    """Window over H and W.
 
     Attributes:
-        kernel: its height and width.
-        stride: rows and columns from one position to the next.
+        kernel: height and width.
+        stride: distance between positions in rows and columns.
         padding: rows and columns added at the top, left, bottom and right.
     """
 
@@ -31,10 +31,10 @@ class Window:
 
     @staticmethod
     def of(op: Op, kernel: tuple[int, int] | None = None) -> Window:
-        """The window that an op's attributes describe; its `kernel` too unless that is given.
+        """Window of an op's attributes; the kernel is also an attribute unless it is given.
 
         Raises:
-            ModelError: an attribute is missing or malformed.
+            ModelError: An attribute is missing or malformed.
         """
         if kernel is None:
             height, width = expect_integers(op, "kernel", 1, 2)
@@ -45,12 +45,12 @@ class Window:
         return Window((height, width), (rows, columns), (top, left, bottom, right))
 
     def positions(self, op: Op, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of positions on an image.
+        """Numbers of positions on an image, in rows and columns.
 
         Each is floor((extent + padding - kernel) / stride) + 1.
 
         Raises:
-            ModelError: the window is larger than the padded image.
+            ModelError: The window is larger than the padded image.
         """
         top, left, bottom, right = self.padding
         padded = (height + top + bottom, width + left + right)
@@ -65,10 +65,10 @@ class Window:
         )
 
     def on(self, extents: Sequence[int]) -> Window:
-        """The same window on an image, with equal strides where possible, as most kernels need.
+        """Equivalent window on an image with equal strides, if possible, as most kernels need them.
 
-        Along an axis of one element, where it has one as well, the stride is that of the other
-        axis, or 1: results are the same.
+        Along an axis where image and kernel have one element, the stride is replaced by that of the
+        other axis, or by 1.
         """
         top, left, bottom, right = self.padding
         padded = (extents[0] + top + bottom, extents[1] + left + right)
@@ -84,14 +84,14 @@ class Window:
 
     @property
     def overlaps(self) -> tuple[int, int]:
-        """Largest number of windows, along each axis, that contain one element."""
+        """Largest number of windows that contain an element, along each axis."""
         return (
             -(-self.kernel[0] // self.stride[0]),
             -(-self.kernel[1] // self.stride[1]),
         )
 
     def patches(self, x: Array, fill: float = 0.0) -> Array:
-        """The windows of positions: a view [N, C, OH, OW, kh, kw] of padded x [N, C, H, W]."""
+        """View [N, C, OH, OW, kh, kw] of padded x [N, C, H, W], with a window per position."""
         top, left, bottom, right = self.padding
         padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
         every = sliding_window_view(padded, self.kernel, axis=(2, 3))
@@ -99,7 +99,7 @@ class Window:
         return view
 
     def scatter(self, patches: Array, shape: Shape) -> Array:
-        """The adjoint of `patches`: [N, C, OH, OW, kh, kw] added up where they came from."""
+        """Adjoint of `patches`: the sum of [N, C, OH, OW, kh, kw] at their source elements."""
         batch, channels, height, width = shape
         top, left, bottom, right = self.padding
         padded = np.zeros(
@@ -115,7 +115,7 @@ class Window:
         return padded[:, :, top : top + height, left : left + width]
 
     def fields(self) -> tuple[tuple[str, int], ...]:
-        """The constants that every kernel with a window has, in its struct's order."""
+        """Constants of all kernels with a window, in the order of their structs."""
         return (
             ("kernel_height", self.kernel[0]),
             ("kernel_width", self.kernel[1]),
@@ -127,10 +127,10 @@ class Window:
 
 
 def pooled_shape(op: Op, shape: Shape) -> Shape:
-    """Shape of what a pooling op with these attributes makes of an input [N, C, H, W].
+    """Output shape of a pooling op with these attributes, for an input [N, C, H, W].
 
     Raises:
-        ModelError: an attribute is malformed, or a window could lie in the padding alone.
+        ModelError: An attribute is malformed, or a window may contain nothing but padding.
     """
     window = Window.of(op)
     (height, width), (top, left, bottom, right) = window.kernel, window.padding
@@ -143,13 +143,13 @@ def pooled_shape(op: Op, shape: Shape) -> Shape:
 
 
 def pooling_work(op: Op, x: Shape, bytes_moved: int) -> OpWork:
-    """Work of a pooling op, or of its gradient, for an x [N, C, H, W]: each window, once."""
+    """Work of a pooling op, or of its gradient, for x [N, C, H, W]: one pass over all windows."""
     height, width = Window.of(op).kernel
     return OpWork(macs=math.prod(pooled_shape(op, x)) * height * width, bytes_moved=bytes_moved)
 
 
 def pooling_fields(op: Op, x: Shape) -> tuple[tuple[str, int], ...]:
-    """The constants that every pooling kernel has for an x [N, C, H, W], in its struct's order."""
+    """Constants of all pooling kernels for x [N, C, H, W], in the order of their structs."""
     batch, channels, rows, columns = pooled_shape(op, x)
     return (
         ("planes", batch * channels),

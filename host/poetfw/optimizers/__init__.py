@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of the optimizers and of the learning rate, under PyTorch's names.
 
-How an optimizer updates a parameter is in the file of its name in `poetfw.ops`. Settings lie apart,
-without NumPy, because the command line makes options of them each time it starts.
+The arithmetic of an optimizer is in the file of its name in `poetfw.ops`. Its settings are kept
+apart, without NumPy, because the command line creates options from them at each start.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ SHAPES = ("constant", "step", "linear", "cosine")
 """Schedules of the learning rate, in the order of the kernel's `enum poet_schedule`."""
 
 LARGEST_COUNT = 2**24
-"""Steps are counted in float32, which has every integer up to this one."""
+"""Largest number of steps: float32, in which they are counted, has every integer up to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateSchedule:
     """Learning rate as a function of the step.
 
-    First it rises along a line in `warm_up` steps, of which the last has the whole rate. Then, n
-    steps later, it is the rate times
+    The rate rises linearly during the first `warm_up` steps; the last of them has the full rate. At
+    n steps after that, the factor of the rate is
 
         constant   1
         step       factor ^ floor(n / period)
         linear     1 - n / period         and 0 from `period` on
         cosine     (1 + cos(π n / period)) / 2, and 0 from `period` on
 
-    as PyTorch's `StepLR`, `LinearLR` to 0 and, up to its `T_max`, `CosineAnnealingLR` have it.
+    as in PyTorch's `StepLR`, `LinearLR` to 0 and, up to its `T_max`, `CosineAnnealingLR`.
 
     Attributes:
         shape: one of `SHAPES`.
-        period: its steps, 1 or more.
-        factor: of `step`, in [0, 1].
-        warm_up: 0 for none.
+        period: number of steps of a period, 1 or more.
+        factor: factor of shape `step`, in [0, 1].
+        warm_up: number of steps of the warm-up; 0 for none.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     shape: str = "constant"
@@ -58,7 +58,7 @@ class RateSchedule:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The settings that are not constant, for people."""
+        """Description of the schedule; empty for a constant rate without warm-up."""
         shape = f"{self.shape} over {self.period:,} updates"
         if self.shape == "step":
             shape = f"times {self.factor:g} every {self.period:,} updates"
@@ -92,7 +92,7 @@ class RateSchedule:
         """Parse `constant`, `cosine:STEPS`, `linear:STEPS` or `step:STEPS[:FACTOR]`.
 
         Raises:
-            ConfigError: the text has another form, or a number is out of range.
+            ConfigError: The text has another form, or a number is out of range.
         """
         shape, *numbers = text.split(":")
         counts = {"constant": (0,), "step": (1, 2)}.get(shape, (1,))
@@ -110,11 +110,11 @@ class RateSchedule:
 
     @staticmethod
     def factor_default() -> float:
-        """The factor of a rate that falls in steps, as in PyTorch."""
+        """Default factor of shape `step`, as in PyTorch."""
         return 0.1
 
     def attributes(self) -> dict[str, Attribute]:
-        """The attributes of the op `pace` for this schedule."""
+        """Attributes of the op `pace` for this schedule."""
         return {
             "schedule": SHAPES.index(self.shape),
             "period": self.period,
@@ -125,22 +125,22 @@ class RateSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Optimizer(ABC):
-    """The settings of an optimizer, with PyTorch's names and, unless noted, its defaults.
+    """Settings of an optimizer, with PyTorch's names and, unless noted, its defaults.
 
     Attributes:
-        learning_rate: step size, above 0; the largest where there is a schedule.
+        learning_rate: step size, above 0; with a schedule, the largest one.
         weight_decay: 0 or more.
-        clip_norm: largest norm of all gradients together, above 0; where it is exceeded, all are
-            scaled down to it first, as `torch.nn.utils.clip_grad_norm_` does. None for no limit.
-            No gradient is applied before the norm is known, so all of them are kept until then.
+        clip_norm: largest norm of all gradients together, above 0, to which they are scaled down as
+            by `torch.nn.utils.clip_grad_norm_`. None for no limit. As no gradient is applied before
+            the norm is known, all of them are kept until then.
         clip_value: largest magnitude of any element of a gradient, above 0, as in
             `torch.nn.utils.clip_grad_value_`. None for no limit.
-        schedule: how the learning rate changes, counted in updates.
-        micro_batches: how many training steps, each with a batch of its own, make one update, with
-            the mean of their gradients; their sum is kept for each parameter where it is above 1.
+        schedule: schedule of the learning rate, counted in updates.
+        micro_batches: number of training steps per update, each with a batch of its own, of whose
+            gradients the mean is applied; if above 1, each parameter keeps the sum of gradients.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     learning_rate: float = 1e-3
@@ -151,7 +151,7 @@ class Optimizer(ABC):
     micro_batches: int = field(default=1, kw_only=True)
 
     kind: ClassVar[str]
-    """The op that updates a parameter by it, an `UpdateKind`, and its name for people."""
+    """Name of the optimizer and of its update op, an `UpdateKind`."""
 
     def __post_init__(self) -> None:
         check_setting("learning rate", self.learning_rate, above=0)
@@ -180,19 +180,19 @@ class Optimizer(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Check the settings that only this optimizer has, with `check_setting`.
+        """Check the settings that are specific to this optimizer.
 
         Raises:
-            ConfigError: one is outside its range.
+            ConfigError: A setting is outside its range.
         """
 
     @property
     def betas_of_moments(self) -> tuple[float, ...]:
-        """The decay rates of moments with bias correction; at most two."""
+        """Decay rates of the moments with bias correction; at most two."""
         return ()
 
     def attributes(self) -> dict[str, Attribute]:
-        """Attributes of the update op that only this optimizer has: its numeric settings."""
+        """Attributes of the update op that are specific to this optimizer."""
         shared = {known.name for known in fields(Optimizer)}
         return {
             known.name: int(value) if isinstance(value, bool) else value
@@ -202,7 +202,7 @@ class Optimizer(ABC):
 
     @property
     def summary(self) -> str:
-        """Its name and settings, in words."""
+        """Name and settings for reports."""
         said = {"learning rate": self.learning_rate} | self.attributes()
         if self.weight_decay:
             said["weight decay"] = self.weight_decay
@@ -226,10 +226,10 @@ def _text(value: Attribute) -> str:
 def check_setting(
     name: str, value: float, *, above: float | None = None, below: float = math.inf
 ) -> None:
-    """Check that a number, as the device calculates with it, is in [0, below) or (above, below).
+    """Check that a number, rounded to float32, is in [0, below) or (above, below).
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: The number is outside the range.
     """
     try:
         (rounded,) = struct.unpack("f", struct.pack("f", value))
@@ -245,22 +245,22 @@ def check_setting(
 
 
 def setting(default: Any, text: str) -> Any:
-    """A setting of one optimizer only: its default and its help text."""
+    """Declare a setting that is specific to an optimizer, with its default and help text."""
     return field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True, slots=True)
 class Sgd(Optimizer):
-    """Stochastic gradient descent; the defaults are what poetfw's models begin with.
+    """Stochastic gradient descent, with the defaults of poetfw's models.
 
     g = g + weight_decay * w;  v = momentum * v + g;  w = w - learning_rate * v
 
     Attributes:
         momentum: in [0, 1); at 0 no momentum is kept in RAM.
-        nesterov: whether w moves by g + momentum * v instead of v.
+        nesterov: True if w moves by g + momentum * v instead of v.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "sgd"
@@ -291,7 +291,7 @@ class Adam(Optimizer):
         eps: above 0.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "adam"
@@ -329,10 +329,10 @@ class RmsProp(Optimizer):
     Attributes:
         alpha: in [0, 1).
         eps: above 0.
-        momentum: in [0, 1); at 0 no s is kept in RAM.
+        momentum: in [0, 1); at 0, s is not kept in RAM.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "rmsprop"
@@ -355,7 +355,7 @@ class Adagrad(Optimizer):
         eps: above 0.
 
     Raises:
-        ConfigError: a setting is outside its range.
+        ConfigError: A setting is outside its range.
     """
 
     kind = "adagrad"
@@ -369,4 +369,4 @@ class Adagrad(Optimizer):
 OPTIMIZERS: Mapping[str, type[Optimizer]] = MappingProxyType(
     {settings.kind: settings for settings in (Adagrad, Adam, AdamW, RmsProp, Sgd)}
 )
-"""The settings of every optimizer, by name."""
+"""Settings of all optimizers, by name."""

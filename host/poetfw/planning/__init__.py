@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions of a build before anything is rendered: model, problem, budget, plan and addresses."""
+"""Decisions of a build before its project is written: model, problem, budget, plan, addresses."""
 
 from poetfw.planning.budget import arena_budget, plan_within
 from poetfw.planning.build import Build, Image, folders_of, report_build, schedule_bytes

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The budget of the arena, the best plan within it, and the error where no plan fits.
+"""Budget of the arena, the best plan within it, and the error if no plan fits.
 
-A budget means the same in all commands: bytes that the arena may occupy. It includes resident bytes
-(parameters, optimizer state, running statistics and the page buffer); activations, gradients and
-workspace share the rest, which is a problem's `ram_bytes`. Static data and the stack come on top. A
-fraction refers to the RAM that keeping every tensor takes, without resident bytes
-(`Variants.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all. The papers define it so, too.
+In all commands, a budget is the number of bytes that the arena may occupy. It includes resident
+bytes (parameters, optimizer state, running statistics and the page buffer). Activations, gradients
+and workspace share the rest, which is a problem's `ram_bytes`. Static data and the stack are not
+included. As in the papers, a fraction is relative to the RAM that keeping every tensor takes
+without resident bytes (`Variants.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
 from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.inference import (
-    ATTEMPT_SHARE,
-    PLACEMENT_ATTEMPTS,
     least_evaluation,
+    search_placeable,
+    tightened,
     with_lower_peak,
 )
 from poetfw.planning.plans import Plan, lower_plan, place_plan
@@ -55,9 +55,9 @@ def arena_budget(
     ring: Ring | None = None,
     kept: KeptFeatures | None = None,
 ) -> int:
-    """The largest budget: the board's RAM without stack, static data and reserved bytes.
+    """Largest possible budget: the board's RAM without stack, static data and reserved bytes.
 
-    The firmware counts bytes in 32 bits: more RAM than that is left alone.
+    It is less than 4 GiB, as firmware counts bytes in 32 bits.
 
     Static data is measured: the firmware of a plan is compiled, and the sizes of its objects'
     data sections are summed. The sum is the same for every plan, but depends on the ring and
@@ -98,18 +98,18 @@ def plan_within(
     work: Work,
     tell: Tell = tell_nobody,
 ) -> tuple[Plan, int]:
-    """The best schedule within the budget with its addresses, and the smallest possible budget.
+    """Find the best plan within a budget; returns it and the smallest feasible budget in bytes.
 
     Args:
-        program: what is trained.
-        board: what it is trained on.
-        costs: says what every op costs.
-        budget_bytes: what the arena may occupy.
-        settings: the deadline and the scheduler.
-        evaluation: the schedule of the evaluation step.
-        work: what the search for schedules may do, all attempts together. Orders and addresses have
-            work of their own, and the same deadline.
-        tell: is told how the search goes on.
+        program: training and evaluation step.
+        board: target board.
+        costs: provider of op costs.
+        budget_bytes: budget of the arena.
+        settings: settings with the deadline and the scheduler.
+        evaluation: schedule of the evaluation step.
+        work: limit of all searches for schedules together. Searches for orders and addresses have
+            limits of their own, and the same deadline.
+        tell: called with the progress of the search.
 
     Raises:
         InfeasibleError: No schedule fits; the message names the smallest feasible budget.
@@ -144,33 +144,33 @@ def place_within(
     tell: Tell = tell_nobody,
     known: Iterable[ExecutionPlan] = (),
 ) -> Plan:
-    """The best schedule of a program's problem whose buffers can be placed within the budget.
+    """Find the best schedule whose buffers can be placed within the budget.
 
     Args:
-        program: what is trained.
-        problem: its training step's, with what is resident.
-        budget_bytes: what the arena may occupy.
-        scheduler: finds the schedule.
-        evaluation: the schedule of the evaluation step.
-        work: what the search may do.
-        tell: is told how it goes on.
+        program: training and evaluation step.
+        problem: schedule problem of the training step, with resident bytes.
+        budget_bytes: budget of the arena.
+        scheduler: name of the scheduler.
+        evaluation: schedule of the evaluation step.
+        work: limit of all attempts together.
+        tell: called with the progress of the search.
         known: plans to start from.
 
     Raises:
-        InfeasibleError: none was found.
+        InfeasibleError: No schedule was found whose buffers could be placed.
     """
-    available = budget_bytes - problem.resident_bytes
     deadline = work.deadline
-    for _ in range(PLACEMENT_ATTEMPTS):
-        limited = replace(problem, ram_bytes=available)
-        part = work.part(work.left * ATTEMPT_SHARE)
+
+    def attempt(limited: ScheduleProblem, part: Work) -> tuple[Plan, ScheduleProblem | None]:
         training = solve(limited, scheduler, known=known, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
         plan = place_plan(program, training, evaluation, deadline)
-        excess = plan.memory.arena_bytes - budget_bytes
-        if excess <= 0:
-            return plan
-        available -= excess
+        return plan, tightened(limited, plan.memory.arena_bytes - budget_bytes)
+
+    available = replace(problem, ram_bytes=budget_bytes - problem.resident_bytes)
+    plan, fits = search_placeable(available, attempt, work)
+    if fits:
+        return plan
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
         *([RAISE_TIME_LIMIT] if deadline.decided else []),
@@ -188,20 +188,20 @@ def check_budget(
     budget_bytes: int,
     work: Work,
 ) -> int:
-    """Check that some schedule fits the budget; returns the smallest one for which that holds.
+    """Check that some schedule fits the budget; returns the smallest feasible budget in bytes.
 
     Raises:
         InfeasibleError: No schedule fits the budget; the message says which bytes exceed it.
     """
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     needed, op, exact = minimum_budget(problem, work=work)
-    what, needs = f"Op {op!r}", "needs at least" if exact else "is known to fit only in"
+    what, needs = f"Op {op!r}", "needs at least" if exact else "needs, as far as is known,"
     if evaluation.peak_bytes > needed:
         evaluation = least_evaluation(program, board, costs, work)
     if evaluation.peak_bytes > needed:
         needed = evaluation.peak_bytes
         what = f"Op {_op_at_peak(program.evaluation, board, costs, evaluation)!r} of the evaluation"
-        needs = "is known to fit only in"
+        needs = "needs, as far as is known,"
     if resident + needed <= budget_bytes:
         return resident + needed
     state = _state_bytes(program)
@@ -211,10 +211,10 @@ def check_budget(
     )
     least = f"{program.training.name} {needs} {resident + needed:,} bytes"
     at_once = f"{what} needs {needed:,} at once"
-    if resident > budget_bytes:  # nothing that is scheduled is in the way
-        why = f"it has not room for the {never_free}. {least}: {at_once}, beside these"
+    if resident > budget_bytes:  # which no schedule can change
+        why = f"it cannot hold the {never_free}. {least}, as {at_once} in addition to these"
     else:
-        why = f"{least}. {at_once}, beside the {never_free}"
+        why = f"{least}. {at_once}, in addition to the {never_free}"
     raise InfeasibleError(
         f"the budget of {budget_bytes:,} bytes is too small: {why}",
         *_ways_out(program, board, resident, needed, budget_bytes),
@@ -231,7 +231,7 @@ def _state_bytes(program: Program) -> int:
 def _ways_out(
     program: Program, board: Board, resident: int, needed: int, budget_bytes: int
 ) -> list[str]:
-    """Advice for a budget that is too small: only measures that can help here."""
+    """Advice for a budget that is too small: measures that can help in this case."""
     advice = []
     if resident + needed <= board.unreserved_bytes:
         advice.append(f"raise the budget to {resident + needed:,} bytes")
@@ -245,7 +245,7 @@ def _ways_out(
 
 
 def _op_at_peak(graph: Graph, board: Board, costs: CostProvider, schedule: Schedule) -> str:
-    """Name of the op that runs while the most bytes are live."""
+    """Name of the op at the peak of a schedule."""
     problem = schedule_problem(graph, board, costs(graph, board), None)
     during = simulate(problem, schedule.plan).during_bytes
     return schedule.plan[during.index(max(during))].node

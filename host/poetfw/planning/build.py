@@ -31,10 +31,10 @@ class Image:
     """The program of one memory.
 
     Attributes:
-        board: the board that it is for.
-        plan: the plan, as this program sees it.
-        plan_id: names the plan.
-        budget_bytes: what the arena may occupy.
+        board: target board.
+        plan: the plan, with this program selected.
+        plan_id: identifier of the plan.
+        budget_bytes: budget of the arena.
         minimum_budget_bytes: the smallest budget for which a schedule is known.
         project: the rendered project, with its stage files and storage image.
     """
@@ -49,24 +49,25 @@ class Image:
 
 @dataclass(frozen=True)
 class Build:
-    """Everything a build decided.
+    """Result of a build's decisions.
 
     Attributes:
         model: the model with its initial weights.
-        data: what it is trained on.
-        optimizer: what updates its parameters.
-        program: its training and evaluation step.
-        costs: what the training step's ops cost.
-        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
-        plan: the plan that the firmware follows, as the program sees it that evaluates.
-        images: the program of each memory, by the memory's name.
-        beside: files of the whole build, beside those of its programs.
-        time_limited: True if the time limit ended a search: another run may decide otherwise.
-        timing: what each search took.
+        data: training and held-out samples.
+        optimizer: the optimizer.
+        program: training and evaluation step.
+        costs: costs of the training step's ops.
+        checkpoint_all: the plan that keeps everything, without a limit on RAM.
+        plan: the plan of the firmware, with the evaluating program selected.
+        images: programs by memory name.
+        beside: additional files of the build that belong to no single program.
+        time_limited: True if the time limit ended a search, so that another run may differ.
+        timing: work units and seconds of each search phase.
         frozen_as: effect of a smaller format of frozen weights; None for float32.
-        features: output of the frozen part, kept or calculated; None without frozen part.
-        kernels_by: what decided by which kernel each op with several runs in the training step.
-        more_ram: what a larger budget would save; None where nobody asked, or little.
+        features: choice between keeping and recalculating the frozen part's output; None without
+            a frozen part.
+        kernels_by: evidence for the kernel of each training op that has several kernels.
+        more_ram: energy that a larger budget would save; None if it is small or was not searched.
     """
 
     model: Model
@@ -87,12 +88,12 @@ class Build:
 
     @property
     def image(self) -> Image:
-        """The program that evaluates; the only one, where there is one memory."""
+        """The program that evaluates held-out samples; the only one of a single memory."""
         return self.images[self.plan.step.here]
 
     @property
     def project(self) -> Project:
-        """Everything that is written: each of several programs in a folder of its name."""
+        """All files of the build; each of several programs has a folder of its name."""
         folders = folders_of(self.images, Path())
         return self.beside.with_files(
             {
@@ -104,12 +105,12 @@ class Build:
 
 
 def folders_of(memories: Iterable[str], folder: Path) -> dict[str, Path]:
-    """Project folder of each memory, in a build's folder; a single memory has the folder itself."""
+    """Project folders by memory name; the project of a single memory is in the build's folder."""
     return {name: folder if name == ONLY else folder / name for name in memories}
 
 
 def report_build(build: Build, folder: Path) -> BuildReport:
-    """The report of a build whose folder this is, before it is compiled."""
+    """Report of a build that will be written to `folder`, before it is compiled."""
     places = folders_of(build.images, folder)
     memories = {n: _report_program(image, places[n]) for n, image in build.images.items()}
     step = build.plan.step
@@ -170,10 +171,10 @@ def _report_program(image: Image, folder: Path) -> ProgramReport:
 
 
 def schedule_bytes(build: Build) -> int:
-    """Bytes of flash that the schedule adds to the training step that keeps everything.
+    """Bytes of flash by which the schedule's training step exceeds that of keeping everything.
 
     Raises:
-        ToolError: the compiler is missing or fails.
+        ToolError: The compiler is missing or fails.
     """
     board, plan = build.image.board, build.checkpoint_all
     slots = assign_slots(build.program, plan.training.plan, board.erase_bytes)

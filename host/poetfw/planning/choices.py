@@ -37,15 +37,15 @@ from poetfw.training import (
 _PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin", ".joblib")
 
 ORDERING_WORK = 5.0
-"""Work units of a search for an op order."""
+"""Limit of work units of a search for an op order."""
 
 
 def load_model(settings: BuildSettings) -> Model:
-    """The model: a file's, or a built-in one, with the weights that it shall start from.
+    """Load a model from a file or a built-in one, with its initial weights.
 
     Raises:
         ModelError: The model is unknown, or poetfw cannot train it.
-        DataError: the file of weights is malformed, or its weights do not fit.
+        DataError: The file of weights is malformed, or its weights do not fit.
     """
     options = ClassOptions(settings.class_weights, settings.label_smoothing, settings.ignore_index)
     model = _load_network(settings)
@@ -97,11 +97,11 @@ def _ends_in_logarithm(graph: Graph) -> bool:
 
 
 def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
-    """The ring of samples of the device's own; None for none.
+    """Ring of samples that the device records itself; None without one.
 
     Args:
-        settings: of the build.
-        batch: samples of a training step, which is a micro-batch where gradients are added up.
+        settings: settings of the build.
+        batch: samples per training step; with accumulated gradients, those of a micro-batch.
 
     Raises:
         ConfigError: The ring has a single place, or its share exceeds the samples of a training
@@ -123,10 +123,10 @@ def make_ring(settings: BuildSettings, batch: int) -> Ring | None:
 
 
 def start_from(model: Model, path: Path) -> Model:
-    """The model with initial weights from a file that holds a PyTorch state dict.
+    """The model with initial weights from a file with a PyTorch state dict.
 
     Raises:
-        DataError: the file is malformed, or its weights do not fit.
+        DataError: The file is malformed, or its weights do not fit.
     """
     entries = model.state_dict or tuple(
         StateEntry(tensor.name, tensor.name, tensor.shape) for tensor in model.graph.persistent
@@ -165,7 +165,7 @@ def _load_network(settings: BuildSettings) -> Model:
         )
     if settings.model not in MODELS and path.is_file():
         raise ModelError(
-            f"{path}: no model is read from such a file",
+            f"{path}: not a file of a model",
             "give a .pt2 file, which PyTorch exports, or an .onnx file",
             "or a built-in model's name (`poetfw models`)",
         )
@@ -174,7 +174,7 @@ def _load_network(settings: BuildSettings) -> Model:
 
 
 def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
-    """The optimizer: the model's, or the one that the user names, with the user's settings.
+    """The model's optimizer or the one in the settings, with its settings.
 
     Raises:
         ConfigError: The optimizer or one of its settings is unknown, or a value is out of range.
@@ -209,16 +209,16 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
 def derive_program(
     settings: BuildSettings, model: Model, deadline: Deadline | None = None
 ) -> Program:
-    """The training and evaluation step of a model, as the user wants it trained.
+    """Derive the training and evaluation step of a model.
 
     Args:
-        settings: what the user wants.
+        settings: settings of the build.
         model: the model.
-        deadline: when to end the search for an order of its ops; None for never.
+        deadline: end of the search for an op order; None for no limit.
 
     Raises:
         ConfigError: A setting of the optimizer is out of range, or `--freeze` matches nothing.
-        ModelError: nothing is left to train, or the model cannot be trained.
+        ModelError: No parameter is left to train, or the model cannot be trained.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
     channels: Mapping[str, int] = {}
@@ -245,7 +245,7 @@ def derive_program(
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:
-    """Names of the parameters that the training step leaves as they are."""
+    """Names of the frozen parameters."""
     trained = {name for op in program.training.ops for name in op.updates}
     names = (tensor.name for tensor in model.graph.with_role(Role.PARAMETER))
     return tuple(name for name in names if name not in trained)
@@ -262,7 +262,7 @@ def trained_weights(program: Program) -> int:
 
 
 def order_program(program: Program, deadline: Deadline | None = None) -> Program:
-    """The program with its training step's ops in an order of lower peak, where there is one."""
+    """The program with the training ops in the order of lowest peak that was found."""
     with Work(ORDERING_WORK, deadline).phase("order of ops") as work:
         ordering = order_ops(from_graph(program.training), work)
     return replace(program, training=reorder(program.training, ordering.order))

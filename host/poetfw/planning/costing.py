@@ -12,11 +12,11 @@ from poetfw.firmware.case_version import case_version
 
 
 def costs_from(db: str | Path | None, *, required: bool = True) -> CostProvider:
-    """Costs measured in the database at a path; without one, those of the analytic model.
+    """Provider of costs from a database of measurements or, without one, the analytic model.
 
     Args:
-        db: the database's file, or None.
-        required: whether a board of which nothing was measured is an error.
+        db: file of the database, or None.
+        required: True to raise an error for a board without measurements.
     """
     if db is None:
         return analytic_costs
@@ -24,16 +24,16 @@ def costs_from(db: str | Path | None, *, required: bool = True) -> CostProvider:
 
 
 def database_for(board: str, costs: str | None, db: Path | None) -> str | None:
-    """The path of the database whose measurements a board is planned with; None for none.
+    """Path of the database of measurements to plan with; None for the analytic model.
 
     Args:
-        board: as `--board` takes it.
-        costs: one of `poetfw.common.option_values.COSTS`; None for measured costs if there are any
-            of this board.
-        db: the database's file; None for the user's.
+        board: the board, as in `--board`.
+        costs: one of `poetfw.common.option_values.COSTS`; None for measured costs if the database
+            has any of this board.
+        db: file of the database; None for the user's default.
 
     Raises:
-        CostsError: the database cannot be read, or was named and is not there.
+        CostsError: The database cannot be read, or a given `db` does not exist.
     """
     if costs == ANALYTIC:
         return None

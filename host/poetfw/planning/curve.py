@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The energy of a training step over its RAM: a search at several budgets that share their plans.
+"""Curve of energy over RAM: searches at several budgets that exchange their plans.
 
-Each budget has a search of its own, with the same work. The plan of a larger budget is then made
-to fit, that of a smaller one keeps what there is RAM for, and the better plan stays. Work that is
-left, where optimal plans are found early, goes into second searches that start from these plans.
+Each budget has a search of its own, with equal work. Plans are then adapted from one budget to the
+next: in less RAM, tensors are evicted; in more RAM, tensors are kept. The better plan of a budget
+is used. If searches end early with optimal plans, the remaining work goes into second searches that
+start from the adapted plans.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from poetfw.schedule import (
     Interrupted,
     PlanFigures,
     Schedule,
+    ScheduleProblem,
     SolveOptions,
     Status,
     Tell,
@@ -39,13 +41,13 @@ _SAME = 1e-7  # relative: solvers work in doubles
 
 @dataclass(frozen=True)
 class Point:
-    """A budget of a curve.
+    """Point of a curve: a budget and its best schedule.
 
     Attributes:
-        budget_bytes: what the arena may occupy.
-        schedule: the best schedule known, whose peak counts resident bytes; None without one.
-        reason: why there is none; empty with one.
-        time_limited: True if the time limit ended its search.
+        budget_bytes: budget of the arena.
+        schedule: best schedule found, whose peak includes resident bytes; None without one.
+        reason: reason for the lack of a schedule; empty with one.
+        time_limited: True if the time limit ended the search.
     """
 
     budget_bytes: int
@@ -55,16 +57,16 @@ class Point:
 
 
 def budgets_between(low: int, high: int, count: int) -> tuple[int, ...]:
-    """Budgets in bytes at equal distances, two ends among them; fewer where bytes are few."""
+    """At most `count` evenly spaced budgets in bytes, including both ends, without duplicates."""
     return tuple(dict.fromkeys(low + (high - low) * k // (count - 1) for k in range(count)))
 
 
 def smallest_budget(variants: Variants, work: Work) -> int:
-    """The smallest budget in bytes for which a schedule is known.
+    """Smallest budget in bytes for which a schedule is known.
 
     Args:
         variants: the problem.
-        work: of which a part is for this.
+        work: limit of work, of which a part is used.
     """
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         needed = minimum_budget(variants.lean, work=part).bytes
@@ -72,14 +74,14 @@ def smallest_budget(variants: Variants, work: Work) -> int:
 
 
 class Curve:
-    """Schedules of a problem at several budgets, as far as a search has come.
+    """Schedules of a problem at several budgets, which a search improves.
 
     Args:
         variants: the problem.
-        budgets: what the arena may occupy, in bytes.
-        scheduler: a key of `poetfw.schedule.SCHEDULERS`. Plans are made to fit for those that start
-            from plans; from others, a plan is used unchanged in more RAM.
-        options: how to search.
+        budgets: budgets of the arena in bytes.
+        scheduler: a key of `poetfw.schedule.SCHEDULERS`. Plans are adapted between budgets if the
+            scheduler can start from plans; otherwise, a plan is reused unchanged in more RAM.
+        options: options of the solver.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Curve:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Every budget that was searched, the smallest first; more RAM never takes more energy."""
+        """Points in ascending order of budget; a larger budget never has more energy."""
         settled: list[Point] = []
         best: Schedule | None = None
         for budget in self._budgets:
@@ -118,17 +120,17 @@ class Curve:
         tell: Tell = tell_nobody,
         progress: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Search at every budget, the largest first.
+        """Search at all budgets, in descending order.
 
         Args:
-            work: for all budgets together. What is handed on takes up to a fifth more.
-            tell: is told how each search goes on.
-            progress: called with what begins.
+            work: limit of all searches together. Adapting plans takes up to a fifth more.
+            tell: called with the progress of each search.
+            progress: called with the name of each search as it begins.
 
         Raises:
-            InfeasibleError: there is no schedule at any budget.
-            ToolError: the solver is missing or failed.
-            KeyboardInterrupt: the user interrupted the search; what it knew then is among `points`.
+            InfeasibleError: No budget has a schedule.
+            ToolError: The solver is missing or failed.
+            KeyboardInterrupt: The user interrupted the search; `points` has the results so far.
         """
         total = len(self._budgets)
         units = work.left / total
@@ -162,12 +164,12 @@ class Curve:
             self._hand_up(work, units)
 
     def _known(self) -> list[tuple[int, Schedule]]:
-        """The budgets that have a schedule, the smallest first."""
+        """Budgets with a schedule, in ascending order."""
         found = {budget: self._found[budget].schedule for budget in self._budgets}
         return [(budget, known) for budget, known in found.items() if known is not None]
 
     def _solve(self, budget: int, known: Iterable[ExecutionPlan], work: Work, tell: Tell) -> None:
-        """Search at a budget, and note what is found."""
+        """Search at a budget and store the result."""
         resident = self._variants.lean.resident_bytes
         before = self._found.get(budget, Point(budget, None))
 
@@ -186,7 +188,7 @@ class Curve:
             raise
 
     def _hand_up(self, work: Work, units: float) -> None:
-        """Give each budget the plan of the next smaller one, with what there is room to keep."""
+        """Adapt the plan of each budget to the next larger one, which can keep more tensors."""
         below: Schedule | None = None
         for budget in self._budgets:
             if below is not None:
@@ -194,7 +196,7 @@ class Curve:
             below = self._found[budget].schedule or below
 
     def _hand(self, schedule: Schedule, budget: int, work: Work, phase: str) -> None:
-        """Make a schedule of another budget fit this one, and keep it if it is better."""
+        """Adapt a schedule of another budget to this one, and store it if it is better."""
         point = self._found[budget]
         own = point.schedule
         if not self._starts or (own is not None and _is_best(own)):
@@ -205,34 +207,43 @@ class Curve:
             return
         problem = SCHEDULERS[self._scheduler].restrict(within.by(schedule.faster))
         with work.phase(phase):
-            plan = handed(problem, schedule.plan, work)
-        if plan is None:
-            return
-        figures = PlanFigures.of(simulate(problem, plan)).beside(problem.resident_bytes)
-        if own is None or figures.energy_j < own.energy_j:
-            once_j = _once_j(schedule)
-            overhead = figures.energy_j / once_j - 1 if once_j else None
-            better = replace(schedule, **asdict(figures), plan=plan, overhead=overhead)
+            better = adapted(problem, schedule, work)
+        if better is not None and (own is None or better.energy_j < own.energy_j):
+            better = better.beside(problem.resident_bytes)
             self._found[budget] = replace(point, schedule=_by_plan_of(better, own), reason="")
 
 
+def adapted(problem: ScheduleProblem, schedule: Schedule, work: Work) -> Schedule | None:
+    """The schedule of another budget with its plan adapted to this one; None if none was found.
+
+    Bounds remain those of the other budget.
+    """
+    plan = handed(problem, schedule.plan, work)
+    if plan is None:
+        return None
+    figures = PlanFigures.of(simulate(problem, plan))
+    once_j = _once_j(schedule)
+    overhead = figures.energy_j / once_j - 1 if once_j else None
+    return replace(schedule, **asdict(figures), plan=plan, overhead=overhead)
+
+
 def _is_best(schedule: Schedule) -> bool:
-    """True if no plan at all is better."""
+    """True if the schedule is proven optimal among all plans."""
     return schedule.status is Status.OPTIMAL and schedule.bound_covers is BoundCovers.ALL
 
 
 def _once_j(schedule: Schedule) -> float:
-    """Joules of computing each node once, which no plan goes below."""
+    """Energy in joules of computing each node once: a lower bound for all plans."""
     return 0.0 if schedule.overhead is None else schedule.energy_j / (1 + schedule.overhead)
 
 
 def _by_plan_of(better: Schedule, own: Schedule | None) -> Schedule:
-    """The plan of another schedule, and what is proven at its new budget.
+    """A schedule adapted from another budget, with the bound that holds at this one.
 
     Args:
-        better: the other one.
-        own: the one that was found at this budget. What is proven of it holds for nodes that run in
-            the same ways; else no plan takes less than computing each node once.
+        better: the adapted schedule.
+        own: the schedule found at this budget. Its bound holds if the nodes use the same kernels;
+            otherwise the bound is the energy of computing each node once.
     """
     if own is not None and own.faster == better.faster:
         assert own.bound_j is not None
@@ -241,7 +252,7 @@ def _by_plan_of(better: Schedule, own: Schedule | None) -> Schedule:
 
 
 def _with_bound(schedule: Schedule, bound_j: float, covers: BoundCovers | None) -> Schedule:
-    """A schedule whose plan may be out of reach of a bound, which it then lies below."""
+    """A schedule with another bound, which may exceed its energy if it covers other plans."""
     gap: float | None = 0.0
     if schedule.energy_j:
         gap = max(0.0, 1 - bound_j / schedule.energy_j)
@@ -259,7 +270,7 @@ def _with_bound(schedule: Schedule, bound_j: float, covers: BoundCovers | None) 
 
 
 def _with_bounds(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Points with bounds of larger budgets: every plan within less RAM is one within more."""
+    """Points with bounds raised to those of larger budgets, which hold for less RAM, too."""
     known: list[Schedule] = []
     result: list[Point] = []
     for point in reversed(points):
@@ -275,7 +286,7 @@ def _with_bounds(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def _bounds_more(larger: Schedule, own: Schedule) -> bool:
-    """True if the bound of a larger budget says more of the same plans."""
+    """True if the bound of a larger budget covers the same plans and is higher."""
     return (
         own.status is not Status.OPTIMAL
         and larger.faster == own.faster

@@ -45,11 +45,11 @@ class Searching:
     """Deadline, costs and callbacks of a search.
 
     Attributes:
-        deadline: when to end.
-        progress: called with what begins.
-        costs: says what every op costs on a board.
-        tell: is told how the search for a schedule of one device goes on.
-        tell_of_devices: is told of a search for a plan of several devices.
+        deadline: end of the search.
+        progress: called with the name of each stage as it begins.
+        costs: provider of op costs on a board.
+        tell: called with the progress of a search for a schedule of one device.
+        tell_of_devices: called with the progress of a search for a plan of several devices.
     """
 
     deadline: Deadline
@@ -64,17 +64,17 @@ class Decision:
     """A program and its plan.
 
     Attributes:
-        program: the training and the evaluation step.
-        plan: the plan that firmware follows, as the program sees it that evaluates.
-        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
-        costs: what the training step's ops cost.
-        budgets: what each memory's arena may occupy, and the smallest budget that there could be.
-        problem: of several devices, what the plan solves; None for one.
-        kernels_by: by each graph's name, what decided of ops that have several kernels.
-        ring: the samples that the device keeps, None for none.
+        program: training and evaluation step.
+        plan: the plan of the firmware, with the evaluating program selected.
+        checkpoint_all: the plan that keeps everything, without a limit on RAM.
+        costs: costs of the training step's ops.
+        budgets: by memory name, the arena's budget and the smallest feasible budget, in bytes.
+        problem: the scheduling problem of several devices; None for one device.
+        kernels_by: by graph name and op name, evidence for the kernels of ops that have several.
+        ring: ring of recorded samples; None without one.
         watchdog_ms: see `watchdog_time_ms`.
-        keepable: features that the plan could keep; None for none.
-        keeps: True if they shall be kept, for which the budget has room.
+        keepable: features that the plan could keep; None without any.
+        keeps: True if features are wanted, so that the budget has room for them.
     """
 
     program: Program
@@ -96,7 +96,7 @@ def decide(
     """Derive a model's training step, schedule it on these boards, and place its buffers.
 
     Raises:
-        PoetfwError: no plan exists within the budget and the deadline.
+        PoetfwError: No plan exists within the budget and the deadline.
     """
     if settings.devices is None:
         return _decide_on_board(settings, boards[ONLY], model, searching)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From device files and a model to the problem of scheduling it on several devices."""
+"""Scheduling problem of a model on several devices, from their files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Link(_Table):
     buffer_bytes: Annotated[int, Field(ge=0, le=2**40)] = 0
 
     def transfer(self) -> Transfer:
-        """The costs of a copy."""
+        """Costs of a copy over the link."""
         return Transfer(
             self.bandwidth_bytes_per_s.value,
             self.latency_s.value,
@@ -63,19 +63,19 @@ class _Link(_Table):
 
 
 class DeviceFile(_Table):
-    """The content of a device's file."""
+    """Content of a device file."""
 
     name: _Name
     description: _Line
     board: _Line | None = None
-    """Name of the board whose programs it runs, as in `--board`."""
+    """Name of the board that runs the device's program, as in `--board`."""
     ram_bytes: _Figure[_Bytes]
     flops_per_s: _Figure[_PerSecond]
     launch_s: _Figure[_Seconds]
     active_w: _Figure[_Watts] | None = None
     idle_w: _Figure[_Watts] | None = None
     lacks: list[_Line] = []
-    """Kinds of op that it cannot compute, as `conv2d`."""
+    """Kinds of op that the device cannot compute, such as `conv2d`."""
     link: list[_Link] = []
 
 
@@ -87,25 +87,25 @@ def load_devices_problem(
     warn: Callable[[str], None] = lambda text: None,
     deadline: Deadline | None = None,
 ) -> DevicesProblem:
-    """The problem of training a model on the devices that some files describe.
+    """Load the problem of training a model on the devices described by files.
 
-    An op takes `launch_s` and two operations per multiply-accumulate at `flops_per_s`, and
-    `active_w` meanwhile. Parameters are taken to be where they are needed: they are neither copied
-    nor counted. Nothing is paged.
+    The time of an op is `launch_s` plus two operations per multiply-accumulate at `flops_per_s`;
+    its energy is this time at `active_w`. Parameters are assumed to be present on each device that
+    needs them: they are neither copied nor counted. Nothing is paged.
 
     Args:
         paths: one TOML file per device.
         model: a built-in model's name, or the path of a model's file.
         batch: samples in a batch.
-        ram_fractions: per device its RAM, as a fraction of what keeping everything takes; None for
-            the RAM in its file.
-        warn: is called with each of the model's warnings.
-        deadline: of the command.
+        ram_fractions: RAM of each device as a fraction of the RAM that keeping everything takes;
+            None for the RAM in its file.
+        warn: called with each warning of the model.
+        deadline: deadline of the command.
 
     Raises:
-        BoardError: a file is malformed.
-        ConfigError: there is not one fraction per device.
-        ModelError: the model is unknown.
+        BoardError: A file is malformed.
+        ConfigError: The number of fractions is not the number of devices.
+        ModelError: The model is unknown.
     """
     files = [read_device(path) for path in paths]
     any_board = _any_board()
@@ -126,16 +126,16 @@ def _any_board() -> Board:
 def devices_problem(
     graph: Graph, files: Sequence[DeviceFile], ram_fractions: Sequence[float] | None = None
 ) -> DevicesProblem:
-    """The problem of computing a training step on some devices.
+    """The problem of computing a training step on several devices.
 
     Args:
-        graph: the step.
-        files: what each device's file says.
-        ram_fractions: per device its RAM, as a fraction of what keeping everything takes; None for
-            the RAM in its file.
+        graph: the training step.
+        files: contents of the device files.
+        ram_fractions: RAM of each device as a fraction of the RAM that keeping everything takes;
+            None for the RAM in its file.
 
     Raises:
-        ConfigError: there is not one fraction per device.
+        ConfigError: The number of fractions is not the number of devices.
     """
     if ram_fractions is not None and len(ram_fractions) != len(files):
         raise ConfigError(
@@ -178,7 +178,7 @@ def devices_problem(
 
 
 def _links(files: Sequence[DeviceFile]) -> tuple[Link, ...]:
-    """Links between these devices; one that a single file declares serves both directions."""
+    """Links between these devices; a link declared in only one file works in both directions."""
     known = {file.name for file in files}
     said = {(file.name, link.to): link for file in files for link in file.link if link.to in known}
     both = {(b, a): link for (a, b), link in said.items()} | said
@@ -188,10 +188,10 @@ def _links(files: Sequence[DeviceFile]) -> tuple[Link, ...]:
 
 
 def read_device(path: Path) -> DeviceFile:
-    """Read a device's file.
+    """Read a device file.
 
     Raises:
-        BoardError: it cannot be read, or is malformed.
+        BoardError: The file cannot be read, or is malformed.
     """
     try:
         device = DeviceFile.model_validate(tomllib.loads(read_bytes(path).decode()))

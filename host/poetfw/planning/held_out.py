@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The held-out samples: batches that a device evaluates, and what a format of weights changes."""
+"""Held-out samples: batches for evaluation, and the effect of a format of frozen weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from poetfw.settings import BuildSettings
 from poetfw.training import Program, Reference
 
 _SAMPLES = 1000
-"""Held-out samples that are evaluated on this computer, at most."""
+"""Maximum number of held-out samples that are evaluated on this computer."""
 
 
 def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:
-    """The held-out samples as whole batches.
+    """Held-out samples in whole batches.
 
-    Where the model classifies, the last batch is filled up with samples of class -1, which no
-    answer matches; otherwise it is left out.
+    The last batch of a classifier is padded with samples of class -1, which never count as correct;
+    for other models a partial last batch is left out.
     """
     x, y = data.x_test, data.y_test
     if model.classes is None:
@@ -37,15 +37,15 @@ def held_out_batches(data: DataSet, model: Model) -> tuple[Array, Array]:
 def effect_of_format(
     settings: BuildSettings, model: Model, data: DataSet, program: Program
 ) -> FrozenAs | None:
-    """Measure of held-out samples with frozen weights in float32 and in the chosen format.
+    """Accuracy or loss of held-out samples with frozen weights in float32 and in another format.
 
-    Of the first held-out samples, 1,000 at most, before anything is trained.
+    Evaluated before training, on at most the first 1,000 held-out samples.
 
     Args:
-        settings: of the build.
-        model: with its first weights.
-        data: of which the held-out samples are evaluated.
-        program: with frozen weights in the format.
+        settings: settings of the build.
+        model: the model with its initial weights.
+        data: data set with the held-out samples.
+        program: the program with frozen weights in the chosen format.
     """
     if settings.frozen_as is None:
         return None

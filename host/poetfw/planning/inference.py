@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules of evaluation and prediction within the RAM that training has.
+"""Schedules of evaluation and prediction within the RAM of the training step.
 
-Mostly they take less than training, and every op runs once in the order of the graph. Where that
-takes more, ops are ordered for a lower peak, and where that is not enough, tensors are recomputed.
-Nothing is paged: only the training step has slots in storage.
+Usually these need less RAM than training, and each op runs once in graph order. If they need more,
+ops are reordered for a lower peak, and if that is not enough, tensors are recomputed. Nothing is
+paged, as only the training step has slots in storage.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from poetfw.boards import Board
 from poetfw.common.errors import InfeasibleError
@@ -29,14 +32,17 @@ from poetfw.schedule import (
 )
 from poetfw.training import Program
 
+_Problem = TypeVar("_Problem")
+_Placed = TypeVar("_Placed")
+
 PLACEMENT_ATTEMPTS = 5
-"""Searches at most, each in less RAM, for a schedule whose buffers can be placed."""
+"""Maximum number of searches, in less RAM each time, for a schedule that can be placed."""
 
 ATTEMPT_SHARE = 0.75
-"""Of the work that is left, what one search may do where another one may follow."""
+"""Share of the remaining work for a search that another one may follow."""
 
 _SHARE = 0.25
-"""Of the work, what the search for a schedule without a backward pass may do."""
+"""Share of the work for the search for a schedule without a backward pass."""
 
 _LEAST_WORK = 3.0
 """Work units of the search for the schedule of least RAM, beside those of other searches."""
@@ -71,28 +77,42 @@ def schedule_within(
     unlimited: Schedule,
     work: Work,
 ) -> Schedule:
-    """The schedule of least energy found for a step without a backward pass.
+    """Find a schedule of a step without a backward pass.
 
     Args:
         graph: the step.
-        board: where it runs.
-        costs: says what every op costs there.
-        ram_bytes: what its tensors may occupy together, beside persistent ones.
-        unlimited: the schedule that computes everything once, which is kept if it fits.
-        work: what the search may do.
+        board: target board.
+        costs: provider of op costs.
+        ram_bytes: RAM for tensors that are not persistent.
+        unlimited: schedule that computes everything once; returned if it fits.
+        work: limit of the search.
 
     Returns:
-        The schedule of least RAM known, where none fits.
+        The schedule of least energy that was found; if none fits, the schedule of least RAM known.
     """
     if unlimited.peak_bytes <= ram_bytes:
         return unlimited
     problem = _problem(graph, board, costs)
     lowest = with_lower_peak(problem, unlimited, work.deadline)
     if ram_bytes >= 0:  # beside persistent tensors
-        with work.part(work.left * _SHARE).phase(graph.name) as part:
-            found = _placeable(graph, replace(problem, ram_bytes=ram_bytes), lowest, part)
-        if found is not None:
-            return found
+        deadline = work.deadline
+
+        def attempt(
+            limited: ScheduleProblem, part: Work
+        ) -> tuple[Schedule, ScheduleProblem | None]:
+            found = lowest
+            if limited.ram_bytes < max(ram_bytes, lowest.peak_bytes):
+                found = with_lower_peak(limited, solve(limited, work=part), deadline)
+            height = place_step(graph, found.plan, 0, None, deadline).height_bytes
+            return found, tightened(limited, height - ram_bytes)
+
+        with (
+            work.part(work.left * _SHARE).phase(graph.name) as part,
+            suppress(InfeasibleError),
+        ):
+            found, fits = search_placeable(replace(problem, ram_bytes=ram_bytes), attempt, part)
+            if fits:
+                return found
     return _least(problem, lowest, work.beside(_LEAST_WORK))
 
 
@@ -114,29 +134,43 @@ def _least(problem: ScheduleProblem, known: Schedule, work: Work) -> Schedule:
             return known
 
 
-def _placeable(
-    graph: Graph, problem: ScheduleProblem, found: Schedule, work: Work
-) -> Schedule | None:
-    """A schedule whose buffers can be placed within a problem's RAM, `found` if that is one."""
-    limited = problem
-    for _ in range(PLACEMENT_ATTEMPTS):
-        if found.peak_bytes <= limited.ram_bytes:
-            height = place_step(graph, found.plan, 0, None, work.deadline).height_bytes
-            if height <= problem.ram_bytes:
-                return found
-            limited = replace(limited, ram_bytes=limited.ram_bytes - height + problem.ram_bytes)
-        try:
-            found = solve(limited, work=work.part(work.left * ATTEMPT_SHARE))
-        except InfeasibleError:
-            return None
-        found = with_lower_peak(limited, found, work.deadline)
-    return None
+def tightened(problem: ScheduleProblem, excess_bytes: int) -> ScheduleProblem | None:
+    """Reduce the RAM by the bytes that placement exceeded; None if it did not exceed the RAM."""
+    if excess_bytes <= 0:
+        return None
+    return replace(problem, ram_bytes=problem.ram_bytes - excess_bytes)
+
+
+def search_placeable(
+    problem: _Problem,
+    attempt: Callable[[_Problem, Work], tuple[_Placed, _Problem | None]],
+    work: Work,
+    attempts: int = PLACEMENT_ATTEMPTS,
+) -> tuple[_Placed, bool]:
+    """Find and place schedules, in less RAM each time, until one fits.
+
+    Args:
+        problem: the problem of the first attempt.
+        attempt: finds and places a schedule; returns it, and the problem of the next attempt, or
+            None if it fits.
+        work: limit of all attempts together.
+        attempts: maximum number of attempts.
+
+    Returns:
+        The last schedule, and True if it fits.
+    """
+    for _ in range(attempts):
+        placed, tighter = attempt(problem, work.part(work.left * ATTEMPT_SHARE))
+        if tighter is None:
+            return placed, True
+        problem = tighter
+    return placed, False
 
 
 def with_lower_peak(
     problem: ScheduleProblem, schedule: Schedule, deadline: Deadline | None = None
 ) -> Schedule:
-    """The schedule with its steps in an order of lower peak, where there is one."""
+    """The schedule with its steps in the order of lowest peak that was found."""
     with Work(ORDERING_WORK, deadline).phase("order of steps") as work:
         plan = reorder_plan(problem, schedule.plan, work)
     simulation = simulate(problem, plan)

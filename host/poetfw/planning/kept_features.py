@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice between keeping the frozen part's output for each sample and calculating it every epoch.
+"""Choice between storing the frozen part's output for each sample and recalculating it each epoch.
 
-The training step's plan begins with ops of the frozen part. Where one tensor [batch, ...] of theirs
-is all that the rest of the plan reads, the step can load that tensor instead of calculating it:
-same plan, same addresses, same bits. Of all such places in the plan, the cheapest is taken.
+A training plan begins with ops of the frozen part. If the rest of the plan reads only one of their
+tensors [batch, ...], the step can load this tensor, the features, instead of calculating it, with
+the same plan, addresses and bits. Among all such tensors, the one that saves most energy is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from poetfw.settings import BuildSettings
 from poetfw.training import Program, frozen_part, is_of_one_sample
 
 _MOST_TARGETS_BYTES = BLOCK_BYTES
-"""RAM of a batch's targets, which are read with the features: more are not worth it unasked."""
+"""Largest size of a batch's targets, stored with the features, for which features are kept
+without being requested."""
 
 _RING = "a ring's samples change while it trains"
 _NONE = "nothing that precedes all that trains is the same in every epoch"
@@ -33,12 +34,12 @@ _NONE = "nothing that precedes all that trains is the same in every epoch"
 
 @dataclass(frozen=True)
 class BatchCosts:
-    """Costs of the features of a batch, in joules or in seconds.
+    """Costs of a batch's features, in joules or in seconds.
 
     Attributes:
-        calculating: cost of the steps that calculate them, and of loading the targets.
-        reading: cost of reading records, which hold both.
-        writing: cost of finding that nothing is kept, and of writing records.
+        calculating: cost of the steps that calculate features, and of loading the targets.
+        reading: cost of reading records, which hold features and targets.
+        writing: cost of looking for records without finding any, and of writing them.
     """
 
     calculating: float
@@ -48,7 +49,7 @@ class BatchCosts:
 
 @dataclass(frozen=True)
 class Keepable:
-    """Features that a plan could keep, with the costs of a batch in joules and in seconds."""
+    """Features that a plan could keep, with their costs per batch in joules and in seconds."""
 
     features: KeptFeatures
     energy_j: BatchCosts
@@ -61,9 +62,9 @@ class Keepable:
 
     @property
     def break_even_epochs(self) -> int | None:
-        """Epochs from which on keeping takes less energy in all; None for never.
+        """Number of epochs after which keeping has saved energy in total; None for never.
 
-        The first epoch calculates the features and writes them too; each later one saves.
+        The first epoch calculates the features and also writes them; each later epoch saves energy.
         """
         return 1 + math.ceil(self.energy_j.writing / self.saved_j) if self.saved_j > 0 else None
 
@@ -71,13 +72,13 @@ class Keepable:
 def find_keepable(
     program: Program, plan: ExecutionPlan, board: Board, costs: CostTable
 ) -> Keepable | None:
-    """The features that save the most energy if kept; None where none can be, or nothing precedes.
+    """Find the features that save the most energy if kept; None if a plan has none.
 
     Args:
-        program: whose training step is planned.
-        plan: the training step's plan.
-        board: with the storage that keeps them.
-        costs: of the training step's ops.
+        program: the program.
+        plan: plan of its training step.
+        board: board with the storage for the features.
+        costs: costs of the training step's ops.
     """
     if board.storage is None:
         return None
@@ -86,7 +87,7 @@ def find_keepable(
 
 
 def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptFeatures]:
-    """Places behind the plan's first steps where one tensor of the frozen part is in RAM."""
+    """Positions in the plan at which a single tensor of the frozen part is in RAM."""
     graph, batch = program.training, program.batch
     fixed = frozen_part(graph)
     ops = {op.name: op for op in graph.ops}
@@ -114,7 +115,7 @@ def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptF
 
 
 def _is_read(graph: Graph, op: Op, rest: ExecutionPlan) -> bool:
-    """True if the rest of a plan reads or moves an op's output before freeing or writing it."""
+    """True if the rest of a plan reads or moves an op's output before it frees or writes it."""
     readers = {reader.name for reader in graph.consumers[op.output or ""]}
     for step in rest:
         if step.node == op.name:
@@ -152,7 +153,7 @@ def _costs(
 
 
 def are_wanted(settings: BuildSettings, model: Model, keepable: Keepable | None) -> bool:
-    """True if features shall be kept where they can be: as told, or where that saves energy."""
+    """True if features are to be kept if possible: as set, or because that saves energy."""
     if keepable is None or settings.keep_features == "never":
         return False
     if settings.keep_features == "storage":
@@ -172,21 +173,21 @@ def report_features(
     *,
     wanted: bool,
 ) -> FeaturesReport | None:
-    """Costs of an epoch with features kept and without, the choice between both, and its reason.
+    """Choose whether to keep features; reports both costs of an epoch, the choice and its reason.
 
     Args:
-        settings: of the build.
-        board: with its storage.
-        model: with its initial weights.
-        data: with the samples whose features would be kept.
-        program: what is trained.
-        schedule: of the training step.
-        keepable: the features that the schedule's plan could keep; None for none.
+        settings: settings of the build.
+        board: board with its storage.
+        model: the model.
+        data: data set whose features would be kept.
+        program: training and evaluation step.
+        schedule: schedule of the training step.
+        keepable: features that the schedule's plan could keep; None without any.
         image_bytes: size of the storage image without features.
-        wanted: see `are_wanted`.
+        wanted: result of `are_wanted`.
 
     Raises:
-        ConfigError: they shall be kept, and cannot be.
+        ConfigError: The settings require features to be kept, which is impossible.
     """
     told = settings.keep_features == "storage"
     if keepable is None:
@@ -230,14 +231,14 @@ def report_features(
 
 
 def _obstacle(settings: BuildSettings, board: Board, image_bytes: int, size_bytes: int) -> str:
-    """Reason why features cannot be kept, in words; empty where they can be."""
+    """Reason why features cannot be kept; empty if they can."""
     assert board.storage is not None
     if settings.ring:
         return _RING
     if size_bytes > LARGEST_SAMPLES_BYTES:
         return (
-            f"it takes {size_bytes:,} bytes, of the {LARGEST_SAMPLES_BYTES:,} that an image may "
-            "have of it"
+            f"it takes {size_bytes:,} bytes, and an image holds at most {LARGEST_SAMPLES_BYTES:,} "
+            "of it"
         )
     room = board.storage.size_bytes
     if room is not None and image_bytes + size_bytes > room:
@@ -249,7 +250,7 @@ def _obstacle(settings: BuildSettings, board: Board, image_bytes: int, size_byte
 
 
 def _too_slow(settings: BuildSettings, schedule: Schedule, time_s: BatchCosts) -> str:
-    """Step that misses the deadline if features are kept, in words; empty if none does."""
+    """Message about the step that misses the deadline if features are kept; empty without one."""
     writes_s = schedule.time_s + time_s.writing
     reads_s = schedule.time_s - time_s.calculating + time_s.reading
     longest_s = max(writes_s, reads_s)
@@ -257,13 +258,13 @@ def _too_slow(settings: BuildSettings, schedule: Schedule, time_s: BatchCosts) -
         return ""
     step = "writes" if longest_s == writes_s else "reads"
     return (
-        f"a step that {step} it takes {longest_s:.3g} s, of a deadline of "
+        f"a step that {step} it takes {longest_s:.3g} s, more than the deadline of "
         f"{settings.deadline_s:.3g} s"
     )
 
 
 def _reason_against(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
-    """Reason why keeping is not the better choice, in words; empty where it is."""
+    """Reason why keeping features is not the better choice; empty if it is."""
     if settings.ring:
         return _RING
     targets_bytes = model.batch * keepable.features.target_bytes

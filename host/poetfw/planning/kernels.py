@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice among the kernels of an op, which all give the same bits.
+"""Choice among the kernels of an op, which all compute the same bits.
 
-An op runs by the kernel for its shape unless another one costs less: by at least `TIE` where both
-costs are measured, and by more than the cost model's median error where one of them is modelled.
-The analytic model has one cost for all kernels of an op.
+The default is the kernel for the op's shape. Another kernel is chosen if its energy is lower by at
+least `TIE` and both costs are measured, or by more than the cost model's median error if one of the
+costs is modelled. The analytic model assigns all kernels of an op the same cost.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from poetfw.ops import in_variants, kind_of
 from poetfw.training import Program
 
 TIE = 0.01
-"""Relative difference of energy below which another kernel is not worth its flash."""
+"""Relative difference of energy below which another kernel is not worth its flash memory."""
 
 
 class ChosenBy(StrEnum):
-    """The evidence by which an op's kernel was chosen."""
+    """Evidence for the choice of an op's kernel."""
 
     SHAPE = "shape"
     MODELLED = "modelled"
@@ -37,7 +37,7 @@ class Chosen:
 
     Attributes:
         program: the program.
-        by: what decided, by the graph's name and then the op's; ops with one kernel are left out.
+        by: evidence by graph name and op name; ops with a single kernel are left out.
     """
 
     program: Program
@@ -45,12 +45,12 @@ class Chosen:
 
 
 def choose_kernels(program: Program, board: Board, costs: CostProvider) -> Chosen:
-    """The program with a kernel chosen for each op of its training and its evaluation step.
+    """Choose a kernel for each op of the training and evaluation step.
 
     Args:
-        program: whose ops run by the kernels for their shapes.
-        board: where they run.
-        costs: says what each op costs there, by whichever kernel.
+        program: program with the default kernel of each op.
+        board: target board.
+        costs: provider of the costs of each op and kernel.
     """
     training, by_training = choose_in(program.training, board, costs)
     evaluation, by_evaluation = choose_in(program.evaluation, board, costs)
@@ -63,9 +63,9 @@ def choose_kernels(program: Program, board: Board, costs: CostProvider) -> Chose
 def choose_in(
     graph: Graph, board: Board, costs: CostProvider
 ) -> tuple[Graph, Mapping[str, ChosenBy]]:
-    """The graph with a kernel chosen for each of its ops, and what decided, by the op's name.
+    """Choose a kernel for each op of a graph; returns the graph, and the evidence by op name.
 
-    No chosen kernel takes more workspace than the kernel for the op's shape.
+    No chosen kernel takes more workspace than the default one.
     """
     ops, by = _choose(graph, {op.name: _variants(op, graph)[0] for op in graph.ops}, board, costs)
     return with_ops(graph, ops), by
@@ -74,9 +74,10 @@ def choose_in(
 def faster_with_workspace(
     graph: Graph, board: Board, costs: CostProvider
 ) -> tuple[Mapping[str, Op], Mapping[str, ChosenBy]]:
-    """The ops that cost less with a kernel of more workspace, by name, with that kernel.
+    """Ops with a faster kernel of more workspace, by name.
 
-    The second mapping has the evidence for each op that has such a kernel, chosen or not.
+    The second mapping is the evidence for each op that has kernels with more workspace, whether or
+    not one of them is faster.
     """
     variants = {op.name: [op, *_variants(op, graph)[1]] for op in graph.ops}
     ops, by = _choose(graph, variants, board, costs)
@@ -84,7 +85,7 @@ def faster_with_workspace(
 
 
 def _variants(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
-    """An op with each of its kernels: those with the first one's workspace at most, and others."""
+    """Variants of an op, one per kernel: those of at most the default's workspace, and the rest."""
     first, *others = in_variants(op, graph)
     lean, with_more = [first], list[Op]()
     for way in others:
@@ -96,7 +97,7 @@ def _variants(op: Op, graph: Graph) -> tuple[list[Op], list[Op]]:
 def _choose(
     graph: Graph, variants: Mapping[str, Sequence[Op]], board: Board, costs: CostProvider
 ) -> tuple[dict[str, Op], dict[str, ChosenBy]]:
-    """The kernel of each op that has several, and the evidence for it."""
+    """Choose a kernel for each op that has several, with the evidence for it."""
     several = {name: each for name, each in variants.items() if len(each) > 1}
     tables = []
     for number in range(max(map(len, several.values()), default=0)):
@@ -111,12 +112,12 @@ def _choose(
 
 
 def with_ops(graph: Graph, ops: Mapping[str, Op]) -> Graph:
-    """The graph with some of its ops replaced, by their names."""
+    """The graph with ops replaced by those given by op name."""
     return replace(graph, ops=tuple(ops.get(op.name, op) for op in graph.ops))
 
 
 def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
-    """Index of the cost to prefer (by default the first), and the evidence for it."""
+    """Index of the preferred cost, 0 by default, and the evidence for it."""
     best, chosen_by = 0, ChosenBy.SHAPE
     for at, cost in enumerate(costs[1:], 1):
         known = {costs[best].source, cost.source}
@@ -134,5 +135,5 @@ def _choice(costs: Sequence[OpCost]) -> tuple[int, ChosenBy]:
 
 
 def _is_less(one: OpCost, other: OpCost, margin: float) -> bool:
-    """True if `one` takes less energy by more than the margin, and no more time."""
+    """True if `one` has less energy by more than the margin, and at most the same time."""
     return one.energy_j < (1 - margin) * other.energy_j and one.time_s <= other.time_s

@@ -11,10 +11,9 @@ from threading import Thread
 
 @contextmanager
 def loading(*modules: str) -> Iterator[None]:
-    """A block that waits for another program, while these modules are imported.
+    """Context that imports modules in a background thread, for blocks that wait for a program.
 
-    Whoever imports one of them before it is there waits for it; one that cannot be imported fails
-    there.
+    An import of such a module elsewhere waits for the background import; errors are raised there.
     """
 
     def load() -> None:

@@ -1,47 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The energy that more RAM would save."""
+"""Energy that a larger budget would save."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.planning.build import Build
+from poetfw.planning.curve import adapted
 from poetfw.planning.plans import place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.report import MoreRam
-from poetfw.schedule import (
-    SCHEDULERS,
-    PlanFigures,
-    Schedule,
-    ScheduleProblem,
-    handed,
-    simulate,
-    solve,
-)
+from poetfw.schedule import SCHEDULERS, Schedule, ScheduleProblem, solve
 from poetfw.settings import BuildSettings
 
 WORTH_SAYING = 0.01
-"""Overhead, of the energy of keeping everything, above which it is said what more RAM saves."""
+"""Overhead, relative to keeping everything, above which savings of a larger budget are reported."""
 _PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
-"""Larger budgets that are tried, as parts of the way to keeping everything."""
+"""Budgets to try: fractions of the bytes between the budget and keeping everything."""
 _WORK = 0.1
-"""Work units for each of them: a plan that more RAM allows, not the best one."""
+"""Limit of work units per budget: enough for a better plan, though not for the best one."""
 
 
 def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline) -> MoreRam | None:
-    """The first larger budget that saves half of a plan's overhead; None where none is known.
+    """Find the first larger budget that saves half of a plan's overhead; None if none is found.
 
-    Tried are budgets for plans with an overhead above `WORTH_SAYING`, with little work each: the
-    plan of the smaller budget is handed to the next larger one.
+    If the overhead exceeds `WORTH_SAYING`, larger budgets are tried in ascending order with little
+    work each; the plan of each budget is adapted to the next.
 
     Args:
         build: a build for one device.
-        settings: the deadline of a step, and the scheduler.
-        deadline: when to end the search.
+        settings: settings with the deadline of a step, and the scheduler.
+        deadline: end of the search.
     """
     plan, everything, program = build.plan, build.checkpoint_all, build.program
     image, known = build.image, build.plan.training
@@ -72,13 +65,10 @@ def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline)
 def _in_more_ram(
     problem: ScheduleProblem, known: Schedule, scheduler: str, work: Work
 ) -> Schedule | None:
-    """A schedule with what a larger budget lets a smaller one's keep; None without."""
+    """Schedule of a larger budget, found from that of a smaller one; None if none was found."""
     if not SCHEDULERS[scheduler].starts:
         try:
             return solve(problem, scheduler, known=[known.plan], work=work)
         except InfeasibleError:
             return None
-    plan = handed(problem, known.plan, work)
-    if plan is None:
-        return None
-    return replace(known, **asdict(PlanFigures.of(simulate(problem, plan))), plan=plan)
+    return adapted(problem, known, work)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan: when each op of the training and the evaluation step runs, and where buffers lie."""
+"""Plans: schedules of the training and the evaluation step, and addresses of their buffers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Plan(Scheduled):
-    """One way to run a program: when each op runs, and where every buffer lies.
+    """Schedules of a program's steps, and addresses of its buffers.
 
     Attributes:
-        evaluation: the schedule of the evaluation step; without steps where that is done elsewhere.
-        step: the training step with its parts, as the program of one memory sees it.
-        memories: where every buffer lies, by the name of each memory.
+        evaluation: schedule of the evaluation step; empty if another program evaluates.
+        step: training step with its parts, with one program selected.
+        memories: addresses of the buffers, by memory name.
     """
 
     evaluation: Schedule
@@ -55,17 +55,17 @@ class Plan(Scheduled):
 
     @property
     def memory(self) -> MemoryPlan:
-        """Addresses of the buffers of the program that `step.here` selects."""
+        """Addresses of the selected program's buffers."""
         return self.memories[self.step.here]
 
     @property
     def limit_bytes(self) -> int:
-        """Bytes that the program's arena may take: its devices' limits and resident bytes."""
+        """Limit of the selected arena in bytes: its devices' limits plus resident bytes."""
         arenas = [part.arena for part in self.step.own]
         return min(a.offset for a in arenas) + sum(a.limit_bytes for a in arenas)
 
     def of(self, memory: str) -> Plan:
-        """The same plan, as the program of a memory sees it."""
+        """The plan with the program of another memory selected."""
         step = self.step.of(memory)
         evaluation = self.evaluation if step.evaluates_here else replace(self.evaluation, plan=())
         return replace(self, evaluation=evaluation, step=step)
@@ -74,7 +74,7 @@ class Plan(Scheduled):
 def plan_unscheduled(
     program: Program, board: Board, costs: CostProvider, deadline: Deadline | None = None
 ) -> Plan:
-    """The plan that computes everything once, pages nothing, and takes the RAM it needs."""
+    """Plan that computes everything once and pages nothing, without a limit on RAM."""
     table = costs(program.training, board)
     training = solve(schedule_problem(program.training, board, table, None), "checkpoint-all")
     evaluation = plan_evaluation(program, board, costs)
@@ -87,7 +87,7 @@ def place_plan(
     evaluation: Schedule,
     deadline: Deadline | None = None,
 ) -> Plan:
-    """The plan of a single device: addresses for both steps, without a limit on RAM."""
+    """Assign addresses for both steps on a single device, without a limit on RAM."""
     placed = place_parts(
         program,
         training.plan,
@@ -110,7 +110,7 @@ def lower_plan(
     watchdog_ms: int | None = None,
     kept: KeptFeatures | None = None,
 ) -> Lowering:
-    """The views of the project that follows a plan."""
+    """Lower a plan to the views of its project."""
     evaluates = plan.step.evaluates_here
     prediction = plan_prediction(program, board, plan.memory) if evaluates else None
     steps = plan.step, plan.evaluation.plan
@@ -121,7 +121,7 @@ def lower_plan(
 
 
 def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Prediction:
-    """Prediction of one sample in the arena of a plan, as the evaluation step does it."""
+    """Prediction of one sample by the evaluation step's ops, within the arena of a plan."""
     graph = make_prediction(program)
     problem = schedule_problem(graph, board, analytic_costs(graph, board), None)
     unlimited = solve(problem, "checkpoint-all")
@@ -132,15 +132,14 @@ def plan_prediction(program: Program, board: Board, memory: MemoryPlan) -> Predi
 
 @dataclass(frozen=True)
 class RamNeeds:
-    """The RAM that training a model takes with the default settings.
+    """RAM needed to train a model with the default settings.
 
     Attributes:
-        peak_bytes: of the arena, if everything is computed once and kept, by the model's own
-            optimizer.
-        smallest_bytes: the smallest budget of a build, by the board's name: the tensors that are
-            never free, and the larger of what one op needs at once and what evaluation needs.
-            With paging a plan gets down to that, however slow. None where a board has no storage
-            to page to: there it takes a search to know.
+        peak_bytes: size of the arena if everything is computed once and kept, with the model's
+            default optimizer.
+        smallest_bytes: by board name, the smallest budget with paging: resident bytes plus the
+            larger of the largest op's and the evaluation step's tensors. None for a board without
+            storage, where only a search can tell.
     """
 
     peak_bytes: int
@@ -148,12 +147,12 @@ class RamNeeds:
 
 
 def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
-    """The RAM that training a model takes on boards, by their defaults.
+    """RAM needed to train a model with the boards' defaults.
 
     The search is that of `least_evaluation`, where evaluation takes more than one op of training.
 
     Raises:
-        ModelError: the model cannot be trained in batches of this size.
+        ModelError: The model cannot be trained in batches of this size.
     """
 
     @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a graph on a board to the problem that schedulers solve."""
+"""Schedule problem of a graph on a board."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def schedule_problem(
 
     Args:
         graph: a training or evaluation step.
-        board: says what paging costs where that was not measured.
-        costs: what each op costs, and what was measured of paging.
-        ram_bytes: what its tensors may occupy together, beside persistent ones; None for enough
-            to keep everything.
+        board: board with the costs of paging, used if these were not measured.
+        costs: costs of the ops, and of paging if measured.
+        ram_bytes: RAM for tensors that are not persistent; None for enough to keep everything.
         deadline_s: upper bound on the step's time.
     """
     updated_by: dict[str, str] = {}
@@ -83,7 +82,7 @@ def schedule_problem(
 
 
 def _storage(board: Board, costs: CostTable) -> Storage | None:
-    """The costs of paging: as measured, else as the board's file has them."""
+    """Storage with measured costs of paging, or those of the board's file if not measured."""
     storage = board.storage
     if storage is None:
         return None

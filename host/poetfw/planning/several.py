@@ -18,6 +18,7 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import ONLY, place_parts
 from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.devices import DeviceFile, read_device
+from poetfw.planning.inference import PLACEMENT_ATTEMPTS, search_placeable
 from poetfw.planning.plans import Plan
 from poetfw.schedule import ExecutionPlan, Schedule, Status, StepKind
 from poetfw.schedule.several import (
@@ -33,20 +34,17 @@ from poetfw.settings import BuildSettings
 from poetfw.tools import emulator_of
 from poetfw.training import Program
 
-_ATTEMPTS = 5
-_ATTEMPT_SHARE = 0.75  # of the work left; most plans can be placed, and the first one is the last
-
 _RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
-"""Names that a device may not have, since a project has folders of these names."""
+"""Reserved names, which are those of folders in a project; devices cannot have them."""
 
 
 def boards_of(settings: BuildSettings) -> Mapping[str, Board]:
-    """The board of each memory, by the memory's name.
+    """Boards by memory name.
 
     Raises:
-        BoardError: a board is unknown or has no firmware; or a device's file is malformed, or names
-            no board that could run its program.
-        ConfigError: the devices' boards do not go together.
+        BoardError: A board is unknown or has no firmware, or a device file is malformed or names no
+            board that can run its program.
+        ConfigError: The devices' boards cannot be combined.
     """
     devices = settings.devices
     if devices is None:
@@ -60,11 +58,11 @@ def boards_of(settings: BuildSettings) -> Mapping[str, Board]:
 
 
 def _named_boards(files: Sequence[DeviceFile], paths: Sequence[Path]) -> list[str]:
-    """The board that each device's file names.
+    """Board names in the device files.
 
     Raises:
-        BoardError: a file names none.
-        ConfigError: there are fewer than two devices.
+        BoardError: A file names no board.
+        ConfigError: There are fewer than two devices.
     """
     if len(files) < 2:
         raise ConfigError("--devices of a build takes two device files or more")
@@ -73,18 +71,18 @@ def _named_boards(files: Sequence[DeviceFile], paths: Sequence[Path]) -> list[st
         if file.board is None:
             raise BoardError(
                 f"{path}: board is missing: it says whose programs run on the device",
-                'add board = "NAME" to it (`poetfw boards` lists what is known)',
+                'add board = "NAME" to it (`poetfw boards` lists the known boards)',
             )
         names.append(file.board)
     return names
 
 
 def _shared_board(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Board:
-    """The board that devices are parts of, with one thread for each device's kernels.
+    """Board whose memory the devices share, with one thread per device.
 
     Raises:
-        BoardError: a file names no board, or one without threads.
-        ConfigError: there are fewer than two devices, or of different boards.
+        BoardError: A file names no board, or a board without threads.
+        ConfigError: There are fewer than two devices, or their boards differ.
     """
     names = list(dict.fromkeys(_named_boards(files, paths)))
     if len(names) > 1:
@@ -97,19 +95,19 @@ def _shared_board(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Board:
     board.require_firmware()
     if not family_threads(board.hal):
         raise BoardError(
-            f"board {board.name!r} runs one thread only: devices of it cannot work together",
+            f"board {board.name!r} runs one thread only, and devices that share it need one each",
             "use a board whose programs have an operating system",
         )
     return replace(board, compute=replace(board.compute, threads=1))
 
 
 def boards_apart(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Mapping[str, Board]:
-    """Each device's board, by the device's name, with one thread for its kernels.
+    """Boards by device name, each with a single thread for kernels.
 
     Raises:
-        BoardError: a file names no board, or one that has no firmware.
-        ConfigError: there are fewer than two devices, two of one name, one of a reserved name, or
-            their boards do not train to the same bits.
+        BoardError: A file names no board, or a board without firmware.
+        ConfigError: There are fewer than two devices, a name is reserved or used twice, or the
+            boards do not train to the same bits.
     """
     names = _named_boards(files, paths)
     boards: dict[str, Board] = {}
@@ -127,7 +125,7 @@ def boards_apart(files: Sequence[DeviceFile], paths: Sequence[Path]) -> Mapping[
     if len(classes) > 1:
         said = [f"{name!r} ({b.name}): {b.compute.arithmetic}" for name, b in boards.items()]
         raise ConfigError(
-            f"the devices round sums of products in different ways: {listed(said)}",
+            f"the devices' boards round sums of products in different ways: {listed(said)}",
             "name devices whose boards have the same arithmetic (`poetfw boards`): only those "
             "train to the same bits",
         )
@@ -144,28 +142,27 @@ def plan_on_devices(
     *,
     apart: bool = False,
 ) -> Plan:
-    """The best plan whose buffers can be placed within each device's limit.
+    """Find the best plan whose buffers can be placed within each device's limit.
 
     Args:
-        program: what is trained.
-        evaluation: the schedule of the evaluation step.
-        problem: the devices.
-        plan: what to follow instead of a search's answer; None for a search.
-        work: what the search may do, all attempts together.
-        tell: is told how the search goes on.
-        apart: True where each device has a memory of its own.
+        program: training and evaluation step.
+        evaluation: schedule of the evaluation step.
+        problem: problem of the devices.
+        plan: plan to follow without a search; None to search.
+        work: limit of all attempts together.
+        tell: called with the progress of the search.
+        apart: True if each device has a memory of its own.
 
     Raises:
-        InfeasibleError: no plan is known, or its buffers found no place within the limits.
-        PlanError: the plan to follow is not one of these devices, or illegal.
+        InfeasibleError: No plan was found, or its buffers cannot be placed within the limits.
+        PlanError: The plan to follow is illegal, or for other devices.
     """
     validate_devices(problem)
     limits = {device.name: device.problem.ram_bytes for device in problem.devices}
     buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
-    limited = problem
-    for _ in range(_ATTEMPTS):
+
+    def attempt(limited: DevicesProblem, part: Work) -> tuple[Plan, DevicesProblem | None]:
         if plan is None:
-            part = work.part(work.left * _ATTEMPT_SHARE)
             answer = solve_devices(limited, Minimise.TIME, work=part, tell=tell)
             training = _schedule(answer, answer.plan, answer.scheduler, answer.status)
         else:
@@ -184,14 +181,16 @@ def plan_on_devices(
         )
         arenas = [part.arena for part in placed.step.parts]
         excess = {arena.device: arena.size_bytes - arena.limit_bytes for arena in arenas}
-        if max(excess.values()) <= 0:
-            return Plan(training, evaluation, *placed)
-        if plan is not None:
-            break
-        limited = _tightened(limited, excess)
+        fits = max(excess.values()) <= 0
+        return Plan(training, evaluation, *placed), None if fits else _tightened(limited, excess)
+
+    attempts = PLACEMENT_ATTEMPTS if plan is None else 1
+    found, fits = search_placeable(problem, attempt, work, attempts)
+    if fits:
+        return found
     over = " and ".join(
         f"{arena.device!r} {arena.size_bytes:,} of {arena.limit_bytes:,}"
-        for arena in arenas
+        for arena in (part.arena for part in found.step.parts)
         if arena.size_bytes > arena.limit_bytes
     )
     raise InfeasibleError(
@@ -204,10 +203,10 @@ def plan_on_devices(
 
 
 def require_room(program: Program, boards: Mapping[str, Board], plan: Plan) -> None:
-    """Check that the arena of each memory, with what lives for the whole run, fits its board.
+    """Check that the arena of each memory, with its persistent tensors, fits the board's RAM.
 
     Raises:
-        InfeasibleError: one does not.
+        InfeasibleError: An arena does not fit.
     """
     for name, board in boards.items():
         available = board.ram_bytes - board.reserved_ram_bytes - board.stack_bytes
@@ -216,22 +215,22 @@ def require_room(program: Program, boards: Mapping[str, Board], plan: Plan) -> N
             continue
         if not plan.step.apart:
             raise InfeasibleError(
-                f"the devices' arenas and what they share take {needed:,} bytes, and board "
+                f"the devices' arenas and shared tensors take {needed:,} bytes, and board "
                 f"{board.name!r} has {available:,}",
                 *smaller_batch(program),
                 *fewer_layers(program),
             )
         (part,) = plan.step.of(name).own
         raise InfeasibleError(
-            f"device {name!r} takes {needed:,} bytes, {part.arena.offset:,} of them for what lives "
-            f"for the whole run, and board {board.name!r} has {available:,}",
-            "lower ram_bytes in its file, or its --ram-fraction: then less is put there",
+            f"device {name!r} takes {needed:,} bytes, {part.arena.offset:,} of them for persistent "
+            f"tensors, and board {board.name!r} has {available:,}",
+            "lower ram_bytes in its file, or its --ram-fraction, so that it gets fewer tensors",
             *smaller_batch(program),
         )
 
 
 def _tightened(problem: DevicesProblem, excess: Mapping[str, int]) -> DevicesProblem:
-    """The problem with each device's RAM reduced by what placement exceeded it."""
+    """The problem with each device's RAM reduced by the bytes that placement exceeded."""
     return replace(
         problem,
         devices=tuple(
@@ -250,7 +249,7 @@ def _tightened(problem: DevicesProblem, excess: Mapping[str, int]) -> DevicesPro
 def _schedule(
     figures: DevicesFigures, plan: ExecutionPlan, scheduler: str, status: Status
 ) -> Schedule:
-    """The figures as a build reports them; the bound, which is of time, is the search's to tell."""
+    """Schedule with the figures of several devices, without a bound, as theirs is one of time."""
     return Schedule(
         plan=plan,
         energy_j=figures.energy_j,
@@ -272,7 +271,7 @@ def _schedule(
 
 
 def costs_of(problem: DevicesProblem, plan: ExecutionPlan) -> CostTable:
-    """The costs of each op where a plan computes it first."""
+    """Costs of each op on the device that first computes it."""
     nodes = {
         device.name: {node.name: node for node in device.problem.nodes}
         for device in problem.devices

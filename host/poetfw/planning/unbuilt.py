@@ -27,10 +27,10 @@ def load_kernel_choices(
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
 ) -> tuple[KernelChoices, Variants]:
-    """A model's training step on a board, with all the RAM that the board has for tensors.
+    """Load a model's training step on a board, with all of the board's RAM for tensors.
 
-    Nothing is compiled: static data is not known, and not counted. `warn` is called with each of
-    the model's warnings.
+    Nothing is compiled, so static data is not subtracted. `warn` is called with each warning of the
+    model.
     """
     board = load_board(settings.board, check_machine=emulator_of)
     settings = settings.on(board)
@@ -51,6 +51,6 @@ def load_kernel_choices(
 def load_schedule_problem(
     settings: BuildSettings, costs: CostProvider = analytic_costs
 ) -> ScheduleProblem:
-    """A model's schedule problem in which every op uses its kernel of the least workspace."""
+    """Load a model's schedule problem with the kernel of least workspace for each op."""
     _, variants = load_kernel_choices(settings, costs=costs)
     return variants.lean

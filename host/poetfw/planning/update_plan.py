@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of updates: what to train of a model within a budget of bytes or joules.
+"""Plan of updates: selection of the parameters to train within a budget of bytes or joules.
 
-What a choice is worth is its gradient energy: the squared norm of its gradient, the mean over some
-batches of the training data. It is what one step of plain gradient descent on this choice takes off
-the loss, to the first order, divided by the learning rate.
+The score of a choice is its gradient energy: the squared norm of its gradient, averaged over some
+batches of the training data. To first order, this is the decrease of the loss by one step of plain
+gradient descent on this choice, divided by the learning rate.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ from poetfw.training import (
 )
 
 SHARES = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
-"""Shares of a weight's input channels that may be trained."""
+"""Fractions of a weight's input channels that can be trained."""
 
 _ROUNDS = 12
-"""Number of times that a plan is measured and the program's limits are corrected by its error."""
+"""Maximum number of rounds: solve, measure the plan, correct the program's limits by its error."""
 
 _TRIALS = 40
-"""Number of further plans that are measured, with one choice more or one larger choice."""
+"""Maximum number of measured extensions: plans with one more or one larger choice."""
 
 _MEASURING_WORK = 20.0
-"""Units of work, of orders and addresses, after which no further plan is measured."""
+"""Limit of work units of orders and addresses, after which no further plan is measured."""
 
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """A choice of what to train.
+    """Selection of the parameters to train, with its needs.
 
     Attributes:
-        choices: all that could be trained.
-        scores: the gradient energy of each of them.
-        alone: what each takes if nothing else is trained, by the program.
-        chosen: what is trained.
-        estimate: what that takes by the program.
-        needs: what it takes in fact: its training step was derived, ordered and placed.
-        full: the same of training everything.
-        rounds: how many plans were measured.
+        choices: all choices.
+        scores: gradient energy of each choice.
+        alone: needs of training each choice alone, estimated by the program.
+        chosen: selected choices.
+        estimate: needs of the selection, estimated by the program.
+        needs: measured needs of the selection, whose training step was derived, ordered and placed.
+        full: measured needs of training everything.
+        rounds: number of plans that were measured.
     """
 
     choices: tuple[Choice, ...]
@@ -81,17 +81,17 @@ class UpdatePlan:
 
     @property
     def score(self) -> float:
-        """The gradient energy of what is trained."""
+        """Gradient energy of the selection."""
         return sum(s for c, s in zip(self.choices, self.scores, strict=True) if c in self.chosen)
 
     @property
     def full_score(self) -> float:
-        """The gradient energy of all parameters."""
+        """Gradient energy of all parameters."""
         pairs = zip(self.choices, self.scores, strict=True)
         return sum(score for choice, score in pairs if choice.channels is None)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as plain JSON values."""
+        """Plan as plain JSON values."""
         return {
             "schema_version": 1,
             "choices": [
@@ -113,12 +113,12 @@ class UpdatePlan:
 
     @property
     def selection(self) -> Selection:
-        """The trained parameters, as `--train` takes them."""
+        """Selected parameters in the format of `--train`."""
         return selection_of(self.chosen)
 
 
 def limits_of(budget: UpdateBudget, full: Needs, kept_bytes: int) -> Needs:
-    """A budget's limits, where training everything takes `full`, and the weights so many bytes.
+    """Limits of a budget, given the needs of training everything and the bytes of the weights.
 
     Limits are at least one byte and the smallest positive number of joules.
     """
@@ -137,12 +137,12 @@ def limits_of(budget: UpdateBudget, full: Needs, kept_bytes: int) -> Needs:
 
 
 class Updates:
-    """A model on a board, of which parts may be trained."""
+    """Choices of parameters to train, for a model on a board."""
 
     def __init__(
         self, settings: BuildSettings, model: Model, board: Board, costs: CostProvider
     ) -> None:
-        """Choose among all parameters that neither the settings nor the model's author freeze."""
+        """Offer all parameters that neither the settings nor the model freeze."""
         self._model, self._board, self._costs = model, board, costs
         self._optimizer = choose_optimizer(settings, model)
         self._undecayed = matching_parameters(model.graph, settings.no_decay)
@@ -153,7 +153,7 @@ class Updates:
             raise ConfigError(f"all parameters of model {model.name!r} are frozen")
 
     def choices(self) -> tuple[Choice, ...]:
-        """All that may be trained."""
+        """All choices."""
         found: dict[Choice, None] = {}
         for name in self._parameters:
             channels = input_channels(self._model.graph, name)
@@ -163,7 +163,7 @@ class Updates:
         return tuple(found)
 
     def program(self, selection: Selection, *, fuse: bool = True) -> Program:
-        """The training and evaluation step of a selection, in the order they are derived in."""
+        """Training and evaluation step of a selection, in the derived op order."""
         names = {tensor.name for tensor in self._model.graph.with_role(Role.PARAMETER)}
         return make_program(
             self._model.graph,
@@ -177,18 +177,18 @@ class Updates:
         )
 
     def everything(self) -> Selection:
-        """All that may be trained, as a whole."""
+        """Choices of whole parameters."""
         return Selection(frozenset(self._parameters))
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes in the arena whatever is trained: running statistics and the page buffer."""
+        """Bytes in the arena for any selection: running statistics and the page buffer."""
         return resident_bytes(self._model.graph.with_role(Role.STATE), BLOCK_BYTES)
 
     def measure(self, selection: Selection, work: Work) -> Needs:
-        """Measure the needs of training a selection, as a build without a budget would do it.
+        """Measure the needs of training a selection with the steps of a build without a budget.
 
-        What is spent is counted, and does not end it: only the deadline and a build's limits do.
+        The work is counted but not limited: only the deadline and a build's own limits end it.
         """
         deadline = work.deadline
         before = deadline.work
@@ -198,9 +198,9 @@ class Updates:
         return Needs(plan.memory.peak_bytes - self.kept_bytes, plan.training.energy_j)
 
     def _alone(self, choice: Choice) -> Program:
-        """The program of one choice, where its gradient is stored as it is beside others.
+        """Program of a single choice that stores its gradient, as if others were trained, too.
 
-        Without the other choices, an update could be applied at once and no gradient be stored.
+        Without other choices, the update could be applied at once, without storing the gradient.
         """
         selection = selection_of([choice])
         stored = self.program(selection, fuse=False)
@@ -215,12 +215,12 @@ class Updates:
         batches: Iterable[tuple[Array, Array]],
         deadline: Deadline | None = None,
     ) -> tuple[float, ...]:
-        """The squared norm of each choice's gradient at the model's weights: its mean over batches.
+        """Squared norm of each choice's gradient at the initial weights, averaged over batches.
 
-        Where the deadline passes, it is the mean over those batches that were done, at least one.
+        If the deadline passes, it is averaged over the batches so far, at least one.
 
         Raises:
-            ConfigError: a gradient is not finite.
+            ConfigError: A gradient is not finite.
         """
         program = self.program(self.everything(), fuse=False)
         totals, count = np.zeros(len(choices)), 0
@@ -250,21 +250,22 @@ class Updates:
         work: Work,
         progress: Callable[[str], None] = lambda text: None,
     ) -> UpdatePlan:
-        """The selection of most gradient energy within a budget.
+        """Find the selection of most gradient energy within a budget.
 
-        The program's estimate decides, and what it chose is measured. Where that breaks the budget
-        or leaves some of it, the program's limits are corrected by as much, and it decides again.
-        At last, choices that the estimate thinks too large are added where measuring allows it.
+        The program selects by its estimates, and the selection is measured. If it exceeds the
+        budget or leaves some of it unused, the program's limits are corrected by the difference,
+        and it selects again. Finally, choices that exceed the budget only by the estimates are
+        added if they fit when measured.
 
         Args:
-            budget: what training may take.
-            batches: what gradients are calculated of.
-            work: what the search may do.
-            progress: called with what begins now.
+            budget: budget of training.
+            batches: batches from which gradients are calculated.
+            work: limit of the search.
+            progress: called with the name of each stage as it begins.
 
         Raises:
-            InfeasibleError: nothing that could be trained fits the budget, or the time limit passed
-                before anything was known.
+            InfeasibleError: No choice fits the budget, or the time limit passed before the needs of
+                the choices were calculated.
         """
         deadline, measuring = work.deadline, work.beside(_MEASURING_WORK)
         choices = self.choices()
@@ -286,8 +287,8 @@ class Updates:
             )
         except OutOfTime:
             raise InfeasibleError(
-                f"the time limit passed before the {len(choices)} choices of {self._model.name!r} "
-                "were known",
+                f"the time limit passed before the needs of the {len(choices)} choices of "
+                f"{self._model.name!r} were calculated",
                 RAISE_TIME_LIMIT,
                 "give fewer --calibration-batches, or leave parameters out by --freeze",
             ) from None
@@ -324,9 +325,9 @@ class Updates:
     def _widened(
         self, plan: UpdatePlan, limits: Needs, problem: UpdateProgram, work: Work
     ) -> UpdatePlan:
-        """The plan with one choice more, or a larger one, for as long as any fits when measured.
+        """Extend the plan by one more or one larger choice, while one fits when measured.
 
-        Those that add most gradient energy are tried first, and each only once.
+        Extensions are tried once each, in descending order of added gradient energy.
         """
         worth = dict(zip(plan.choices, plan.scores, strict=True))
         refused: set[Choice] = set()
@@ -355,7 +356,7 @@ class Updates:
 
 
 def selection_of(choices: Iterable[Choice]) -> Selection:
-    """Choices, as `--train` takes them."""
+    """Selection of choices in the format of `--train`."""
     counts = {choice.parameter: choice.channels for choice in choices}
     parts = {name: count for name, count in counts.items() if count is not None}
     return Selection(frozenset(counts), parts)
@@ -372,10 +373,10 @@ def calibration_batches(
 
 
 def _corrected(inner: Needs, limits: Needs, estimate: Needs, needs: Needs) -> Needs:
-    """The program's limits, after a plan took other than it had estimated.
+    """Limits for the program's next round, corrected by the error of its estimates.
 
-    Where the plan breaks a limit, tighter by what it is over, and below the plan; where it keeps
-    all, wider by what the program thought too much.
+    An exceeded limit is lowered by the excess, and below the plan's estimate. If the plan is within
+    all limits, they are raised by the overestimate.
     """
 
     def corrected(inner: float, limit: float, estimate: float, actual: float) -> float:
@@ -399,20 +400,22 @@ def _infeasible(
     arena: tuple[int | None, int],
     advice: Iterable[str],
 ) -> InfeasibleError:
-    """Say which limit nothing keeps; `arena` is its limit and what the weights take of it."""
+    """Error that no selection meets a limit; `arena` is its limit, and the weights' bytes in it."""
     least = min(tried.values(), key=lambda needs: _excess(needs, limits))
     size_bytes, energy_j = int(least.size_bytes), least.energy_j
     arena_bytes, kept_bytes = arena
     if arena_bytes is not None and size_bytes > arena_bytes - kept_bytes:
-        what = f"an arena of {arena_bytes:,} bytes is too small: the least found to train anything "
-        what += f"takes {kept_bytes + size_bytes:,}, {kept_bytes:,} of them weights that never "
-        what += "leave RAM and the page buffer"
+        what = f"an arena of {arena_bytes:,} bytes is too small: the smallest selection found "
+        what += (
+            f"takes {kept_bytes + size_bytes:,}, {kept_bytes:,} of them for weights, which never "
+        )
+        what += "leave RAM, and the page buffer"
         size_bytes += kept_bytes
     elif size_bytes > limits.size_bytes:
-        what = f"{limits.size_bytes:,.0f} bytes are too few: the least found to train anything is "
+        what = f"{limits.size_bytes:,.0f} bytes are too few: the smallest selection found takes "
         what += f"{size_bytes:,}"
     else:
-        what = f"{limits.energy_j:.6g} J are too few: the least found to train anything is "
+        what = f"{limits.energy_j:.6g} J are too few: the selection of least energy found takes "
         what += f"{energy_j:.6g}"
     return InfeasibleError(
         what,

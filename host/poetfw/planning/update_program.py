@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice of the parameters to train within a budget, as a mixed-integer program.
 
-A choice is a parameter, or so many input channels of one. Each has a column in {0, 1}, of those of
-a parameter at most one is taken, and the objective is the sum of their scores.
+A choice is a parameter, or a number of its input channels. Each choice has a binary variable; at
+most one choice of a parameter is selected. The objective is the sum of the selected scores.
 
-What training takes follows from the training graphs of single choices: an op of the backward pass
-exists in the graph of several choices where it exists in that of one of them, since it is there to
-bring a gradient to a parameter below it, or to apply it. So what exists is an "or" of choices. So
-is what is live: a tensor is live at an op if any op from there on reads it. Each set of choices of
-which one is enough gets a column, at least as large as each of theirs; bytes at every op, and
-joules of all ops, are sums over such columns.
+The needs of training follow from the training graphs of single choices. An op of the backward pass
+exists with several choices if it exists with one of them, as its purpose is to pass a gradient on
+to a parameter below, or to apply it. Its existence is thus a logical "or" of choices. So is
+liveness: a tensor is live at an op if any later op reads it. Each such set of choices has a
+variable, bounded from below by those of its choices. The bytes at each op and the joules of all ops
+are sums over these variables.
 
-That is exact for a training step whose ops run in the order they were derived in, where gradients
-are stored as in the graphs of single choices, and no two gradients of one tensor are added up: the
-sum exists with pairs of choices only, and is left out, while both of its terms are counted as if
-they waited for it. A build's training step may store fewer gradients, and has an order of lower
-peak. So whoever solves the program measures what came out.
+The model is exact if ops run in the derived order, gradients are stored as in the graphs of single
+choices, and no two gradients of a tensor are added. Such a sum exists for pairs of choices only; it
+is left out, and both terms are counted as if they waited for it. As a build may store fewer
+gradients and find an order of lower peak, the needs of a solution are measured afterwards.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from poetfw.training import Program, in_place_input
 
 @dataclass(frozen=True)
 class Choice:
-    """A part of a parameter that may be trained.
+    """Parameter, or a part of it, that can be selected for training.
 
     Attributes:
-        parameter: its name.
-        channels: how many of its input channels, the first ones; None for all of it.
+        parameter: name of the parameter.
+        channels: number of its first input channels to train; None for all.
     """
 
     parameter: str
@@ -52,41 +51,41 @@ class Needs:
     """Bytes and joules of training.
 
     Attributes:
-        size_bytes: at the peak, beside what inference keeps for the whole run: activations,
-            gradients, optimizer state.
-        energy_j: of one training step, by the costs of its ops.
+        size_bytes: bytes at the peak in addition to those that inference keeps for the whole run:
+            activations, gradients, optimizer state.
+        energy_j: energy of one training step, by the costs of its ops.
     """
 
     size_bytes: float
     energy_j: float
 
     def within(self, limits: Needs) -> bool:
-        """True if it is no more than these."""
+        """True if neither bytes nor joules exceed these limits."""
         return self.size_bytes <= limits.size_bytes and self.energy_j <= limits.energy_j
 
 
 _Key = tuple[str, str, int, int]
-"""An op's name, kind, bytes of its output, and of what it reads."""
+"""Identity of an op in all graphs: name, kind, bytes of its output and of its inputs."""
 
 _Mask = tuple[int, int]
-"""Sets of choices, one bit each: what is there if any of the first is taken, and none of the
-second."""
+"""Two sets of choices as bit masks: the condition that one of the first, and none of the second, is
+selected."""
 
 
 @dataclass
 class _Item:
-    """An op as it is in the graphs of some choices.
+    """Op that is the same in the graphs of several choices.
 
     Attributes:
-        position: where it runs.
-        output_bytes: of its output, padded.
-        workspace_bytes: padded.
-        energy_j: what it takes.
-        backward: whether it belongs to the backward pass.
-        choices: those in whose graphs it is.
-        readers: what reads its output.
-        in_place: the op over whose output it may write its own.
-        taken_from: of what takes the trained channels of a tensor, the op that makes the tensor.
+        position: position in the op order.
+        output_bytes: bytes of its output, padded.
+        workspace_bytes: bytes of its workspace, padded.
+        energy_j: its energy.
+        backward: True for an op of the backward pass.
+        choices: choices in whose graphs it exists.
+        readers: ops that read its output.
+        in_place: op whose output it may overwrite with its own.
+        taken_from: for a slice of trained channels, the op that computes the sliced tensor.
     """
 
     position: float
@@ -101,7 +100,7 @@ class _Item:
 
 
 class UpdateProgram:
-    """The program of a model's choices."""
+    """Mixed-integer program over the choices of a model."""
 
     def __init__(
         self,
@@ -113,19 +112,19 @@ class UpdateProgram:
         told: Callable[[int], None] = lambda done: None,
         deadline: Deadline | None = None,
     ) -> None:
-        """Collect what the choices take.
+        """Collect the needs of the choices.
 
         Args:
-            whole: the model's program with all parameters trained, gradients stored.
-            inference_bytes: what the evaluation step takes at its peak.
-            choices: what may be trained.
-            derive: the model's program with one choice trained.
-            costs: what each op of a graph costs.
-            told: is called now and then with how many choices are done.
-            deadline: when to give up; None for never.
+            whole: program that trains all parameters, with stored gradients.
+            inference_bytes: peak of the evaluation step in bytes.
+            choices: choices of parameters to train.
+            derive: derives the program that trains a single choice.
+            costs: provider of the costs of a graph's ops.
+            told: called at times with the number of choices done.
+            deadline: end of the work; None for no limit.
 
         Raises:
-            OutOfTime: the deadline has passed.
+            OutOfTime: The deadline has passed.
         """
         self.choices = tuple(choices)
         self._all = (1 << len(choices)) - 1
@@ -176,14 +175,14 @@ class UpdateProgram:
     def solve(
         self, scores: Sequence[float], limits: Needs, work: Work
     ) -> tuple[tuple[Choice, ...], Needs]:
-        """The choices of the largest sum of scores within limits, and what they take.
+        """Select the choices of the largest sum of scores within limits; returns their needs, too.
 
-        There are none where nothing fits, or the work ends first.
+        The selection is empty if no choice fits, or if the work ends first.
 
         Args:
-            scores: of each choice, 0 or more.
-            limits: what training may take; infinite for no limit.
-            work: what the search may do.
+            scores: score of each choice, 0 or more.
+            limits: limits of training's needs; infinite for no limit.
+            work: limit of the search.
         """
         alone = (self.needs([bit]).energy_j for bit in range(len(self.choices)))
         if math.isfinite(limits.energy_j) and min(alone) > limits.energy_j:
@@ -239,7 +238,7 @@ class UpdateProgram:
         return tuple(self.choices[bit] for bit in taken), self.needs(taken)
 
     def needs(self, taken: Sequence[int]) -> Needs:
-        """The needs of choices by the program; they are given by their places."""
+        """Estimated needs of choices, given by their indices."""
         mask = sum(1 << bit for bit in taken)
 
         def total(terms: Mapping[_Mask, float]) -> float:
@@ -257,7 +256,7 @@ class UpdateProgram:
         return Needs(peak, energy_j)
 
     def _live_bytes(self) -> Iterator[dict[_Mask, float]]:
-        """Bytes that are live while each op runs, by the choices with which they are."""
+        """Live bytes during each op, by the condition on choices under which they are live."""
         live: list[_Stay] = []
         for item in sorted(self._items.values(), key=lambda item: item.position):
             at = item.position
@@ -292,7 +291,7 @@ class _Stay:
                     self._late |= other.choices
 
     def choices(self, position: float, *, beyond: bool = False) -> _Mask:
-        """The choices with which something reads it at a position (or only beyond) or later."""
+        """Choices with which the output is read at or after a position (or only after it)."""
         found = self.item.choices if position == self.item.position else 0
         for at, mask in self._ends:
             if at < position or (beyond and at == position):
@@ -303,7 +302,7 @@ class _Stay:
 
 
 def added_bytes(program: Program) -> int:
-    """Bytes of all that lives in RAM for the whole run, but for running statistics."""
+    """Bytes of persistent tensors other than running statistics."""
     read = {name for op in program.evaluation.ops for name in op.inputs}
     tensors = (t for t in program.persistent if t.role is not Role.STATE or t.name not in read)
     return sum(padded(tensor.size_bytes) for tensor in tensors)

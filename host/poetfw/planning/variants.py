@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schedule problem whose nodes have two kernels: one of least workspace, one faster with more.
+"""Schedule problems whose nodes have two kernels: one of least workspace, and a faster one.
 
 A first schedule is found with the kernels of least workspace. A node then uses its faster kernel if
-the workspace fits beside the live buffers each time that it runs. A second schedule takes all
-faster kernels from the beginning: it may page or recompute tensors to make room for the workspace.
-The schedule of less energy is followed; neither takes more than without faster kernels.
+the workspace fits into free RAM each time that the node runs. A second schedule uses all faster
+kernels from the beginning, and may page or recompute tensors to make room for their workspace. The
+schedule of less energy is used; it never takes more energy than one without faster kernels.
 
 A search proves bounds for plans with the kernels of its problem. If some nodes do not use their
-faster kernels, the only proven bound is the energy of computing each node once with the faster one.
+faster kernels, the bound is the energy of computing each node once with its faster kernel.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _Found = TypeVar("_Found", bound=Scheduled)
 
 @dataclass(frozen=True)
 class Variants:
-    """A schedule problem in two variants that differ in the cost and workspace of nodes alone.
+    """Schedule problem in two variants, which differ only in the nodes' costs and workspace.
 
     Attributes:
-        lean: the variant with the least workspace.
-        every: the variant in which each node with a faster kernel uses it.
-        evaluation_bytes: what the evaluation step, which pages nothing, needs of the budget.
+        lean: variant with the kernels of least workspace.
+        every: variant in which each node with a faster kernel uses it.
+        evaluation_bytes: budget in bytes that the evaluation step needs, without paging.
     """
 
     lean: ScheduleProblem
@@ -62,31 +62,31 @@ class Variants:
 
     @property
     def faster(self) -> tuple[str, ...]:
-        """Names of the nodes with a faster kernel, the largest saving first."""
+        """Names of the nodes with a faster kernel, in descending order of saved energy."""
         pairs = zip(self.lean.nodes, self.every.nodes, strict=True)
         saved = {node.name: node.energy_j - fast.energy_j for node, fast in pairs if node != fast}
         return tuple(sorted(saved, key=lambda name: -saved[name]))
 
     def by(self, names: Collection[str]) -> ScheduleProblem:
-        """The problem in which these nodes use their faster kernels."""
+        """The problem in which the named nodes use their faster kernels."""
         pairs = zip(self.lean.nodes, self.every.nodes, strict=True)
         nodes = tuple(fast if fast.name in names else node for node, fast in pairs)
         return replace(self.lean, nodes=nodes)
 
     def mapped(self, change: Callable[[ScheduleProblem], ScheduleProblem]) -> Variants:
-        """Both variants after the same change."""
+        """Apply a function to both variants."""
         return replace(self, lean=change(self.lean), every=change(self.every))
 
     @cached_property
     def _minimum_bytes(self) -> int:
-        """The smallest budget beside resident bytes, found once for all that are refused."""
+        """Smallest feasible budget without resident bytes, cached for all refused budgets."""
         return minimum_budget(self.lean).bytes
 
     def within(self, budget_bytes: int) -> Variants:
-        """The problem within a budget, of which resident bytes are a part.
+        """The problem within a budget that includes resident bytes.
 
         Raises:
-            InfeasibleError: the resident bytes, or what evaluation needs, are more.
+            InfeasibleError: The budget is smaller than the resident bytes or `evaluation_bytes`.
         """
         resident_bytes = self.lean.resident_bytes
         needed = max(resident_bytes, self.evaluation_bytes)
@@ -94,7 +94,7 @@ class Variants:
             if resident_bytes > budget_bytes:
                 why = "parameters, optimizer state and the page buffer, which never leave RAM, take"
             else:
-                why = "evaluation, which pages nothing, takes"
+                why = "the evaluation step, which recomputes nothing, takes"
             minimum = max(needed, resident_bytes + self._minimum_bytes)
             raise InfeasibleError(
                 f"the budget of {budget_bytes:,} bytes is too small: at least {minimum:,} are "
@@ -105,18 +105,18 @@ class Variants:
         return self.mapped(partial(replace, ram_bytes=budget_bytes - resident_bytes))
 
     def budget_bytes(self, fraction: float | Fraction) -> int:
-        """The budget at a fraction of what keeping everything takes beside resident bytes."""
+        """Resident bytes plus a fraction of the other bytes that keeping everything takes."""
         shared_bytes = checkpoint_all_schedule(self.every).peak_bytes
         return min(LARGEST_BYTES, self.lean.resident_bytes + int(fraction * shared_bytes))
 
     def fraction_of(self, budget_bytes: int) -> Fraction:
-        """The fraction that corresponds to a budget in bytes."""
+        """Fraction that corresponds to a budget in bytes; inverse of `budget_bytes`."""
         shared_bytes = checkpoint_all_schedule(self.every).peak_bytes
         return Fraction(budget_bytes - self.lean.resident_bytes, shared_bytes)
 
 
 def modelled_as(variants: Variants, name: str) -> Variants:
-    """A problem as `poetfw.schedule.MODELS_AS` has it; what POET's paper models only trains."""
+    """Model a problem as named in `poetfw.schedule.MODELS_AS`; POET's model has no evaluation."""
     changed = variants.mapped(MODELS_AS[name])
     return changed if name == "device" else replace(changed, evaluation_bytes=0)
 
@@ -127,16 +127,16 @@ def use_faster(
     follow: Callable[[Schedule], _Found | None],
     search: Callable[[ExecutionPlan], _Found],
 ) -> _Found:
-    """Find a schedule with faster kernels in more workspace, if one is better.
+    """Find a better schedule that uses faster kernels with more workspace, if there is one.
 
     Args:
         variants: the problem, within its budget and deadline.
-        found: what was found for it with less workspace.
-        follow: makes the result of a schedule with faster kernels; None where that is infeasible.
-        search: searches with all faster kernels, from a known plan if one is given.
+        found: result with the kernels of least workspace.
+        follow: creates the result of a schedule with faster kernels; None if it is infeasible.
+        search: searches with all faster kernels, starting from a plan.
 
     Raises:
-        Interrupted: the user interrupted the search: the best that was known.
+        Interrupted: The user interrupted the search; the exception has the best schedule so far.
     """
     faster = variants.faster
     if not faster:
@@ -171,7 +171,7 @@ def solve_variants(
     work: Work | None = None,
     tell: Tell = tell_nobody,
 ) -> Schedule:
-    """The schedule that `solve` finds, in whichever ways the nodes run. Addresses are not searched.
+    """Find a schedule with `solve` for either kernel of each node, without searching addresses.
 
     Arguments and errors are those of `solve`; both searches share the work.
     """
@@ -189,7 +189,7 @@ def solve_variants(
 
 
 def _better(one: Schedule, other: Schedule) -> Schedule:
-    """The schedule of less energy; `other` if both take the same."""
+    """The schedule of less energy; `other` if both are equal."""
     return other if other.energy_j <= one.energy_j else one
 
 
@@ -202,7 +202,7 @@ def _is_legal(problem: ScheduleProblem, plan: ExecutionPlan) -> bool:
 
 
 def _running(variants: Variants, names: Collection[str], schedule: Schedule) -> Schedule:
-    """A schedule's figures when only these nodes use their faster kernels."""
+    """The schedule with its figures if only the named nodes use their faster kernels."""
     if not variants.faster:
         return schedule
     simulation = simulate(variants.by(names), schedule.plan)

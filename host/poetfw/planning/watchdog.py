@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time of the board's watchdog, and a check that nothing in a plan takes longer."""
+"""Period of the board's watchdog, and a check that a plan feeds it in time."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from poetfw.training import Program
 
 
 def watchdog_time_ms(settings: BuildSettings, board: Board) -> int | None:
-    """Milliseconds that the watchdog counts; None for no watchdog.
+    """Period of the watchdog in milliseconds; None without a watchdog.
 
     Raises:
-        BoardError: poetfw drives no watchdog of the board.
-        ConfigError: the watchdog cannot count the time.
+        BoardError: Poetfw has no driver for the board's watchdog.
+        ConfigError: The watchdog does not support the period.
     """
     if settings.watchdog_s is None:
         return None
     counts = family_watchdog(board.hal)
     if counts is None:
         raise BoardError(
-            f"--watchdog: poetfw drives no watchdog of the board {board.name!r}", "leave it out"
+            f"--watchdog: poetfw has no driver for a watchdog of the board {board.name!r}",
+            "leave it out",
         )
     shortest, longest = counts
     time_ms = settings.watchdog_s * 1000
     if not shortest <= time_ms <= longest:
         raise ConfigError(
             f"--watchdog is {settings.watchdog_s:g} seconds, and the watchdog of the board "
-            f"{board.name!r} counts {shortest / 1000:g} to {longest / 1000:,.0f}"
+            f"{board.name!r} supports {shortest / 1000:g} to {longest / 1000:,.0f}"
         )
     return round(time_ms)
 
@@ -46,13 +47,13 @@ def require_fed(
     """Check that a plan, by the board's costs, feeds a watchdog in time.
 
     Raises:
-        ConfigError: something that runs between two feeds takes as long as the watchdog or longer.
+        ConfigError: An interval between two feeds is at least the watchdog's period.
     """
     longest_s, what = max(_unfed(program, board, costs, plan))
     if 1000 * longest_s >= time_ms:
         raise ConfigError(
             f"--watchdog is {time_ms / 1000:g} seconds, and {what} takes {longest_s:.3g} by the "
-            "board's costs: it would be reset for ever",
+            "board's costs: the watchdog would reset the board again and again",
             "give it several times as long",
         )
 
@@ -60,7 +61,7 @@ def require_fed(
 def _unfed(
     program: Program, board: Board, costs: CostProvider, plan: Plan
 ) -> Iterator[tuple[float, str]]:
-    """Duration in seconds and description of everything that runs between two feeds."""
+    """Duration in seconds and description of each interval between two feeds."""
     for graph in (program.training, program.evaluation):
         table = costs(graph, board)
         for op in graph.ops:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that trade workspace for speed.
-
-The schedule decides which ops use them: see `variants`.
-"""
+"""Kernels that trade workspace for speed; the schedule decides which ops use them (`variants`)."""
 
 from __future__ import annotations
 
@@ -28,15 +25,15 @@ from poetfw.settings import BuildSettings
 
 @dataclass(frozen=True)
 class KernelChoices:
-    """A training step on a board, and the ops that have a faster kernel with more workspace.
+    """A training step on a board, and its ops that have a faster kernel with more workspace.
 
     Attributes:
-        graph: the step with kernels of the least workspace.
-        by: the evidence for the kernel of each op that has several of these.
-        board: where it runs.
-        costs: says what every op costs.
-        faster: the ops with a faster kernel, by name, with that kernel.
-        faster_by: the evidence for each op that has a kernel with more workspace.
+        graph: training step with the kernels of least workspace.
+        by: evidence for the kernel of each op that has several kernels of least workspace.
+        board: target board.
+        costs: provider of op costs.
+        faster: by name, the ops with a faster kernel, as they use it.
+        faster_by: evidence for each op that has a kernel with more workspace.
     """
 
     graph: Graph
@@ -50,11 +47,11 @@ class KernelChoices:
     def of(
         graph: Graph, by: Mapping[str, ChosenBy], board: Board, costs: CostProvider
     ) -> KernelChoices:
-        """The step with the faster kernels that more workspace would allow."""
+        """Find the faster kernels of a step that need more workspace."""
         return KernelChoices(graph, by, board, costs, *faster_with_workspace(graph, board, costs))
 
     def graph_with(self, names: Collection[str]) -> Graph:
-        """The step in which these ops use their faster kernels."""
+        """The step in which the named ops use their faster kernels."""
         return with_ops(self.graph, {name: self.faster[name] for name in names})
 
     def table_with(self, names: Collection[str]) -> CostTable:
@@ -62,14 +59,11 @@ class KernelChoices:
         return self.costs(self.graph_with(names), self.board)
 
     def chosen_by(self, names: Collection[str]) -> dict[str, ChosenBy]:
-        """The evidence for each op's kernel when the named ops use their faster ones.
-
-        `by` names all of them: an op with a faster kernel is among the ops that have several.
-        """
+        """Evidence for each op's kernel if the named ops use their faster kernels."""
         return {**self.by, **{name: self.faster_by[name] for name in names}}
 
     def kernels(self, names: Collection[str]) -> dict[str, dict[str, str]]:
-        """Kernel and evidence of each op that does not use the kernel for its shape."""
+        """Kernel and evidence of each op that does not use its default kernel."""
         graph, by = self.graph_with(names), self.chosen_by(names)
         return {
             op.name: {
@@ -81,7 +75,7 @@ class KernelChoices:
         }
 
     def with_functions(self, functions: Mapping[str, str]) -> tuple[str, ...]:
-        """Names of the ops whose faster kernel is the function given for them."""
+        """Names of the ops whose faster kernel is the function given by op name."""
         graph = self.graph_with(self.faster)
         return tuple(
             name
@@ -92,12 +86,12 @@ class KernelChoices:
     def variants(
         self, ram_bytes: int, deadline_s: float | None, resident_bytes: int = 0
     ) -> Variants:
-        """The step's schedule problem with both kernels of each op.
+        """Schedule problem of the step with both kernels of each op.
 
         Args:
-            ram_bytes: what its tensors may occupy together, beside persistent ones.
+            ram_bytes: RAM for tensors that are not persistent.
             deadline_s: upper bound on the step's time.
-            resident_bytes: what persistent ones and the page buffer take.
+            resident_bytes: bytes of the persistent tensors and the page buffer.
         """
         lean, every = (
             schedule_problem(
@@ -118,20 +112,20 @@ def use_workspace(
     work: Work,
     tell: Tell = tell_nobody,
 ) -> tuple[Chosen, Plan]:
-    """The program and its plan with faster kernels where their workspace fits.
+    """Use faster kernels where their workspace fits the budget.
 
     Args:
-        chosen: the program with kernels that take none, or no more than they must.
-        plan: its plan.
-        board: where it runs.
-        costs: says what every op costs.
-        budget_bytes: what the arena may occupy.
-        settings: the deadline and the scheduler.
-        work: what the second search may do.
-        tell: is told how it goes on.
+        chosen: the program with the kernels of least workspace.
+        plan: plan of this program.
+        board: target board.
+        costs: provider of op costs.
+        budget_bytes: budget of the arena.
+        settings: settings with the deadline and the scheduler.
+        work: limit of the second search.
+        tell: called with the progress of the second search.
 
     Raises:
-        Interrupted: the user interrupted the second search.
+        Interrupted: The user interrupted the second search.
     """
     program, evaluation = chosen.program, plan.evaluation
     name = program.training.name

@@ -15,8 +15,8 @@ def check_events_folder(folder: Path) -> None:
     """Make the folder and check that events can be written, before the run starts.
 
     Raises:
-        OutputError: the folder cannot be made.
-        ToolError: what writes events is not installed.
+        OutputError: The folder cannot be made.
+        ToolError: What writes events is not installed.
     """
     _tensorboardx()
     try:
@@ -29,8 +29,8 @@ def write_events(folder: Path, report: RunReport) -> None:
     """Write one file of events: `loss` of every step, and the held-out metric of every evaluation.
 
     Raises:
-        OutputError: it cannot be written.
-        ToolError: what writes events is not installed.
+        OutputError: It cannot be written.
+        ToolError: What writes events is not installed.
     """
     kind = report.metric_name
     tensorboardx = _tensorboardx()

@@ -191,7 +191,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         erase_bytes: what of its board's storage is erased at once; None where nothing is.
 
     Raises:
-        OutputError: a file is missing or malformed.
+        OutputError: A file is missing or malformed.
     """
     try:
         program = Program.from_json(_document(folder, "graph.json"))

@@ -149,7 +149,7 @@ class BuildReport(ProgramReport):
             energy precedes what trains.
         train_samples: samples to train with.
         held_out_samples: samples to evaluate with.
-        classifies: whether the metric is a count of correct answers, not a squared error.
+        classifies: True if the metric is a count of correct answers, not a squared error.
         cost_sources: number of ops by the source of their costs.
         costs: the sources in words, with the conditions of measurements.
         schedule: the schedule's figures.
@@ -158,7 +158,7 @@ class BuildReport(ProgramReport):
         devices: how many devices a training step runs on, those of other programs included.
         memories: the program of each memory, by the memory's name; an only one's is empty.
         messages: tensors that programs exchange, in the order of a training step.
-        time_limited: whether the time limit ended a search: another run may decide otherwise.
+        time_limited: True if the time limit ended a search: another run may decide otherwise.
         timing: what each search took; differs from run to run.
         more_ram: a budget that would save half of what the schedule takes beyond keeping
             everything; None where that is little, for several devices, or where none is known.
@@ -295,9 +295,9 @@ class Verification:
         max_rel_error_gradients: the last step's gradients, as far as they are stored, and the
             momenta that all of them were added to, against the same; None where there are neither.
         max_rel_error_weights: parameters and running statistics after the last step, likewise.
-        bit_identical_to_unscheduled: whether weights, optimizer state and losses have the bits of
+        bit_identical_to_unscheduled: True if weights, optimizer state and losses have the bits of
             a run of the same model that recomputes and pages nothing.
-        bit_identical_to_traced: whether the run that the ops were recorded in, which is compiled
+        bit_identical_to_traced: True if the run that the ops were recorded in, which is compiled
             from the sources in the project's folder, had the same losses, weights and optimizer
             state; None where several programs trained together, which are not traced.
         ops: every op of the last step on what the device gave it; and those of `examined_steps`.

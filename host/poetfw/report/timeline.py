@@ -3,22 +3,9 @@
 
 from __future__ import annotations
 
-from poetfw.report.drawing import (
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    literal,
-    new_figure,
-    render,
-    short,
-)
+from poetfw.report.drawing import GREEN, ORANGE, PURPLE, SKY, literal, new_figure, render, short
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.several import (
-    DevicesProblem,
-    StepSpan,
-    timeline,
-)
+from poetfw.schedule.several import DevicesProblem, StepSpan, timeline
 
 _COLOURS = {"computed": GREEN, "computed again": ORANGE, "copied": SKY, "paged": PURPLE}
 
@@ -27,7 +14,7 @@ def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> by
     """A plan for several devices as one picture, the bytes of an `svg` or `png` file.
 
     Raises:
-        PlanError: the plan is illegal.
+        PlanError: The plan is illegal.
     """
     lanes = lanes_of(timeline(problem, plan))
     with new_figure(10.0, 1.4 + 0.5 * len(lanes)) as figure:

@@ -2,13 +2,7 @@
 """Settings: dataclasses whose fields declare options, keys of `poetfw.toml`, and help texts."""
 
 from poetfw.settings.board import Built, HostSettings, PortSettings, ProjectSettings, Target
-from poetfw.settings.build import (
-    Application,
-    Budget,
-    BuildSettings,
-    DevicesSettings,
-    UpdateBudget,
-)
+from poetfw.settings.build import Application, Budget, BuildSettings, DevicesSettings, UpdateBudget
 from poetfw.settings.declaration import Setting, Settings, declared, like, setting, take
 from poetfw.settings.export import ExportSettings
 from poetfw.settings.network import NetworkSettings, TrainingSettings

@@ -9,13 +9,7 @@ from poetfw.training.frozen_part import frozen_part, is_of_one_sample
 from poetfw.training.packing import pack_constants
 from poetfw.training.pooling import fuse_pooling
 from poetfw.training.prediction import make_prediction
-from poetfw.training.program import (
-    CLASSIFYING,
-    DEFAULT_LOSS,
-    LOSSES,
-    Program,
-    constant_bytes,
-)
+from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, constant_bytes
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input

@@ -21,14 +21,7 @@ from poetfw.ir import (
     Tensor,
     label_name,
 )
-from poetfw.ops import (
-    KINDS,
-    LossKind,
-    UpdateKind,
-    fused_name,
-    infer_output,
-    kind_of,
-)
+from poetfw.ops import KINDS, LossKind, UpdateKind, fused_name, infer_output, kind_of
 from poetfw.ops.class_losses import ALIKE, ClassOptions
 from poetfw.ops.dropout import DRAWING
 from poetfw.ops.objective import OWN_LOSS
@@ -77,11 +70,11 @@ def make_program(
             neither gradient nor optimizer state. Such gradients are stored.
         options: of a loss in `CLASSIFYING`.
         undecayed: names of the parameters whose weights do not decay.
-        fuse_updates: whether gradients may be applied without being stored.
+        fuse_updates: True if gradients may be applied without being stored.
         heads: of the model's output, where that holds several results.
 
     Raises:
-        ModelError: the model has no parameter to train, an operator without a gradient, or an
+        ModelError: The model has no parameter to train, an operator without a gradient, or an
             output that the loss does not fit.
     """
     if loss not in (*LOSSES, OWN_LOSS):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding: what does not train in front of and behind a frozen layer becomes a part of it.
+"""Folding of frozen batch norms and padding into adjacent frozen layers.
 
-A batch norm in evaluation mode is an affine map of each channel. Behind a convolution or a linear
-layer whose weights are frozen, and in front of one, it is absorbed by weights and bias (Jacob et
-al., CVPR 2018, section 3.2). Zeros that are put around the input of a frozen convolution become its
-padding. The function is the same but for rounding: values are calculated in float64 and rounded
-once. Nothing that is trained, and no batch norm that takes the batch's statistics, is rewritten.
+A batch norm in evaluation mode is an affine map of each channel. Before or after a convolution or a
+linear layer with frozen weights, it is absorbed by weights and bias (Jacob et al., CVPR 2018,
+section 3.2). Zero padding of a frozen convolution's input becomes the convolution's own padding.
+Results differ by rounding only: values are calculated in float64 and rounded once. Trained layers,
+and batch norms with batch statistics, are not changed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from poetfw.ir import FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import Array
 
 _LAYERS = ("conv2d", "linear")
-"""Ops of an input, weights [O, ...] and perhaps a bias [O], with channels on axis 1 of y."""
+"""Ops with an input, weights [O, ...] and maybe a bias [O], whose output has channels on axis 1."""
 
 
 @dataclass
 class Folded:
-    """A graph while parts of it are folded.
+    """State of the folding of a graph.
 
     Attributes:
-        graph: what it came to.
-        made: values of the tensors that take the place of frozen ones, by name.
+        graph: the graph so far.
+        made: values of new tensors that replace frozen ones, by name.
     """
 
     graph: Graph
@@ -38,11 +38,11 @@ class Folded:
     _names: FreshNames = field(default_factory=FreshNames)
 
     def value(self, name: str) -> Array:
-        """A frozen tensor's value, in float64."""
+        """Value of a frozen tensor, in float64."""
         return np.asarray(self.made.get(name, self._values.get(name)), np.float64)
 
     def is_frozen(self, *names: str) -> bool:
-        """True if no training changes these tensors."""
+        """True if training changes none of these tensors."""
         return all(self._is_frozen(name) for name in names)
 
     def _is_frozen(self, name: str) -> bool:
@@ -55,7 +55,7 @@ class Folded:
     def replace_layer(
         self, layer: Op, gone: Iterable[Op], x: str, output: str, w: Array, b: Array
     ) -> None:
-        """Put a layer with other weights in the place of a layer and the ops around it."""
+        """Replace a layer and ops around it by a layer with other weights."""
         made = [
             self._add(f"{layer.inputs[1]} folded", w),
             self._add(f"{layer.output} bias folded", b),
@@ -67,7 +67,7 @@ class Folded:
     def replace_op(
         self, new: Op, old: Op, gone: Iterable[Op], tensors: Iterable[Tensor] = ()
     ) -> None:
-        """Put an op in the place of another one and of ops that go, with tensors that it reads."""
+        """Replace an op, remove others, and add the tensors that the new op reads."""
         names = {op.name for op in gone}
         ops = tuple(new if op == old else op for op in self.graph.ops if op.name not in names)
         used = {name for op in ops for name in (*op.inputs, *op.updates, op.output)}
@@ -85,15 +85,15 @@ class Folded:
 def fold(
     graph: Graph, values: Mapping[str, Array], frozen: Collection[str]
 ) -> tuple[Graph, Mapping[str, Array]]:
-    """The graph with frozen batch norms and padding folded into frozen layers.
+    """Fold frozen batch norms and padding into frozen layers.
 
     Args:
-        graph: in inference form.
-        values: of its persistent tensors.
-        frozen: names of the parameters that are not trained.
+        graph: inference graph.
+        values: values of its persistent tensors.
+        frozen: names of the frozen parameters.
 
     Returns:
-        The graph, and the values of the tensors that are new in it, of the role `STATE`.
+        The graph, and the values of its new tensors, which have the role `STATE`.
     """
     folded = Folded(graph, values, frozen)
     while any(rule(folded, op) for op in folded.graph.ops for rule in _RULES):
@@ -106,7 +106,7 @@ def _is_fixed_norm(op: Op) -> bool:
 
 
 def _affine(folded: Folded, norm: Op) -> tuple[Array, Array] | None:
-    """Scale and shift of each channel by a batch norm that nothing changes; None for others."""
+    """Scale and shift of each channel by a frozen batch norm; None for other ops."""
     if not _is_fixed_norm(norm) or not folded.is_frozen(*norm.inputs[1:]):
         return None
     (gamma, beta), (mean, variance) = map(folded.value, norm.inputs[1:])
@@ -119,20 +119,20 @@ def _is_frozen_layer(folded: Folded, op: Op | None) -> bool:
 
 
 def _weights(folded: Folded, layer: Op) -> tuple[Array, Array]:
-    """Weights and bias of a frozen layer: zeros for none."""
+    """Weights and bias of a frozen layer; zeros without a bias."""
     w, *bias = (folded.value(name) for name in layer.inputs[1:])
     return w, bias[0] if bias else np.zeros(len(w))
 
 
 def _only_reader(graph: Graph, tensor: str | None) -> Op | None:
-    """The op that alone reads a tensor, which is not the network's answer; else None."""
+    """The only reader of a tensor; None if there are others, or for the network's output."""
     if tensor is None or tensor == graph.output or len(graph.consumers[tensor]) != 1:
         return None
     return graph.consumers[tensor][0]
 
 
 def _fold_norm_behind(folded: Folded, norm: Op) -> bool:
-    """Fold a batch norm into the frozen layer whose output it normalises."""
+    """Fold a batch norm into the frozen layer before it."""
     layer = folded.graph.producer.get(norm.inputs[0]) if norm.inputs else None
     affine = _affine(folded, norm)
     if layer is None or affine is None or not _is_frozen_layer(folded, layer):
@@ -148,7 +148,7 @@ def _fold_norm_behind(folded: Folded, norm: Op) -> bool:
 
 
 def _fold_norm_before(folded: Folded, norm: Op) -> bool:
-    """Fold a batch norm into the frozen layer that alone reads what it gives, and pads nothing."""
+    """Fold a batch norm into the frozen layer without padding that is its only reader."""
     affine = _affine(folded, norm)
     layer = _only_reader(folded.graph, norm.output)
     if affine is None or layer is None or not _is_frozen_layer(folded, layer):
@@ -172,7 +172,7 @@ def _fold_norm_before(folded: Folded, norm: Op) -> bool:
 
 
 def _fold_padding(folded: Folded, pad: Op) -> bool:
-    """Make zeros around images the padding of the frozen convolution that alone reads them."""
+    """Fold zero padding into the frozen convolution that is its only reader."""
     graph = folded.graph
     conv = _only_reader(graph, pad.output)
     edges = _edges(graph, pad)
@@ -191,7 +191,7 @@ def _fold_padding(folded: Folded, pad: Op) -> bool:
 
 
 def _edges(graph: Graph, pad: Op) -> tuple[int, int, int, int] | None:
-    """Rows and columns of zeros that an op puts around images: top, left, bottom, right."""
+    """Rows and columns of zeros that an op adds to images: top, left, bottom, right."""
     if pad.kind != "put_strided" or pad.output is None:
         return None
     small, whole = graph.by_name[pad.inputs[0]].shape, graph.by_name[pad.output].shape

@@ -33,7 +33,7 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
             instance norms), or `last:COUNT` (those of the last ops that have any).
 
     Raises:
-        ConfigError: a pattern matches none, or more ops are asked for than have parameters; the
+        ConfigError: A pattern matches none, or more ops are asked for than have parameters; the
             message names what there is.
     """
     names = [tensor.name for tensor in model.with_role(Role.PARAMETER)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing: frozen weights of a program in a format that takes less flash than floats."""
+"""Packing of frozen weights in formats that take less flash than floats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poetfw.training.program import Program
 
 @dataclass(frozen=True)
 class _Packed:
-    """Names of the tensors that take the place of a weight: words, and for int8 scales."""
+    """Names of the tensors that replace a weight: words and, for int8, scales."""
 
     words: str
     scales: str | None = None
@@ -23,20 +23,20 @@ class _Packed:
 def pack_constants(
     program: Program, values: Mapping[str, Array], parameters: Collection[str], form: str
 ) -> Program:
-    """The program whose frozen weights of convolutions and linear layers are packed.
+    """Pack the frozen weights of convolutions and linear layers.
 
-    Those that any other op reads stay floats, and so do vectors: biases and batch norms. A step's
-    order is the same; results are those of the weights that the format stands for. Constants that
-    are no parameters, such as the matrix of an interpolation, stay floats, too.
+    Weights that other ops read, vectors (biases and batch norms), and constants that are not
+    parameters, such as an interpolation matrix, remain floats. Op order does not change; results
+    are those of the weights rounded to the format.
 
     Args:
-        program: with constants in floats.
-        values: of the constants that the program has not made.
+        program: program with constants in floats.
+        values: values of the model's constants, by name.
         parameters: names of the model's parameters.
         form: a member of `poetfw.ops.packed.FORMATS`.
 
     Raises:
-        ModelError: a weight does not fit the format.
+        ModelError: A weight does not fit the format.
     """
     weights = {*parameters, *program.made}
     graphs = (program.training, program.evaluation)
@@ -58,7 +58,7 @@ def pack_constants(
 
 
 def _is_packable(program: Program, tensor: Tensor) -> bool:
-    """True if all ops that read a tensor read it as the weights of a layer."""
+    """True if a tensor is read only as the weights of layers."""
     if len(tensor.shape) < 2 or tensor.dtype is not Dtype.F32:
         return False
     return all(
@@ -73,7 +73,7 @@ def _places(op: Op, name: str) -> list[int]:
 
 
 def _pack(graph: Graph, packed: Mapping[str, _Packed], form: str) -> Graph:
-    """The graph that reads words, and scales, in place of constants."""
+    """Replace constants in a graph by words and scales."""
     tensors: list[Tensor] = []
     for tensor in graph.tensors:
         if tensor.name not in packed:

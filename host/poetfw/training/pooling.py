@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusion: frozen convolutions run with the activation and the pooling behind them as one op.
+"""Fusion of frozen convolutions with the activation and the pooling that follow.
 
-The feature map between a convolution and its pooling is several times what either end of the chain
-has. Where no gradient needs it, the three ops become a `pooled_conv2d`, which has one slice of the
-map at a time. Results keep their bits.
+The feature map between a convolution and its pooling is several times as large as the input and the
+output of the chain. If no gradient needs it, the three ops become a `pooled_conv2d`, which computes
+the map slice by slice. Results are bit-identical.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONVOLUTIONS = ("conv2d", PACKED["conv2d"][0])
 
 
 def fuse_pooling(program: Program) -> Program:
-    """The program whose frozen convolutions are fused with pooling where that takes less RAM."""
+    """Fuse frozen convolutions with pooling where that takes less RAM."""
     return replace(program, training=_fuse(program.training), evaluation=_fuse(program.evaluation))
 
 
@@ -34,7 +34,7 @@ def _fuse(graph: Graph) -> Graph:
 
 
 def _chain_from(graph: Graph, conv: Op) -> tuple[Op, Op | None, Op] | None:
-    """A frozen convolution, its activation or None, and its pooling; None for other ops."""
+    """Frozen convolution, its activation or None, and its pooling; None for other ops."""
     if conv.kind not in _CONVOLUTIONS:
         return None
     if any(graph.by_name[name].role is not Role.CONSTANT for name in conv.inputs[1:]):
@@ -46,7 +46,7 @@ def _chain_from(graph: Graph, conv: Op) -> tuple[Op, Op | None, Op] | None:
 
 
 def _only_reader(graph: Graph, op: Op) -> Op | None:
-    """The op that alone reads an op's output, which is not the network's answer; else None."""
+    """The only reader of an op's output; None if there are others, or for the network's output."""
     assert op.output is not None
     readers = graph.consumers[op.output]
     has_windows = any(tensor.base == op.output for tensor in graph.windows)
@@ -54,7 +54,7 @@ def _only_reader(graph: Graph, op: Op) -> Op | None:
 
 
 def _fused(graph: Graph, chain: tuple[Op, Op | None, Op]) -> Graph | None:
-    """The graph with one op in place of a chain; None where that would take no less RAM."""
+    """Replace a chain by one op; None if that does not reduce the RAM."""
     conv, activation, pool = chain
     new = pooled_conv2d(conv, activation, pool, graph.by_name[conv.inputs[1]])
     gone = {op.output for op in (conv, activation) if op is not None}
@@ -66,7 +66,7 @@ def _fused(graph: Graph, chain: tuple[Op, Op | None, Op]) -> Graph | None:
 
 
 def _needed(graph: Graph, ops: Iterable[Op]) -> int:
-    """Bytes of RAM that one of the ops has at once, at most: operands and workspace."""
+    """Largest RAM of an op in bytes: operands and workspace."""
     sizes = {name: graph.by_name[name].size_bytes for name in graph.producer}
     return max(
         sum(sizes.get(name or "", 0) for name in {*graph.reads(op), op.output})

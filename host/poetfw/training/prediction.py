@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prediction graph: the evaluation step without targets, for one sample."""
+"""Prediction graph: the evaluation step without targets, for one sample."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from poetfw.ops import infer_output
 from poetfw.training.program import Program
 
 _MOVES = ("transpose", "take_strided", "put_strided")
-"""Ops that may move another axis to the place of the batch."""
+"""Ops that may move another axis to axis 0."""
 
 
 def make_prediction(program: Program) -> Graph:
-    """The graph from one sample to the network's output for it.
+    """Derive the graph from one sample to the network's output.
 
     The batch is 1 if axis 0 is the batch in every op and only shapes in attributes depend on it.
     Otherwise it is the evaluation step's batch: the sample comes first and the others are zeros.
@@ -41,10 +41,10 @@ def make_prediction(program: Program) -> Graph:
 
 
 def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Graph:
-    """The graph of batch 1.
+    """Derive the graph of batch 1.
 
     Raises:
-        PoetfwError: an op needs other attributes for one sample.
+        PoetfwError: An op needs other attributes for one sample.
     """
     evaluation, batch = program.evaluation, program.batch
     used = {name for op in ops for name in op.inputs}
@@ -73,7 +73,7 @@ def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Gra
 
 
 def _of_one(op: Op, batch: int) -> Mapping[str, Attribute]:
-    """The attributes of an op for one sample: a shape that begins with the batch begins with 1."""
+    """Attributes of an op for one sample, whose shapes begin with 1 instead of the batch."""
     shape = op.attributes.get("shape")
     if not isinstance(shape, tuple) or shape[0] != batch:
         return op.attributes
@@ -81,7 +81,7 @@ def _of_one(op: Op, batch: int) -> Mapping[str, Attribute]:
 
 
 def _window_of_one(window: Tensor, batch: int) -> Tensor:
-    """A window for one sample.
+    """Window for one sample.
 
     Raises:
         ModelError: The window is a part of the batch, as axis 0 is the batch.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that a device runs: the training step and the evaluation step."""
+"""Program of a device: the training step and the evaluation step."""
 
 from __future__ import annotations
 
@@ -13,18 +13,8 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import (
-    Dtype,
-    Graph,
-    Head,
-    Record,
-    Tensor,
-)
-from poetfw.ops import (
-    Array,
-    is_update,
-    stores_gradient,
-)
+from poetfw.ir import Dtype, Graph, Head, Record, Tensor
+from poetfw.ops import Array, is_update, stores_gradient
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 
@@ -34,30 +24,30 @@ LOSSES: Mapping[str, str] = {
     "mse": "mse",
     **{name: name for name in MEAN_LOSSES},
 }
-"""The losses, each with the op that measures it in evaluation."""
+"""Losses, with the ops that measure them in evaluation."""
 
 DEFAULT_LOSS = "softmax_cross_entropy"
 CLASSIFYING = ("softmax_cross_entropy", "nll")
-"""The losses whose targets are class numbers."""
+"""Losses whose targets are class numbers."""
 
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Program:
-    """The graphs that the device runs. Both share the persistent tensors.
+    """Graphs of a device, which share the persistent tensors.
 
     Attributes:
-        training: one training step: load a batch, forward, loss, backward, updates.
-        evaluation: one evaluation step: load a batch, inference, metric.
-        loss: the persistent tensor that a training step leaves the batch's mean loss in.
-        metric: the persistent tensor that an evaluation step leaves the batch's metric in: the
+        training: training step: load a batch, forward, loss, backward, updates.
+        evaluation: evaluation step: load a batch, inference, metric.
+        loss: persistent tensor for the batch's mean loss, which a training step writes.
+        metric: persistent tensor for the batch's metric, which an evaluation step writes: the
             number of correct answers, or the mean loss.
-        fingerprint: a digest of the constants' values, which a storage image must match. Empty
+        fingerprint: digest of the constants' values, which a storage image must match; empty
             without constants.
-        heads: of the prediction, whose elements are theirs one after the other, sample by sample;
-            empty where it is one tensor.
-        made: values of the constants that the model itself does not have, by name.
+        heads: outputs of the network, which are concatenated per sample in the prediction; empty
+            for a single output.
+        made: values of constants that are derived and not the model's, by name.
     """
 
     training: Graph
@@ -72,15 +62,15 @@ class Program:
 
     @cached_property
     def constants(self) -> tuple[Tensor, ...]:
-        """Every tensor that the firmware holds in flash, once, in a fixed order."""
+        """Constants of both graphs, in a fixed order."""
         both = (*self.training.constants, *self.evaluation.constants)
         return tuple({tensor.name: tensor for tensor in both}.values())
 
     def with_values(self, values: Mapping[str, Array]) -> Program:
-        """The program with the fingerprint of its constants' values.
+        """Set the fingerprint from the constants' values.
 
         Args:
-            values: values by tensor name, of the constants at least that are not made.
+            values: values by tensor name; those in `made` may be left out.
         """
         if not self.constants:
             return self
@@ -93,18 +83,18 @@ class Program:
 
     @cached_property
     def persistent(self) -> tuple[Tensor, ...]:
-        """Every tensor that lives in RAM for the whole run, once, in a fixed order."""
+        """Persistent tensors of both graphs, in a fixed order."""
         both = (*self.training.persistent, *self.evaluation.persistent)
         return tuple({tensor.name: tensor for tensor in both}.values())
 
     @cached_property
     def x(self) -> Record:
-        """The features of a sample."""
+        """Layout of a sample's features."""
         return self._loaded("load_x")
 
     @cached_property
     def y(self) -> Record:
-        """The targets of a sample: what the loss reads beside that."""
+        """Layout of a sample's targets."""
         return self._loaded("load_y")
 
     def _loaded(self, kind: str) -> Record:
@@ -113,44 +103,44 @@ class Program:
         return Record(tuple(self.training.by_name[op.output or ""] for op in loads))
 
     def members(self, x: Array, y: Array) -> dict[str, Array]:
-        """The members of a batch's samples, by tensor of the training step."""
+        """Members of a batch's samples, by tensor of the training step."""
         split = ((self.x, self.x.split(x)), (self.y, self.y.split(y)))
         return {n: v for record, values in split for n, v in zip(record.names, values, strict=True)}
 
     @property
     def batch(self) -> int:
-        """Samples in a batch."""
+        """Number of samples in a batch."""
         return self.x.members[0].shape[0]
 
     @cached_property
     def parameter_gradients(self) -> Mapping[str, str]:
-        """The complete gradient of each trained parameter, by the parameter's name, not clipped.
+        """Complete, unclipped gradient of each trained parameter, by parameter name.
 
-        A gradient that is applied without being stored is not in it.
+        Gradients that are applied without being stored are left out.
         """
         return {op.updates[0]: op.inputs[0] for op in self.training.ops if stores_gradient(op)}
 
     @cached_property
     def parameter_states(self) -> Mapping[str, tuple[str, ...]]:
-        """The optimizer's tensors of each trained parameter, by the parameter's name."""
+        """Optimizer state of each trained parameter, by parameter name."""
         return {op.updates[0]: op.updates[1:] for op in self.training.ops if is_update(op)}
 
     @cached_property
     def trained_channels(self) -> Mapping[str, int]:
-        """Number of trained input channels, by name, of the weights that are trained in part."""
+        """Number of trained input channels of partially trained weights, by name."""
         tensors = self.training.by_name
         shapes = {name: tensors[g].shape for name, g in self.parameter_gradients.items()}
         return {n: shape[1] for n, shape in shapes.items() if shape != tensors[n].shape}
 
     @cached_property
     def optimizer_states(self) -> tuple[str, ...]:
-        """All tensors of the optimizer: states of parameters and counters of steps."""
+        """All tensors of the optimizer: states of parameters, and step counters."""
         counts = (name for op in self.training.ops if op.kind == "pace" for name in op.updates)
         kept = (name for names in self.parameter_states.values() for name in names)
         return (*counts, *kept)
 
     def to_json(self) -> dict[str, Any]:
-        """The program as plain JSON values."""
+        """Program as plain JSON values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "training": self.training.to_json(),
@@ -163,7 +153,7 @@ class Program:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Program:
-        """The program that `to_json` wrote.
+        """Read a program from the values of `to_json`.
 
         Raises:
             ModelError: The document is not a program in this format.
@@ -184,5 +174,5 @@ class Program:
 
 
 def constant_bytes(program: Program) -> int:
-    """Bytes of flash that the constants take."""
+    """Size of the constants in flash, in bytes."""
     return sum(tensor.size_bytes for tensor in program.constants)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference executor: runs the program on NumPy arrays, for comparison with a device."""
+"""Reference executor: runs a program on NumPy arrays, for comparison with a device."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from poetfw.training.program import Program
 
 
 class Reference:
-    """Runs a program's ops one after the other, each by its operator's reference.
+    """Executor of a program by the operators' NumPy references.
 
     Attributes:
-        persistent: the values of persistent tensors and constants, by name; a training step
-            updates those of the former.
-        gradients: the parameters' gradients in the last training step, by parameter.
+        persistent: values of persistent tensors and constants, by name.
+        gradients: gradients of the last training step, by parameter name.
     """
 
     def __init__(
@@ -30,10 +29,10 @@ class Reference:
         """Start from initial weights.
 
         Args:
-            program: what to run.
-            weights: initial values by tensor name, of all constants that the program has not made;
-                persistent tensors without one start at zero.
-            dtype: the precision to calculate in.
+            program: the program.
+            weights: initial values by tensor name, including all of the model's constants; other
+                persistent tensors start at zero.
+            dtype: precision of the arithmetic.
         """
         self._program = program
         self._dtype = dtype
@@ -59,7 +58,7 @@ class Reference:
         return float(self.persistent[self._program.loss.name][0])
 
     def values(self, x: Array, y: Array) -> dict[str, Array]:
-        """Run one training step on a batch; returns the outputs of its ops, by tensor."""
+        """Run one training step on a batch; returns the outputs of its ops by tensor name."""
         return self._run(self._program.training, x, y)
 
     def evaluate(self, x: Array, y: Array) -> float:
@@ -88,7 +87,7 @@ class Reference:
 
 
 def value_of(tensor: Tensor, values: Mapping[str, Array]) -> Array:
-    """A tensor's value among those of others: a window's is a run of its base's elements."""
+    """Look up a tensor's value; that of a window is a part of its base's."""
     if tensor.base is None:
         return values[tensor.name]
     first = tensor.offset_bytes // tensor.dtype.size_bytes

@@ -59,7 +59,7 @@ def select(model: Graph, patterns: Iterable[str]) -> Selection:
             several say of a parameter, the most holds.
 
     Raises:
-        ConfigError: a pattern matches nothing, a share is invalid or of something that has no input
+        ConfigError: A pattern matches nothing, a share is invalid or of something that has no input
             channels, or a file is malformed or of another model.
     """
     counts: dict[str, int | None] = {}

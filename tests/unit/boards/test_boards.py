@@ -203,6 +203,8 @@ def test_a_board_may_have_several_storages():
     assert other.require_firmware().dcdc_inductor
     assert other.storage is not None
     assert (other.storage.size_bytes, other.storage.erase_bytes) == (8 * 2**20, 4096)
+    assert (other.erase_bytes, first.erase_bytes) == (4096, None)
+    assert replace(other, storage=None).erase_bytes is None
     assert first.storage is not None
     written = tomllib.loads(first.path.read_text())["storage"]["page_in"]["beside"]
     figures = {name: figure["value"] for name, figure in written.items()}

@@ -232,6 +232,16 @@ def test_measured_transfers_are_those_of_the_problem(graph: Graph, tmp_path: Pat
     assert (storage.page_in.beside, storage.page_out.beside) == (None, None)
 
 
+def test_transfers_with_a_meter_take_what_it_measured(graph: Graph, tmp_path: Path) -> None:
+    metered = replace(SETUP, meter="ppk2")
+    joules = [replace(row, setup=metered, energy_j=0.9 * row.time_s) for row in transfers(3e-7)]
+    database = Database(tmp_path / "costs.sqlite")
+    database.add(joules)
+    storage = load_schedule_problem(SETTINGS, costs=costs_from(database.path)).storage
+    assert storage is not None
+    assert storage.page_out.energy_j_per_byte == pytest.approx(0.9 * 3e-7, rel=1e-3)
+
+
 def test_what_was_measured_beside_a_kernel_is_that_of_the_problem(
     graph: Graph, tmp_path: Path
 ) -> None:

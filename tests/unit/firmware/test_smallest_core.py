@@ -12,13 +12,15 @@ from elftools.elf.elffile import ELFFile
 
 from compiling import compile_each
 from emulator.firmware_tools import C_FLAGS, SAMPLE, TEMPLATES, compile_sample, needs_qemu
+from emulator.kernel_core import Build, kernel_objects
 from poetfw.boards import load_board
+from unit.kernels.conftest import KERNELS
 
 pytestmark = needs_qemu  # and its compiler
 
 BOARD = load_board("mkr1000")
 FOLDERS = (
-    *(TEMPLATES / name for name in ("kernels", "runtime", "storage", "port")),
+    *(TEMPLATES / name for name in ("runtime", "storage", "port")),
     *(TEMPLATES / name for name in ("hal", "hal/cortex_m")),
     TEMPLATES / "hal" / BOARD.hal,
     SAMPLE / "src/generated",
@@ -29,18 +31,24 @@ DOUBLE = re.compile(r"__aeabi_(?:c?d\w+|\w+2d)\b")
 
 
 def calls_of(sources: list[Path], folder: Path) -> list[str]:
-    """What the objects of sources want from elsewhere."""
+    """Names that the objects of sources need from elsewhere."""
     compiler, *machine = BOARD.toolchain.compiler, *BOARD.toolchain.machine_flags
-    includes = [f"-I{path}" for path in FOLDERS]
+    includes = [f"-I{path}" for path in (*FOLDERS, KERNELS)]
     flags = [*machine, *C_FLAGS, "-O1", "-ffreestanding", *includes]
-    objects = compile_each([compiler, *flags], sources, folder)
+    return undefined(compile_each([compiler, *flags], sources, folder))
+
+
+def undefined(objects: list[str]) -> list[str]:
+    """Names that objects need from elsewhere."""
     names = [BOARD.toolchain.prefix + "nm", "--undefined-only", *objects]
     return subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()
 
 
 def test_nothing_calculates_in_double(tmp_path: Path) -> None:
     sources = [file for folder in FOLDERS for file in sorted(folder.glob("*.[cS]"))]
-    calls = calls_of(sources, tmp_path)
+    sources += sorted(KERNELS.glob("dot*.[cS]"))
+    (kernels := tmp_path / "kernels").mkdir()
+    calls = calls_of(sources, tmp_path) + undefined(kernel_objects(Build(fpu=False), kernels))
     assert "__aeabi_fadd" in calls
     assert [name for name in calls if DOUBLE.match(name)] == []
 

@@ -114,6 +114,7 @@ TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
             ["avg_pool2d"],
         ),
         ([node("GlobalAveragePool", "x")], {}, ["global_avg_pool"]),
+        ([node("GlobalMaxPool", "x")], {}, ["reshape", "max_pool2d", "reshape"]),
         ([node("ReduceMean", "x", axes=[3, -2])], {}, ["global_avg_pool"]),
         ([node("ReduceMean", "x", axes=[2, 3], keepdims=0)], {}, ["global_avg_pool", "reshape"]),
         ([node("Relu", "x", "r"), node("Add", "r,x")], {}, ["relu", "add"]),

@@ -59,6 +59,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "softshrink": lambda x: F.softshrink(x, 0.2),
     "tanhshrink": F.tanhshrink,
     "softsign": F.softsign,
+    "glu": lambda x: F.glu(x, 1),
+    "extremes": lambda x: x.amax((2, 3)) - torch.amin(x, (2, 3)),
+    "average of whole windows": lambda x: F.avg_pool2d(x, 3, 2),
     "sine": lambda x: torch.sin(10 * x),
     "cosine": lambda x: torch.cos(10 * x),
     "logarithms": lambda x: torch.log1p(x.abs()) + torch.log2(1 + x**2) + torch.log10(2 + x**2),
@@ -123,3 +126,11 @@ def test_an_operator_trains_as_in_pytorch(name: str, tmp_path: Path) -> None:
     for entry in model.state_dict:
         value = entry.of(ours.persistent[entry.tensor])
         np.testing.assert_allclose(value, after[entry.name].numpy(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
+def test_noise_of_any_probability_is_drawn(p: float, tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    net = Around(lambda x: x * torch.bernoulli(torch.zeros_like(x), p)).train()
+    torch.export.save(torch.export.export(net, (torch.zeros(BATCH, 6),)), path)
+    assert "uniform" in [op.kind for op in import_torch(path, BATCH, "mse").graph.ops]

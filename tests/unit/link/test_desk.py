@@ -12,15 +12,7 @@ from random import Random
 from zlib import crc32
 
 import pytest
-from link_device import (
-    BLOCK,
-    Device,
-    Noise,
-    Simulated,
-    run_at_desk,
-    sample_image,
-    sample_project,
-)
+from link_device import BLOCK, Device, Noise, Simulated, run_at_desk, sample_image, sample_project
 
 from emulator.firmware_tools import committed_set, set_offset
 from poetfw.common.errors import (

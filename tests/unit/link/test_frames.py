@@ -12,12 +12,7 @@ import pytest
 from link_device import Device
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.tools.link.frames import (
-    LARGEST_DATA_BYTES,
-    AnswerFrame,
-    decode_answer,
-    encode_command,
-)
+from poetfw.tools.link.frames import LARGEST_DATA_BYTES, AnswerFrame, decode_answer, encode_command
 
 
 def framed(text: str, kind: str = "m") -> bytes:

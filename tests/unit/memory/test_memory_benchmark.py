@@ -25,6 +25,7 @@ from workloads.networks.tape import TrainingStep
 from workloads.published import published
 
 
+@pytest.mark.slow
 def test_quick_run_writes_every_figure(tmp_path):
     path = tmp_path / "memory.json"
     printed = benchmark("memory", "--quick", "--json", path).stdout

@@ -9,13 +9,7 @@ import pytest
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.training import Reference, Sgd, make_program
-from workloads.nntrainer import (
-    MIDDLE_FROZEN_EXPECTED,
-    TABLE_4,
-    lstm,
-    measure,
-    training_program,
-)
+from workloads.nntrainer import MIDDLE_FROZEN_EXPECTED, TABLE_4, lstm, measure, training_program
 
 
 @pytest.mark.parametrize("case", TABLE_4)

@@ -26,7 +26,7 @@ from poetfw.memory.ordering import (
 )
 from poetfw.models import build_model
 from poetfw.planning import schedule_problem
-from poetfw.schedule import StepKind, simulate, solve
+from poetfw.schedule import Node, StepKind, simulate, solve
 from poetfw.training import Program, Reference, make_program
 
 SEEDS = [seed for seed in range(31) if seed != 6]  # of feasible random problems
@@ -105,12 +105,12 @@ def test_no_ops():
         (
             [OrderOp("a", (), ("t",)), OrderOp("b", (), ("u",), in_place="t")],
             {"t": 1, "u": 1},
-            "op 'b' may take over 't', which it does not read",
+            "op 'b' may overwrite 't', which it does not read",
         ),
         (
             [OrderOp("a", (), ("t",)), OrderOp("b", ("t",), ("u",), in_place="t")],
             {"t": 1, "u": 2},
-            "op 'b' may take over 't', but has no first output of its size",
+            "op 'b' may overwrite 't', but its first output is missing or of another size",
         ),
     ],
 )
@@ -204,6 +204,16 @@ def test_an_ordered_step_keeps_everything_in_the_bytes_that_ordering_counts(name
     assert resident + schedule.peak_bytes == peak_bytes(from_graph(graph))
     assert resident + schedule.peak_bytes <= ordering.peak_bytes
     assert ordering.status is OrderingStatus.OPTIMAL
+
+
+def test_an_op_that_may_write_in_place_does_so_where_there_is_an_output():
+    first = Node("a", (), 1.0, 1.0, 8)
+    over, nothing = (
+        replace(first, name=name, inputs=("a",), output_bytes=size, in_place="a")
+        for name, size in (("b", 8), ("c", 0))
+    )
+    problem = replace(training_chain(), nodes=(first, over, nothing))
+    assert [op.in_place for op in from_schedule_problem(problem).ops] == [None, "a", None]
 
 
 def test_a_schedule_problem_orders_like_its_checkpoint_all_plan():

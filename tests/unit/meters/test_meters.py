@@ -161,6 +161,17 @@ def test_hwmon_says_volts_and_amperes(
     assert meter.name == f"ina3221:{channel}"
 
 
+def test_a_chip_without_a_channel_is_read_at_its_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jetson(tmp_path / "class/hwmon")
+    monkeypatch.setenv("POETFW_SYSFS", str(tmp_path))
+    for text, channel in (("hwmon:ina3221", 1), ("hwmon:ina3221:2", 2)):
+        meter = open_meter(text)
+        assert meter is not None
+        assert meter.name == f"ina3221:{channel}"
+
+
 def test_hwmon_refuses_what_is_not_there(tmp_path: Path) -> None:
     root = jetson(tmp_path)
     with pytest.raises(DeviceError, match=r"no channel 3: .*in3_input"):

@@ -35,13 +35,7 @@ from poetfw.importers import load_data
 from poetfw.ir import Dtype
 from poetfw.ops import VARIANT, in_variants, kind_of
 from poetfw.ops.base import DIVISORS
-from poetfw.planning import (
-    BuildSettings,
-    derive_program,
-    load_model,
-    lower_plan,
-    plan_unscheduled,
-)
+from poetfw.planning import BuildSettings, derive_program, load_model, lower_plan, plan_unscheduled
 from poetfw.profiling import cases_of, measuring
 from poetfw.profiling import operands as operands_module
 from poetfw.profiling.operands import operands_of

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+import pytest
 from sd_card import BLOCK, Card
 
 from emulator.firmware_tools import (
@@ -25,6 +26,7 @@ from emulator.firmware_tools import (
 from poetfw.boards import with_used
 from poetfw.tools.emulators.unicorn.bus import MachineError, Register
 from poetfw.tools.emulators.unicorn.chip import Chip as ChipModel
+from poetfw.tools.link.frames import AnswerFrame, decode_answer
 
 CORE = Path(__file__).parent / "chip"
 OUT_OF_REACH = 1 << 30
@@ -326,6 +328,24 @@ def compile_drivers(folder: Path, family: str, *flags: str, without: Container[s
     )
 
 
+def drivers(family: str, *flags: str) -> Callable[..., Path]:
+    """Create a module's fixture: the family's drivers, compiled with these flags."""
+
+    @pytest.fixture(scope="module")
+    def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return compile_drivers(tmp_path_factory.mktemp(family), family, *flags)
+
+    return compiled
+
+
+def impatient_drivers(
+    family: str, polls: int, polls_per_byte: int, *flags: str
+) -> Callable[..., Path]:
+    """Create the fixture of drivers whose waits end early: a million polls take seconds here."""
+    limits = f"-DPOET_POLLS={polls}u", f"-DPOET_POLLS_PER_BYTE={polls_per_byte}u"
+    return drivers(family, *limits, *flags)
+
+
 def connect(library: ctypes.CDLL, callbacks: Mapping[str, object]) -> list[object]:
     """Have the library call these; what is returned must be kept as long as it is used."""
     for name, callback in callbacks.items():
@@ -352,6 +372,34 @@ def trained_here(folder: Path, steps: int) -> Trained:
     content = image.read_bytes()
     lines = [line for line in lines if not line.startswith("@storage ")]  # it is a file here only
     return Trained(lines, content[slot_offset(content, "weight") :][:4])
+
+
+def native(steps: int) -> Callable[..., Trained]:
+    """Create a module's fixture: the sample project, trained on this computer."""
+
+    @pytest.fixture(scope="module")
+    def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+        return trained_here(tmp_path_factory.mktemp("native"), steps)
+
+    return here
+
+
+def check_answers(lines: Sequence[str]) -> None:
+    """Check the answers of a board that was asked for its name, in damage, and hello."""
+    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
+    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
+        AnswerFrame(True, 0, "damaged", (), None),
+        AnswerFrame(False, 7, "hello", ("3", "5a3b1e00", "sample"), None),
+    ]
+
+
+def check_training(board: Board[Any], here: Trained) -> None:
+    """Check that a board trains as this computer does, without misuse of its card."""
+    lines = board.run()
+    assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
+    assert "tick_unit=cycles" in lines[-1]
+    assert board.weight == here.weight
+    assert board.chip.card.misuse == []
 
 
 def without_ticks(line: str) -> str:

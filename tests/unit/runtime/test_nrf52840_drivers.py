@@ -11,7 +11,7 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here, without_ticks
+from chips import OUT_OF_REACH, Trained, compile_drivers
 from nrf52840_chip import RESET_PIN, Chip
 from sd_card import BLOCK, Card, Faults
 
@@ -35,7 +35,7 @@ from poetfw.tools.emulators.unicorn.nrf52840 import (
     SPI_STOPPED,
     TEXT_SENT,
 )
-from poetfw.tools.link.frames import AnswerFrame, decode_answer, encode_command
+from poetfw.tools.link.frames import encode_command
 
 CRYSTAL, RESET_PIN_STATUS, RESET_STATUS = -32, -33, -34
 NO_CARD, COMMAND, BUS, BUSY = -16, -19, -25, -27
@@ -51,35 +51,11 @@ class Board(chips.Board[Chip]):
 FEED = 0x6E524635
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_drivers(tmp_path_factory.mktemp("chip"), "nrf52840")
-
-
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with waits that end early: a million polls take seconds here."""
-    polls = f"-DPOET_POLLS={POLLS}u", f"-DPOET_POLLS_PER_BYTE={POLLS_PER_BYTE}u"
-    return compile_drivers(tmp_path_factory.mktemp("impatient"), "nrf52840", *polls)
-
-
-@pytest.fixture(scope="module")
-def queueing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With four transfers under way at a time."""
-    folder = tmp_path_factory.mktemp("queueing")
-    return compile_drivers(folder, "nrf52840", "-DPOET_TRANSFERS=4u")
-
-
-@pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with somebody who may say something, and a watchdog."""
-    flags = "-DPOET_LISTEN_TICKS=2000u", "-DPOETFW_WATCHDOG_MS=500u"
-    return compile_drivers(tmp_path_factory.mktemp("listening"), "nrf52840", *flags)
-
-
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return trained_here(tmp_path_factory.mktemp("native"), Board.steps)
+library = chips.drivers("nrf52840")
+impatient = chips.impatient_drivers("nrf52840", POLLS, POLLS_PER_BYTE)
+queueing = chips.drivers("nrf52840", "-DPOET_TRANSFERS=4u")
+listening = chips.drivers("nrf52840", "-DPOET_LISTEN_TICKS=2000u", "-DPOETFW_WATCHDOG_MS=500u")
+here = chips.native(Board.steps)
 
 
 # Start-up --------------------------------------------------------------------------------------
@@ -425,11 +401,7 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
     board = Board(listening, chip)
     lines = board.run()
     assert lines[-1] == "m-ready"
-    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
-    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
-        AnswerFrame(True, 0, "damaged", (), None),
-        AnswerFrame(False, 7, "hello", ("3", "5a3b1e00", "sample"), None),
-    ]
+    chips.check_answers(lines)
     assert board.weight == here.weight
 
 
@@ -462,11 +434,7 @@ def test_the_board_trains_as_this_computer_does(
     library: Path, here: Trained, high_capacity: bool
 ) -> None:
     board = Board(library, Chip(card=Card(high_capacity=high_capacity)))
-    lines = board.run()
-    assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
-    assert "tick_unit=cycles" in lines[-1]
-    assert board.weight == here.weight
-    assert board.chip.card.misuse == []
+    chips.check_training(board, here)
 
 
 def test_pins_of_the_card(library: Path) -> None:

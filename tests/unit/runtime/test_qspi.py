@@ -9,7 +9,7 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import Trained, compile_drivers, trained_here, without_ticks
+from chips import Trained, compile_drivers, without_ticks
 from qspi_chip import Chip, blank_flash
 from sd_card import BLOCK
 
@@ -357,9 +357,7 @@ def test_waits_are_long_enough() -> None:
 # All of it -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return trained_here(tmp_path_factory.mktemp("native"), Board.steps)
+here = chips.native(Board.steps)
 
 
 def test_the_board_trains_as_with_a_card(library: Path, here: Trained) -> None:

@@ -11,21 +11,13 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import OUT_OF_REACH, Trained, compile_drivers, trained_here, without_ticks
+from chips import OUT_OF_REACH, Trained
 from samd21_chip import Chip
 from sd_card import BLOCK, Card, Faults
 
 from emulator.firmware_tools import TEMPLATES
-from poetfw.tools.emulators.unicorn.samd21 import (
-    DRVSTR,
-    INEN,
-    MISO_PIN,
-    PMUXEN,
-    PULLEN,
-    SPI,
-    USART,
-)
-from poetfw.tools.link.frames import AnswerFrame, decode_answer, encode_command
+from poetfw.tools.emulators.unicorn.samd21 import DRVSTR, INEN, MISO_PIN, PMUXEN, PULLEN, SPI, USART
+from poetfw.tools.link.frames import encode_command
 
 CRYSTAL, GENERATOR, DFLL, LOCK = -48, -49, -50, -51
 NO_CARD, READ, WRITE, SIZE, BUS = -16, -21, -22, -24, -25
@@ -38,26 +30,12 @@ FEED = 0xA5
 Board = chips.Board[Chip]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_drivers(tmp_path_factory.mktemp("chip"), "samd21")
-
-
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with waits that end early: a million polls take seconds here."""
-    return compile_drivers(
-        tmp_path_factory.mktemp("impatient"),
-        "samd21",
-        f"-DPOET_POLLS={POLLS}u",
-        f"-DPOET_POLLS_PER_BYTE={POLLS_PER_BYTE}u",
-        f"-DPOET_POLLS_OF_CRYSTAL={POLLS_OF_CRYSTAL}u",
-    )
-
-
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return trained_here(tmp_path_factory.mktemp("native"), Board.steps)
+library = chips.drivers("samd21")
+impatient = chips.impatient_drivers(
+    "samd21", POLLS, POLLS_PER_BYTE, f"-DPOET_POLLS_OF_CRYSTAL={POLLS_OF_CRYSTAL}u"
+)
+listening = chips.drivers("samd21", "-DPOET_LISTEN_TICKS=2000u", "-DPOETFW_WATCHDOG_MS=20u")
+here = chips.native(Board.steps)
 
 
 # Start-up --------------------------------------------------------------------------------------
@@ -115,12 +93,6 @@ def test_reset_causes(library: Path, cause: int, name: str) -> None:
 # Input -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    flags = "-DPOET_LISTEN_TICKS=2000u", "-DPOETFW_WATCHDOG_MS=20u"
-    return compile_drivers(tmp_path_factory.mktemp("listening"), "samd21", *flags)
-
-
 def passing(chip: Chip) -> Chip:
     """The same, and time passes with each look at it."""
 
@@ -135,11 +107,7 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained) -> None:
     chip = passing(Chip(typed=b"name%\r\nxyz%" + encode_command(7, "hello")))
     board = Board(listening, chip)
     lines = board.run()
-    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
-    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
-        AnswerFrame(True, 0, "damaged", (), None),
-        AnswerFrame(False, 7, "hello", ("3", "5a3b1e00", "sample"), None),
-    ]
+    chips.check_answers(lines)
     assert board.weight == here.weight
 
 
@@ -471,11 +439,7 @@ def test_the_board_trains_as_this_computer_does(
     library: Path, here: Trained, high_capacity: bool
 ) -> None:
     board = Board(library, Chip(card=Card(high_capacity=high_capacity)))
-    lines = board.run()
-    assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
-    assert "tick_unit=cycles" in lines[-1]
-    assert board.weight == here.weight
-    assert board.chip.card.misuse == []
+    chips.check_training(board, here)
     assert board.chip.values(f"{SPI}.BAUD") == [59, 2]  # 400 kHz, 8 MHz
     assert (
         board.chip.registers.value("PINCFG[16]")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import chips
 import pytest
-from chips import Trained, compile_drivers, trained_here, without_ticks
+from chips import Trained
 from sd_card import Card, Faults
 from stm32f405_chip import AFTER_RESET, FROM_BOOTLOADER, OUT_OF_REACH, SPE, UE, Chip
 
-from poetfw.tools.link.frames import AnswerFrame, decode_answer, encode_command
+from poetfw.tools.link.frames import encode_command
 
 OSCILLATOR, CRYSTAL, FLASH, PLL, SWITCH = -64, -65, -66, -67, -68
 NO_CARD, BUS = -16, -25
@@ -23,25 +23,10 @@ CONTROL = 0x304  # of SPI1: master, its own select
 Board = chips.Board[Chip]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_drivers(tmp_path_factory.mktemp("chip"), "stm32f405")
-
-
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with waits that end early: a million polls take seconds here."""
-    return compile_drivers(
-        tmp_path_factory.mktemp("impatient"),
-        "stm32f405",
-        f"-DPOET_POLLS={POLLS}u",
-        f"-DPOET_POLLS_PER_BYTE={POLLS_PER_BYTE}u",
-    )
-
-
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return trained_here(tmp_path_factory.mktemp("native"), Board.steps)
+library = chips.drivers("stm32f405")
+impatient = chips.impatient_drivers("stm32f405", POLLS, POLLS_PER_BYTE)
+listening = chips.drivers("stm32f405", "-DPOET_LISTEN_TICKS=2000u")
+here = chips.native(Board.steps)
 
 
 # Start-up --------------------------------------------------------------------------------------
@@ -106,13 +91,6 @@ def test_reset_causes(library: Path, flags: int, name: str) -> None:
 # Input -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_drivers(
-        tmp_path_factory.mktemp("listening"), "stm32f405", "-DPOET_LISTEN_TICKS=2000u"
-    )
-
-
 @pytest.mark.parametrize("overrun", [False, True])
 def test_a_board_that_is_done_answers(listening: Path, here: Trained, overrun: bool) -> None:
     chip = Chip(typed=b"name%\r\nxyz%" + encode_command(7, "hello"), overrun=overrun)
@@ -123,11 +101,7 @@ def test_a_board_that_is_done_answers(listening: Path, here: Trained, overrun: b
     chip.on_read = passing
     board = Board(listening, chip)
     lines = board.run()
-    assert lines[-6:-4] == ["m-name-dut-[poetfw]", "m-ready"]
-    assert [decode_answer(lines[i].encode()) for i in (-4, -2)] == [
-        AnswerFrame(True, 0, "damaged", (), None),
-        AnswerFrame(False, 7, "hello", ("3", "5a3b1e00", "sample"), None),
-    ]
+    chips.check_answers(lines)
     assert board.weight == here.weight
 
 
@@ -294,9 +268,5 @@ def test_the_board_trains_as_this_computer_does(
     library: Path, here: Trained, high_capacity: bool
 ) -> None:
     board = Board(library, Chip(card=Card(high_capacity=high_capacity)))
-    lines = board.run()
-    assert [*map(without_ticks, lines)] == [*map(without_ticks, here.lines)]
-    assert "tick_unit=cycles" in lines[-1]
-    assert board.weight == here.weight
-    assert board.chip.card.misuse == []
+    chips.check_training(board, here)
     assert board.chip.value("SPI1.CR1") == CONTROL | 3 << 3 | SPE  # 84 MHz / 16

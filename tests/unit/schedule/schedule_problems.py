@@ -36,3 +36,14 @@ def plan(text: str) -> tuple[Step, ...]:
         Step(kinds[word[0]], word[1:]) if word[0] in kinds else Step(StepKind.COMPUTE, word)
         for word in text.split()
     )
+
+
+def devices_plan(text: str) -> tuple[Step, ...]:
+    """A plan from words such as `compute:a@left` and `copy:a@left>right`."""
+    steps = []
+    for word in text.split():
+        kind, _, rest = word.partition(":")
+        name, _, where = rest.partition("@")
+        device, _, target = where.partition(">")
+        steps.append(Step(StepKind(kind), name, device, target or None))
+    return tuple(steps)

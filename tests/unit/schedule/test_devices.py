@@ -14,13 +14,10 @@ from poetfw.common.errors import InfeasibleError, PlanError, ProblemError
 from poetfw.common.limits import Work
 from poetfw.schedule import (
     BoundCovers,
-    ExecutionPlan,
     Node,
     ScheduleProblem,
     SolveOptions,
     Status,
-    Step,
-    StepKind,
     Storage,
     Transfer,
     solve,
@@ -42,6 +39,7 @@ from poetfw.schedule.several import (
     validate_devices,
     xengine_plan,
 )
+from unit.schedule.schedule_problems import devices_plan as plan
 
 COPY = Transfer(10.0, 1.0, 0.5)  # of 10 bytes: 2 s, 5 J
 
@@ -71,17 +69,6 @@ def two(slow_bytes: int = 100, fast_bytes: int = 100, buffer_bytes: int = 0) -> 
         ),
         (Link("slow", "fast", COPY, buffer_bytes), Link("fast", "slow", COPY, buffer_bytes)),
     )
-
-
-def plan(text: str) -> ExecutionPlan:
-    """A plan from words such as `compute:a@slow` and `copy:a@slow>fast`."""
-    steps = []
-    for word in text.split():
-        kind, _, rest = word.partition(":")
-        name, _, where = rest.partition("@")
-        device, _, target = where.partition(">")
-        steps.append(Step(StepKind(kind), name, device, target or None))
-    return tuple(steps)
 
 
 LEGAL = (

@@ -10,7 +10,7 @@ import pytest
 
 from poetfw.common.errors import ProblemError
 from poetfw.common.limits import Work
-from poetfw.schedule import ExecutionPlan, Node, ScheduleProblem, Step, StepKind, Storage, Transfer
+from poetfw.schedule import Node, ScheduleProblem, StepKind, Storage, Transfer
 from poetfw.schedule.several import (
     Device,
     DevicesProblem,
@@ -23,6 +23,7 @@ from poetfw.schedule.several import (
 from poetfw.schedule.several.fitting import Fate, Fitter, improve
 from poetfw.schedule.several.parallel import at_once, earliest
 from poetfw.schedule.several.plan import Made, complete, named
+from unit.schedule.schedule_problems import devices_plan as plan
 
 FILES = Path(__file__).parents[3] / "examples" / "devices"
 
@@ -37,17 +38,6 @@ def two(nodes: tuple[Node, ...], ram_bytes: int = 100, parallel: bool = True) ->
         (Link("left", "right", link), Link("right", "left", link)),
         parallel=parallel,
     )
-
-
-def plan(text: str) -> ExecutionPlan:
-    """A plan from words such as `compute:a@left` and `copy:a@left>right`."""
-    steps = []
-    for word in text.split():
-        kind, _, rest = word.partition(":")
-        name, _, where = rest.partition("@")
-        device, _, target = where.partition(">")
-        steps.append(Step(StepKind(kind), name, device, target or None))
-    return tuple(steps)
 
 
 def begins(problem: DevicesProblem, text: str) -> list[float]:

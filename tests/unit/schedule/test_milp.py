@@ -16,11 +16,7 @@ from poetfw.common.limits import Work
 from poetfw.schedule.compact import formulate
 from poetfw.schedule.highs import SolveOutcome
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.milp import (
-    IntegerProgram,
-    SolverOptions,
-    solve_program,
-)
+from poetfw.schedule.milp import IntegerProgram, SolverOptions, solve_program
 
 
 def knapsack() -> IntegerProgram:

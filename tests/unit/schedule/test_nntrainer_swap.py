@@ -21,12 +21,7 @@ from poetfw.schedule import (
     simulate,
 )
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
-from poetfw.schedule.baselines.nntrainer_swap import (
-    Wait,
-    swap_on_demand,
-    swap_proactive,
-    waits,
-)
+from poetfw.schedule.baselines.nntrainer_swap import Wait, swap_on_demand, swap_proactive, waits
 from poetfw.schedule.baselines.registry import BASELINES
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.simulator import unlimited

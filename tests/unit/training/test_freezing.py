@@ -11,13 +11,7 @@ from poetfw.ir import Op, Role
 from poetfw.models import Model, build_model
 from poetfw.planning import BuildSettings, load_schedule_problem
 from poetfw.schedule import minimum_budget
-from poetfw.training import (
-    Program,
-    Reference,
-    Sgd,
-    make_program,
-    matching_parameters,
-)
+from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 
 
 def program_of(model: Model, *patterns: str, optimizer: Sgd | None = None) -> Program:

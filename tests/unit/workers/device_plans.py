@@ -26,10 +26,7 @@ from poetfw.planning import (
 )
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.several import (
-    DevicesProblem,
-    simulate_devices,
-)
+from poetfw.schedule.several import DevicesProblem, simulate_devices
 from poetfw.schedule.several.plan import Made, complete, named
 from poetfw.training import Program
 

@@ -216,10 +216,10 @@ def test_plans_are_read_as_they_were_written(case: Case) -> None:
 def test_a_plan_that_no_program_runs_is_refused(case: Case) -> None:
     plan = placed(case, any_plan(case.problem, 1)).step
     page = plan.steps[0]._replace(kind=StepKind.PAGE_OUT)
-    with pytest.raises(PlanError, match="a plan for several devices pages"):
+    with pytest.raises(PlanError, match="the plan pages tensors, which is not supported"):
         replace(plan, steps=(*plan.steps, page))
     other = Part("other", DeviceArena("other", 0, 0, 0))
-    with pytest.raises(PlanError, match="devices share a memory in a plan for several memories"):
+    with pytest.raises(PlanError, match="devices of the plan share one of several memories"):
         replace(plan, parts=(*plan.parts, other))
     with pytest.raises(PlanError, match="the plan has no arena of 'linux-huge'"):
         replace(plan, steps=(*plan.steps, page._replace(device="linux-huge")))

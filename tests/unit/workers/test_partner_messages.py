@@ -23,13 +23,7 @@ from poetfw.firmware import SlotPurpose, statement_numbers
 from poetfw.firmware.views import ProjectView
 from poetfw.memory import Message
 from poetfw.ops import kind_of
-from poetfw.planning import (
-    Plan,
-    lower_plan,
-    plan_evaluation,
-    plan_on_devices,
-    read_device,
-)
+from poetfw.planning import Plan, lower_plan, plan_evaluation, plan_on_devices, read_device
 from poetfw.planning.several import boards_apart, require_room
 from poetfw.report import slots_of
 from poetfw.report.stage_files import _training_json, _training_of

@@ -15,9 +15,10 @@ from typing import Any
 import click
 import pytest
 
-from poetfw.cli.run import ports_of_devices
+from poetfw.cli.run import ports_of
 from poetfw.common.errors import DeviceError, PortLostError
 from poetfw.firmware import check_image
+from poetfw.memory import ONLY
 from poetfw.runs.desks import _Desks, _Mail
 from poetfw.tools.link import StatusError
 from unit.link.link_device import sample_image
@@ -88,19 +89,22 @@ def test_what_to_flash_is_said_as_it_is_typed(ports: dict[str, str], said: str) 
     assert caught.value.try_next == (said,)
 
 
-def test_ports_are_devices() -> None:
-    assert ports_of_devices(()) == {}
-    named = ports_of_devices(("a=/dev/by-id/x=y", "b=socket://[::1]:5"))
+def test_ports_by_program() -> None:
+    assert ports_of(["a", "b"], ()) == {}
+    named = ports_of(["a", "b"], ("a=/dev/by-id/x=y", "b=socket://[::1]:5"))
     assert named == {"a": "/dev/by-id/x=y", "b": "socket://[::1]:5"}
-    for wrong, said in (
-        (("/dev/ttyACM0",), "does not say whose it is"),
-        (("a=",), "does not say whose it is"),
-        (("=x",), "does not say whose it is"),
-        (("a=x", "a=y"), "twice for device 'a'"),
-        (("a=x", "b=x"), "'x' is given for two devices"),
+    assert ports_of([ONLY], ("/dev/by-id/x=y",)) == {ONLY: "/dev/by-id/x=y"}
+    for programs, wrong, said in (
+        (["a", "b"], ("/dev/ttyACM0",), "is not DEVICE=PORT"),
+        (["a", "b"], ("c=x",), "with a device of the build: 'a', 'b'"),
+        (["a", "b"], ("a=",), "is not DEVICE=PORT"),
+        (["a", "b"], ("=x",), "is not DEVICE=PORT"),
+        (["a", "b"], ("a=x", "a=y"), "twice for device 'a'"),
+        (["a", "b"], ("a=x", "b=x"), "'x' is given for two devices"),
+        ([ONLY], ("x", "y"), "twice for the board"),
     ):
         with pytest.raises(click.UsageError, match=said):
-            ports_of_devices(wrong)
+            ports_of(programs, wrong)
 
 
 def test_an_image_of_another_plan_is_refused(

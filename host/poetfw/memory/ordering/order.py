@@ -12,12 +12,7 @@ from poetfw.memory.ordering.bounds import unavoidable_bytes
 from poetfw.memory.ordering.gluing import Glued, glue
 from poetfw.memory.ordering.ilp import solve_ilp
 from poetfw.memory.ordering.indexed import IndexedOps
-from poetfw.memory.ordering.problem import (
-    Ordering,
-    OrderingProblem,
-    OrderingStatus,
-    peak_bytes,
-)
+from poetfw.memory.ordering.problem import Ordering, OrderingProblem, OrderingStatus, peak_bytes
 from poetfw.memory.ordering.search import Effort, OrderingSearch
 
 _ROUNDS = (

@@ -29,7 +29,7 @@ def reorder_plan(
         work: work limit; None for the default.
 
     Raises:
-        PlanError: the plan is illegal.
+        PlanError: The plan is illegal.
     """
     before = simulate(problem, plan)
     steps = _steps(problem, plan)

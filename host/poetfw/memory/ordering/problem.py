@@ -46,7 +46,7 @@ class OrderingProblem:
         resident_bytes: bytes live throughout (parameters, the caller's tensors).
 
     Raises:
-        ProblemError: a name is used twice or unknown, an op comes too early, a size is negative,
+        ProblemError: A name is used twice or unknown, an op comes too early, a size is negative,
             or the in-place input of an op does not fit.
     """
 
@@ -80,10 +80,11 @@ class OrderingProblem:
 
     def _check_in_place(self, op: OrderOp, taken: str) -> None:
         if taken not in op.inputs:
-            raise ProblemError(f"op {op.name!r} may take over {taken!r}, which it does not read")
+            raise ProblemError(f"op {op.name!r} may overwrite {taken!r}, which it does not read")
         if not op.outputs or self.sizes[op.outputs[0]] != self.sizes[taken]:
             raise ProblemError(
-                f"op {op.name!r} may take over {taken!r}, but has no first output of its size"
+                f"op {op.name!r} may overwrite {taken!r}, but its first output is missing or of "
+                "another size"
             )
 
     @property
@@ -146,7 +147,7 @@ def lifetimes(problem: OrderingProblem, order: Sequence[str] | None = None) -> t
     searches, whose answers it checks.
 
     Raises:
-        PlanError: the order is illegal, or not a permutation of the problem's ops.
+        PlanError: The order is illegal, or not a permutation of the problem's ops.
     """
     ops = {op.name: op for op in problem.ops}
     sequence = problem.names if order is None else tuple(order)
@@ -179,7 +180,7 @@ def peak_bytes(problem: OrderingProblem, order: Sequence[str] | None = None) -> 
     """Most live bytes while any op runs, including `resident_bytes`.
 
     Raises:
-        PlanError: the order is not legal.
+        PlanError: The order is not legal.
     """
     changes = [0] * (len(problem.ops) + 1)
     for life in lifetimes(problem, order):

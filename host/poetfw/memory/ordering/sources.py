@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from poetfw.ir import Graph
-from poetfw.memory.ordering.problem import (
-    OrderingProblem,
-    OrderOp,
-    lifetimes,
-    without_duplicates,
-)
+from poetfw.memory.ordering.problem import OrderingProblem, OrderOp, lifetimes, without_duplicates
 from poetfw.memory.plan import padded
 from poetfw.ops import kind_of
 from poetfw.schedule import ScheduleProblem
@@ -92,7 +87,7 @@ def reorder(graph: Graph, order: Sequence[str]) -> Graph:
         order: name of each op once, as from `order_ops(from_graph(graph))`.
 
     Raises:
-        PlanError: the order is illegal: an op would read a tensor before it is produced, or read or
+        PlanError: The order is illegal: an op would read a tensor before it is produced, or read or
             write a persistent tensor on the wrong side of an update.
     """
     lifetimes(from_graph(graph), order)

@@ -223,7 +223,7 @@ def validate_devices(problem: DevicesProblem) -> None:
             raise ProblemError(f"device {device.name!r}: {error.message}") from error
         require(f"device {device.name!r}", "idle_w", device.idle_w)
         if device.problem.deadline_s is not None:
-            raise ProblemError(f"device {device.name!r} has a deadline: it is one for all devices")
+            raise ProblemError(f"device {device.name!r} has a deadline, but all devices share one")
         if _graph(device.problem) != graph:
             raise ProblemError(
                 f"devices {problem.devices[0].name!r} and {device.name!r} have different graphs"
@@ -233,8 +233,8 @@ def validate_devices(problem: DevicesProblem) -> None:
         storage = device.problem.storage
         if len(problem.devices) > 1 and storage is not None and storage.overlap:
             raise ProblemError(
-                f"device {device.name!r} has a storage with overlap: with several devices "
-                "every transfer is waited for"
+                f"device {device.name!r} has a storage with overlap, which is not supported with "
+                "several devices"
             )
     _check_links(problem)
     _check_working_sets(problem)
@@ -314,5 +314,5 @@ def _check_working_sets(problem: DevicesProblem) -> None:
     if nowhere:
         _, name, wants = max(nowhere, key=lambda found: found[0])  # the node that needs most
         raise InfeasibleError(
-            f"node {name!r} fits on no device: it needs {wants}", "give one of them more"
+            f"node {name!r} fits on no device: it needs {wants}", "give one of the devices more RAM"
         )

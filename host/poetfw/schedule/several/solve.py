@@ -398,7 +398,7 @@ class _Search:
             raise InfeasibleError(
                 f"{'there is' if proven else 'found'} no schedule of {self.problem.name!r}{within} "
                 f"in {budgets}{', computing nodes in the order given' if proven else ''}",
-                "give one of them more"
+                "give one of the devices more RAM"
                 + ("" if self.problem.deadline_s is None else ", or more time"),
                 *(() if proven else (_more(work),)),
             )

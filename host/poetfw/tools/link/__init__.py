@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boards on a serial line: ports, frames, and commands repeated until an answer is intact."""
 
-from poetfw.tools.link.desk import (
-    Desk,
-    Greeting,
-    Summary,
-    Trained,
-)
+from poetfw.tools.link.desk import Desk, Greeting, Summary, Trained
 from poetfw.tools.link.link import DeviceLink
 from poetfw.tools.link.pipe import piped
 from poetfw.tools.link.port import PortLine, choose_port, console_lines, open_port, usb_ports

@@ -8,13 +8,7 @@ import math
 import numpy as np
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Result,
-    Value,
-    axes_of,
-    axis_of,
-)
+from poetfw.importers.torch_export.calls import Call, Result, Value, axes_of, axis_of
 from poetfw.importers.torch_export.expression import expression
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 

@@ -13,12 +13,7 @@ from poetfw.importers.network import HIDDEN
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.results import note_classes
 from poetfw.importers.torch_export.calls import Call, Live, Value, axis_of, positions_of
-from poetfw.importers.torch_export.expression import (
-    Expression,
-    expression,
-    maximum,
-    minimum,
-)
+from poetfw.importers.torch_export.expression import Expression, expression
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.registry import Number, aten
 
@@ -67,27 +62,6 @@ def _unequal(call: Call, self: Value, other: Value | Number) -> str:
     return (1.0 - Expression(call, _equal(call, self, other))).tensor
 
 
-@aten("logical_not.default", "bitwise_not.default")
-def _not(call: Call, self: Value) -> str:
-    return (1.0 - expression(call, self)).tensor
-
-
-@aten("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor")
-def _both(call: Call, self: Value, other: Value) -> str:
-    return (expression(call, self) * expression(call, other)).tensor
-
-
-@aten("logical_or.default", "bitwise_or.Tensor", "__or__.Tensor")
-def _either(call: Call, self: Value, other: Value) -> str:
-    return (expression(call, self) + expression(call, other)).positive().tensor
-
-
-@aten("sign.default", "sgn.default")
-def _sign(call: Call, self: Value) -> str:
-    x = expression(call, self)
-    return (x.positive() - (-x).positive()).tensor
-
-
 @aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def _where(call: Call, condition: Value, self: Value | Number, other: Value | Number) -> str:
     mask = expression(call, condition)
@@ -109,16 +83,6 @@ def _masked_fill(call: Call, self: Value, mask: Value, value: Value | Number) ->
     number = max(min(float(value), -HIDDEN), HIDDEN)
     filled = net.constant(f"{call.name}.filled", hidden * np.float32(number))
     return net.add(call.name, net.multiply(call.name, x, kept), filled)
-
-
-@aten("maximum.default", "max.other", "fmax.default")
-def _maximum(call: Call, self: Value, other: Value) -> str:
-    return maximum(expression(call, self), expression(call, other)).tensor
-
-
-@aten("minimum.default", "min.other", "fmin.default")
-def _minimum(call: Call, self: Value, other: Value) -> str:
-    return minimum(expression(call, self), expression(call, other)).tensor
 
 
 @aten("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")

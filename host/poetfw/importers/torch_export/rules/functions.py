@@ -4,62 +4,64 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import LARGEST_CONSTANT, Call, Value, axes_of, axis_of
-from poetfw.importers.torch_export.expression import Expression, expression
+from poetfw.importers.torch_export.expression import Expression, expression, maximum, minimum
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 
 
-@aten("log1p.default")
-def _log1p(call: Call, self: Value) -> str:
-    return (expression(call, self) + 1.0).log().tensor
+def _largest(x: Expression) -> Expression:
+    return x.reshape((math.prod(x.shape),)).largest(0)
 
 
-@aten("log2.default")
-def _log2(call: Call, self: Value) -> str:
-    return (expression(call, self).log() * (1 / math.log(2))).tensor
+def _of_one(target: str, function: Callable[[Expression], Expression]) -> None:
+    @aten(target)
+    def rule(call: Call, self: Value) -> str:
+        return function(expression(call, self)).tensor
 
 
-@aten("log10.default")
-def _log10(call: Call, self: Value) -> str:
-    return (expression(call, self).log() * (1 / math.log(10))).tensor
+for _target, _function in {
+    "log1p.default": lambda x: (x + 1.0).log(),
+    "log2.default": lambda x: x.log() * (1 / math.log(2)),
+    "log10.default": lambda x: x.log() * (1 / math.log(10)),
+    "expm1.default": lambda x: x.exp() - 1.0,
+    "exp2.default": lambda x: (x * math.log(2)).exp(),
+    "cosh.default": lambda x: (x.exp() + (-x).exp()) * 0.5,
+    "sinh.default": lambda x: (x.exp() - (-x).exp()) * 0.5,
+    "softsign.default": lambda x: x / (x.abs() + 1.0),
+    "tanhshrink.default": lambda x: x - x.apply("tanh"),
+    "sign.default": lambda x: x.positive() - (-x).positive(),
+    "sgn.default": lambda x: x.positive() - (-x).positive(),
+    "logical_not.default": lambda x: 1.0 - x,
+    "bitwise_not.default": lambda x: 1.0 - x,
+    "mean.default": Expression.mean,
+    "sum.default": Expression.sum,
+    "max.default": _largest,
+    "min.default": lambda x: -_largest(-x),
+}.items():
+    _of_one(_target, _function)
 
 
-@aten("expm1.default")
-def _expm1(call: Call, self: Value) -> str:
-    return (expression(call, self).exp() - 1.0).tensor
+def _of_two(
+    targets: tuple[str, ...], function: Callable[[Expression, Expression], Expression]
+) -> None:
+    @aten(*targets)
+    def rule(call: Call, self: Value, other: Value) -> str:
+        return function(expression(call, self), expression(call, other)).tensor
 
 
-@aten("exp2.default")
-def _exp2(call: Call, self: Value) -> str:
-    return (expression(call, self) * math.log(2)).exp().tensor
-
-
-@aten("cosh.default")
-def _cosh(call: Call, self: Value) -> str:
-    x = expression(call, self)
-    return ((x.exp() + (-x).exp()) * 0.5).tensor
-
-
-@aten("sinh.default")
-def _sinh(call: Call, self: Value) -> str:
-    x = expression(call, self)
-    return ((x.exp() - (-x).exp()) * 0.5).tensor
-
-
-@aten("softsign.default")
-def _softsign(call: Call, self: Value) -> str:
-    x = expression(call, self)
-    return (x / (x.abs() + 1.0)).tensor
-
-
-@aten("tanhshrink.default")
-def _tanh_shrink(call: Call, self: Value) -> str:
-    x = expression(call, self)
-    return (x - x.apply("tanh")).tensor
+for _targets, _pair in {
+    ("logaddexp.default",): lambda a, b: a + (b - a).softplus(),
+    ("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor"): lambda a, b: a * b,
+    ("logical_or.default", "bitwise_or.Tensor", "__or__.Tensor"): lambda a, b: (a + b).positive(),
+    ("maximum.default", "max.other", "fmax.default"): maximum,
+    ("minimum.default", "min.other", "fmin.default"): minimum,
+}.items():
+    _of_two(_targets, _pair)
 
 
 @aten("logit.default")
@@ -88,12 +90,6 @@ def _log_sum_exp(call: Call, self: Value, dim: Ints, keepdim: bool = False) -> s
     return expression(call, self).log_sum_exp(axes, keep=keepdim).tensor
 
 
-@aten("logaddexp.default")
-def _log_add_exp(call: Call, self: Value, other: Value) -> str:
-    a, b = expression(call, self), expression(call, other)
-    return (a + (b - a).softplus()).tensor
-
-
 @aten("cumsum.default")
 def _cumulative(call: Call, self: Value, dim: int) -> str:
     """Cumulative sum, as a product with a triangular matrix of ones."""
@@ -102,28 +98,6 @@ def _cumulative(call: Call, self: Value, dim: int) -> str:
     if extent * extent > LARGEST_CONSTANT:
         raise UnsupportedError(f"it adds up {extent} positions: the constant would be too large")
     return call.net.map_axis(call.name, call.tensor(self), axis, np.tril(np.ones((extent, extent))))
-
-
-@aten("mean.default")
-def _mean(call: Call, self: Value) -> str:
-    return expression(call, self).mean().tensor
-
-
-@aten("sum.default")
-def _sum(call: Call, self: Value) -> str:
-    return expression(call, self).sum().tensor
-
-
-@aten("max.default")
-def _max(call: Call, self: Value) -> str:
-    x = expression(call, self)
-    return x.reshape((math.prod(x.shape),)).largest(0).tensor
-
-
-@aten("min.default")
-def _min(call: Call, self: Value) -> str:
-    x = -expression(call, self)
-    return (-x.reshape((math.prod(x.shape),)).largest(0)).tensor
 
 
 @aten("var.dim", "var.default")

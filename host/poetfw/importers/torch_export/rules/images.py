@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from poetfw.importers.network_tensors import Pair
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Value,
-)
+from poetfw.importers.torch_export.calls import Call, Value
 from poetfw.importers.torch_export.rules.registry import Ints
 from poetfw.ops import Shape
 

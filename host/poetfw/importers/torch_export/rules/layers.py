@@ -8,11 +8,7 @@ import math
 import numpy as np
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Live,
-    Value,
-)
+from poetfw.importers.torch_export.calls import Call, Live, Value
 from poetfw.importers.torch_export.expression import Expression, expression
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.arithmetic import matmul

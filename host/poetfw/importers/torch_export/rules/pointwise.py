@@ -6,11 +6,7 @@ from __future__ import annotations
 import math
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Value,
-    axis_of,
-)
+from poetfw.importers.torch_export.calls import Call, Value, axis_of
 from poetfw.importers.torch_export.expression import expression
 from poetfw.importers.torch_export.rules.registry import Number, aten
 from poetfw.importers.torch_export.rules.shapes import chunk

@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Value,
-)
+from poetfw.importers.torch_export.calls import Call, Value
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, pair_of
 from poetfw.importers.torch_export.rules.registry import Ints, aten
 

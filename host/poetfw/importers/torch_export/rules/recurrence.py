@@ -11,12 +11,7 @@ import numpy as np
 from poetfw.importers.network import HIDDEN
 from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Live,
-    Result,
-    Value,
-)
+from poetfw.importers.torch_export.calls import Call, Live, Result, Value
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.layers import bias_of, in_training
 from poetfw.importers.torch_export.rules.registry import aten

@@ -8,10 +8,7 @@ from typing import TypeVar
 
 from pydantic import validate_call
 
-from poetfw.importers.torch_export.calls import (
-    CHECKED,
-    Result,
-)
+from poetfw.importers.torch_export.calls import CHECKED, Result
 from poetfw.importers.torch_export.constants import SIZED
 from poetfw.importers.torch_export.file import Weight
 

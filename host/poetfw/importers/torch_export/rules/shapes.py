@@ -11,14 +11,7 @@ import numpy as np
 from poetfw.importers.network_tensors import Pair
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export import schema
-from poetfw.importers.torch_export.calls import (
-    Call,
-    Live,
-    Value,
-    axes_of,
-    axis_of,
-    positions_of,
-)
+from poetfw.importers.torch_export.calls import Call, Live, Value, axes_of, axis_of, positions_of
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten

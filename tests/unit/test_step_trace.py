@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements of a step that is timed, and what a host is asked before a program goes there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from poetfw.boards import load_board
+from poetfw.common.errors import BoardError
+from poetfw.runs.remote import flash
+from poetfw.runs.step_trace import _untimed
+from poetfw.schedule import Step, StepKind
+
+
+def test_a_computation_is_called_by_its_operator_and_a_transfer_by_its_kind() -> None:
+    found = [_untimed(3, Step(kind, "a"), "relu") for kind in (StepKind.COMPUTE, StepKind.PAGE_OUT)]
+    assert [step.operator for step in found] == ["relu", str(StepKind.PAGE_OUT)]
+
+
+def test_a_host_is_not_given_the_program_of_a_bare_board() -> None:
+    project: Any = SimpleNamespace(board=load_board("nrf52840"))
+    host: Any = SimpleNamespace(name="pi")
+    with pytest.raises(BoardError, match="'nrf52840' is not a program that a host could run"):
+        flash(project, host, lambda text: None)
