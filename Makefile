@@ -59,7 +59,7 @@ bench-kernels: setup-dev ## Count what every kernel executes, beside goals and o
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/step.py --threads 2
 
-bench-models: setup-dev ## Fine-tune pretrained networks with frozen weights in each format (20 minutes)
+bench-models: setup-dev ## Fine-tune pretrained networks with frozen weights in each format, and adapt them (an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fine_tuning.py --run
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)

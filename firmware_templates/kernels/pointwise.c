@@ -180,6 +180,9 @@ BACKWARD(log, d / v)
 FORWARD(sqrt, poet_sqrtf(v))
 BACKWARD(sqrt, d * 0.5f / v)
 
+FORWARD(norm_root, poet_sqrtf(v))
+BACKWARD(norm_root, v == 0.0f ? 0.0f : d * 0.5f / v)
+
 FORWARD(reciprocal, 1.0f / v)
 BACKWARD(reciprocal, -d * v * v)
 

@@ -90,6 +90,9 @@ void poet_log_backward_f32(const struct poet_pointwise *op, const float *x, cons
 void poet_sqrt_forward_f32(const struct poet_pointwise *op, const float *x, float *y);
 void poet_sqrt_backward_f32(const struct poet_pointwise *op, const float *y, const float *dy,
                             float *dx);
+void poet_norm_root_forward_f32(const struct poet_pointwise *op, const float *x, float *y);
+void poet_norm_root_backward_f32(const struct poet_pointwise *op, const float *y, const float *dy,
+                            float *dx);
 
 /* y = 1 / x */
 void poet_reciprocal_forward_f32(const struct poet_pointwise *op, const float *x, float *y);

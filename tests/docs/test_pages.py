@@ -58,6 +58,7 @@ ELSEWHERE = {
     "tests/docs/test_library_page.py": "poetfw export --as cmake .*",
     "tests/docs/test_adding_a_board.py": r"poetfw (?:build|run) --board (?:\S+/)?my-f405.*",
     "tests/power/test_killed_programs.py": "python -m pytest -m slow tests/power/.*",
+    "tests/system/test_pooled_networks.py": r"poetfw build .* --data images\.npz .*",
     "tests/emulator/test_serial_line.py": r"python -m poetfw\.tools\.emulators\.unicorn .*",
 }
 """Tests of their own that type commands of pages, beside what these need."""

@@ -68,7 +68,7 @@ def test_cct_2_learns_by_adapters_in_256_kb(form: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = exported(with_adapters(CompactTransformer()), tmp_path, 3, 32, 32)
     arguments = ("--board", "nrf52840", "--model", model, "--batch", "1", "--momentum", "0",
-                 "--data", "synthetic")  # fmt: skip
+                 "--data", "synthetic", "--work-limit", "4")  # fmt: skip
     built = succeed("build", *arguments, "--frozen-as", form, cwd=tmp_path)
     assert built["peak_bytes"] < 64 * 32 * 32 * 4  # the first convolution's feature map
     assert built["schedule"]["overhead"] <= 1.5

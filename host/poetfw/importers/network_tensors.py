@@ -29,6 +29,8 @@ class NetworkTensors:
         warnings: possible differences from the network that the author meant.
         classes: number of classes of each label, and the class number that the loss ignores, if
             any.
+        moving: running statistics of the file that a batch norm updates.
+        fixed: tensors of the file of which results were calculated in advance.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -38,6 +40,8 @@ class NetworkTensors:
         self.frozen: list[str] = []
         self.warnings: list[str] = []
         self.classes: dict[str, tuple[int, int | None]] = {}
+        self.moving: set[str] = set()
+        self.fixed: set[str] = set()
         self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0
@@ -97,6 +101,20 @@ class NetworkTensors:
                     )
                 first += math.prod(shape)
         return self._tensors[key]
+
+    def is_held(self, *names: str) -> bool:
+        """True if one persistent tensor already holds these tensors of the file."""
+        holders = [each.tensor for each in self.entries if each.name in names]
+        return len(holders) == len(names) and len(set(holders)) == 1
+
+    def held(self, name: str, of: str, shape: Sequence[int]) -> str:
+        """Append a view of the file's tensor `of`, as a part of the tensor that holds it."""
+        (entry,) = (each for each in self.entries if each.name == of)
+        size, whole = math.prod(entry.shape), math.prod(self.shape(entry.tensor))
+        if size == whole:
+            return self.reshape(name, entry.tensor, shape)
+        flat = self.reshape(name, entry.tensor, (whole,))
+        return self.reshape(name, self.part(name, flat, 0, entry.first, size), shape)
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
         """Add a tensor that never changes."""

@@ -236,6 +236,14 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             from_output=True,
             onnx="Sqrt",
         ),
+        "norm_root": Function(  # of a sum of squares, whose norm has the gradient 0 at 0
+            lambda x, p: np.sqrt(x),
+            lambda y, dy, p: np.where(y == 0, 0, dy * 0.5 / y),
+            1,
+            2,
+            from_output=True,
+            slope_branches=True,
+        ),
         "reciprocal": Function(
             lambda x, p: 1 / x,
             lambda y, dy, p: -dy * y * y,

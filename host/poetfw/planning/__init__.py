@@ -15,7 +15,7 @@ from poetfw.planning.curve import Curve, Point, budgets_between, smallest_budget
 from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import effect_of_format, held_out_batches
-from poetfw.planning.inference import with_lower_peak
+from poetfw.planning.inference import plan_evaluation, with_lower_peak
 from poetfw.planning.kept_features import report_features
 from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.more_ram import saved_by_more_ram
@@ -24,7 +24,6 @@ from poetfw.planning.plans import (
     RamNeeds,
     lower_plan,
     place_plan,
-    plan_evaluation,
     plan_unscheduled,
     ram_needs,
 )

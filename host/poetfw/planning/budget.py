@@ -21,7 +21,12 @@ from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Ring, assign_slots, rende
 from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
 from poetfw.planning.advice import fewer_layers, smaller_batch
-from poetfw.planning.inference import search_placeable, tightened, with_lower_peak
+from poetfw.planning.inference import (
+    least_evaluation,
+    search_placeable,
+    tightened,
+    with_lower_peak,
+)
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import (
@@ -191,6 +196,8 @@ def check_budget(
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
     needed, op, exact = minimum_budget(problem, work=work)
     what, needs = f"Op {op!r}", "needs at least" if exact else "needs, as far as is known,"
+    if evaluation.peak_bytes > needed:
+        evaluation = least_evaluation(program, board, costs, work)
     if evaluation.peak_bytes > needed:
         needed = evaluation.peak_bytes
         what = f"Op {_op_at_peak(program.evaluation, board, costs, evaluation)!r} of the evaluation"

@@ -9,6 +9,7 @@ paged, as only the training step has slots in storage.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,7 +22,15 @@ from poetfw.memory import place_step
 from poetfw.memory.ordering import reorder_plan
 from poetfw.planning.choices import ORDERING_WORK
 from poetfw.planning.problem import schedule_problem
-from poetfw.schedule import Schedule, ScheduleProblem, simulate, solve
+from poetfw.schedule import (
+    Schedule,
+    ScheduleProblem,
+    largest_working_set,
+    minimum_budget,
+    simulate,
+    solve,
+)
+from poetfw.training import Program
 
 _Problem = TypeVar("_Problem")
 _Placed = TypeVar("_Placed")
@@ -34,6 +43,30 @@ ATTEMPT_SHARE = 0.75
 
 _SHARE = 0.25
 """Share of the work for the search for a schedule without a backward pass."""
+
+_LEAST_WORK = 3.0
+"""Work units of the search for the schedule of least RAM, beside those of other searches."""
+
+
+def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
+    """The plan of the evaluation step that computes each op once, in the order of the graph."""
+    return solve(_problem(program.evaluation, board, costs), "checkpoint-all")
+
+
+def least_evaluation(
+    program: Program, board: Board, costs: CostProvider, work: Work | None = None
+) -> Schedule:
+    """The evaluation step's schedule of least RAM known: what a smallest budget has room for.
+
+    That of `plan_evaluation` where it takes no more than some op of the training step alone: less
+    would not make the smallest budget smaller.
+    """
+    work = (work or Work()).beside(_LEAST_WORK)
+    once = plan_evaluation(program, board, costs)
+    training = schedule_problem(program.training, board, costs(program.training, board), None)
+    if once.peak_bytes <= largest_working_set(training):
+        return once
+    return _least(_problem(program.evaluation, board, costs), once, work)
 
 
 def schedule_within(
@@ -55,30 +88,50 @@ def schedule_within(
         work: limit of the search.
 
     Returns:
-        The schedule of least energy that was found; if none fits, the schedule with the lowest peak
-        that computes everything once.
+        The schedule of least energy that was found; if none fits, the schedule of least RAM known.
     """
     if unlimited.peak_bytes <= ram_bytes:
         return unlimited
-    problem = replace(schedule_problem(graph, board, costs(graph, board), None), storage=None)
+    problem = _problem(graph, board, costs)
     lowest = with_lower_peak(problem, unlimited, work.deadline)
-    if ram_bytes < 0:  # persistent tensors take more than all
-        return lowest
-    deadline = work.deadline
+    if ram_bytes >= 0:  # beside persistent tensors
+        deadline = work.deadline
 
-    def attempt(limited: ScheduleProblem, part: Work) -> tuple[Schedule, ScheduleProblem | None]:
-        found = lowest
-        if limited.ram_bytes < max(ram_bytes, lowest.peak_bytes):
-            found = with_lower_peak(limited, solve(limited, work=part), deadline)
-        height = place_step(graph, found.plan, 0, None, deadline).height_bytes
-        return found, tightened(limited, height - ram_bytes)
+        def attempt(
+            limited: ScheduleProblem, part: Work
+        ) -> tuple[Schedule, ScheduleProblem | None]:
+            found = lowest
+            if limited.ram_bytes < max(ram_bytes, lowest.peak_bytes):
+                found = with_lower_peak(limited, solve(limited, work=part), deadline)
+            height = place_step(graph, found.plan, 0, None, deadline).height_bytes
+            return found, tightened(limited, height - ram_bytes)
 
-    with work.part(work.left * _SHARE).phase(graph.name) as part:
-        try:
+        with (
+            work.part(work.left * _SHARE).phase(graph.name) as part,
+            suppress(InfeasibleError),
+        ):
             found, fits = search_placeable(replace(problem, ram_bytes=ram_bytes), attempt, part)
+            if fits:
+                return found
+    return _least(problem, lowest, work.beside(_LEAST_WORK))
+
+
+def _problem(graph: Graph, board: Board, costs: CostProvider) -> ScheduleProblem:
+    """The schedule problem of a step without a backward pass, which pages nothing."""
+    return replace(schedule_problem(graph, board, costs(graph, board), None), storage=None)
+
+
+def _least(problem: ScheduleProblem, known: Schedule, work: Work) -> Schedule:
+    """The schedule of least RAM that is found, ops computed again included; `known` if none is."""
+    known = with_lower_peak(problem, known, work.deadline)
+    with work.phase(f"least RAM of {problem.name}") as part:
+        least_bytes = minimum_budget(problem, work=part.part(part.left * ATTEMPT_SHARE)).bytes
+        if least_bytes >= known.peak_bytes:
+            return known
+        try:
+            return solve(replace(problem, ram_bytes=least_bytes), work=part)
         except InfeasibleError:
-            return lowest
-    return found if fits else lowest
+            return known
 
 
 def tightened(problem: ScheduleProblem, excess_bytes: int) -> ScheduleProblem | None:

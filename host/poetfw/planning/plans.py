@@ -11,6 +11,7 @@ from poetfw.boards import Board
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Lowering, Prediction, Ring, Slot, lower
+from poetfw.ir import Graph
 from poetfw.memory import (
     ONLY,
     MemoryPlan,
@@ -23,7 +24,7 @@ from poetfw.memory import (
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
-from poetfw.planning.inference import schedule_within
+from poetfw.planning.inference import least_evaluation, plan_evaluation, schedule_within
 from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import Schedule, minimum_budget, solve
@@ -78,12 +79,6 @@ def plan_unscheduled(
     training = solve(schedule_problem(program.training, board, table, None), "checkpoint-all")
     evaluation = plan_evaluation(program, board, costs)
     return place_plan(program, training, evaluation, deadline)
-
-
-def plan_evaluation(program: Program, board: Board, costs: CostProvider) -> Schedule:
-    """Schedule of the evaluation step, which frees each tensor after its last reader."""
-    table = costs(program.evaluation, board)
-    return solve(schedule_problem(program.evaluation, board, table, None), "checkpoint-all")
 
 
 def place_plan(
@@ -142,10 +137,9 @@ class RamNeeds:
     Attributes:
         peak_bytes: size of the arena if everything is computed once and kept, with the model's
             default optimizer.
-        smallest_bytes: by board name, the smallest budget with paging and an evaluation step that
-            computes each op once: resident bytes plus the larger of the largest op's and the
-            evaluation step's tensors. None for a board without storage, where only a search can
-            tell.
+        smallest_bytes: by board name, the smallest budget with paging: resident bytes plus the
+            larger of the largest op's and the evaluation step's tensors. None for a board without
+            storage, where only a search can tell.
     """
 
     peak_bytes: int
@@ -153,7 +147,9 @@ class RamNeeds:
 
 
 def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
-    """RAM needed to train a model with the boards' defaults, without solving for a schedule.
+    """RAM needed to train a model with the boards' defaults.
+
+    The search is that of `least_evaluation`, where evaluation takes more than one op of training.
 
     Raises:
         ModelError: The model cannot be trained in batches of this size.
@@ -166,6 +162,7 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
 
     whole = plan_unscheduled(derive(model.optimizer), boards[0], analytic_costs)
     needs: dict[str, int | None] = {}
+    evaluations: list[tuple[Graph, int]] = []
     for board in boards:
         optimizer = choose_optimizer(BuildSettings(board.name).on(board), model)
         program = choose_kernels(derive(optimizer), board, analytic_costs).program
@@ -174,7 +171,10 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
         if problem.storage is None:
             needs[board.name] = None
             continue
-        evaluation = plan_evaluation(program, board, analytic_costs).peak_bytes
+        evaluation = next((size for graph, size in evaluations if graph == program.evaluation), 0)
+        if not evaluation:  # it is the same on all boards with the same kernels
+            evaluation = least_evaluation(program, board, analytic_costs).peak_bytes
+            evaluations.append((program.evaluation, evaluation))
         resident = resident_bytes(program.persistent, BLOCK_BYTES)
         needs[board.name] = resident + max(minimum_budget(problem).bytes, evaluation)
     return RamNeeds(whole.memory.peak_bytes, needs)

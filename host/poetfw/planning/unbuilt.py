@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poetfw.boards import Board, load_board
-from poetfw.common.limits import Deadline
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.models import Model
 from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.inference import least_evaluation
 from poetfw.planning.kernels import choose_kernels
-from poetfw.planning.plans import plan_evaluation
 from poetfw.planning.variants import Variants
 from poetfw.planning.workspace import KernelChoices
 from poetfw.schedule import ScheduleProblem
@@ -56,7 +56,7 @@ def kernel_choices(
     choices = KernelChoices.of(training, chosen.by[training.name], board, costs)
     available = max(0, board.unreserved_bytes - resident)
     variants = choices.variants(available, settings.deadline_s, resident)
-    evaluation = plan_evaluation(program, board, costs).peak_bytes
+    evaluation = least_evaluation(program, board, costs, Work(deadline=deadline)).peak_bytes
     return choices, replace(variants, evaluation_bytes=resident + evaluation)
 
 

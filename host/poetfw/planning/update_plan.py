@@ -29,7 +29,8 @@ from poetfw.models import Model
 from poetfw.ops import Array
 from poetfw.planning.advice import smaller_batch
 from poetfw.planning.choices import choose_optimizer, order_program
-from poetfw.planning.plans import plan_evaluation, plan_unscheduled
+from poetfw.planning.inference import plan_evaluation
+from poetfw.planning.plans import plan_unscheduled
 from poetfw.planning.update_program import Choice, Needs, UpdateProgram
 from poetfw.settings import BuildSettings, UpdateBudget
 from poetfw.training import (

@@ -53,7 +53,7 @@ class Variants:
     Attributes:
         lean: variant with the kernels of least workspace.
         every: variant in which each node with a faster kernel uses it.
-        evaluation_bytes: budget in bytes that the evaluation step needs without recomputing.
+        evaluation_bytes: budget in bytes that the evaluation step needs, without paging.
     """
 
     lean: ScheduleProblem

@@ -2,7 +2,13 @@
 """Schedules that train within the budget: when to compute, recompute and page."""
 
 from poetfw.common.transfer import Transfer
-from poetfw.schedule.bounds import MinimumBudget, ShortestTime, minimum_budget, shortest_time
+from poetfw.schedule.bounds import (
+    MinimumBudget,
+    ShortestTime,
+    largest_working_set,
+    minimum_budget,
+    shortest_time,
+)
 from poetfw.schedule.found import SearchProgress, Tell, tell_nobody
 from poetfw.schedule.handing import handed
 from poetfw.schedule.paper_model import MODELS_AS, as_published
@@ -60,6 +66,7 @@ __all__ = [
     "checkpoint_all_schedule",
     "functions_from_json",
     "handed",
+    "largest_working_set",
     "minimum_budget",
     "overhead_gap",
     "plan_from_json",

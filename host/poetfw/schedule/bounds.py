@@ -54,6 +54,12 @@ class ShortestTime(NamedTuple):
     exact: bool
 
 
+def largest_working_set(problem: ScheduleProblem) -> int:
+    """Bytes of the inputs, output and workspace of one node, at most: no budget is smaller."""
+    graph = Indexed.of(problem)
+    return max(map(graph.working_set, range(graph.n)))
+
+
 def minimum_budget(
     problem: ScheduleProblem, options: SolverOptions | None = None, work: Work | None = None
 ) -> MinimumBudget:

@@ -52,7 +52,7 @@ class Reference:
         """Run one training step on a batch; returns its mean loss."""
         values = self.values(x, y)
         self.gradients = {
-            parameter: values[gradient]
+            parameter: value_of(self._program.training.by_name[gradient], values)
             for parameter, gradient in self._program.parameter_gradients.items()
         }
         return float(self.persistent[self._program.loss.name][0])

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from workloads.brought.networks import BATCH, brought, floats, on
+from workloads.brought.networks import BATCH, brought, floats, ids, on
 
 FLAT = floats(12)
 
@@ -110,3 +112,51 @@ def _flow(m, x):
     s = torch.tanh(m.s(a))
     z = torch.cat([a, b * torch.exp(s) + m.t(a)], 1)
     return (0.5 * z.pow(2).sum(1) - s.sum(1)).mean(), z
+
+
+@brought("realnvp", floats(4))
+class RealNVP(nn.Module):
+    """Coupling layers and the log-likelihood of what they map to."""
+
+    def __init__(self):
+        super().__init__()
+        self.s, self.t = (
+            nn.ModuleList(
+                nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(), nn.Linear(8, 2), last())
+                for _ in range(2)
+            )
+            for last in (nn.Tanh, nn.Identity)
+        )
+
+    def forward(self, x):
+        """The loss, and the mapped samples."""
+        log_det = x.new_zeros(x.shape[0])
+        for scale, shift in zip(self.s, self.t, strict=True):
+            kept, moved = x.chunk(2, dim=1)
+            s = scale(kept)
+            moved = (moved - shift(kept)) * torch.exp(-s)
+            log_det -= s.sum(dim=1)
+            x = torch.cat([moved, kept], dim=1)
+        log_prob = -0.5 * (x**2).sum(dim=1) - 2 * math.log(2 * math.pi)
+        return -(log_prob + log_det).mean(), x
+
+
+@brought("gumbel softmax", floats(6), ids(3))
+class GumbelSoftmax(nn.Module):
+    """A relaxed choice of four (Jang et al., 2017)."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits, self.out = nn.Linear(6, 4), nn.Linear(4, 3)
+
+    def sample_gumbel(self, logits, eps=1e-10):
+        """Gumbel noise of a shape."""
+        u = torch.rand_like(logits)
+        return -torch.log(-torch.log(u + eps) + eps)
+
+    def forward(self, x, y, temperature=0.7):
+        """The loss, and the logits."""
+        logits = self.logits(x)
+        choice = F.softmax((logits + self.sample_gumbel(logits)) / temperature, dim=-1)
+        out = self.out(choice)
+        return F.cross_entropy(out, y), out

@@ -190,3 +190,98 @@ brought("actor and critic", EIGHT, ids(3), floats(), floats())(
         v=lambda: nn.Linear(8, 1),
     )
 )
+
+
+@brought("experts by topk", floats(5), ids(3))
+class SparseExperts(nn.Module):
+    """Of four experts, the two of the largest gates (Shazeer et al., 2017)."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(5, 4, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(5, 3) for _ in range(4))
+
+    def forward(self, x, y):
+        """The loss, and the logits."""
+        logits = self.gate(x)
+        top, indices = logits.topk(2, dim=-1)
+        gates = torch.zeros_like(logits).scatter(1, indices, F.softmax(top, dim=-1))
+        each = torch.stack([expert(x) for expert in self.experts], dim=1)
+        out = (gates.unsqueeze(-1) * each).sum(dim=1)
+        return F.cross_entropy(out, y), out
+
+
+@brought("hard examples", floats(6), ids(4))
+class HardExamples(nn.Module):
+    """The mean of the largest losses of a batch; labels smoothed by scatter."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+
+    def forward(self, x, y):
+        """The loss, and the logits."""
+        out = self.fc(x)
+        target = torch.full_like(out, 0.1 / 3)
+        target.scatter_(1, y.unsqueeze(1), 0.9)
+        losses = torch.sum(-target * F.log_softmax(out, dim=1), dim=1)
+        worst, _ = torch.sort(losses, descending=True)
+        return worst[:2].mean(), out
+
+
+@brought("hardest negatives", floats(6), floats(6))
+class HardestNegatives(nn.Module):
+    """Descriptors against the nearest that does not match (Mishchuk et al., 2017)."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+
+    def forward(self, anchor, positive):
+        """The loss, and the anchors' descriptors."""
+        a, p = F.normalize(self.fc(anchor)), F.normalize(self.fc(positive))
+        distances = torch.cdist(a, p)
+        without = distances + torch.eye(distances.size(1)) * 10
+        nearest = torch.min(without, 1)[0]
+        return torch.clamp(1.0 + torch.diag(distances) - nearest, min=0.0).mean(), a
+
+
+@brought("sparsemax", floats(6), ids(4))
+class Sparsemax(nn.Module):
+    """Features projected onto the simplex (Martins and Astudillo, 2016)."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = nn.Linear(6, 5), nn.Linear(5, 4)
+
+    def forward(self, x, y):
+        """The loss, and the logits."""
+        z = self.fc(x)
+        zs = torch.sort(z, dim=1, descending=True)[0]
+        ranks = torch.arange(1, 6, dtype=z.dtype).view(1, -1)
+        is_gt = torch.gt(1 + ranks * zs, torch.cumsum(zs, 1)).type(z.type())
+        k = torch.max(is_gt * ranks, 1, keepdim=True)[0]
+        taus = (torch.sum(is_gt * zs, 1, keepdim=True) - 1) / k
+        out = self.out(torch.max(torch.zeros_like(z), z - taus))
+        return F.cross_entropy(out, y), out
+
+
+@brought("dynamic graph", floats(6, 3), ids(3))
+class EdgeConvolution(nn.Module):
+    """Edge features to the nearest points (Wang et al., 2019)."""
+
+    def __init__(self):
+        super().__init__()
+        self.edge, self.out = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x, y):
+        """The loss, and the logits."""
+        inner = -2 * torch.matmul(x, x.transpose(2, 1))
+        xx = torch.sum(x**2, dim=2, keepdim=True)
+        idx = (-xx - inner - xx.transpose(2, 1)).topk(k=3, dim=-1)[1]
+        wide = x.unsqueeze(1).expand(-1, 6, -1, -1)
+        near = torch.gather(wide, 2, idx.unsqueeze(-1).expand(-1, -1, -1, 3))
+        centre = x.unsqueeze(2).expand_as(near)
+        h = F.relu(self.edge(torch.cat((near - centre, centre), dim=3))).max(dim=2)[0]
+        out = self.out(h.max(dim=1)[0])
+        return F.cross_entropy(out, y), out

@@ -185,3 +185,45 @@ def _relative(m, h):
     at = torch.arange(6)
     w = h @ h.transpose(1, 2) / 6**0.5 + m.bias[at[:, None] - at[None] + 5]
     return w.softmax(-1) @ h
+
+
+class BahdanauAttention(nn.Module):
+    """Additive attention, as PyTorch's tutorial of translation has it."""
+
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.Wa, self.Ua = nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, hidden_size)
+        self.Va = nn.Linear(hidden_size, 1)
+
+    def forward(self, query, keys):
+        """The context, and the weights."""
+        scores = self.Va(torch.tanh(self.Wa(query) + self.Ua(keys))).squeeze(2).unsqueeze(1)
+        weights = F.softmax(scores, dim=-1)
+        return torch.bmm(weights, keys), weights
+
+
+@brought("seq2seq with attention", ids(7, 5), ids(6, 4))
+class Seq2Seq(nn.Module):
+    """An encoder and a decoder that begins with a start token, by teacher forcing."""
+
+    def __init__(self, hidden=6):
+        super().__init__()
+        self.encoder, self.gru = nn.Embedding(7, hidden), nn.GRU(hidden, hidden, batch_first=True)
+        self.embedding, self.attention = nn.Embedding(6, hidden), BahdanauAttention(hidden)
+        self.decoder = nn.GRU(2 * hidden, hidden, batch_first=True)
+        self.out = nn.Linear(hidden, 6)
+
+    def forward(self, x, target):
+        """The loss, and each word's logits."""
+        keys, hidden = self.gru(self.encoder(x))
+        word = torch.empty(x.size(0), 1, dtype=torch.long).fill_(0)
+        outputs = []
+        for i in range(4):
+            context, _ = self.attention(hidden.permute(1, 0, 2), keys)
+            step = torch.cat((self.embedding(word), context), dim=2)
+            output, hidden = self.decoder(step, hidden)
+            outputs.append(self.out(output))
+            word = target[:, i].unsqueeze(1)
+        logits = torch.cat(outputs, dim=1)
+        loss = F.nll_loss(F.log_softmax(logits, dim=-1).view(-1, 6), target.view(-1))
+        return loss, logits

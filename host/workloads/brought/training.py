@@ -40,7 +40,7 @@ class Outcome:
 
 
 class SameNoise(TorchDispatchMode):
-    """Draws for PyTorch what poetfw draws: by step and operator, Box and Muller's numbers."""
+    """Draws for PyTorch what poetfw draws: by step and operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,14 +53,19 @@ class SameNoise(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answers operators that draw."""
         name = func.overloadpacket.__name__
-        if name not in ("randn", "randn_like"):
+        if name not in ("rand", "rand_like", "randn", "randn_like"):
             return func(*args, **(kwargs or {}))
-        shape = tuple(args[0].shape if name == "randn_like" else args[0])
-        count = int(np.prod(shape))
-        first, second = (drawn(self.seed + i, self.step, count) / (1 << 24) for i in (0, 1))
-        self.seed += 2
-        normal = np.sqrt(-2 * np.log(1 - first)) * np.cos(2 * np.pi * second)
-        return torch.tensor(normal.reshape(shape), dtype=torch.float32)
+        shape = tuple(args[0].shape if name.endswith("_like") else args[0])
+        numbers = self._uniform(shape)
+        if name.startswith("randn"):
+            angle = 2 * np.pi * self._uniform(shape)
+            numbers = np.sqrt(-2 * np.log(1 - numbers)) * np.cos(angle)
+        return torch.tensor(numbers, dtype=torch.float32)
+
+    def _uniform(self, shape: tuple[int, ...]) -> Any:
+        numbers = drawn(self.seed, self.step, int(np.prod(shape))) / (1 << 24)
+        self.seed += 1
+        return numbers.reshape(shape)
 
 
 def outcome(network: str, folder: Path) -> Outcome:

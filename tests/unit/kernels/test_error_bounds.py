@@ -103,7 +103,7 @@ PARAMETERS: dict[str, dict[str, Attribute]] = {
 TURNED: dict[str, Attribute] = {"view": (8, 32, 81), "axes": (0, 2, 1), "shape": (8, 81, 32)}
 DROPOUT: dict[str, Attribute] = {"share": 0.3, "seed": 7, "run": 1}
 PRODUCT: dict[str, Attribute] = {"transpose_a": 0, "transpose_b": 1}
-POSITIVE = ("sqrt", "log", "reciprocal")
+POSITIVE = ("sqrt", "norm_root", "log", "reciprocal")
 
 
 def pointwise(name: str, backward: bool) -> Callable[[Draw], Case]:

@@ -275,8 +275,8 @@ def test_concat(
 def test_pointwise(run_kernel: Run, kind: str) -> None:
     """On a grid that has the corners, and far out; the bounds are checked by `run_kernel`."""
     x = np.concatenate([np.linspace(-8, 8, 65), [-100, -20, 20, 85]]).astype(np.float32)
-    if kind in ("sqrt", "log", "reciprocal"):
-        x = np.abs(x) + np.float32(0.25)
+    if kind in ("sqrt", "norm_root", "log", "reciprocal"):
+        x = np.abs(x) + np.float32(0 if kind == "norm_root" else 0.25)
     named = FUNCTIONS[kind].parameter
     attributes: dict[str, Attribute] = {} if named is None else {named[0]: 0.3}
     y = run_kernel(kind, [x], attributes).output

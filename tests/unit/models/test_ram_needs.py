@@ -12,18 +12,25 @@ from poetfw.cli.listing import models
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import analytic_costs
-from poetfw.memory import ONLY
-from poetfw.models import build_model
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.memory import ONLY, resident_bytes
+from poetfw.models import Model, build_model
+from poetfw.models.layers import Layers
 from poetfw.pipeline import plan_build
 from poetfw.planning import (
     BuildSettings,
     derive_program,
+    load_kernel_choices,
     load_model,
+    plan_evaluation,
     plan_unscheduled,
     plan_within,
     ram_needs,
     report_build,
+    unbuilt,
 )
+from poetfw.planning.decision import Searching, decide
+from poetfw.training import Sgd
 
 
 @pytest.mark.parametrize("name", ["mlp", "squeeze-excite", "transformer-tiny"])
@@ -77,3 +84,38 @@ def test_a_build_s_peak_is_the_highest_byte_of_its_arena_gaps_included(tmp_path)
     report = report_build(replace(build, images={ONLY: image}), tmp_path)
     assert report.peak_bytes == memory.arena_bytes + 1024
     assert report.live_bytes == memory.peak_bytes
+
+
+def skipping(batch: int = 1) -> Model:
+    """Convolutions whose sums keep two feature maps, which can be computed again for less RAM."""
+    net = Layers("skipping", (batch, 1, 12, 12), 0)
+    maps = [net.conv("first", net.input, 16, (3, 3), padding=(1, 1, 1, 1))]
+    for name in ("second", "third", "fourth"):
+        maps.append(net.conv(name, maps[-1], 16, (3, 3), padding=(1, 1, 1, 1)))
+    sums = net.add("sums", net.add("sum", maps[3], maps[0]), maps[1])
+    x = net.flatten("flatten", net.op("global_avg_pool", "pool", (sums,)))
+    optimizer = Sgd(learning_rate=0.02, momentum=0.0)
+    return Model(*net.build(net.linear("logits", x, 5)), "softmax_cross_entropy", "", optimizer, 1)
+
+
+def test_evaluation_counts_as_a_build_schedules_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    board, model = load_board("nrf52840"), skipping()
+    settings = BuildSettings("nrf52840", "skipping", batch=1, momentum=0.0)
+    program = derive_program(settings, model)
+    smallest = ram_needs(model, [board]).smallest_bytes["nrf52840"]
+    assert smallest is not None
+    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    once = plan_evaluation(program, board, analytic_costs).peak_bytes
+    assert smallest < resident + once
+
+    searching = Searching(Deadline(60), lambda stage: None)
+    built = decide(replace(settings, ram_bytes=smallest), {ONLY: board}, model, searching)
+    assert built.budgets[ONLY] == (smallest, smallest)
+    assert built.plan.memory.arena_bytes <= smallest
+
+    monkeypatch.setattr(unbuilt, "load_model", lambda settings: model)
+    _, variants = load_kernel_choices(settings)
+    assert variants.within(smallest)
+    with pytest.raises(InfeasibleError) as caught:
+        variants.within(variants.evaluation_bytes - 1)
+    assert caught.value.minimum_budget_bytes == smallest

@@ -194,6 +194,7 @@ CASES = {
     "exp": Case("exp", (SHAPE,), torch.exp),
     "sqrt": Case("sqrt", (SHAPE,), torch.sqrt, positive=True),
     "log": Case("log", (SHAPE,), torch.log, positive=True),
+    "norm_root": Case("norm_root", (SHAPE,), torch.sqrt, positive=True),
     "reciprocal": Case("reciprocal", (SHAPE,), torch.reciprocal, positive=True),
     "square": Case("square", (SHAPE,), torch.square),
     "abs": Case("abs", (SHAPE,), torch.abs, steps=1.0),

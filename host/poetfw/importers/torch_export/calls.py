@@ -90,6 +90,13 @@ class Call:
         seen = values.reshape(values.shape or (1,) if shape is None else tuple(shape))
         if not weight.names:
             return self.net.constant(f"{self.name}.constant", seen)
+        if weight.names[0] in self.net.moving:
+            raise UnsupportedError(
+                f"it reads {weight.names[0]!r:.60}, running statistics that a batch norm moves: "
+                "put the norm into evaluation mode, or write the loss without them"
+            )
+        if self.net.is_held(weight.names[0]):
+            return self.net.held(self.name, weight.names[0], seen.shape)
         return self.net.parameter(
             (weight.names,),
             seen,
@@ -111,6 +118,9 @@ class Call:
             )
         if not isinstance(first, Weight) or not isinstance(second, Weight):
             return self._calculated_pair(first, second, length)
+        names = (*first.names[:1], *second.names[:1])
+        if len(names) < 2:
+            return self._calculated_pair(first, second, length)
         if first.trained != second.trained:
             raise UnsupportedError(
                 f"of {first.names[0]!r} and {second.names[0]!r}, only one has requires_grad: "
@@ -118,6 +128,8 @@ class Call:
             )
         if first.values.size != length or second.values.size != length:
             raise UnsupportedError(f"its weights do not have {length} elements each")
+        if any(map(self.net.is_held, names)) and not self.net.is_held(*names):
+            return self._calculated_pair(first, second, length)
         both = np.stack([first.values.reshape(-1), second.values.reshape(-1)]).astype(np.float32)
         return self.net.parameter(
             (first.names, second.names),

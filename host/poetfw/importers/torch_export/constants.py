@@ -245,10 +245,12 @@ _RULES = _checked(
         "where.Scalar": _where,
         "zeros_like.default": _zeros_like,
         "ones_like.default": _ones_like,
+        "empty_like.default": _zeros_like,
         "full_like.default": _like,
         "full.default": _full,
         "zeros.default": _zeros,
         "ones.default": _ones,
+        "empty.memory_format": _zeros,  # whatever it holds is not read, or is anything
         "eye.default": _identity,
         "arange.default": _count,
         "arange.start": _count_from,
@@ -256,6 +258,7 @@ _RULES = _checked(
         "triu.default": _upper,
         "tril.default": _lower,
         "to.dtype": _converted,
+        "to.device": _converted,
         "add.Tensor": _two(np.add),
         "sub.Tensor": _two(np.subtract),
         "mul.Tensor": _two(np.multiply),
@@ -286,7 +289,11 @@ _RULES = _checked(
 )
 FOLDED = frozenset(_RULES)
 """Operators that can be evaluated on constants."""
-FILLED = ("zeros.default", "ones.default", "full.default")
+FILLED = ("zeros.default", "ones.default", "full.default", "empty.memory_format")
 """Operators that create a constant of a given size."""
-SIZED = (*FILLED, "rand.default", "randn.default")
+SIZED = (
+    *FILLED,
+    *("new_zeros.default", "new_ones.default", "new_full.default"),
+    *("rand.default", "randn.default"),
+)
 """Operators whose result has a size that may begin with the batch."""

@@ -216,7 +216,7 @@ class Expression:
         if order == 1:
             return self.abs().sum(axes, keep=keep)
         if order == 2:
-            return self.square().sum(axes, keep=keep).sqrt()
+            return self.square().sum(axes, keep=keep).apply("norm_root")
         return self.abs().power(order).sum(axes, keep=keep).power(1 / order)
 
 

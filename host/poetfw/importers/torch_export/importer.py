@@ -246,7 +246,7 @@ class _Importer:
                 if target in SIZED:
                     if call.sizes[0][:1] == (self._batches.filed,) != (self._batches.asked,):
                         self._filled.update(outputs)
-                results: Any = fold(target, constants, values)
+                results: Any = self._folded(target, constants, values)
                 if results is None and rule is None:
                     raise UnsupportedError("poetfw has no such operator")
                 if results is None and rule is not None:
@@ -260,6 +260,18 @@ class _Importer:
             self._bind(node, outputs, results if isinstance(results, tuple) else (results,))
 
         return attempt(translate)
+
+    def _folded(
+        self, target: str, arguments: Mapping[str, Any], values: Sequence[Value]
+    ) -> Weight | None:
+        """Result of a call with constant arguments, of which no statistics move."""
+        read = {name for each in values if isinstance(each, Weight) for name in each.names}
+        if not self._net.moving.isdisjoint(read):
+            return None
+        result = fold(target, arguments, values)
+        if result is not None:
+            self._net.fixed.update(read)
+        return result
 
     def _call(self, node: schema.OperatorCall, outputs: list[str]) -> Call:
         sizes: list[Shape] = []

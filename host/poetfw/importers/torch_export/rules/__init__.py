@@ -16,6 +16,7 @@ from poetfw.importers.torch_export.rules import (  # noqa: F401
     pointwise,
     pooling,
     quantised,
+    ranking,
     recurrence,
     shapes,
     volumes,

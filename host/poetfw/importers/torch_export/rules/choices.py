@@ -162,7 +162,7 @@ def _gather(
 def _index_select(call: Call, self: Value, dim: int, index: Value) -> str:
     x, axis = expression(call, self), axis_of(call, self, dim)
     if isinstance(index, Weight):
-        return _positions(x, axis, index.values.reshape(-1)).tensor
+        return take(x, axis, index.values.reshape(-1)).tensor
     ids = expression(call, index)
     table = x.last(axis)
     rows = table.reshape((math.prod(table.shape[:-1]), table.shape[-1]))
@@ -175,7 +175,7 @@ def _index_select(call: Call, self: Value, dim: int, index: Value) -> str:
     return whole.permute([*range(axis), rank - 1, *range(axis, rank - 1)]).tensor
 
 
-def _positions(x: Expression, axis: int, positions: NDArray[np.generic]) -> Expression:
+def take(x: Expression, axis: int, positions: NDArray[np.generic]) -> Expression:
     """Select constant positions along an axis, as concatenated runs."""
     extent = x.shape[axis]
     wanted = [int(each) % extent for each in positions]
@@ -225,7 +225,7 @@ def _spliced(call: Call, self: Value, src: Expression, axis: int, positions: Seq
         return net.concat(name, parts, axis)
     both = Expression(call, net.concat(name, [x, src.tensor], axis))
     wanted = [extent + place[p] if p in place else p for p in range(extent)]
-    return _positions(both, axis, np.array(wanted)).tensor
+    return take(both, axis, np.array(wanted)).tensor
 
 
 def _to_shape(call: Call, value: Value, shape: Sequence[int]) -> Expression:
@@ -291,11 +291,9 @@ def _index_put(
     )
 
 
-def _place_of_largest(call: Call, x: Expression, dim: int | None, keepdim: bool) -> str:
-    """Position of the first maximum along an axis, or in all elements, as an i32 tensor."""
-    if dim is None:
-        x, dim = x.reshape((math.prod(x.shape),)), 0
-    axis = dim % len(x.shape)
+def place_of_largest(x: Expression, axis: int, *, keep: bool) -> Expression:
+    """Append the position of the first maximum along an axis, as float32."""
+    axis %= len(x.shape)
     extent = x.shape[axis]
     numbers = np.arange(extent, dtype=np.float32).reshape(
         [extent if i == axis else 1 for i in range(len(x.shape))]
@@ -305,19 +303,24 @@ def _place_of_largest(call: Call, x: Expression, dim: int | None, keepdim: bool)
         x.constant(-numbers), x.constant(np.full_like(numbers, -extent))
     )
     first = -found.largest(axis)
-    left = [e for i, e in enumerate(x.shape) if i != axis]
-    y = first if keepdim else first.reshape(left)
-    return call.net.integers(call.name, y.tensor)
+    return first if keep else first.reshape([e for i, e in enumerate(x.shape) if i != axis])
 
 
 @aten("argmax.default")
 def _argmax(call: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> str:
-    return _place_of_largest(call, expression(call, self), dim, keepdim)
+    return _place(call, expression(call, self), dim, keepdim)
 
 
 @aten("argmin.default")
 def _argmin(call: Call, self: Value, dim: int | None = None, keepdim: bool = False) -> str:
-    return _place_of_largest(call, -expression(call, self), dim, keepdim)
+    return _place(call, -expression(call, self), dim, keepdim)
+
+
+def _place(call: Call, x: Expression, dim: int | None, keepdim: bool) -> str:
+    """Position of the first maximum along an axis, or in all elements, as an i32 tensor."""
+    if dim is None:
+        x, dim = x.reshape((math.prod(x.shape),)), 0
+    return call.net.integers(call.name, place_of_largest(x, dim, keep=keepdim).tensor)
 
 
 @aten("index.Tensor")
@@ -330,10 +333,10 @@ def _index(call: Call, self: Value, indices: tuple[Value | None, ...]) -> str:
         if positions.values.dtype == np.bool_:
             if positions.values.ndim != 1:
                 raise UnsupportedError("it takes elements by a mask of several axes")
-            return _positions(x, axis, np.flatnonzero(positions.values)).tensor
+            return take(x, axis, np.flatnonzero(positions.values)).tensor
         if positions.values.ndim == 1:
-            return _positions(x, axis, positions.values).tensor
-        flat = _positions(x, axis, positions.values.reshape(-1))
+            return take(x, axis, positions.values).tensor
+        flat = take(x, axis, positions.values.reshape(-1))
         return flat.reshape((*x.shape[:axis], *positions.values.shape, *x.shape[axis + 1 :])).tensor
     if len(given) == 1 and len(call.shape(given[0][1])) == 1:
         return _index_select(call, self, given[0][0], given[0][1])

@@ -12,6 +12,7 @@ from poetfw.importers.torch_export.calls import Call, Live, Value
 from poetfw.importers.torch_export.expression import Expression, expression
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.arithmetic import matmul
+from poetfw.importers.torch_export.rules.choices import take
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 
@@ -148,12 +149,21 @@ def _batch_norm(
         raise UnsupportedError("it keeps no running statistics, which evaluation needs")
     if running_var.values.astype(float).min() < 0:
         raise UnsupportedError("its running variance is negative")
+    statistics = call.pair(running_mean, running_var, channels)
+    if training:
+        names = (*running_mean.names[:1], *running_var.names[:1])
+        if not net.is_held(*names) or not net.fixed.isdisjoint(names):
+            raise UnsupportedError(
+                "its running statistics are read before it moves them: put the norm into "
+                "evaluation mode, or write the loss without them"
+            )
+        net.moving.update(names)
     inputs = (
         net.reshape(
             call.name, x, (batch, channels, math.prod(rest[:-1]), *rest[-1:]) if rest else shape
         ),
         call.pair(weight, bias, channels),
-        call.pair(running_mean, running_var, channels),
+        statistics,
     )
     attributes = {"eps": eps, "momentum": momentum} | ({} if training else {"frozen": 1})
     y = net.builder.op("batch_norm", call.name, inputs, attributes)
@@ -228,12 +238,10 @@ def _embedding(
         raise UnsupportedError("it has scale_grad_by_freq, which poetfw does not support")
     if not isinstance(indices, Live):
         ids = indices.values
-        if padding_idx >= 0:
-            raise UnsupportedError("it looks up ids that are constant, and has padding_idx")
-        if ids.dtype.kind != "i" or not np.array_equal(ids.reshape(-1), np.arange(ids.size)):
-            raise UnsupportedError("it looks up ids that are constant, and not 0, 1, 2, …")
-        rows = call.net.part(call.name, call.tensor(weight), 0, 0, ids.size)
-        return call.net.reshape(call.name, rows, (*ids.shape, call.shape(weight)[1]))
+        if padding_idx >= 0 and (ids == padding_idx).any():
+            raise UnsupportedError("it looks up padding_idx by ids that are constant")
+        rows = take(expression(call, weight), 0, ids.reshape(-1))
+        return rows.reshape((*ids.shape, call.shape(weight)[1])).tensor
     attributes = {"padding": padding_idx} if padding_idx >= 0 else {}
     inputs = (call.net.integers(call.name, indices.tensor), call.tensor(weight))
     return call.net.builder.op("embedding", call.name, inputs, attributes)

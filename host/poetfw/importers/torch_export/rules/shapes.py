@@ -24,7 +24,7 @@ def _same(call: Call, self: Value) -> str:
     return call.tensor(self)
 
 
-@aten("to.dtype", "to.dtype_layout", "_to_copy.default", view=True)
+@aten("to.dtype", "to.dtype_layout", "to.device", "_to_copy.default", view=True)
 def _to(call: Call, self: Value, dtype: int | None = None, copy: bool = False) -> str:
     """Convert the type; without one, and for floats, the result is float32."""
     x = call.tensor(self)
@@ -156,7 +156,29 @@ def _slice(
     return call.net.part(call.name, call.tensor(self), axis, positions.start, len(positions), step)
 
 
-@aten("zeros_like.default")
+@aten("squeeze.default", view=True)
+def _squeeze_ones(call: Call, self: Value) -> str:
+    return call.net.reshape(call.name, call.tensor(self), [e for e in call.shape(self) if e != 1])
+
+
+@aten("new_zeros.default")
+def _new_zeros(call: Call, self: Value, size: Ints, dtype: int | None = None) -> Weight:
+    return _new_full(call, self, size, 0)
+
+
+@aten("new_ones.default")
+def _new_ones(call: Call, self: Value, size: Ints, dtype: int | None = None) -> Weight:
+    return _new_full(call, self, size, 1)
+
+
+@aten("new_full.default")
+def _new_full(
+    call: Call, self: Value, size: Ints, fill_value: Number, dtype: int | None = None
+) -> Weight:
+    return Weight((), np.full(call.results[0], fill_value, np.float32))
+
+
+@aten("zeros_like.default", "empty_like.default")
 def _zeros_like(call: Call, self: Value, dtype: int | None = None) -> Weight:
     return Weight((), np.zeros(call.results[0], np.float32))
 
@@ -179,6 +201,11 @@ def _diagonal(call: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int
         raise UnsupportedError("it is not the main diagonal of a matrix")
     flat = call.net.reshape(call.name, call.tensor(self), (math.prod(shape),))
     return call.net.part(call.name, flat, 0, 0, min(shape), shape[1] + 1)
+
+
+@aten("diag.default")
+def _diag(call: Call, self: Value, diagonal: int = 0) -> str:
+    return _diagonal(call, self, diagonal)
 
 
 @aten("channel_shuffle.default")
