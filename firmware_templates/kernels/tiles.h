@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Generated kernels of a Cortex-M4F: inner blocks in assembly, and the constants and loops around them. All numbers come from
+ * the host; here, there are only sums of addresses.
+ *
+ * Steps and places are in bytes. */
+#ifndef POET_TILES_H
+#define POET_TILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "update.h"
+
+/* Whether the core runs tiles. */
+#if defined __ARM_ARCH_7EM__ && defined __ARM_FP
+#define POET_BY_TILES 1
+#else
+#define POET_BY_TILES 0
+#endif
+
+/* Rows that meet the same rows of the kernel. */
+struct poet_tile_run {
+    int32_t source_at;
+    int32_t weight_at;
+    int32_t result_at;
+    int32_t rows;
+    int32_t source_next;
+    int32_t weight_next;
+    uint32_t flags; /* rows of the kernel that are not met, and V (bit 28) where there are some */
+};
+
+/* A loop around a block, which goes by `advance` units and at last by `last`: blocks may overlap. Innermost first. */
+struct poet_tile_loop {
+    int32_t count;
+    int32_t advance;
+    int32_t last;
+    int32_t source;
+    int32_t weight;
+    int32_t result;
+    int32_t bias;
+};
+
+/* Constants of a block whose results are neighbours in a row. */
+struct poet_stencil {
+    int32_t row_step;
+    int32_t strips;
+    int32_t channels;
+    int32_t weight_other;
+    int32_t result_other;
+    int32_t source_strip;
+    int32_t result_strip;
+    int32_t source_last;
+    int32_t result_last;
+    int32_t source_row;
+    int32_t result_row;
+};
+
+/* Constants of a block whose results are sums along rows. */
+struct poet_dots {
+    int32_t samples;
+    int32_t groups;
+    int32_t source_other;
+    int32_t weight_other;
+    int32_t source_row;
+    int32_t put_source;
+    int32_t put_weight;
+    int32_t sources;
+    int32_t weights;
+    int32_t taps;
+};
+
+/* A block is called by poet_tiles_sum_f32 alone, which keeps all registers for it. */
+typedef void poet_tile(void);
+
+/* Results that nothing meets: zeros, or the bias. */
+poet_tile poet_tile_empty;
+
+struct poet_tiles {
+    poet_tile *block;
+    const struct poet_tile_run *runs;
+    const struct poet_tile_loop *loops;
+    uint16_t run_count;
+    uint8_t loop_count;
+    uint8_t more; /* 1 where another entry of the table follows */
+    union {
+        struct poet_stencil stencil;
+        struct poet_dots dots;
+    } of;
+};
+
+enum { POET_TILE_LOOPS = 4 };
+
+/* Forward: source x, result y. dX: source dy, result dx, no bias. dW: source x, weight dy, result dw; returns whether a sum
+ * that padding took part in is not finite. Weights of the others must be finite: padding is multiplied with them. */
+uint32_t poet_tiles_sum_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
+                            const float *bias, float *result);
+
+/* An element of dW as the plain loop sums it, without padding; `op` is its first argument's. */
+typedef float poet_gradient_again_f32(const void *op, int32_t weight, const float *x,
+                                      const float *dy);
+
+/* dW, each element of which goes to the sink once. Elements that are NaN, perhaps as padding met an infinite dy, are summed
+ * again. */
+void poet_tiles_gradient_f32(const struct poet_tiles *tiles, const float *x, const float *dy,
+                             const struct poet_gradient_sink *dw, poet_gradient_again_f32 *again,
+                             const void *op);
+
+#endif

@@ -1,0 +1,543 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inner block whose results are sums along rows: dW of convolutions, dense layers forward.
+
+    for samples, rows:
+        sums = 0
+        for groups of J columns:  A x V x B sums += source[column + tap] * weight[column]
+        totals += sums
+
+For dW the source is x and the "weight" dy.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from poetfw.kernels.assembler import (
+    FLOATS,
+    Assembler,
+    Cost,
+    Product,
+    TooManyRegistersError,
+    float_list,
+)
+from poetfw.kernels.comments import nested, source_text
+from poetfw.kernels.stencil_shape import LARGEST_BYTES, MOST_PRODUCTS
+from poetfw.kernels.tables import FARTHEST, NOT_FINITE, RUN_NEXT, WORD, DotWords, TileRun, place_of
+
+MOST_POINTERS = 8
+MOST_GUARDED = 3
+
+
+def _at(field: str) -> str:
+    return place_of(DotWords, field)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """Description of a block of sums along rows.
+
+    Attributes:
+        sources: A, rows of the source, of which each has `taps` sums with each row of weights.
+        weights: B, rows of weights.
+        taps: V.
+        group: J, columns at a time.
+        stride: columns of the source from a column of weights to the next.
+        dilation: columns of the source from tap to tap.
+        padding: columns of the first group that are before the source.
+        right: columns of the last group that are behind the source.
+        head: columns of weights before the groups, which meet all padding on the left.
+        tail: columns of weights behind the groups.
+        tail_right: columns that these meet behind the source.
+        whole: one group is the row, and padding is not multiplied.
+        held: totals stay in registers.
+        one_row: there is one row of one sample.
+        steps: columns of the source lie between rows. Rows of weights are always adjacent.
+    """
+
+    sources: int
+    weights: int
+    taps: int
+    group: int
+    stride: int = 1
+    dilation: int = 1
+    padding: int = 0
+    right: int = 0
+    head: int = 0
+    tail: int = 0
+    tail_right: int = 0
+    whole: bool = False
+    held: bool = False
+    one_row: bool = False
+    steps: bool = True
+
+    @cached_property
+    def name(self) -> str:
+        """Identifier of the function."""
+        digest = zlib.crc32(repr(self).encode())
+        return f"poet_tile_sums_{self.sources}x{self.weights}x{self.taps}_{digest:08x}"
+
+    @property
+    def sums(self) -> int:
+        """A x V x B."""
+        return self.sources * self.weights * self.taps
+
+    @cached_property
+    def gathers(self) -> bool:
+        """True for one tap, stride > 1, no padding: only columns that are met are loaded."""
+        padded = self.padding or self.right or self.tail_right or self.head
+        return self.taps == 1 and self.stride > 1 and not padded
+
+    @cached_property
+    def step(self) -> int:
+        """Columns of a segment from a column of weights to the next."""
+        return 1 if self.gathers else self.stride
+
+    def segment(self, columns: int) -> int:
+        """Columns of the source, padding too, that so many columns of weights meet."""
+        return (columns - 1) * self.step + (self.taps - 1) * self.dilation + 1
+
+    @property
+    def is_guarded(self) -> bool:
+        """True where padding is multiplied, as zeros: a sum may be NaN for that."""
+        return not self.whole and ((self.padding > 0 and not self.head) or self.right > 0)
+
+    @cached_property
+    def kept(self) -> int:
+        """Columns of a group's segment that the next one meets again."""
+        return 0 if self.whole else max(0, self.segment(self.group) - self.group * self.step)
+
+    @cached_property
+    def fresh(self) -> int:
+        """Columns of the source that a group loads."""
+        if self.whole:
+            return self.segment(self.group) - self.padding - self.right
+        return self.segment(self.group) - self.kept
+
+    @property
+    def head_source(self) -> int:
+        """Columns of the source that the head meets."""
+        return self.segment(self.head) - self.padding
+
+    @property
+    def by_weights(self) -> bool:
+        """True where columns of one row of weights are loaded at a time."""
+        return self.sources == 1 and self.taps > 1
+
+    @cached_property
+    def sum(self) -> int:
+        """First register of sums; one of zeros is before."""
+        return FLOATS - self.sums * (1 + self.held)
+
+    @property
+    def free(self) -> int:
+        """Registers below those of sums and of zero."""
+        return self.sum if self.whole else self.sum - 1
+
+    @cached_property
+    def _weight(self) -> int:
+        return self.sources * self.kept + self.fresh
+
+    @cached_property
+    def _needed(self) -> int:
+        rows = 1 if self.by_weights else self.weights
+        found = self._weight + rows * self.group
+        if self.tail:
+            found = max(found, self._weight + rows * self.tail)
+        if self.head:
+            found = max(found, self.head_source + rows * self.head)
+        return found
+
+    @property
+    def fits(self) -> bool:
+        """True where registers suffice, and groups are as they must be."""
+        return (
+            self._needed < self.free
+            and self.sources + self.weights <= MOST_POINTERS
+            and self.fresh >= (1 if self.whole else self.right)
+            and self.right <= (FLOATS if self.whole else MOST_GUARDED)
+            and (self.whole or self.head > 0 or self.padding <= self.kept)
+            and not (self.head and self.sources > 1)
+            and not (self.gathers and self.group * self.stride > FARTHEST)
+            and not (self.padding and self.kept == 0 and not self.whole and not self.head)
+            and self.sums * (self.group + self.head + self.tail) <= LARGEST_BYTES // 8
+        )
+
+    @property
+    def estimate(self) -> tuple[float, int, int]:
+        """Cycles of a group, of a row besides, and of a call besides, roughly."""
+        spare = min(MOST_PRODUCTS, self.free - self._needed)
+
+        def of(columns: int, loaded: int) -> float:
+            products = self.sums * columns
+            stalls = 2 * products / spare if spare < 2 else 0.0
+            loads = self.sources * (loaded * (1 + self.gathers) + 1) + self.weights * (columns + 1)
+            return 2 * products + stalls + loads
+
+        group = of(self.group, self.fresh) + (0 if self.whole else 4 + self.sources * self.kept)
+        if self.right and not self.whole:
+            group += 3 + self.right
+        row = (1 if self.held or self.one_row else 3) * self.sums + 4
+        row += 0 if self.whole else self.sums + 2 + 2 * self.sources * self.kept
+        if self.head:
+            row += round(of(self.head, self.head_source)) + 2
+        if self.tail:
+            row += round(of(self.tail, self.segment(self.tail) - self.kept))
+        row += 0 if self.one_row else 4 + (2 + self.sources if self.steps else 0)
+        return group, row, 60 + 5 * self.sums
+
+    def travel(self, groups: int) -> int:
+        """Elements of the source from a row's beginning to where it has been gone through."""
+        if self.gathers:
+            return (groups * self.group + self.tail) * self.stride
+        if self.whole:
+            return self.fresh
+        source = self.head * self.stride - self.padding if self.head else -self.padding
+        source += self.kept + groups * self.group * self.stride - self.right
+        if self.tail:
+            source += max(0, self.segment(self.tail) - self.kept - self.tail_right)
+        return source
+
+    def _emit_products(
+        self,
+        code: Assembler,
+        columns: int,
+        weight: int,
+        place: Callable[[int, int], int | None],
+        loads: Callable[[int], None],
+        begun: set[int] | None,
+    ) -> None:
+        """Sums of some columns; `place` is the register of a source's column, `loads` loads one."""
+        pointers = [f"r{1 + self.sources + b}" for b in range(self.weights)]
+        spare = range(self._needed, self.free)[:MOST_PRODUCTS]
+        if not self.by_weights:
+            for b, pointer in enumerate(pointers):
+                code.load_floats(pointer, weight + b * columns, columns, advance=True)
+        for source in range(self.sources):
+            loads(source)
+            turns = (
+                [[b] for b in range(self.weights)] if self.by_weights else [[*range(self.weights)]]
+            )
+            for turn in turns:
+                if self.by_weights:
+                    code.load_floats(pointers[turn[0]], weight, columns, advance=True)
+                items = []
+                for column in range(columns):
+                    for b in turn:
+                        for tap in range(self.taps):
+                            at = place(source, column * self.step + tap * self.dilation)
+                            if at is None:
+                                continue
+                            to = self.sum + (source * self.weights + b) * self.taps + tap
+                            begins = begun is not None and to not in begun
+                            if begun is not None:
+                                begun.add(to)
+                            first = weight + (0 if self.by_weights else b * columns)
+                            items.append(Product(to, at, first + column, begins))
+                code.products(items, spare)
+
+    def _emit_head(self, code: Assembler) -> None:
+        def place(_: int, at: int) -> int | None:
+            return at - self.padding if at >= self.padding else None
+
+        def load(_: int) -> None:
+            code.load_floats("r1", 0, self.head_source, advance=True)
+
+        self._emit_products(code, self.head, self.head_source, place, load, None)
+        step = self.head * self.stride - self.segment(self.head)
+        if step:
+            code.emit(f"{'add' if step > 0 else 'sub'}.w r1, r1, #{4 * abs(step)}")
+
+    def _emit_whole(self, code: Assembler) -> None:
+        begun: set[int] = set()
+
+        def place(_: int, at: int) -> int | None:
+            return at - self.padding if 0 <= at - self.padding < self.fresh else None
+
+        def load(source: int) -> None:
+            self._load(code, f"r{1 + source}", 0, self.fresh)
+
+        self._emit_products(code, self.group, self.fresh, place, load, begun)
+        code.zero([to for to in range(self.sum, self.sum + self.sums) if to not in begun], "r9")
+
+    def _load(self, code: Assembler, pointer: str, first: int, count: int) -> None:
+        """Columns of the source, and the pointer behind them."""
+        if self.gathers:
+            code.access_each("vldr", pointer, first, range(0, count * self.stride, self.stride))
+            code.emit(f"add.w {pointer}, {pointer}, #{WORD * count * self.stride}")
+        else:
+            code.load_floats(pointer, first, count, advance=True)
+
+    def _emit_group(self, code: Assembler) -> None:
+        base = self.sources * self.kept
+        zero = self.sum - 1
+
+        def place(source: int, at: int) -> int | None:
+            return source * self.kept + at if at < self.kept else base + at - self.kept
+
+        def load(source: int) -> None:
+            pointer = f"r{1 + source}"
+            inner = self.fresh - self.right
+            self._load(code, pointer, base, inner)
+            if self.right:
+                code.emit("i" + "t" * self.right + " eq")
+                for i in range(self.right):
+                    code.emit(f"vmoveq.f32 s{base + inner + i}, s{zero}")
+                code.emit("it ne")
+                code.emit(
+                    f"vldmiane {pointer}!, {float_list(base + inner, self.right)}", 1 + self.right
+                )
+            ahead = self.group * self.step - self.fresh
+            if ahead > 0:
+                code.emit(f"add.w {pointer}, {pointer}, #{4 * ahead}")
+
+        code.label(3)
+        if self.right:
+            code.emit("subs.w r9, r9, #1")
+        self._emit_products(code, self.group, self._weight, place, load, None)
+        for source in range(self.sources):
+            for at in range(self.kept):
+                code.move(place(source, at) or 0, place(source, at + self.group * self.step) or 0)
+        if not self.right:
+            code.emit("subs.w r9, r9, #1")
+        code.emit("bne.w 3b")
+
+    def _emit_tail(self, code: Assembler) -> None:
+        base = self.sources * self.kept
+        length = self.segment(self.tail)
+
+        def place(source: int, at: int) -> int | None:
+            if at >= length - self.tail_right:
+                return None
+            return source * self.kept + at if at < self.kept else base + at - self.kept
+
+        def load(source: int) -> None:
+            count = max(0, length - self.kept - self.tail_right)
+            self._load(code, f"r{1 + source}", base, count)
+
+        self._emit_products(code, self.tail, self._weight, place, load, None)
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of totals that are not in registers."""
+        return 0 if self.held or self.one_row else 8 * -(-self.sums // 2)
+
+    def _emit_begin(self, code: Assembler) -> None:
+        """Pointers to all rows, and totals."""
+        code.part("run")
+        code.emit("str lr, [sp, #16]")
+        code.emit("str r3, [sp, #12]")
+        code.emit(f"add.w r5, r4, #{RUN_NEXT}")
+        code.load_many("r5", ("r5", "r6", "r7"))
+        code.emit("stm.w sp, {r5, r6, r7}", 4)
+        if self.stack_bytes:
+            code.emit(f"sub sp, #{self.stack_bytes}")
+            code.emit("mov lr, sp")
+        first = 1 + self.sources
+        if self.sources > 1:
+            code.emit(f"mov r{first}, r2")
+            code.load("r9", _at("source_other"))
+            for i in range(1, self.sources):
+                code.emit(f"add r{1 + i}, r{i}, r9")
+        if self.weights > 1:
+            code.load("r9", _at("weight_other"))
+            for i in range(1, self.weights):
+                code.emit(f"add r{first + i}, r{first + i - 1}, r9")
+        if self.held:
+            code.zero(range(self.sum + self.sums, FLOATS), "r9")
+        elif not self.one_row:
+            code.zero(range(min(self.free, self.sums)), "r9")
+            self._through_totals(
+                code, lambda i, n: code.store_floats("lr", 0, n, advance=self._parted)
+            )
+        if not self.whole:
+            code.zero([self.sum - 1], "r9")
+        if not self.one_row:
+            code.load("r12", _at("samples"))
+
+    @property
+    def _parted(self) -> bool:
+        return self.sums > self.free
+
+    def _through_totals(self, code: Assembler, do: Callable[[int, int], None]) -> None:
+        """Go through totals on the stack, by as many as there are registers."""
+        for first in range(0, self.sums, self.free):
+            do(first, min(self.free, self.sums - first))
+        if self._parted:
+            code.emit(f"sub.w lr, lr, #{4 * self.sums}")
+
+    def _emit_put(self, code: Assembler) -> None:
+        """Totals to where they belong, and whether all are finite."""
+        held = self.held or self.one_row
+        base = FLOATS - self.sums if held else 0
+        top = self.stack_bytes
+        if not held:
+            code.load_floats("lr", 0, self.sums)
+        code.load("r9", f"[sp, #{top + 12}]")
+        if self.sources > 1:
+            code.load("r10", _at("put_source"))
+        if self.weights > 1:
+            code.load("r11", _at("put_weight"))
+        for source in range(self.sources):
+            if self.weights > 1 and source < self.sources - 1:
+                code.emit("mov r12, r9")
+            for weight in range(self.weights):
+                first = base + (source * self.weights + weight) * self.taps
+                code.store_floats("r9", first, self.taps)
+                if weight < self.weights - 1:
+                    code.emit("add r9, r9, r11")
+            if source < self.sources - 1:
+                if self.weights > 1:
+                    code.emit("mov r9, r12")
+                code.emit("add r9, r9, r10")
+        if self.is_guarded:  # what is not finite in a row of weights is in all of its sums
+            for weight in range(1, self.weights):
+                code.add(base, base + weight * self.taps)
+            code.emit(f"vmov r9, s{base}", 2)
+            code.emit("ubfx r9, r9, #23, #8")
+            code.emit("cmp.w r9, #255")
+            code.emit("it eq")
+            code.emit(f"streq.w r9, [sp, #{top + NOT_FINITE}]")
+
+    def _emit_row(self, code: Assembler) -> None:
+        code.part("row")
+        code.label(2)
+        if not self.whole:
+            zero = self.sum - 1
+            for i in range(self.sums):
+                code.move(self.sum + i, zero)
+            if self.head:
+                self._emit_head(code)
+            padding = 0 if self.head else self.padding
+            for source in range(self.sources):
+                first = source * self.kept
+                for at in range(padding):
+                    code.move(first + at, zero)
+                count = self.kept - padding
+                code.load_floats(f"r{1 + source}", first + padding, count, advance=True)
+            code.load("r9", _at("groups"))
+        code.part("group")
+        if self.whole:
+            self._emit_whole(code)
+        else:
+            self._emit_group(code)
+        code.part("row end")
+        if self.tail:
+            self._emit_tail(code)
+
+    def _emit_totals(self, code: Assembler) -> None:
+        if self.held:
+            for i in range(self.sums):
+                code.add(self.sum + self.sums + i, self.sum + i)
+        elif self.one_row:
+            code.zero([0], "r9")
+            for i in range(self.sums):
+                code.add(self.sum + i, 0)
+        else:
+
+            def add(first: int, count: int) -> None:
+                code.load_floats("lr", 0, count)
+                for i in range(count):
+                    code.add(i, self.sum + first + i)
+                code.store_floats("lr", 0, count, advance=self._parted)
+
+            self._through_totals(code, add)
+
+    def _emit_steps(self, code: Assembler, place: str, first: int, count: int) -> None:
+        """Pointers to the next row or sample."""
+        code.load("r9", place)
+        for i in range(count):
+            code.emit(f"add r{first + i}, r{first + i}, r9")
+
+    @cached_property
+    def code(self) -> Assembler:
+        """Instructions.
+
+        Raises:
+            TooManyRegistersError: the block does not fit.
+        """
+        if not self.fits:
+            raise TooManyRegistersError
+        code = Assembler()
+        top = self.stack_bytes
+        self._emit_begin(code)
+        code.part("sample")
+        if not self.one_row:
+            code.label(1)
+            code.load("r10", f"[sp, #{top}]")
+        self._emit_row(code)
+        self._emit_totals(code)
+        if not self.one_row:
+            if self.steps:
+                self._emit_steps(code, _at("source_row"), 1, self.sources)
+            code.emit("subs.w r10, r10, #1")
+            code.emit("bne.w 2b")
+            code.part("sample end")
+            self._emit_steps(code, f"[sp, #{top + 4}]", 1, self.sources)
+            self._emit_steps(code, f"[sp, #{top + 8}]", 1 + self.sources, self.weights)
+            code.emit("subs.w r12, r12, #1")
+            code.emit("bne.w 1b")
+        code.part("return")
+        self._emit_put(code)
+        if top:
+            code.emit(f"add sp, #{top}")
+        code.emit("ldr.w pc, [sp, #16]", 2)
+        if code.size_bytes > LARGEST_BYTES:
+            raise TooManyRegistersError
+        return code
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of code."""
+        return self.code.size_bytes
+
+    def cost(self, runs: Sequence[TileRun], words: DotWords) -> Cost:
+        """Instructions and cycles of all runs of a call."""
+        total = Cost()
+        groups = 1 if self.whole else words.groups
+        samples = 1 if self.one_row else words.samples
+        for run in runs:
+            rows = samples * (1 if self.one_row else run.rows)
+            times = {"run": 1, "sample": samples, "row": rows, "group": rows * groups}
+            times |= {"row end": rows, "return": 1}
+            taken = rows * (groups - 1)
+            if not self.one_row:
+                times["sample end"] = samples
+                taken += rows - samples + samples - 1
+            total += self.code.total(times, taken)
+        return total
+
+    def text(self) -> str:
+        """The function in assembly, for a file that includes assembly.h."""
+        first = 1 + self.sources
+        totals = self.sum + self.sums if self.held else FLOATS
+        registers = {
+            f"s0-s{self._weight - 1}": "columns of the source; those first that are met again",
+            f"s{self._weight}-s{self._needed - 1}": "columns of weights",
+            f"s{self._needed}-s{self.free - 1}": "products",
+            f"s{self.sum - 1}": "" if self.whole else "0",
+            f"s{self.sum}-s{self.sum + self.sums - 1}": "sums [a][b][v]",
+            f"s{totals}-s31": "totals" if self.held else "",
+            "lr": "totals, on the stack" if self.stack_bytes else "",
+            "r0": "constants",
+            f"r1-r{self.sources}": "rows of the source",
+            f"r{first}-r{first + self.weights - 1}": "rows of weights",
+            "r9": "groups to come, and scratch",
+            "r10": "rows to come",
+            "r12": "samples to come",
+            f"[sp, #{self.stack_bytes}]": "rows, and behind it bytes to the next sample, result",
+        }
+        place = f"{self.stride} * j + {self.dilation} * v - {self.padding}"
+        loops = [
+            "for (n = 0; n < samples; n++)",
+            "for (row = 0; row < run->rows; row++, total += sum, sum = 0)",
+            f"for (j = 0; j < columns; j++)  {self.head} + {self.group} at a time + {self.tail}",
+            f"for (a = 0; a < {self.sources}; a++)",
+            f"for (b = 0; b < {self.weights}; b++)",
+            f"for (v = 0; v < {self.taps}; v++)",
+            f"sum[a][b][v] += source[a][{place}] * weight[b][j]",
+        ]
+        return source_text(self.name, nested(loops), registers, self.code)

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles of forward and dX: how strips cover a row of results, and which blocks compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from poetfw.kernels.bands import Band, bands_of
+from poetfw.kernels.convolution import Axis, Convolution, Pass
+from poetfw.kernels.entries import Empty, Estimate, Tiles
+from poetfw.kernels.stencil import Stencil
+from poetfw.kernels.strips import Strips, coverings
+from poetfw.kernels.tables import FARTHEST, StencilWords, TileLoop, TileRun
+
+WIDEST = 17
+"""Columns of a strip."""
+HIGHEST = 6
+"""Rows of results at a time."""
+MOST_UNROLLED = 10
+"""Channels of a kernel of one tap at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """Elements between channels, groups and samples of a pass, and what is summed and results."""
+
+    channels: int
+    outputs: int
+    source_channel: int
+    weight_channel: int
+    weight_output: int
+    result_output: int
+    kernel_rows: int
+    loops: tuple[TileLoop, ...]  # groups and samples
+    bias: bool
+
+
+def _operands(of: Convolution, which: Pass) -> _Operands:
+    x_plane, y_plane = of.in_height * of.in_width, of.out_height * of.out_width
+    taps = of.kernel[0] * of.kernel[1]
+    inputs, outputs = of.group_inputs, of.group_outputs
+    group = outputs * inputs * taps
+    x_group, y_group = inputs * x_plane, outputs * y_plane
+    if which is Pass.FORWARD:
+        loops = (
+            TileLoop(of.groups, 1, 1, x_group, group, y_group, outputs),
+            TileLoop(of.batch, 1, 1, of.groups * x_group, 0, of.groups * y_group),
+        )
+        return _Operands(
+            inputs, outputs, x_plane, taps, inputs * taps, y_plane, of.kernel[0], loops, of.bias
+        )
+    loops = (
+        TileLoop(of.groups, 1, 1, y_group, group, x_group),
+        TileLoop(of.batch, 1, 1, of.groups * y_group, 0, of.groups * x_group),
+    )
+    return _Operands(
+        outputs, inputs, y_plane, inputs * taps, taps, x_plane, of.kernel[0], loops, False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Free parameters of a tile."""
+
+    strips: tuple[Strips, ...]
+    outputs: int
+    chunk: int
+    unrolled: int = 1
+    resident: bool = False
+    height: int = 1
+
+
+def _loops(operands: _Operands, outputs: int) -> tuple[TileLoop, ...]:
+    blocks = TileLoop.of_blocks(
+        operands.outputs,
+        outputs,
+        weight=operands.weight_output,
+        result=operands.result_output,
+        bias=int(operands.bias),
+    )
+    return tuple(loop for loop in (blocks, *operands.loops) if loop.count > 1)
+
+
+def _empty(
+    operands: _Operands, columns: Axis, band: Band, strips: Strips | None
+) -> Iterator[Tiles]:
+    """Results of a band that nothing meets, in the columns of some strips or in all."""
+    width = columns.results if strips is None else len(strips.columns)
+    column = 0 if strips is None else strips.starts[0]
+    step = 1 if band.lines else band.result_advance
+    words = StencilWords(
+        strips=width, channels=int(operands.bias), result_row=step * columns.results
+    )
+    for one in band.runs:
+        count = one.count * band.height if band.lines else one.count
+        run = TileRun(0, 0, one.result * columns.results + column, count)
+        yield Tiles(Empty(), (run,), _loops(operands, 1), words)
+
+
+def _tiles(operands: _Operands, rows: Axis, columns: Axis, choice: _Choice) -> list[Tiles] | None:
+    """Entries of a choice; None where it does not fit."""
+    found: list[Tiles] = []
+    for band in bands_of(rows, choice.height):
+        if not band.rows:
+            found.extend(_empty(operands, columns, band, None))
+            continue
+        for strips in choice.strips:
+            if not strips.length:
+                found.extend(_empty(operands, columns, band, strips))
+                continue
+            one = _tile(operands, columns, choice, band, strips)
+            if one is None:
+                return None
+            found.append(one)
+    return found or None
+
+
+def _tile(
+    operands: _Operands, columns: Axis, choice: _Choice, band: Band, strips: Strips
+) -> Tiles | None:
+    """The entry of a block; None where it does not fit."""
+    one_tap = columns.taps == 1 and operands.kernel_rows == 1
+    adjacent = one_tap and operands.weight_output == 1 and operands.weight_channel != 1
+    single = operands.channels == 1 and all(strips.columns)
+    if (choice.resident or choice.height > 1) and not single:
+        return None
+    starts, bases, width = strips.starts, strips.bases, len(strips.columns)
+    several = len(starts) > 1
+    overlap = several and starts[-1] - starts[-2] != width
+    loops = _loops(operands, choice.outputs)
+    inner = loops[0] if loops else None
+    planes = (
+        single
+        and choice.outputs == 1
+        and inner is not None
+        and inner.advance == inner.last == 1
+        and not (operands.bias and inner.bias != 1)
+    )
+    block = Stencil(
+        rows=band.rows,
+        columns=strips.columns,
+        length=strips.length,
+        left=strips.left,
+        right=strips.right,
+        outputs=choice.outputs,
+        taps=columns.taps,
+        gap=(band.kernel_step - 1) * columns.taps,
+        adjacent=adjacent,
+        unrolled=choice.unrolled,
+        chunk=choice.chunk,
+        cut=any(run.skipped for run in band.runs),
+        single=single,
+        bias=operands.bias,
+        overlap=overlap,
+        resident=choice.resident,
+        lines=band.lines,
+        ends_early=band.ends_early if any(run.ends_early for run in band.runs) else 0,
+        whole_rows=not several,
+        planes=planes,
+    )
+    if not block.fits:
+        return None
+    row_step = band.source_step * columns.sources
+    words = StencilWords(
+        row_step=row_step,
+        strips=len(starts),
+        channels=operands.channels // choice.unrolled,
+        weight_other=operands.weight_output if choice.outputs > 1 else 0,
+        result_other=operands.result_output if choice.outputs > 1 else columns.results,
+        source_strip=bases[1] - bases[0] if several else 0,
+        result_strip=width if several else 0,
+        source_last=bases[-1] - bases[-2] if overlap else 0,
+        result_last=starts[-1] - starts[-2] if overlap else 0,
+        source_row=band.source_advance * columns.sources,
+        result_row=band.result_advance * columns.results - (starts[-1] - starts[0]),
+    )
+    if planes and inner is not None:
+        words = replace(words, channels=inner.count, weight_other=inner.weight)
+        loops = loops[1:]
+    runs = []
+    for run in band.runs:
+        source_next = operands.source_channel - (run.met - 1) * row_step
+        weight_next = _weight_next(operands, block, run.met)
+        if planes and inner is not None:
+            source_next = inner.source - run.count * words.source_row
+            weight_next = inner.result - run.count * band.result_advance * columns.results
+        runs.append(
+            TileRun(
+                run.source * columns.sources + bases[0] + strips.left,
+                run.kernel * columns.taps,
+                run.result * columns.results + starts[0],
+                run.count,
+                source_next,
+                weight_next,
+                run.skipped,
+                run.ends_early,
+            )
+        )
+    return Tiles(block, tuple(runs), loops, words)
+
+
+def _weight_next(operands: _Operands, block: Stencil, rows: int) -> int:
+    if block.adjacent:
+        return operands.weight_channel
+    if block.unrolled > 1:
+        return 0
+    return operands.weight_channel - rows * (block.taps + block.gap)
+
+
+def _estimate(entries: list[Tiles]) -> Estimate:
+    cycles, size = 0.0, 0.0
+    for entry in entries:
+        block, words = entry.block, entry.words
+        if isinstance(block, Stencil) and isinstance(words, StencilWords):
+            channel, strip = block.estimate
+            channels = 1 if block.single else words.channels
+            planes = entry.calls * (words.channels if block.planes else 1)
+            for run in entry.runs:
+                met = (block.rows - run.skipped - block.ends_early * run.ends_early) / block.rows
+                strips = run.rows * words.strips
+                cycles += planes * (20 * run.rows + strips * (strip + channels * met * channel))
+                cycles += 90 * entry.calls
+            size += 250 + 3 * channel + strip * 2
+        elif isinstance(words, StencilWords):
+            for run in entry.runs:
+                cycles += entry.calls * (110 + run.rows * (40 + 1.3 * words.strips))
+    return Estimate(cycles, size, tuple(entries))
+
+
+def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice]:
+    one_tap = rows.taps * columns.taps == 1
+    single = operands.channels == 1
+    most = 28 if one_tap or single else 14
+    unrolls = [1]
+    if (one_tap and operands.weight_channel == 1) or (one_tap and operands.weight_output == 1):
+        unrolls = [n for n in range(1, MOST_UNROLLED + 1) if operands.channels % n == 0]
+    taps = columns.taps
+    chunks = sorted({1 if one_tap else taps, -(-taps // 2), 1}, reverse=True)
+    heights = [1]
+    if single and not one_tap:
+        heights = [n for n in range(1, min(HIGHEST, rows.results) + 1) if bands_of(rows, n)]
+    for width in range(1, min(columns.results, WIDEST) + 1):
+        covers = list(coverings(columns, width))
+        for outputs in range(1, min(operands.outputs, 8, most // width) + 1):
+            for strips, unrolled, chunk in product(covers, unrolls, chunks):
+                yield _Choice(strips, outputs, chunk, unrolled)
+        for strips, height, resident in product(covers, heights, (False, True)):
+            if single and not one_tap and (height > 1 or resident) and height * width <= 28:
+                yield _Choice(strips, 1, taps, 1, resident, height)
+
+
+def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Iterator[list[Tiles]]:
+    """Tiles of 1x1, stride > 1, no padding: of positions that are met, by row or several rows.
+
+    Results of dX that nothing meets are cleared first.
+    """
+    apart = (of.stride[0] * of.in_width, of.stride[1])
+    adjacent = (of.out_width, 1)
+    source, target = (apart, adjacent) if which is Pass.FORWARD else (adjacent, apart)
+    cleared = StencilWords(strips=of.batch * of.in_channels * of.in_height * of.in_width)
+    clear = (
+        [Tiles(Empty(), (TileRun(0, 0, 0, 1),), (), cleared)] if which is not Pass.FORWARD else []
+    )
+    height, width = of.out_height, of.out_width
+    tiles = [(1, columns) for columns in range(1, min(width, WIDEST) + 1)]
+    tiles += [(rows, width) for rows in range(2, min(height, WIDEST // width) + 1)]
+    unrolls = [n for n in range(1, MOST_UNROLLED + 1) if operands.channels % n == 0]
+    for (rows, columns), outputs, unrolled in product(
+        tiles, range(1, min(operands.outputs, 8) + 1), unrolls
+    ):
+        places = [
+            tuple(
+                row * step[0] + column * step[1] for row in range(rows) for column in range(columns)
+            )
+            for step in (source, target)
+        ]
+        if places[0][-1] > FARTHEST or places[1][-1] > FARTHEST:
+            continue
+        count = rows * columns
+        sources, targets = ((() if one == tuple(range(count)) else one) for one in places)
+        starts = [*range(0, width - columns + 1, columns)]
+        overlap = starts[-1] + columns != width
+        last = width - columns - starts[-1]
+        travel = width - columns
+        block = Stencil(
+            rows=1,
+            columns=tuple(((0, i),) for i in range(count)),
+            length=count,
+            outputs=outputs,
+            adjacent=operands.weight_output == 1 and operands.weight_channel != 1,
+            unrolled=unrolled,
+            single=operands.channels == 1,
+            bias=operands.bias,
+            overlap=overlap,
+            whole_rows=columns == width,
+            sources=sources,
+            targets=targets,
+        )
+        if not block.fits or (block.single and unrolled > 1):
+            continue
+        words = StencilWords(
+            strips=len(starts) + overlap,
+            channels=operands.channels // unrolled,
+            weight_other=operands.weight_output if outputs > 1 else 0,
+            result_other=operands.result_output,
+            source_strip=columns * source[1],
+            result_strip=columns * target[1],
+            source_last=last * source[1],
+            result_last=last * target[1],
+            source_row=rows * source[0],
+            result_row=rows * target[0] - travel * target[1],
+        )
+        runs = [(0, height // rows)] + ([(height - rows, 1)] if height % rows else [])
+        weight_next = operands.weight_channel if block.adjacent or unrolled == 1 else 0
+        if unrolled == 1 and not block.adjacent:
+            weight_next = operands.weight_channel - 1
+        yield [
+            *clear,
+            Tiles(
+                block,
+                tuple(
+                    TileRun(
+                        first * source[0],
+                        0,
+                        first * target[0],
+                        many,
+                        operands.source_channel,
+                        weight_next,
+                    )
+                    for first, many in runs
+                ),
+                _loops(operands, outputs),
+                words,
+            ),
+        ]
+
+
+def stencil_candidates(of: Convolution, which: Pass) -> Iterator[Estimate]:
+    """Tiles that fit in registers."""
+    rows, columns = of.axes(transposed=which is Pass.BACKWARD_INPUT, merged=True)
+    operands = _operands(of, which)
+    for choice in _choices(operands, rows, columns):
+        entries = _tiles(operands, rows, columns, choice)
+        if entries is not None:
+            yield _estimate(entries)
+    if of.kernel == (1, 1) and of.stride != (1, 1) and not any(of.padding):
+        for strided in _strided_pointwise(of, which, operands):
+            yield _estimate(strided)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strips that cover the results along an axis, and the padding that each meets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from poetfw.kernels.convolution import Axis, Met
+from poetfw.kernels.stencil_shape import MOST_GUARDED
+
+MOST_PARTS = 8
+"""Blocks beside each other in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """Strips of equal columns that one block computes.
+
+    Attributes:
+        starts: the first result of each.
+        bases: the first source position of each.
+        columns: what each result of any of them meets; none where all are 0.
+        length: of the segment.
+        left: padding of the first.
+        right: padding of the last.
+    """
+
+    starts: tuple[int, ...]
+    bases: tuple[int, ...]
+    columns: tuple[Met, ...]
+    length: int
+    left: int = 0
+    right: int = 0
+
+
+def _strip(axis: Axis, start: int, width: int, *, padded: bool) -> Strips:
+    met = [(axis.met if padded else axis.inside)(start + i) for i in range(width)]
+    places = [at for one in met for _, at in one]
+    base, length = (min(places), max(places) - min(places) + 1) if places else (0, 0)
+    columns = tuple(tuple((tap, at - base) for tap, at in one) for one in met)
+    outside = [i for i in range(length) if not 0 <= base + i < axis.sources]
+    left = sum(base + i < 0 for i in outside)
+    return Strips((start,), (base,), columns, length, left, len(outside) - left)
+
+
+@lru_cache(maxsize=4096)
+def _cover(axis: Axis, width: int, start: int, end: int, overlap: bool) -> Strips | None:
+    """Strips from start to end, the last of which may overlap; None where they are unlike."""
+    starts = [*range(start, end - width + 1, width)]
+    if not starts or (width % axis.phases and len(starts) > 1):
+        return None
+    if starts[-1] + width != end:
+        if not overlap or (end - width) % axis.phases != start % axis.phases:
+            return None
+        starts.append(end - width)
+    if len(starts) == 1:
+        return _strip(axis, start, width, padded=False)
+    strips = [_strip(axis, at, width, padded=True) for at in starts]
+    first, last = strips[0], strips[-1]
+    left, right = first.left, last.right
+    expected = [(0, 0)] * len(strips)
+    expected[0], expected[-1] = (left, 0), (0, right)
+    if (
+        [(one.left, one.right) for one in strips] != expected
+        or any(one.columns != first.columns for one in strips)
+        or not first.length
+        or max(left, right) > MOST_GUARDED
+        or left + right >= first.length
+    ):
+        return None
+    bases = tuple(one.bases[0] for one in strips)
+    return Strips(tuple(starts), bases, first.columns, first.length, left, right)
+
+
+@lru_cache(maxsize=4096)
+def _edges_apart(axis: Axis, width: int) -> tuple[Strips, ...]:
+    """Strips that meet no padding, and blocks of their own for the columns beside them."""
+    results = axis.results
+    clear = [axis.met(i) == axis.inside(i) for i in range(results)]
+    begin = clear.index(True) if any(clear) else results
+    end = begin
+    while end < results and clear[end]:
+        end += 1
+    middle, last = None, end
+    while middle is None and last >= begin + width and end - last < axis.phases:
+        middle = _cover(axis, width, begin, last, True)
+        last -= 1
+    end = last + 1
+    found = [middle] if middle is not None else []
+    for first, last in ((0, begin), (end, results)) if found else ((0, results),):
+        for at in range(first, last, width):
+            found.append(_strip(axis, at, min(width, last - at), padded=False))
+    return tuple(found) if len(found) <= MOST_PARTS else ()
+
+
+@lru_cache(maxsize=4096)
+def _edge_strips(axis: Axis, width: int) -> tuple[Strips, ...]:
+    """Strips that meet no padding, and one block for each whole strip that does; none if unfit."""
+    results = axis.results
+    if results < 2 * width or width % axis.phases or results % axis.phases:
+        return ()
+    found = [_strip(axis, at, width, padded=False) for at in (0, results - width)]
+    if results > 2 * width:
+        middle = _cover(axis, width, width, results - width, True)
+        if results < 3 * width:
+            middle = _strip(axis, width, results - 2 * width, padded=False)
+        if middle is None or middle.left + middle.right:
+            return ()
+        found.insert(1, middle)
+    return tuple(found)
+
+
+def coverings(axis: Axis, width: int) -> Iterator[tuple[Strips, ...]]:
+    """Ways to cover a row by strips of so many columns."""
+    results = axis.results
+    for overlap in (False, True):
+        if (whole := _cover(axis, width, 0, results, overlap)) is not None:
+            yield (whole,)
+            if whole.left + whole.right:
+                yield from filter(None, (_edges_apart(axis, width), _edge_strips(axis, width)))
+            return
+    cut = results // width * width
+    if 0 < cut < results:
+        parts = _cover(axis, width, 0, cut, False), _cover(axis, results - cut, cut, results, False)
+        if parts[0] is not None and parts[1] is not None:
+            yield parts[0], parts[1]
+    if apart := _edges_apart(axis, width):
+        yield apart

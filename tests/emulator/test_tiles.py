@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated kernels on an emulated Cortex-M4F: bits, bounds, registers, counted instructions."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import unicorn as uc
+
+from compiling import compile_each
+from emulator.drawn_convolutions import drawn
+from emulator.firmware_tools import C_FLAGS, TEMPLATES
+from emulator.kernel_core import Build, Core, Operand, needs_compiler
+from poetfw.firmware.project import render_blocks
+from poetfw.kernels import Convolution, Dot, Pass, TiledPass, tiling
+from poetfw.ops import Array
+from unit.kernels.conftest import INCLUDES, KERNELS, WARNINGS
+from unit.kernels.test_canonical_sums import (
+    Geometry,
+    backward_input,
+    backward_weight,
+    bits,
+    forward,
+)
+
+pytestmark = [pytest.mark.emulator, needs_compiler]
+
+HELPERS = r"""
+#include "tiles.h"
+
+/* Extents of a convolution, as the test gives them. */
+struct extents {
+    int32_t batch, in_channels, in_height, in_width, out_channels, kernel[2], stride[2], padding[4];
+    int32_t groups, dilation[2], out_height, out_width;
+};
+
+/* A sum of dW without padding: columns of a row, then rows and samples. */
+float test_again(const void *op, int32_t weight, const float *x, const float *dy)
+{
+    const struct extents *e = op;
+    const int32_t inputs = e->in_channels / e->groups, outputs = e->out_channels / e->groups;
+    const int32_t v = weight % e->kernel[1], u = weight / e->kernel[1] % e->kernel[0];
+    const int32_t pair = weight / (e->kernel[0] * e->kernel[1]);
+    const int32_t o = pair / inputs, c = o / outputs * inputs + pair % inputs;
+    float total = 0.0f;
+    for (int32_t n = 0; n < e->batch; n++) {
+        for (int32_t i = 0; i < e->out_height; i++) {
+            const int32_t row = i * e->stride[0] + u * e->dilation[0] - e->padding[0];
+            const int32_t at = ((n * e->in_channels + c) * e->in_height + row) * e->in_width;
+            const float *y = dy + ((n * e->out_channels + o) * e->out_height + i) * e->out_width;
+            float sum = 0.0f;
+            for (int32_t j = 0; j < e->out_width && row >= 0 && row < e->in_height; j++) {
+                const int32_t column = j * e->stride[1] + v * e->dilation[1] - e->padding[1];
+                if (column >= 0 && column < e->in_width) {
+                    sum += x[at + column] * y[j];
+                }
+            }
+            total += sum;
+        }
+    }
+    return total;
+}
+
+/* Adds to the parameter, which shows what is put twice. */
+static void step(const struct poet_gradient_sink *sink, int32_t index, int32_t count,
+                 const float *gradient)
+{
+    for (int32_t i = 0; i < count; i++) {
+        sink->parameter[index + i] = gradient[i];
+        sink->first[index + i] += 1.0f;
+    }
+}
+
+void test_store(const struct poet_tiles *tiles, const float *x, const float *dy, float *dw,
+                const void *op)
+{
+    const struct poet_gradient_sink sink = {.gradient = dw};
+    poet_tiles_gradient_f32(tiles, x, dy, &sink, test_again, op);
+}
+
+void test_apply(const struct poet_tiles *tiles, const float *x, const float *dy, float *dw,
+                const void *op, float *times)
+{
+    const struct poet_update update = {.step = step};
+    const struct poet_gradient_sink sink = {.update = &update, .parameter = dw, .first = times};
+    poet_tiles_gradient_f32(tiles, x, dy, &sink, test_again, op);
+}
+"""
+
+
+def geometry(of: Convolution) -> Geometry:
+    """The same for the canonical sums."""
+    x = (of.batch, of.in_channels, of.in_height, of.in_width)
+    return Geometry(x, of.out_channels, of.kernel, of.stride, of.padding, of.groups, of.dilation)
+
+
+class TileCore(Core):
+    """A core with the tiles of some passes, by name."""
+
+    def __init__(self, passes: Mapping[str, TiledPass], folder: Path) -> None:
+        blocks = {block.name: block for one in passes.values() for block in one.blocks}
+        tables = [f"extern poet_tile {name};\n" for name in blocks]
+        tables += [
+            one.table(name).replace(
+                f"static const struct poet_tiles {name}", f"const struct poet_tiles {name}"
+            )
+            for name, one in passes.items()
+        ]
+        (folder / "tables.c").write_text(HELPERS + "".join(tables))
+        (folder / "blocks.S").write_bytes(render_blocks("tests", "0" * 8, [*blocks.values()]))
+        sources = [folder / "tables.c", folder / "blocks.S"]
+        sources += [KERNELS / name for name in ("tiles.c", "tiles_asm.S", "update.c")]
+        sources += sorted((TEMPLATES / "runtime").glob("poet_m*.[cS]"))
+        build = Build()
+        command = ["arm-none-eabi-gcc", *build.machine, *C_FLAGS, *WARNINGS, "-O2"]
+        command += ["-ffreestanding", *INCLUDES]
+        super().__init__(build, folder, compile_each(command, sources, folder))
+        said = subprocess.run(
+            ["arm-none-eabi-nm", "--print-size", str(folder / "kernels.elf")],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        fields = [line.split() for line in said.splitlines()]
+        self.sizes = {one[3]: int(one[1], 16) for one in fields if len(one) == 4}
+        self.instructions = 0
+        self._lengths: dict[tuple[int, int], int] = {}
+        self._core.hook_add(uc.UC_HOOK_BLOCK, self._count)
+
+    def _count(self, core: uc.Uc, address: int, size: int, _: Any) -> None:
+        length = self._lengths.get((address, size))
+        if length is None:
+            code = np.frombuffer(core.mem_read(address, size), np.uint16)
+            length = at = 0
+            while at < len(code):
+                at += 2 if code[at] >= 0xE800 else 1
+                length += 1
+            self._lengths[address, size] = length
+        self.instructions += length
+
+    def results(self, function: str, given: Sequence[Operand | str]) -> list[Array]:
+        """Floats that a call leaves, after its instructions have been counted from 0."""
+        self.instructions = 0
+        return [np.frombuffer(left, np.float32) for left in self.call(function, given)]
+
+
+class Case:
+    """A convolution, its operands, and the passes' canonical sums."""
+
+    def __init__(self, of: Convolution, seed: int) -> None:
+        self.of, self.geometry = of, geometry(of)
+        draw = np.random.default_rng(seed)
+        shapes = (self.geometry.x, self.geometry.w, self.geometry.y, (of.out_channels,))
+        self.x, self.w, self.dy, self.b = (
+            draw.standard_normal(shape).astype(np.float32) for shape in shapes
+        )
+        extents = [self.of.batch, self.of.in_channels, self.of.in_height, self.of.in_width]
+        extents += [self.of.out_channels, *self.of.kernel, *self.of.stride, *self.of.padding]
+        extents += [self.of.groups, *self.of.dilation, self.of.out_height, self.of.out_width]
+        self.extents = Operand(np.array(extents, np.int32).tobytes())
+
+    def weights(self, core: TileCore, name: str) -> tuple[Array, Array, Array]:
+        """dW as it is stored, as it is applied, and how often each element is."""
+        x, dy = Operand(self.x.tobytes()), Operand(self.dy.tobytes())
+        blank = Operand(b"\xa5" * self.w.nbytes, written=True)
+        zeros = Operand(bytes(self.w.nbytes), written=True)
+        (stored,) = core.results("test_store", [name, x, dy, blank, self.extents])
+        applied, times = core.results("test_apply", [name, x, dy, blank, self.extents, zeros])
+        return stored, applied, times
+
+
+def check(core: TileCore, case: Case, name: str, which: Pass, tiles: TiledPass) -> None:
+    """Bits and instructions of a pass."""
+    if which is Pass.BACKWARD_WEIGHT:
+        expected = backward_weight(case.geometry, case.x, case.dy)
+        stored, applied, times = case.weights(core, name)
+        np.testing.assert_array_equal(bits(stored), bits(expected).ravel(), str(case.of))
+        np.testing.assert_array_equal(bits(applied), bits(expected).ravel(), str(case.of))
+        assert (times == 1).all(), case.of
+        source, weight = case.x, case.dy
+    elif which is Pass.FORWARD:
+        expected = forward(case.geometry, case.x, case.w, case.b if case.of.bias else None)
+        source, weight = case.x, case.w
+    else:
+        expected = backward_input(case.geometry, case.w, case.dy)
+        source, weight = case.dy, case.w
+    left = sums(core, name, [source, weight, case.b], expected.size)
+    np.testing.assert_array_equal(bits(left), bits(expected).ravel(), f"{which} of {case.of}")
+    assert core.instructions == tiles.instructions, f"{which} of {case.of}"
+    negative = [np.zeros_like(source), np.full_like(weight, -1), np.full_like(case.b, -0.0)]
+    assert not bits(sums(core, name, negative, expected.size)).any(), f"{which} of {case.of}"
+
+
+def sums(core: TileCore, name: str, operands: Sequence[Array], count: int) -> Array:
+    """Results of source, weight and bias."""
+    given = [Operand(value.tobytes()) for value in operands]
+    blank = Operand(b"\xa5" * (4 * count), written=True)
+    return core.results("poet_tiles_sum_f32", [name, *given, blank])[0]
+
+
+def check_all(shapes: Sequence[Convolution], folder: Path) -> int:
+    """Check all passes of some shapes; returns how many have no tile."""
+    tiles = {(i, which): tiling(shape, which) for i, shape in enumerate(shapes) for which in Pass}
+    passes = {f"pass_{i}_{which}": one for (i, which), one in tiles.items() if one is not None}
+    core = TileCore(passes, folder)
+    for i, shape in enumerate(shapes):
+        case = Case(shape, i)
+        for which in Pass:
+            if (one := tiles[i, which]) is not None:
+                check(core, case, f"pass_{i}_{which}", which, one)
+    for one in passes.values():
+        for block in one.blocks:
+            assert core.sizes[block.name] == block.size_bytes, block.name
+    return len(tiles) - len(passes)
+
+
+def test_drawn_shapes(tmp_path: Path) -> None:
+    assert check_all([*drawn(40, 1)], tmp_path) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_more_drawn_shapes(tmp_path: Path, seed: int) -> None:
+    assert check_all([*drawn(50, seed)], tmp_path) <= 3
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_gradients_of_numbers_that_are_not_finite(tmp_path: Path) -> None:
+    """Padding takes no part in a sum, whatever it would be multiplied with."""
+    shapes = [
+        Convolution(2, 2, 4, width, 3, (2, taps), (1, stride), (0, taps // 2, 1, taps // 2))
+        for taps, stride in ((3, 1), (5, 1), (3, 2), (4, 1))
+        for width in range(14, 30, 3)
+    ]
+    found = {shape: tiles for shape in shapes if (tiles := tiling(shape, Pass.BACKWARD_WEIGHT))}
+    assert len(found) == len(shapes)
+    blocks = [block for one in found.values() for block in one.blocks]
+    assert sum(isinstance(block, Dot) and block.is_guarded for block in blocks) > 4
+    core = TileCore({f"pass_{i}": one for i, one in enumerate(found.values())}, tmp_path)
+    for i, (shape, special) in enumerate(zip(found, cycle((np.inf, -np.inf, np.nan)))):
+        case = Case(shape, i)
+        case.dy[-1, i % shape.out_channels, i % shape.out_height, [0, -1][i % 2]] = special
+        expected = backward_weight(case.geometry, case.x, case.dy)
+        stored, applied, times = case.weights(core, f"pass_{i}")
+        np.testing.assert_array_equal(stored, expected.ravel(), str(shape))
+        np.testing.assert_array_equal(applied, expected.ravel(), str(shape))
+        assert (times == 1).all(), shape
