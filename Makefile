@@ -59,8 +59,10 @@ bench-kernels: setup-dev ## Count what every kernel executes, beside goals and o
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/step.py --threads 2
 
-bench-models: setup-dev ## Fine-tune pretrained networks with frozen weights in each format, and adapt them (an hour)
+bench-models: setup-dev ## Train ordinary networks through every door, beside PyTorch; fine-tune pretrained ones (90 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/models.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fine_tuning.py --run
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/brought.py
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/devices.py

@@ -43,7 +43,7 @@ from poetfw.ir import Graph
 from poetfw.models import build_model
 from poetfw.ops import kind_of
 from poetfw.pipeline import plan_build
-from poetfw.planning import BuildSettings, load_devices_problem, load_kernel_choices
+from poetfw.planning import BuildSettings, load_devices_problem, load_training_problem
 from poetfw.planning.problem import schedule_problem
 from poetfw.report import Panel, draw_panels, draw_timeline
 from poetfw.schedule import (
@@ -174,7 +174,6 @@ def demo() -> Drawn:
         "board_ram_bytes": build.image.board.ram_bytes,
         "stages": [[stage.name, stage.arena_bytes, stage.peak_bytes] for stage in stages_of(build)],
         "figures": _figures(PlanFigures.of(plan.training)),
-        "faster": list(plan.training.faster),
         "plan": plan_to_json(plan.training.plan),
     }
     pictures = {
@@ -186,8 +185,8 @@ def demo() -> Drawn:
 
 def check_demo(data: Data) -> list[tuple[object, object]]:
     """Figures of the recorded plan, by the simulator."""
-    _, variants = load_kernel_choices(BuildSettings(board="nrf52840"))
-    problem = variants.within(data["budget_bytes"]).by(data["faster"])
+    training = load_training_problem(BuildSettings(board="nrf52840"))
+    problem = training.within(data["budget_bytes"])
     plan = plan_from_json(json.dumps({"plan": data["plan"]}))
     return [(data["figures"], _figures(PlanFigures.of(simulate(problem, plan))))]
 
@@ -262,7 +261,7 @@ def check_models(data: Data) -> list[tuple[object, object]]:
 
 def held(name: str) -> Data:
     """Ops, multiply-accumulates and the peak, without resident bytes, of a step of batch 1."""
-    graph, problem = _program(name).training, Comparison.of(Task("rpi4", name)).variants.lean
+    graph, problem = _program(name).training, Comparison.of(Task("rpi4", name)).training.problem
     macs = {False: 0, True: 0}
     for op in graph.ops:
         inputs = [graph.by_name[tensor] for tensor in op.inputs]

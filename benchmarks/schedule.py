@@ -193,7 +193,7 @@ def run_case(case: Case) -> Answer:
 
     comparison = Comparison.of(Task(board_of(case.board), case.model, case.batch, case.model_as))
     everything = comparison.everything
-    problem = within(comparison, comparison.variants.budget_bytes(case.fraction))
+    problem = within(comparison, comparison.training.budget_bytes(case.fraction))
     if case.deadline is not None:
         problem = replace(problem, deadline_s=case.deadline * everything.time_s)
     if case.overlap is not None and problem.storage is not None:
@@ -396,7 +396,7 @@ def record_long_runs(prefix: str) -> None:
 
 def within(comparison: Comparison, budget_bytes: int) -> ScheduleProblem:
     """The problem of training alone within a budget, of which resident bytes are a part."""
-    problem = comparison.variants.lean
+    problem = comparison.training.problem
     return replace(problem, ram_bytes=budget_bytes - problem.resident_bytes)
 
 
@@ -425,11 +425,11 @@ def table_3(quick: bool) -> list[dict[str, Any]]:
     comparison = Comparison.of(Task("tx2", "resnet18"))
     rows = []
     for fraction in (0.5,) if quick else (0.4, 0.5, 0.6, 0.7):
-        pofo = found(comparison, comparison.variants.budget_bytes(fraction), "pofo")
+        pofo = found(comparison, comparison.training.budget_bytes(fraction), "pofo")
         if pofo is None:
             rows.append({"ram_fraction": fraction, "pofo": None, "poet": None})
             continue
-        budget_bytes = comparison.variants.lean.resident_bytes + int(share * pofo.peak_bytes)
+        budget_bytes = comparison.training.problem.resident_bytes + int(share * pofo.peak_bytes)
         limit = 8.0 if quick else 20.0
         poet = found(comparison, budget_bytes, "poet", limit, pofo.time_s)
         in_time = poet is not None

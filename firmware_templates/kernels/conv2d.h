@@ -16,6 +16,8 @@
 
 #include "update.h"
 
+struct poet_tiles;
+
 struct poet_conv2d {
     int32_t batch;
     int32_t groups;
@@ -31,6 +33,7 @@ struct poet_conv2d {
     int32_t stride_width;
     int32_t padding_top;
     int32_t padding_left;
+    const struct poet_tiles *tiles; /* generated for this op; NULL where there are none */
 };
 
 struct poet_conv2d_bias {

@@ -7,9 +7,6 @@
 #define POET_BATCH_NORM_PLANE 1 /* elements of a feature map */
 #define POET_BATCH_NORM_ROWS 1  /* rows of a feature map */
 #define POET_BATCH_NORM_WIDTH 1 /* elements of a row */
-#define POET_CONV2D_SUMS 1      /* channels of a group of y or dx */
-#define POET_CONV2D_OUTPUTS 1   /* channels of a group of dy, for dw */
-#define POET_CONV2D_COLUMNS 1   /* columns of x, for dw of 3x3 kernels of stride 1 */
 #define POET_LINEAR_FEATURES 1  /* features of x */
 #define POET_LINEAR_OUTPUTS 1   /* outputs of y */
 #define POET_LINEAR_SUMS 1      /* products in a sum for dx and dw */

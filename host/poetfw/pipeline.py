@@ -38,6 +38,7 @@ from poetfw.firmware import (
     write_image,
     write_project,
 )
+from poetfw.firmware.tile_choice import program_tiles
 from poetfw.importers import DataSet, load_data
 from poetfw.importers.spectra import Spectra
 from poetfw.memory import ONLY
@@ -45,7 +46,6 @@ from poetfw.models import Model
 from poetfw.planning import (
     Build,
     BuildSettings,
-    ChosenBy,
     Decision,
     Image,
     Progress,
@@ -136,7 +136,6 @@ def plan_build(
         beside=_beside(decided, images),
         time_limited=deadline.decided,
         timing=deadline.timing(),
-        kernels_by=decided.kernels_by.get(decided.program.training.name, {}),
         frozen_as=effect_of_format(settings, model, data, decided.program),
         features=features,
     )
@@ -231,9 +230,9 @@ def _image(
         slots,
         lowering.names,
         board.compute.arithmetic,
+        program_tiles(program, board),
         model.weights,
         model.state_dict,
-        decided.kernels_by,
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()
@@ -293,13 +292,11 @@ def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
     found = _OVERFLOWED.search("\n".join(error.said))
     if found is None:
         return None
-    measured = ChosenBy.MEASURED in build.kernels_by.values()
     frozen = constant_bytes(build.program) if found[1].upper() == "FLASH" else 0
     return ToolError(
         f"the firmware does not fit {board.label}: {found[1].lower()} overflows by "
         f"{int(found[2]):,} B"
         + (f", and frozen weights take {frozen:,} B of it" if frozen else ""),
-        *(["build with --costs analytic: faster kernels were chosen, of more code"] * measured),
         "train a smaller network, or choose a scheduler with fewer recomputes",
         said=[line for line in error.said if " region `" in line],
     )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import logging
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +26,13 @@ import torch
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from poetfw.boards import load_board
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
 from poetfw.importers.torch_export import import_torch
 from poetfw.models import Model
 from poetfw.ops.dropout import drawn, threshold
+from poetfw.planning import ram_needs
 from poetfw.training import Sgd, make_program
 from poetfw.training.reference import Reference
 from workloads.ordinary import AUTOENCODERS, IDS, NETWORKS
@@ -61,16 +65,25 @@ class Outcome:
         warnings: what poetfw says of it.
         lost_dropout: True where the network has dropout, and the file has none.
         difference: the largest of the differences between losses.
+        ops: in the model; 0 where it is refused.
+        parameters: numbers that are trained.
+        smallest_ram_bytes: the smallest budget on an nRF52840, of the plan that pages most.
+        op_error: the largest error of an op of the firmware on its own inputs, as a part of its
+            bound; through the door of `torch.export` alone.
     """
 
     refused: str = ""
     warnings: tuple[str, ...] = ()
     lost_dropout: bool = False
     difference: float = 0.0
+    ops: int = 0
+    parameters: int = 0
+    smallest_ram_bytes: int = 0
+    op_error: float | None = None
 
     @property
     def word(self) -> str:
-        """The word for this outcome.
+        """The table's word for this outcome.
 
         One of: agrees, refused, warned (another network, and told so), no dropout (which the file
         does not say, but the build's layers and docs/your-model.md), or wrong.
@@ -198,11 +211,40 @@ def through(name: str, door: str, folder: Path) -> Outcome:
         result = trained(model, net, name, random)
     except ModelError as error:
         return Outcome(refused=error.message.partition("of the model: ")[2] or error.message)
+    board = load_board("nrf52840")
     return Outcome(
         warnings=model.warnings,
         lost_dropout=_drops(net) and model.layers.get("dropout", 0) == 0,
         difference=result.difference,
+        ops=len(model.graph.ops),
+        parameters=model.parameter_count,
+        smallest_ram_bytes=ram_needs(model, [board]).smallest_bytes[board.name] or 0,
+        op_error=_op_error(path, name, x, random) if DOORS[door] is None else None,
     )
+
+
+def _op_error(path: Path, name: str, x: torch.Tensor, random: np.random.Generator) -> float:
+    """Train by the firmware, on this computer, and judge each op on its own inputs.
+
+    Raises:
+        AssertionError: the firmware's run does not verify.
+    """
+    x = draw(NETWORKS[name][1], random, 10 * BATCH)
+    y = torch.sigmoid(x) if name in AUTOENCODERS else random.integers(0, 10, len(x))
+    np.savez(path.with_name("data.npz"), x=x.numpy(), y=np.asarray(y))
+    options = f"--data data.npz --batch {BATCH} --loss {loss_of(name)} --ram 4000000"
+    options += " --scheduler checkpoint-all"
+    _poetfw("build", "--model", path.name, *options.split(), cwd=path.parent)
+    verified = _poetfw("run", "--steps", "2", "--verify", cwd=path.parent)["verify"]
+    worst = verified["ops"]["worst"]
+    return worst["error"] / worst["bound"] if worst else 0.0
+
+
+def _poetfw(*arguments: str, cwd: Path) -> Any:
+    command = [sys.executable, "-m", "poetfw.cli.main", *arguments, "--board", "linux", "--json"]
+    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
 
 
 def _drops(net: torch.nn.Module) -> bool:

@@ -387,6 +387,12 @@ def recorded(what: str = "instructions") -> tuple[str, dict[str, dict[str, int]]
     return head.splitlines()[-1], found
 
 
+def kept_counts(board: str) -> dict[str, Measured]:
+    """The recorded figures of a board's cases, without those that are not recorded."""
+    instructions, cycles = (recorded(what)[1][board] for what in COLUMNS)
+    return {key: Measured(instructions[key], cycles[key], 0, "") for key in instructions}
+
+
 def record(compiler: str, counts: Mapping[str, Mapping[str, Measured]]) -> str:
     """The text of the kept file: for each board and kind of op a line, and its cases' figures."""
     head = "# Instructions/cycles of each case, in the order of the networks: see op_costs.py."

@@ -48,7 +48,7 @@ class Tight:
         if self.model in TIGHT_NETWORKS:
             problem = TIGHT_NETWORKS[self.model](load_board(_BOARD), self.batch)
         else:
-            problem = Comparison.of(Task(_BOARD, self.model, self.batch)).variants.lean
+            problem = Comparison.of(Task(_BOARD, self.model, self.batch)).training.problem
         peak_bytes = checkpoint_all_schedule(problem).peak_bytes
         return replace(problem, ram_bytes=self.ram_bytes or int(self.fraction * peak_bytes))
 

@@ -11,7 +11,7 @@ from poetfw.boards import Board
 from poetfw.models import Model
 from poetfw.models.layers import Layers
 from poetfw.models.recurrent import lstm_cell, recurrent
-from poetfw.planning import BuildSettings, kernel_choices
+from poetfw.planning import BuildSettings, training_problem_of
 from poetfw.schedule import ScheduleProblem
 
 _LSTM_STEPS = 256
@@ -87,8 +87,7 @@ def _trained(build: Callable[[int, int], Model], board: Board, batch: int) -> Sc
     """The schedule problem of a model on a board, with kernels of the least workspace."""
     model = build(batch, 0)
     settings = BuildSettings(board=board.name, model=model.name, batch=batch).on(board)
-    _, variants = kernel_choices(settings, board, model)
-    return variants.lean
+    return training_problem_of(settings, board, model).problem
 
 
 TIGHT_NETWORKS: Mapping[str, Callable[[Board, int], ScheduleProblem]] = MappingProxyType(

@@ -22,7 +22,7 @@ from compiling import compile_each
 from emulator.firmware_tools import C_FLAGS, CORTEX_M0PLUS, CORTEX_M4F, TEMPLATES
 from poetfw.ir import NUMPY_TYPES, Attribute
 from poetfw.ops import KINDS, Array, Constants
-from poetfw.ops.base import DIVISORS, Field
+from poetfw.ops.base import DIVISORS, Field, TileTable
 from unit.kernels.conftest import INCLUDES, KERNELS, WARNINGS, graph_of_one
 
 PAGE = 0x1000
@@ -50,7 +50,6 @@ class Build:
         fpu: for a Cortex-M4F; else for a Cortex-M0+.
         compiler: "gcc" or "clang".
         level: of optimisation.
-        divisor: what is told to divide the channels of all convolutions.
         dot: the file that sums where there is no FPU.
         flags: further ones.
     """
@@ -58,7 +57,6 @@ class Build:
     fpu: bool = True
     compiler: str = "gcc"
     level: str = "-O2"
-    divisor: int = 1
     dot: str = "dot.c"
     flags: tuple[str, ...] = ()
 
@@ -69,8 +67,7 @@ class Build:
 
     def __str__(self) -> str:
         core = "m4f" if self.fpu else f"m0+ {self.dot.removesuffix('.c')}"
-        told = "" if self.divisor == 1 else f" by {self.divisor}"
-        return f"{core} {self.compiler} {self.level}{told}"
+        return f"{core} {self.compiler} {self.level}"
 
 
 @dataclass(frozen=True)
@@ -84,10 +81,10 @@ class Operand:
 class Core:
     """A program of all kernels, and a core that runs one of its functions at a time."""
 
-    def __init__(self, build: Build, folder: Path) -> None:
+    def __init__(self, build: Build, folder: Path, objects: Sequence[str] = ()) -> None:
         self._fpu = build.fpu
         elf, image = folder / "kernels.elf", folder / "kernels.bin"
-        objects = kernel_objects(build, folder)
+        objects = objects or kernel_objects(build, folder)
         link = ("-nostdlib", f"-Wl,-Ttext={CODE:#x},-e,memcpy", "-lgcc", "-o", str(elf))
         subprocess.run(["arm-none-eabi-gcc", *build.machine, *objects, *link], check=True)
         subprocess.run(["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(image)], check=True)
@@ -149,6 +146,19 @@ class Core:
             for name, left in zip(written, results[0], strict=True)
         )
 
+    def call(self, function: str, given: Sequence[Operand | str]) -> list[bytes]:
+        """Contents of the written operands after a call; a string is the address of a symbol."""
+        self._place = _Place(self._map, end=True)
+        operands = [one for one in given if isinstance(one, Operand)]
+        at = {id(one): self._place(one) for one in operands}
+        self._call(
+            function, [at[id(o)] if isinstance(o, Operand) else self._addresses[o] for o in given]
+        )
+        left = [self._left(at[id(one)], function) for one in operands if one.written]
+        for _, base, size in self._place.regions.values():
+            self._core.mem_unmap(base, size)
+        return left
+
     def _map(self, address: int, content: bytes, allowed: int) -> int:
         size = max(1, -(-len(content) // PAGE)) * PAGE
         self._core.mem_map(address, size, allowed)
@@ -164,6 +174,8 @@ class Core:
                 content += struct.pack("<I", self._place(Operand(table)))
             elif isinstance(value, str):
                 content += struct.pack("<I", self._addresses[value] | 1)
+            elif value is None or isinstance(value, TileTable):  # the plain loops
+                content += struct.pack("<I", 0)
             else:
                 content += struct.pack("<f" if isinstance(value, float) else "<i", value)
         return self._place(Operand(content))
@@ -227,12 +239,11 @@ def kernel_objects(build: Build, folder: Path) -> list[str]:
         *(path for name in runtime for path in (TEMPLATES / "runtime").glob(f"{name}*.[cS]")),
     ]
     told = dict.fromkeys(DIVISORS, 1)
-    told |= dict.fromkeys((name for name in DIVISORS if "CONV2D" in name), build.divisor)
     command = {
         "gcc": ["arm-none-eabi-gcc"],
-        "clang": ["clang", "--target=arm-none-eabi", "-meabi", "gnu"],
+        "clang": ["clang", "--target=arm-none-eabi", "-meabi", "gnu", "-Wno-overlength-strings"],
     }[build.compiler]
-    command += [*build.machine, *C_FLAGS, *WARNINGS, build.level, *build.flags]
+    command[1:1] = [*build.machine, *C_FLAGS, *WARNINGS, build.level, *build.flags]
     command += ["-ffreestanding", *INCLUDES, "-DPOET_SHAPES_H"]
     command += [f"-D{name}={value}" for name, value in told.items()]
     return compile_each(command, sources, folder)

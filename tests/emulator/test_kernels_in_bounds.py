@@ -15,7 +15,7 @@ import pytest
 
 from emulator.kernel_core import Build, Core
 from poetfw.ir import Attribute
-from poetfw.ops import KINDS, Array, in_variants
+from poetfw.ops import KINDS, Array
 from poetfw.runs.op_check import largest_error
 from unit.kernels.conftest import graph_of_one
 from unit.kernels.test_canonical_sums import (
@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc"),
 ]
 
-M4F, FOURS = Build(), Build(divisor=4)
+M4F = Build()
 M0PLUS, FUSED = Build(fpu=False), Build(fpu=False, dot="dot_fused.c")
 OTHERS = [
     pytest.param(build, marks=pytest.mark.slow)
@@ -76,23 +76,12 @@ def core_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Core]
     return core
 
 
-def has_fours(case: Geometry) -> bool:
-    """True if four divides the channels of each group."""
-    by_groups = (case.x[1] // case.groups, case.out_channels // case.groups)
-    return not any(channels % 4 for channels in by_groups)
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
 def test_convolutions(core_of: Callable[[Build], Core], build: Build, case: Geometry) -> None:
     for one, expected in zip(passes(case)[1:], sums(case)[1:], strict=True):
         (left,) = core_of(build).run(*one)
         np.testing.assert_array_equal(bits(left), bits(expected), one[0])
-
-
-@pytest.mark.parametrize("case", filter(has_fours, CASES), ids=str)
-def test_convolutions_of_fours(core_of: Callable[[Build], Core], case: Geometry) -> None:
-    test_convolutions(core_of, FOURS, case)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -161,24 +150,22 @@ def expect_no_padding_is_multiplied(core: Core, cases: Sequence[Geometry], speci
 def test_gradients_are_applied_alike(
     core_of: Callable[[Build], Core], case: Geometry, special: float
 ) -> None:
-    """Of weights, by each kernel that the op has; padding is not multiplied, whatever is."""
+    """At once, as after they are stored; padding is not multiplied, whatever is."""
     generator = np.random.default_rng(3)
     x, w, dy, momentum = (
         generator.standard_normal(shape).astype(np.float32)
         for shape in (case.x, case.w, case.y, case.w)
     )
     dy[0, 0, 0, 0] = dy[-1, -1, -1, -1] = special
-    rule = {"weight_shape": case.w, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
-    kind, updates = "conv2d_backward_weight_sgd", (w, momentum)
-    op, graph = graph_of_one(kind, [x, dy], case.attributes | rule, updates)
-    first, *others = (
-        core_of(M4F).run(kind, [x, dy], way.attributes, updates) for way in in_variants(op, graph)
-    )
-    for other in others:
-        for ours, theirs in zip(first, other, strict=True):
-            known = ~np.isnan(theirs)
-            np.testing.assert_array_equal(np.isnan(ours), ~known)
-            np.testing.assert_array_equal(bits(ours[known]), bits(theirs[known]))
+    rule = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+    shape, updates, core = case.attributes | {"weight_shape": case.w}, (w, momentum), core_of(M4F)
+    at_once = core.run("conv2d_backward_weight_sgd", [x, dy], shape | rule, updates)
+    (gradient,) = core.run("conv2d_backward_weight", [x, dy], shape)
+    after = core.run("sgd", [gradient], rule, updates)
+    for ours, theirs in zip(at_once, after, strict=True):
+        known = ~np.isnan(theirs)
+        np.testing.assert_array_equal(np.isnan(ours), ~known)
+        np.testing.assert_array_equal(bits(ours[known]), bits(theirs[known]))
 
 
 @pytest.mark.parametrize("build", [M4F, M0PLUS], ids=str)

@@ -23,13 +23,11 @@ from poetfw.planning import (
     BuildSettings,
     Plan,
     budget,
-    choose_kernels,
     derive_program,
     load_model,
     plan_evaluation,
     plan_within,
     ram_needs,
-    use_workspace,
 )
 from poetfw.schedule import SolveOptions, Status
 
@@ -63,13 +61,11 @@ class Building:
         settings = BuildSettings(board.name, self.model, batch=BATCH, scheduler=self.scheduler).on(
             board
         )
-        chosen = choose_kernels(_program(settings), board, analytic_costs)
-        evaluation = plan_evaluation(chosen.program, board, analytic_costs)
-        common = (budget_bytes, settings)
-        plan, minimum = plan_within(
-            chosen.program, board, analytic_costs, *common, evaluation, Work(work)
+        program = _program(settings)
+        evaluation = plan_evaluation(program, board, analytic_costs)
+        return plan_within(
+            program, board, analytic_costs, budget_bytes, settings, evaluation, Work(work)
         )
-        return use_workspace(chosen, plan, board, analytic_costs, *common, Work(work))[1], minimum
 
 
 @cache

@@ -10,16 +10,16 @@ from brute_force import Order, best_plan
 
 from made_problems import random_problem
 from poetfw.common.limits import Work
-from poetfw.planning import Curve, Variants, budgets_between, smallest_budget
+from poetfw.planning import Curve, TrainingProblem, budgets_between, smallest_budget
 from poetfw.schedule import BoundCovers, Status, handed, simulate, solve
 
 
 @pytest.mark.parametrize("seed", range(3000, 3020))
 def test_no_plan_beats_a_point_that_is_proven_and_none_goes_below_a_bound(seed: int) -> None:
     problem = random_problem(seed, 6, 1.0, plain=seed % 2 == 0)
-    variants = Variants(problem, problem)
-    low, high = smallest_budget(variants, Work(5.0)), variants.budget_bytes(1)
-    found = Curve(variants, budgets_between(low, max(low, high), 4))
+    training = TrainingProblem(problem)
+    low, high = smallest_budget(training, Work(5.0)), training.budget_bytes(1)
+    found = Curve(training, budgets_between(low, max(low, high), 4))
     found.search(Work(4.0))
     known = float("inf")
     for point in found.points:

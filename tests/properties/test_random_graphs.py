@@ -14,7 +14,7 @@ from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
 
 from poetfw.common.errors import InfeasibleError, PlanError, UnsuitableError
 from poetfw.comparisons.comparison import Comparison, Task, Trial, settle
-from poetfw.planning import Variants
+from poetfw.planning import TrainingProblem
 from poetfw.schedule import (
     SCHEDULERS,
     BoundCovers,
@@ -68,7 +68,7 @@ def test_schedulers_side_by_side(numbers: range, record_property: Record) -> Non
         with about(problem):
             everything = checkpoint_all_schedule(problem)
             comparison = Comparison(
-                Task("any", problem.name), None, Variants(problem, problem), everything
+                Task("any", problem.name), None, TrainingProblem(problem), everything
             )
             cells = settle(list(comparison.cells(FRACTIONS, tuple(SCHEDULERS), EXACT)))
             for name in SCHEDULERS:

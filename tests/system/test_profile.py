@@ -23,7 +23,6 @@ FIGURES = {
     "case",
     "op",
     "operator",
-    "variant",
     "shape",
     "n",
     "time_s",

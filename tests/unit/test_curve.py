@@ -16,11 +16,9 @@ import pytest
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
 from poetfw.comparisons.comparison import Comparison, Task
-from poetfw.planning import Curve, Point, Variants, budgets_between, smallest_budget
+from poetfw.planning import Curve, Point, TrainingProblem, budgets_between, smallest_budget
 from poetfw.planning import curve as module
-from poetfw.planning.variants import solve_variants
 from poetfw.schedule import (
-    BoundCovers,
     Interrupted,
     ScheduleProblem,
     Status,
@@ -38,15 +36,15 @@ COUNT = 4
 
 
 @cache
-def ways_of(model: str, batch: int) -> Variants:
-    return Comparison.of(Task("nrf52840", model, batch)).variants
+def training_of(model: str, batch: int) -> TrainingProblem:
+    return Comparison.of(Task("nrf52840", model, batch)).training
 
 
 @cache
 def searched(model: str, batch: int, scheduler: str = "poet") -> tuple[Point, ...]:
-    variants = ways_of(model, batch)
-    low, high = smallest_budget(variants, Work()), variants.budget_bytes(1)
-    found = Curve(variants, budgets_between(low, high, COUNT), scheduler)
+    training = training_of(model, batch)
+    low, high = smallest_budget(training, Work()), training.budget_bytes(1)
+    found = Curve(training, budgets_between(low, high, COUNT), scheduler)
     found.search(Work(UNITS * COUNT))
     return found.points
 
@@ -74,24 +72,23 @@ def test_more_ram_takes_no_more_energy_and_is_bounded_no_higher(model: str, batc
 def test_each_point_is_a_legal_plan_at_least_as_good_as_a_search_of_its_own(
     model: str, batch: int
 ) -> None:
-    variants = ways_of(model, batch)
+    training = training_of(model, batch)
     for point in searched(model, batch):
-        found, within = point.schedule, variants.within(point.budget_bytes)
+        found, problem = point.schedule, training.within(point.budget_bytes)
         assert found is not None
-        problem = within.by(found.faster)
         figures = simulate(problem, found.plan).beside(problem.resident_bytes)
         assert figures.energy_j == found.energy_j
         assert figures.peak_bytes == found.peak_bytes <= point.budget_bytes
-        alone = solve_variants(within, work=Work(UNITS))
+        alone = solve(problem, work=Work(UNITS))
         assert found.energy_j <= alone.energy_j
 
 
 def test_handing_betters_what_searches_find_alone() -> None:
     """Once by a plan of more RAM that is made to fit, once by one of less RAM."""
     for known, better in ((1.0, 0.7), (0.5, 0.9)):
-        variants = ways_of("ds-cnn", 1)
-        start = solve_variants(variants.within(variants.budget_bytes(known)), work=Work(UNITS))
-        within = variants.within(variants.budget_bytes(better)).by(start.faster)
+        training = training_of("ds-cnn", 1)
+        start = solve(training.within(training.budget_bytes(known)), work=Work(UNITS))
+        within = training.within(training.budget_bytes(better))
         plan = handed(within, start.plan, Work(UNITS))
         assert plan is not None
         simulation = simulate(within, plan)
@@ -103,9 +100,9 @@ def test_the_order_of_budgets_does_not_matter_and_one_curve_joins_both_direction
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Plans are handed downwards and upwards: neither direction alone is better anywhere."""
-    variants = ways_of("mlp", 8)
+    training = training_of("mlp", 8)
     budgets = [point.budget_bytes for point in searched("mlp", 8)]
-    again = Curve(variants, [*reversed(budgets), budgets[1]])
+    again = Curve(training, [*reversed(budgets), budgets[1]])
     again.search(Work(UNITS * COUNT))
     assert energies(again.points) == energies(searched("mlp", 8))
     hand = Curve._hand
@@ -116,7 +113,7 @@ def test_the_order_of_budgets_does_not_matter_and_one_curve_joins_both_direction
                 hand(self, schedule, budget, work, phase)
 
         monkeypatch.setattr(Curve, "_hand", one_way)
-        alone = Curve(variants, budgets)
+        alone = Curve(training, budgets)
         alone.search(Work(UNITS * COUNT))
         pairs = zip(energies(again.points), energies(alone.points), strict=True)
         assert all(both <= one for both, one in pairs)
@@ -130,48 +127,37 @@ def test_a_published_method_keeps_its_own_plans() -> None:
 
 
 def test_budgets_below_the_smallest_have_a_reason() -> None:
-    variants = ways_of("mlp", 8)
-    least = smallest_budget(variants, Work())
-    found = Curve(variants, [least - 3, least - 2, least])
+    training = training_of("mlp", 8)
+    least = smallest_budget(training, Work())
+    found = Curve(training, [least - 3, least - 2, least])
     found.search(Work(UNITS * 3))
     reasons = [point.reason for point in found.points]
     assert all(f"{least:,}" in reason for reason in reasons[:2])
     assert reasons[2] == ""
     with pytest.raises(InfeasibleError) as refused:
-        Curve(variants, [least - 3, least - 2]).search(Work(UNITS))
+        Curve(training, [least - 3, least - 2]).search(Work(UNITS))
     assert refused.value.minimum_budget_bytes == least
 
 
 def test_interrupted_it_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    variants = ways_of("mlp", 8)
+    training = training_of("mlp", 8)
     budgets = [point.budget_bytes for point in searched("mlp", 8)]
     calls: list[int] = []
 
-    def interrupt(variants: Variants, *arguments: Any) -> Any:
-        calls.append(variants.lean.ram_bytes)
-        found = solve_variants(variants, *arguments)
+    def interrupt(problem: ScheduleProblem, *arguments: Any) -> Any:
+        calls.append(problem.ram_bytes)
+        found = solve(problem, *arguments)
         if len(calls) == 2:
             raise Interrupted(replace(found, status=Status.INTERRUPTED))
         return found
 
-    monkeypatch.setattr(module, "solve_variants", interrupt)
-    found = Curve(variants, budgets)
+    monkeypatch.setattr(module, "solve", interrupt)
+    found = Curve(training, budgets)
     with pytest.raises(KeyboardInterrupt):
         found.search(Work(UNITS * COUNT))
     assert [point.budget_bytes for point in found.points] == budgets[-2:]
     statuses = [point.schedule.status for point in found.points if point.schedule]
     assert statuses == [Status.INTERRUPTED, Status.OPTIMAL]
-
-
-def test_what_is_proven_of_other_kernels_is_not_proven_of_these() -> None:
-    """A plan of less RAM whose nodes run in other ways has the bound that holds for all ways."""
-    lean = problem_from_json(Path("examples/chain.json").read_text())
-    found = replace(solve(lean), bound_j=2.0, bound_covers=BoundCovers.STAGES, faster=("a",))
-    better = replace(found, energy_j=found.energy_j * 0.9, faster=())
-    once_j = found.energy_j / (1 + (found.overhead or 0))
-    joined = module._by_plan_of(replace(better, overhead=better.energy_j / once_j - 1), found)
-    assert joined.bound_j == pytest.approx(once_j)
-    assert joined.bound_covers is BoundCovers.ALL
 
 
 def test_the_command_prints_every_point_draws_them_and_its_plans_are_legal(tmp_path: Path) -> None:
@@ -200,9 +186,9 @@ def test_the_command_prints_every_point_draws_them_and_its_plans_are_legal(tmp_p
 def test_a_problem_without_nodes_to_save_has_one_point() -> None:
     problem: ScheduleProblem = problem_from_json(Path("examples/chain.json").read_text())
     one = replace(problem, nodes=(replace(problem.nodes[0], inputs=()),))
-    variants = Variants(one, one)
-    budgets = budgets_between(smallest_budget(variants, Work()), variants.budget_bytes(1), 5)
+    training = TrainingProblem(one)
+    budgets = budgets_between(smallest_budget(training, Work()), training.budget_bytes(1), 5)
     assert len(budgets) == 1
-    found = Curve(variants, budgets)
+    found = Curve(training, budgets)
     found.search(Work(1.0))
     assert energies(found.points) == [problem.nodes[0].energy_j]

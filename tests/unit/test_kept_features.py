@@ -14,7 +14,7 @@ from poetfw.common.errors import ConfigError
 from poetfw.costs import analytic_costs
 from poetfw.importers import DataSet
 from poetfw.models import Model, build_model
-from poetfw.planning import BuildSettings, choose_kernels, plan_unscheduled, report_features
+from poetfw.planning import BuildSettings, plan_unscheduled, report_features
 from poetfw.planning.choices import derive_program
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.plans import Plan
@@ -35,7 +35,6 @@ def adapted(name: str, batch: int, last: str) -> tuple[Model, Program, Plan, Kee
     model = replace(model, graph=replace(model.graph, ops=ops))
     settings = BuildSettings(BOARD.name, model=name, batch=batch, train=(last,))
     program = derive_program(settings, model)
-    program = choose_kernels(program, BOARD, analytic_costs).program
     plan = plan_unscheduled(program, BOARD, analytic_costs)
     costs = analytic_costs(program.training, BOARD)
     return model, program, plan, find_keepable(program, plan.training.plan, BOARD, costs)

@@ -24,6 +24,7 @@ class Toolchain:
         packages: packages to install on Debian or Ubuntu.
         shared_hal: HAL family that all boards of this compiler share, or None.
         fast_fma: True if a fused multiply-add is as fast as a multiplication.
+        runs_tiles: True for a core that `poetfw.kernels` generates tiles for.
     """
 
     compiler: str
@@ -32,6 +33,7 @@ class Toolchain:
     packages: str
     shared_hal: str | None
     fast_fma: bool
+    runs_tiles: bool
 
     @property
     def soft_float(self) -> bool:
@@ -87,6 +89,7 @@ def make_toolchain(
         entry["packages"],
         entry.get("shared_hal"),
         entry["fast_fma"],
+        core in entry.get("tile_cores", ()) and fpu is not None,
     )
 
 

@@ -213,7 +213,6 @@ def _print(
         *(output.proven_rows(schedule) if report.devices == 1 else []),
         *([] if report.more_ram is None else [("more RAM", _saved(report.more_ram))]),
         output.Detail("costs", report.costs),
-        *output.details(output.kernels_rows(report.kernels_by)),
         *([(f"energy per step ({basis})", energy)] if report.devices == 1 else []),
         (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),

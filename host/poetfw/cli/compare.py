@@ -78,7 +78,7 @@ def compare(
     comparison = Comparison.of(task, within.deadline_factor)
     budgets: tuple[float | Fraction, ...] = tuple(dict.fromkeys(within.fractions or FRACTIONS))
     if within.ram_bytes and within.fractions is None:
-        budgets = tuple(map(comparison.variants.fraction_of, dict.fromkeys(within.ram_bytes)))
+        budgets = tuple(map(comparison.training.fraction_of, dict.fromkeys(within.ram_bytes)))
     for warning in comparison.warnings:
         output.warn(warning)
     options = SolveOptions(solver=solver.solver)
@@ -113,7 +113,7 @@ def compare(
                 "model_as": solver.model_as,
                 "warnings": comparison.warnings,
                 "costs": comparison.costs,
-                "deadline_s": comparison.variants.lean.deadline_s,
+                "deadline_s": comparison.training.problem.deadline_s,
                 "interrupted": interrupted,
                 "checkpoint_all": {
                     "energy_j": everything.energy_j,
@@ -136,7 +136,7 @@ def _print(comparison: Comparison, cells: Sequence[Trial]) -> None:
     print_overheads(
         f"{task.model} on {task.board}, batch {task.batch}: energy over that of checkpoint-all, "
         "by budget and its share of what keeping everything takes beside "
-        f"{output.size(comparison.variants.lean.resident_bytes)} that never leave RAM",
+        f"{output.size(comparison.training.problem.resident_bytes)} that never leave RAM",
         cells,
     )
     output.results.print(

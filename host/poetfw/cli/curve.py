@@ -14,7 +14,8 @@ from poetfw.cli.compare import refuse_more_than_all
 from poetfw.common.limits import Work
 
 if TYPE_CHECKING:
-    from poetfw.planning import KernelChoices, Point, Variants
+    from poetfw.costs import CostTable
+    from poetfw.planning import Point, TrainingProblem
     from poetfw.schedule import Schedule
 
 
@@ -23,16 +24,14 @@ class CurveSearch:
     """A search for schedules at several budgets.
 
     Attributes:
-        variants: the problem, with its deadline.
-        choices: training step of a model; None for a problem from a file.
+        training: the problem, with its deadline.
         scheduler: name of the scheduler.
         solver: name of the solver.
         count: number of budgets.
         work: work limit and deadline for all budgets together.
     """
 
-    variants: Variants
-    choices: KernelChoices | None
+    training: TrainingProblem
     scheduler: str
     solver: str
     count: int
@@ -60,14 +59,14 @@ class CurveSearch:
             _require_range(fractions)
         code = 0
         with output.spinner() as progress:
-            progress(f"{self.scheduler}: {self.variants.lean.name}, {self.count} budgets")
+            progress(f"{self.scheduler}: {self.training.problem.name}, {self.count} budgets")
             if fractions is None:
-                low = smallest_budget(self.variants, self.work)
-                high = max(low, self.variants.budget_bytes(1))
+                low = smallest_budget(self.training, self.work)
+                high = max(low, self.training.budget_bytes(1))
             else:
-                low, high = map(self.variants.budget_bytes, fractions)
+                low, high = map(self.training.budget_bytes, fractions)
             budgets = budgets_between(low, high, self.count)
-            curve = Curve(self.variants, budgets, self.scheduler, SolveOptions(solver=self.solver))
+            curve = Curve(self.training, budgets, self.scheduler, SolveOptions(solver=self.solver))
 
             try:
                 curve.search(self.work, progress=progress)
@@ -93,20 +92,19 @@ class CurveSearch:
             found = point.schedule
             head = {
                 "ram_bytes": point.budget_bytes,
-                "ram_fraction": float(self.variants.fraction_of(point.budget_bytes)),
+                "ram_fraction": float(self.training.fraction_of(point.budget_bytes)),
                 "reason": point.reason,
                 "time_limited": point.time_limited,
             }
             if found is None:
                 return {**head, "status": "infeasible"}
-            of_model = {} if self.choices is None else sources_and_kernels(self.choices, found)
-            return {**head, **schedule_to_json(found), **of_model}
+            return {**head, **schedule_to_json(found), **sources_json(self.training.costs)}
 
         return {
             "schema_version": 1,
-            "name": self.variants.lean.name,
+            "name": self.training.problem.name,
             "scheduler": self.scheduler,
-            "deadline_s": self.variants.lean.deadline_s,
+            "deadline_s": self.training.problem.deadline_s,
             "interrupted": interrupted,
             "points": [of(point) for point in points],
             **output.spent_json(self.work.deadline),
@@ -115,7 +113,7 @@ class CurveSearch:
     def _print(self, points: tuple[Point, ...]) -> None:
         rows = [[output.size(point.budget_bytes), *_cells(point.schedule)] for point in points]
         columns = ["budget", "peak", "energy of a step", "overhead", "gap", "recomputes, page-ins"]
-        title = f"{self.scheduler}: {self.variants.lean.name}, energy over RAM"
+        title = f"{self.scheduler}: {self.training.problem.name}, energy over RAM"
         output.results.print(output.table(title, columns, rows))
         for point in points[:1]:
             if point.reason:
@@ -130,7 +128,7 @@ class CurveSearch:
         from poetfw.comparisons.comparison import BUDGET_AXIS
         from poetfw.report import Line, Panel, draw_panels
 
-        shares = [(float(self.variants.fraction_of(p.budget_bytes)), p.schedule) for p in points]
+        shares = [(float(self.training.fraction_of(p.budget_bytes)), p.schedule) for p in points]
         line = Line(
             self.scheduler,
             tuple(
@@ -140,16 +138,13 @@ class CurveSearch:
             ),
             tuple(x for x, found in shares if found is None),
         )
-        panel = Panel(self.variants.lean.name, (line,))
+        panel = Panel(self.training.problem.name, (line,))
         return draw_panels([panel], BUDGET_AXIS, "energy overhead (%)", kind)
 
 
-def sources_and_kernels(choices: KernelChoices, answer: Schedule) -> dict[str, Any]:
-    """Sources of the costs of a schedule's ops, and the kernels they use, as JSON values."""
-    return {
-        "cost_sources": choices.table_with(answer.faster).sources,
-        "kernels": choices.kernels(answer.faster),
-    }
+def sources_json(costs: CostTable | None) -> dict[str, Any]:
+    """Sources of the costs of a schedule's ops; nothing for a problem from a file."""
+    return {} if costs is None else {"cost_sources": costs.sources}
 
 
 def _require_range(fractions: tuple[float, ...]) -> None:

@@ -289,16 +289,6 @@ def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     return [*rows, *(details(gap_rows) if is_optimal else gap_rows)]
 
 
-def kernels_rows(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Row of `facts` with the number of ops that have several kernels, by reason of the choice."""
-    if not counts:
-        return []
-    by = ", ".join(
-        f"{count} {'by' if by == 'shape' else 'as'} {by}" for by, count in counts.items()
-    )
-    return [("kernels", f"{sum(counts.values())} ops have a choice: {by}")]
-
-
 def spent_rows(deadline: Deadline) -> list[tuple[str, str]]:
     """Rows of `facts` with the time of a command and its phases, and a note if a limit ended it."""
     timing = deadline.timing()

@@ -233,7 +233,6 @@ def _print_metered(metering: Metering, as_json: bool) -> None:
 
 def _row(one: Measurement, op: str | None) -> tuple[str, ...]:
     from poetfw import profiling
-    from poetfw.ir import VARIANT
 
     shape: Any = profiling.shape_of(one.case)
     text = (
@@ -241,10 +240,8 @@ def _row(one: Measurement, op: str | None) -> tuple[str, ...]:
         if isinstance(shape, int)
         else " ".join("x".join(map(str, part)) for part in shape)
     )
-    variant = one.case.attributes.get(VARIANT)
-    kind = one.case.kind if variant is None else f"{one.case.kind} ({variant})"
     return (
-        kind if op is None else f"{kind} of {op}",
+        one.case.kind if op is None else f"{one.case.kind} of {op}",
         text,
         f"{one.ticks:,.1f}",
         f"{one.spread_ticks:,.1f}",

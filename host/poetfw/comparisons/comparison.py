@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from poetfw.common.errors import ConfigError, InfeasibleError, UnsuitableError
@@ -21,12 +20,9 @@ from poetfw.common.limits import Deadline, Work
 from poetfw.common.option_values import SCHEDULERS
 from poetfw.planning import (
     BuildSettings,
-    KernelChoices,
-    Variants,
+    TrainingProblem,
     costs_from,
-    load_kernel_choices,
-    modelled_as,
-    solve_variants,
+    load_training_problem,
 )
 from poetfw.report import Line
 from poetfw.schedule import (
@@ -38,10 +34,11 @@ from poetfw.schedule import (
     Status,
     checkpoint_all_schedule,
     overhead_gap,
+    solve,
 )
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Default budgets, as fractions for `Variants.budget_bytes`."""
+"""Budgets that are compared by default, as `TrainingProblem.budget_bytes` takes them."""
 
 BUDGET_AXIS = "budget / keeping everything, both beside what never leaves RAM"
 """Label of an axis that shows `Cell.ram_fraction`."""
@@ -70,10 +67,8 @@ class Task:
     model_as: str = "device"
     db: str | None = None
 
-    def load(
-        self, warn: Callable[[str], None] = lambda text: None
-    ) -> tuple[KernelChoices, Variants]:
-        """Load the training step and its schedule problem.
+    def load(self, warn: Callable[[str], None] = lambda text: None) -> TrainingProblem:
+        """The schedule problem of its training step.
 
         Args:
             warn: called with each warning of the model.
@@ -83,8 +78,8 @@ class Task:
                 in the database.
         """
         settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
-        choices, variants = load_kernel_choices(settings, warn, costs_from(self.db))
-        return choices, modelled_as(variants, self.model_as)
+        training = load_training_problem(settings, warn, costs_from(self.db))
+        return training.modelled_as(self.model_as)
 
 
 @dataclass(frozen=True)
@@ -150,18 +145,17 @@ class Comparison:
     """A comparison of schedulers on one task.
 
     Attributes:
-        task: the task.
-        deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
-        variants: its problem, with the deadline; budgets are set for each cell.
-        everything: the schedule that keeps everything, with RAM for all workspace that makes it
-            faster. Others are compared to it.
+        task: what is scheduled.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        training: its problem, with the deadline; budgets are set for each cell.
+        everything: the schedule that keeps everything. Others are compared to it.
         warnings: the model's.
         costs: where the ops' costs come from, for people.
     """
 
     task: Task
     deadline_factor: float | None
-    variants: Variants
+    training: TrainingProblem
     everything: Schedule
     warnings: tuple[str, ...] = ()
     costs: str = ""
@@ -171,21 +165,20 @@ class Comparison:
         """Prepare a comparison.
 
         Args:
-            task: the task.
-            deadline_factor: deadline as a multiple of checkpoint-all's time without faster kernels
-                that take workspace; None without one.
+            task: what is scheduled.
+            deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
 
         Raises:
             PoetfwError: The board or the model is unknown or malformed.
         """
         warnings: list[str] = []
-        choices, variants = task.load(warnings.append)
-        everything = checkpoint_all_schedule(variants.every).beside(variants.every.resident_bytes)
+        training = task.load(warnings.append)
+        everything = checkpoint_all_schedule(training.problem)
         if deadline_factor is not None:
-            deadline_s = deadline_factor * checkpoint_all_schedule(variants.lean).time_s
-            variants = variants.mapped(partial(replace, deadline_s=deadline_s))
-        costs = choices.table_with(choices.faster).summary
-        return Comparison(task, deadline_factor, variants, everything, tuple(warnings), costs)
+            training = training.before(deadline_factor * everything.time_s)
+        everything = everything.beside(training.problem.resident_bytes)
+        costs = "" if training.costs is None else training.costs.summary
+        return Comparison(task, deadline_factor, training, everything, tuple(warnings), costs)
 
     def cells(
         self,
@@ -201,7 +194,7 @@ class Comparison:
         that has found a plan, its cell is yielded before KeyboardInterrupt is raised.
 
         Args:
-            fractions: budgets as fractions for `Variants.budget_bytes`.
+            fractions: budgets, as `TrainingProblem.budget_bytes` takes them.
             schedulers: keys of `poetfw.schedule.SCHEDULERS`.
             options: options of the solver.
             work_limit: limit of each solve in work units.
@@ -214,14 +207,14 @@ class Comparison:
         check_schedulers(schedulers)
         plans: dict[str, ExecutionPlan] = {}
         for fraction in sorted(set(fractions)):
-            ram_bytes = self.variants.budget_bytes(fraction)
+            ram_bytes = self.training.budget_bytes(fraction)
             for name in sorted(dict.fromkeys(schedulers), key=_turn):
                 cell = self._blank(ram_bytes, float(fraction), name)
                 known = [plans[n] for n in plans if n == name or name in _STARTS_FROM]
                 work = Work(work_limit, Deadline(time_limit_s))
                 try:
-                    variants = self.variants.within(ram_bytes)
-                    schedule = solve_variants(variants, name, options, known, work)
+                    problem = self.training.within(ram_bytes)
+                    schedule = solve(problem, name, options, known, work)
                 except UnsuitableError as error:
                     yield replace(cell, status=UNSUITABLE, reason=error.reason)
                 except InfeasibleError as error:
@@ -238,7 +231,7 @@ class Comparison:
         return Trial(
             **asdict(self.task),
             deadline_factor=self.deadline_factor,
-            deadline_s=self.variants.lean.deadline_s,
+            deadline_s=self.training.problem.deadline_s,
             ram_fraction=fraction,
             ram_bytes=ram_bytes,
             scheduler=scheduler,
@@ -249,7 +242,7 @@ class Comparison:
         return replace(
             cell,
             status=schedule.status,
-            answer=ScheduleSummary.of(schedule).beside(self.variants.lean.resident_bytes),
+            answer=ScheduleSummary.of(schedule).beside(self.training.problem.resident_bytes),
             time_limited=deadline.decided,
             solve_time_s=deadline.elapsed_s,
         )

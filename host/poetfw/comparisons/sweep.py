@@ -56,9 +56,9 @@ class SweepPoint:
     """One budget of one task at one deadline.
 
     Attributes:
-        task: the task.
-        deadline_factor: deadline as a multiple of checkpoint-all's time; None without one.
-        ram_fraction: the budget, as `Variants.budget_bytes` takes it.
+        task: what is scheduled.
+        deadline_factor: deadline as a multiple of checkpoint-all's time; None for none.
+        ram_fraction: the budget, as `TrainingProblem.budget_bytes` takes it.
     """
 
     task: Task

@@ -6,14 +6,14 @@ from __future__ import annotations
 from poetfw.common.errors import ModelError
 from poetfw.costs.measurement import Case
 from poetfw.ir import Graph, Op, Role, Tensor
-from poetfw.ops import VARIANT, infer_output, kind_of
+from poetfw.ops import infer_output, kind_of
 
 
 def alone(case: Case) -> tuple[Op, Graph]:
     """Create the op of a case, and a graph with nothing else.
 
     Raises:
-        ModelError: The case is a transfer, or no operator has such operands or such a kernel.
+        ModelError: The case is a transfer, or no operator has such operands.
     """
     inputs = [
         Tensor(f"in{i}", shape, dtype, Role.INPUT) for i, (shape, dtype) in enumerate(case.inputs)
@@ -33,9 +33,6 @@ def alone(case: Case) -> tuple[Op, Graph]:
         raise ModelError(f"a {case.kind!r} with neither output nor update is not an op")
     last = output.name if output is not None else updated[0]
     graph = Graph(case.kind, (*inputs, *updates, *produced), (op,), last)
-    variant = case.attributes.get(VARIANT)
-    if variant is not None and variant not in kind_of(op).variants(op, graph):
-        raise ModelError(f"no kernel {variant!r:.80} runs such a {case.kind!r}")
     return op, graph
 
 

@@ -33,7 +33,7 @@ from poetfw.common.reading import expected, parse_json, read_bytes
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import BESIDE, MOVES, TAKEN, Case, Counter, Measurement, Setup
 from poetfw.ir import Dtype
-from poetfw.ops import KINDS, VARIANT
+from poetfw.ops import KINDS
 
 SCHEMA_VERSION = 2
 """Before 2, no case had numbers."""
@@ -79,6 +79,7 @@ class _Case(_Strict):
     size_bytes: Annotated[int, Field(ge=0, le=2**48)]
     numbers: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
     variant: _Text = ""
+    """One of several kernels, of which older versions of poetfw measured each."""
 
     def case(self) -> Case:
         """The case, which some operator has.
@@ -86,6 +87,10 @@ class _Case(_Strict):
         Raises:
             ValueError: It is malformed; an `UnknownCaseError` where no operator has it.
         """
+        if self.variant:
+            raise UnknownCaseError(
+                f"{self.kind!r:.80} no longer has a kernel {self.variant!r:.80} beside its own"
+            )
         case = Case(
             kind=self.kind,
             inputs=tuple((tuple(shape), dtype) for shape, dtype in self.inputs),
@@ -93,8 +98,7 @@ class _Case(_Strict):
             attributes={
                 key: tuple(value) if isinstance(value, list) else value
                 for key, value in self.attributes.items()
-            }
-            | ({VARIANT: self.variant} if self.variant else {}),
+            },
             size_bytes=self.size_bytes,
             numbers=self.numbers,
         )

@@ -10,34 +10,28 @@ choose it; MACs alone miss single ops by half.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from poetfw.costs.alone import alone
-from poetfw.costs.depthwise_features import depthwise
 from poetfw.costs.measurement import Case
-from poetfw.costs.strip_features import strips
-from poetfw.costs.taps import LINE, group_channels, outputs_met, tap_runs
+from poetfw.costs.taps import LINE, group_channels, met_taps
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.base import Constants
+from poetfw.ops.tile_tables import Tiles, own_tiles, table_of
 
 Features = Mapping[str, float]
 
 _BURST = 8
 """Elements that are loaded at the same time."""
-_GATHERED = 16
-"""Channels of a burst that 1x1 kernels gather at a time."""
 _WIDE = 32
 """Planes of a multiple of that many elements are normalised by so many."""
 _RUN = 32
 """Products that `linear.c` and `matmul.c` sum before they add to a total."""
 _LONGEST, _LARGEST = 1 << 16, 1 << 12
 """Positions along an axis, and places of a window, that are gone through one by one at most."""
-_TAPS = 9
-"""Taps that one call sums for dW of any convolution."""
 _GIVEN = ("pace", "parameter", "first", "second", "sum")
 """The arguments behind the constants of an update; a null pointer is work that it has not."""
 _SWITCHES = ("update.weight_decay", "update.clip_value")
@@ -60,8 +54,12 @@ class Featured:
     features: Features
 
 
-def featured(case: Case) -> Featured:
+def featured(case: Case, tiles: Tiles = own_tiles) -> Featured:
     """The features of a case.
+
+    Args:
+        case: an op.
+        tiles: those that its core runs, if it runs any.
 
     Raises:
         ModelError: the case is a transfer, or no op.
@@ -83,6 +81,11 @@ def featured(case: Case) -> Featured:
             found[f"{name}.channels"] = tensor.shape[1]
     if kernel.source.startswith("conv2d") and "bias" not in kernel.function:
         found.update(_convolution(kernel))
+        table = table_of(kernel)
+        if table is not None and (tiled := tiles(table)) is not None:
+            found["tiles"] = tiled.instructions  # of cores that run them
+            found["tiles.calls"] = tiled.calls
+            found["tiles.puts"] = tiled.puts
     elif kernel.source.startswith("batch_norm") and "running" not in kernel.function:
         found.update(_batch_norm(kernel))
     elif kernel.source.startswith("linear"):
@@ -222,7 +225,7 @@ def _linear(kernel: Kernel) -> Counter[str]:
 
 
 def _convolution(kernel: Kernel) -> Counter[str]:
-    """Features of `conv2d.c`: products in blocks, by fours, one by one, and in planes.
+    """Features of a convolution where it runs no tiles.
 
     Nothing where that would take seconds to count: of planes and windows that only a row has which
     somebody made up.
@@ -232,246 +235,20 @@ def _convolution(kernel: Kernel) -> Counter[str]:
     windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
     if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
         return Counter()
-    if "depthwise" in kernel.function and (found := depthwise(at, kernel.function)):
-        return found
-    if "3x3" in kernel.function or "5x5" in kernel.function:
-        return strips(at, kernel.function)
-    if "backward_weight" in kernel.function:
-        if "pointwise_each" in kernel.function:
-            return _each_weight(at)
-        if "pointwise" in kernel.function:
-            return _fours(at, kernel.function)
-        return _taps_of_weight(at)
-    if "pointwise_apart" in kernel.function:
-        return _apart(at, backward="backward" in kernel.function)
-    if "pointwise" in kernel.function:
-        return _matrices(at, backward="backward" in kernel.function)
-    return _positions(at, backward="backward" in kernel.function)
+    return _plain(at, of_weights="backward_weight" in kernel.function)
 
 
-def _sums(
-    found: Counter[str], at_once: str, calls: int, channels: int, rows: int, columns: int
-) -> None:
-    """Calls of the function that takes so many sums at once, and how often its loops run."""
-    found[f"{at_once}.calls"] += calls
-    found[f"{at_once}.channels"] += calls * channels
-    found[f"{at_once}.rows"] += calls * channels * rows
-    found[f"{at_once}.steps"] += calls * channels * rows * columns
-
-
-def _matrices(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
-    """`conv2d_pointwise.c`: bursts of positions, in two channels of results and in a last one."""
-    found: Counter[str] = Counter()
-    summed, channels = group_channels(at, backward)
-    times, positions = at["batch"] * at["groups"], at["out_height"] * at["out_width"]
-    moved = (at["in_height"], at["in_width"]) != (at["out_height"], at["out_width"])
-    if backward and moved:
-        found["zeros"] = at["batch"] * at["in_channels"] * at["in_height"] * at["in_width"]
-    neighbours = backward or not moved
-    ones = blocks = fours = runs = bursts = 0
-    if positions < LINE or (neighbours and positions in (5, 6)):
-        blocks, ones = divmod(positions, LINE)
-        ones, blocks = times * ones, times * blocks
-    elif positions < _BURST:
-        halves = at["batch"] * (2 if positions > LINE else 1)
-        blocks = at["groups"] * (halves % 2) if neighbours else 0
-        runs = bursts = at["groups"] * (halves // 2 if neighbours else -(-halves // 2))
-        fours = 2 * runs
-    elif neighbours:
-        over = positions % _BURST if summed > 1 else 0
-        blocks, ones = times * (over // LINE), times * (over % LINE)
-        runs, bursts = times, times * -(-(positions - over) // _BURST)
-    else:
-        ones = positions % _BURST if positions % _BURST < LINE and summed > 1 else 0
-        lengths = list(_gathered(positions - ones, summed))
-        runs, fours = times * len(lengths), times * sum(lengths) // LINE
-        bursts = times * sum(-(-length // _BURST) for length in lengths)
-        ones *= times
-    found["fours"] = blocks
-    _sums(found, "of16", blocks * (channels // LINE), 1, 1, summed)
-    _sums(found, "of4_exchanged", blocks * (channels % LINE), 1, 1, summed)
-    _one_by_one(found, ones, channels, (1, 1, summed))
-    turns = -(-summed // _GATHERED) if fours else 1
-    found["runs"] = runs * turns
-    found["gathered.fours"] = fours * turns
-    found["gathered"] = fours * summed
-    kind = "of_one" if summed == 1 and positions >= _BURST else "bursts"
-    found[kind] = bursts * turns
-    for name, count in (("pairs", channels // 2), ("single", channels % 2)):
-        found[f"{kind}.{name}"] = bursts * turns * count
-        found[f"{kind}.{name}.steps"] = bursts * count * summed
-    return found
-
-
-def _apart(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
-    """`conv2d_pointwise_apart.c`: fours of positions; of one channel eights, or sixteens for dX."""
-    summed, channels = group_channels(at, backward)
-    positions = at["out_height"] * at["out_width"]
-    single, most = (channels, 2 * _BURST) if backward else (summed, _BURST)
-    together = most if single == 1 and positions >= most else LINE
-    blocks = at["batch"] * at["groups"] * -(-positions // together)
-    fours = blocks * together // LINE
-    kind = "apart_backwards" if backward else "apart"
-    found = Counter(
-        {
-            f"{kind}.calls": at["groups"],
-            f"{kind}.fours": fours,
-            f"{kind}.moved": fours * (channels if backward else summed),
-            f"{kind}.loops": blocks * (-(-channels // LINE) * summed if backward else channels),
-            f"{kind}.steps": fours * channels * summed,
-        }
-    )
-    if backward:
-        found["zeros"] = at["batch"] * at["in_channels"] * at["in_height"] * at["in_width"]
-    return found
-
-
-def _gathered(positions: int, summed: int) -> Iterator[int]:
-    """Numbers of positions of a feature map that are gathered at a time, as in `sum_runs`."""
-    most = max(_GATHERED // summed, 1) * _BURST
-    done = 0
-    while done < positions:
-        run = min(-(-(positions - done) // LINE) * LINE, most)
-        run = run if _BURST <= run <= positions else _BURST
-        yield run
-        done = min(done, positions - run) + run
-
-
-def _one_by_one(
-    found: Counter[str], positions: int, channels: int, walk: tuple[int, int, int]
-) -> None:
-    """`sum_position`: all channels at one position."""
-    found["ones"] += positions
-    _sums(found, "of4", positions * (channels // LINE), *walk)
-    _sums(found, "of1", positions * (channels % LINE), *walk)
-
-
-def _positions(at: Mapping[str, int], *, backward: bool) -> Counter[str]:
-    """`sum_pass`: boxes of positions that meet the same taps."""
-    found: Counter[str] = Counter()
-    summed, channels = group_channels(at, backward)
-    height, width = ("in_height", "in_width") if backward else ("out_height", "out_width")
-    for rows in tap_runs(at, "height", at[height], backward):
-        for columns in tap_runs(at, "width", at[width], backward):
-            one: Counter[str] = Counter(boxes=1)
-            planes = (
-                (rows.taps, columns.taps, at["kernel_width"]) == (3, 3, 3)
-                and at["stride_height"] == at["stride_width"] == 1
-                and rows.positions >= 2
-                and columns.positions >= 3
-            )
-            walk = (summed, rows.taps, columns.taps)
-            if rows.taps == columns.taps == 1:
-                walk = (1, 1, summed)
-            box = [columns.positions, rows.positions, at["batch"]]
-            nothing = not rows.taps * columns.taps
-            if nothing:
-                one["nothing"] = math.prod(box) * channels
-                one["nothing.rows"] = math.prod(box[1:]) * channels
-            elif planes:
-                threes, odd = columns.positions // 3, rows.positions % 2
-                pairs = rows.positions // 2
-                calls = at["batch"] * channels * summed
-                one["planes.calls"] += calls
-                one["planes.pairs"] += calls * pairs
-                one["planes.threes"] += calls * pairs * threes
-                one["planes.results"] += at["batch"] * channels * pairs * threes
-                one["planes.result_rows"] += at["batch"] * channels * pairs
-                one["sums"] += calls * 2 * pairs * 3 * threes * 9
-                if odd:
-                    _box(one, [3 * threes, 1, at["batch"]], channels, walk)
-                _box(one, [columns.positions % 3, rows.positions, at["batch"]], channels, walk)
-            else:
-                _box(one, box, channels, walk)
-            for name, count in one.items():
-                shared = name.startswith("box") and not (planes or nothing)
-                found[name] += count if shared else count * at["groups"]
-    return found
-
-
-def _box(found: Counter[str], box: list[int], channels: int, walk: tuple[int, int, int]) -> None:
-    """`sum_box`: by fours along the longest axis, and of what lines leave; a last one alone."""
-    if not math.prod(box):
-        return
-    blocks, rest = divmod(channels, LINE)
-    lines = math.prod(box) // max(box)
-    left = lines * (max(box) % LINE)
-    ones = int(left % LINE == 1)
-    fours = lines * (max(box) // LINE) + -(-(left - ones) // LINE)
-    found["box.lines"] += lines
-    found["box.left"] += left
-    found["fours"] += fours
-    _sums(found, "of16", fours * blocks, *walk)
-    _sums(found, "of4_exchanged", fours * rest, *walk)
-    alone = ones * int(rest == 1)
-    fours_of_channels = ones * -(-(channels - alone) // LINE)
-    found["ones"] += ones
-    _sums(found, "of4", fours_of_channels, *walk)
-    _sums(found, "of1", alone, *walk)
-    made = LINE * (fours * channels + fours_of_channels) + alone
-    found["sums"] += math.prod(box) * channels * math.prod(walk)  # all that other cores take
-    found["again"] += (made - math.prod(box) * channels) * math.prod(walk)
-
-
-def _taps_of_weight(at: Mapping[str, int]) -> Counter[str]:
-    """`sum_taps`: the weights of each tap, four output and two or one input channels at a time."""
-    found: Counter[str] = Counter()
+def _plain(at: Mapping[str, int], *, of_weights: bool) -> Counter[str]:
+    """`conv2d.c` without tiles: results or weights one after the other, and what each sums."""
     inner, outer = group_channels(at, backward=False)
-    kernel = at["kernel_height"] * at["kernel_width"]
-    single, outputs = ("", -(-outer // LINE)) if outer >= LINE else ("single_", outer)
-    found["taps"] = kernel
-    for name, inputs in ((f"{single}pair_lines", inner // 2), (f"{single}lines", inner % 2)):
-        blocks = at["groups"] * inputs * outputs
-        found[f"{name}.calls"] = blocks * -(-kernel // _TAPS)
-        found[f"{name}.taps"] = blocks * kernel
-        for u, v in itertools.product(range(at["kernel_height"]), range(at["kernel_width"])):
-            spans = outputs_met(at, "height", u), outputs_met(at, "width", v)
-            rows, columns = (end - first for first, end in spans)
-            if rows * columns:
-                found[f"{name}.samples"] += blocks * at["batch"]
-                found[f"{name}.rows"] += blocks * at["batch"] * rows
-                found[f"{name}.strips"] += blocks * at["batch"] * rows * (columns // LINE)
-                found[f"{name}.left"] += blocks * at["batch"] * rows * (columns % LINE)
-    found["weights"] = kernel * at["groups"] * inner * outer
-    return found
-
-
-def _fours(at: Mapping[str, int], function: str) -> Counter[str]:
-    """`conv2d_pointwise.c`: dW of 1x1 kernels, four channels and a pair or one of the others."""
-    inner, outer = group_channels(at, backward=False)
-    weights = at["groups"] * inner * outer
-    lines = at["batch"] * at["out_height"]
-    found: Counter[str] = Counter(weights=weights)
-    found["weights.rows"] = weights * lines  # all that cores without strips take
-    left = 0 if inner < LINE and inner <= outer else outer % LINE
-    of_x = "fours_of_x" if "by_" in function else "fours"
-    for name, fours, others in (("fours", outer - left, inner), (of_x, inner, left)):
-        found["fours.sides"] += at["groups"] * (fours * others > 0)
-        for channels, times in (("pair", others // 2), ("one", others % 2)):
-            one = f"{name}.{channels}"
-            calls = at["groups"] * times * (fours > 0)
-            blocks = calls * -(-fours // LINE)
-            found["fours.calls"] += calls
-            found["fours.again"] += calls * (fours > LINE and fours % LINE > 0)
-            found["fours.few"] += calls * (fours < LINE)
-            found[f"{one}.blocks"] += blocks
-            found[f"{one}.samples"] += blocks * at["batch"]
-            found[f"{one}.rows"] += blocks * lines
-            found[f"{one}.strips"] += blocks * lines * ((at["out_width"] - 1) // LINE)
-            found[f"{one}.columns"] += blocks * lines * at["out_width"]
-    return found
-
-
-def _each_weight(at: Mapping[str, int]) -> Counter[str]:
-    """`conv2d_pointwise.c`: dW of 1x1 kernels of few weights, one after the other."""
-    inner, outer = group_channels(at, backward=False)
-    weights = at["groups"] * inner * outer
-    lines = weights * at["batch"] * at["out_height"]
+    met_rows, met_columns = met_taps(at)
+    weights, samples = at["groups"] * inner * outer, at["batch"]
+    products = weights * samples * met_rows * met_columns
+    across = at["kernel_width"] if of_weights else at["out_width"]
     return Counter(
         {
-            "weights": weights,
-            "each.samples": weights * at["batch"],
-            "each.rows": lines,
-            "each.products": lines * at["out_width"],
+            "plain.sums": weights * (at["kernel_height"] * across if of_weights else samples),
+            "plain.rows": weights * samples * met_rows * across,
+            "plain.products": products,
         }
     )

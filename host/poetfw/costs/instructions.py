@@ -17,10 +17,15 @@ from poetfw.costs.features import featured
 from poetfw.costs.measurement import case_of
 from poetfw.ir import Graph
 from poetfw.ops import kind_of
+from poetfw.ops.tile_tables import Tiles, own_tiles
 
 
 def planned_instructions(
-    graph: Graph, computed: Iterable[str], moved: Iterable[tuple[str, int]], board: Board
+    graph: Graph,
+    computed: Iterable[str],
+    moved: Iterable[tuple[str, int]],
+    board: Board,
+    tiles: Tiles = own_tiles,
 ) -> float | None:
     """Instructions of one training step.
 
@@ -29,6 +34,7 @@ def planned_instructions(
         computed: names of ops in the order of the plan, each as often as it computes it.
         moved: transfers of the plan, each `page_in` or `page_out` and its bytes.
         board: where it runs, on one thread.
+        tiles: those that its convolutions run there.
 
     Returns:
         None if the core has no prices for an op or a transfer.
@@ -39,7 +45,7 @@ def planned_instructions(
     for op in graph.ops:
         parts = kind_of(op).parts(op, graph)
         for part in (op,) if parts is None else parts.ops:
-            known = featured(case_of(part, parts or graph))
+            known = featured(case_of(part, parts or graph), tiles)
             if "samples" in known.features:
                 loads[op.name] = known.features
             price = prices.get(known.function, prices.get(known.family))

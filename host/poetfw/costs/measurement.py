@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 from poetfw.ir import Attribute, Dtype, Graph, Op
-from poetfw.ops import VARIANT
 
 Shape = tuple[int, ...]
 
@@ -47,7 +46,7 @@ class Case:
         kind: the op's kind, as `Op.kind` has it.
         inputs: shape and type of each input.
         updates: shape and type of each tensor that is updated in place.
-        attributes: the op's attributes; by which of its kernels it runs is one of them.
+        attributes: the op's attributes.
         size_bytes: of a transfer; 0 for an op.
         numbers: identity (16 hexadecimal digits) of the op and the network whose values it is run
             with; "" for any values.
@@ -69,7 +68,6 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         """The case as plain JSON values; equal cases give equal values."""
         numbers = {"numbers": self.numbers} if self.numbers else {}
-        variant = {name: value for name, value in self.attributes.items() if name == VARIANT}
         return {
             "kind": self.kind,
             "inputs": [[list(shape), dtype.value] for shape, dtype in self.inputs],
@@ -77,11 +75,9 @@ class Case:
             "attributes": {
                 key: list(value) if isinstance(value, tuple) else value
                 for key, value in sorted(self.attributes.items())
-                if key != VARIANT
             },
             "size_bytes": self.size_bytes,
             **numbers,
-            **variant,
         }
 
     @cached_property

@@ -52,6 +52,9 @@ def statuses() -> tuple[StatusCode, ...]:
     return tuple(StatusCode(name, int(value), said) for name, value, said in _STATUS.findall(text))
 
 
+BLOCKS = f"{GENERATED}/blocks_asm.S"
+"""The inner blocks of the tiles, where there are any."""
+
 CONSTANTS = f"{GENERATED}/constants.c"
 """The arrays of the constants, where there are any."""
 

@@ -32,7 +32,13 @@ from poetfw.firmware.ring import Ring
 from poetfw.firmware.slots import Slot, SlotPurpose
 from poetfw.firmware.step_code import Shared, StepLowering
 from poetfw.firmware.tensor_names import ConstantTable, Names
-from poetfw.firmware.views import Define, PersistentView, ProjectView, SlotView
+from poetfw.firmware.tile_choice import program_tiles
+from poetfw.firmware.views import (
+    Define,
+    PersistentView,
+    ProjectView,
+    SlotView,
+)
 from poetfw.memory.plan import MemoryPlan
 from poetfw.memory.step_plan import StepPlan, on_one
 from poetfw.schedule import ExecutionPlan
@@ -72,7 +78,7 @@ def lower(
         *([training.here, training.evaluates, *training.memories] if training.apart else []),
     )
     names = Names(program, prediction)
-    constants = ConstantTable()
+    constants = ConstantTable(program_tiles(program, board))
     persistent_offsets = {a.owner: a.offset for a in memory.persistent}
     slot_names = {(slot.tensor, slot.purpose): names.slot(slot) for slot in slots}
     shared = Shared(names, constants, slot_names, board.overlaps)
@@ -155,6 +161,8 @@ def lower(
             if slot.purpose is SlotPurpose.PERSISTENT
         ),
         constants=constants.views(),
+        tiles=constants.tiles(),
+        blocks=constants.blocks(),
         divisors=divisors_of(
             program.training,
             program.evaluation,

@@ -26,9 +26,22 @@ from poetfw.common.reading import parse_json, read_bytes
 from poetfw.common.resources import firmware_templates_dir, profiler_sketches_dir
 from poetfw.common.temporary import temporary_directory
 from poetfw.firmware.kernel_version import compiled_from
-from poetfw.firmware.library import CONSTANTS, GENERATED, HEADER, LIBRARY, ValuesInC, statuses
-from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX, SYSTEM_SUFFIX, select_environments
+from poetfw.firmware.library import (
+    BLOCKS,
+    CONSTANTS,
+    GENERATED,
+    HEADER,
+    LIBRARY,
+    ValuesInC,
+    statuses,
+)
+from poetfw.firmware.platformio_ini import (
+    SANITIZE_SUFFIX,
+    SYSTEM_SUFFIX,
+    select_environments,
+)
 from poetfw.firmware.views import ProjectView
+from poetfw.kernels import InnerBlock
 
 MANIFEST = "poetfw.json"
 """The file that marks a folder as written by poetfw, and lists what was written."""
@@ -119,6 +132,8 @@ def render_project(
         for file in sorted((firmware_templates_dir() / "workers").glob("*.[ch]")):
             files[f"{LIBRARY}/runtime/{file.name}"] = file.read_bytes()
     files[f"{GENERATED}/initial_weights.c"] = render_weights(view.title, view.plan_id, weights)
+    if view.blocks:
+        files[BLOCKS] = render_blocks(view.title, view.plan_id, view.blocks)
     if constants:
         text = environment.get_template("generated/constants.c.j2").render(
             project=view, constants=constants
@@ -163,6 +178,13 @@ def render_weights(title: str, plan_id: str, weights: Sequence[ValuesInC]) -> by
     project = {"title": title, "poetfw_version": __version__, "plan_id": plan_id}
     template = template_environment().get_template("generated/initial_weights.c.j2")
     return template.render(project=project, weights=weights).encode()
+
+
+def render_blocks(title: str, plan_id: str, blocks: Sequence[InnerBlock]) -> bytes:
+    """The assembly of a program's tiles."""
+    project = {"title": title, "poetfw_version": __version__, "plan_id": plan_id, "blocks": blocks}
+    template = template_environment().get_template("generated/blocks_asm.S.j2")
+    return template.render(project=project).encode()
 
 
 def template_environment() -> jinja2.Environment:

@@ -18,13 +18,20 @@ from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction_of
 from poetfw.firmware.c_text import comment_text, shape_text, table
 from poetfw.firmware.defines import batch_settings, board_settings, divisors_of
-from poetfw.firmware.library import GENERATED, LIBRARY
-from poetfw.firmware.project import Project, copied_sources, hal_families, template_environment
+from poetfw.firmware.library import BLOCKS, GENERATED, LIBRARY
+from poetfw.firmware.project import (
+    Project,
+    copied_sources,
+    hal_families,
+    template_environment,
+)
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.step_code import call_statement
 from poetfw.firmware.tensor_names import C_TYPES, ConstantTable
-from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView
+from poetfw.firmware.tile_choice import case_tiles
+from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView, TilesView
 from poetfw.ir import Dtype, Op, Tensor
+from poetfw.kernels import InnerBlock
 from poetfw.memory.plan import ALIGNMENT
 from poetfw.ops import kind_of
 from poetfw.training import Program, make_prediction
@@ -42,6 +49,7 @@ _GENERATED = (
     ("generated/plan.c.j2", f"{GENERATED}/plan.c"),
     ("generated/ops.h.j2", f"{GENERATED}/ops.h"),
     ("generated/ops.c.j2", f"{GENERATED}/ops.c"),
+    ("generated/blocks_asm.S.j2", BLOCKS),
     ("generated/shapes.h.j2", f"{LIBRARY}/kernels/shapes.h"),
     ("cases.c.j2", f"{GENERATED}/cases.c"),
 )
@@ -117,6 +125,8 @@ class _SketchView:
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
     constants: tuple[ConstantsView, ...]
+    tiles: tuple[TilesView, ...]
+    blocks: tuple[InnerBlock, ...]
     divisors: tuple[Define, ...]
     kernels: tuple[str, ...]
     cases: tuple[_CaseView, ...]
@@ -241,6 +251,8 @@ def render_sketch(
         slots=lowering.slots,
         persistents=(PersistentView("SLOT_NOTHING", 0, "nothing"),),
         constants=lowering.constants.views(),
+        tiles=lowering.constants.tiles(),
+        blocks=lowering.constants.blocks(),
         divisors=divisors_of(program.training, program.evaluation, make_prediction(program)),
         kernels=tuple(sorted(lowering.kernels)),
         cases=views,
@@ -314,7 +326,7 @@ class _Lowering:
         self._erases = board.storage is not None and board.storage.erase_bytes is not None
         self._operands = operands
         self._room_bytes = room_bytes
-        self.constants = ConstantTable()
+        self.constants = ConstantTable(case_tiles(board))
         self.kernels: set[str] = set()
         self.fills: list[_Fill] = []
         self.values: list[float] = []

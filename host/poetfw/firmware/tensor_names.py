@@ -9,10 +9,17 @@ from poetfw.firmware.c_text import comment_text, literal, shape_text
 from poetfw.firmware.library import flash_array
 from poetfw.firmware.prediction import Prediction
 from poetfw.firmware.slots import Slot, SlotPurpose
-from poetfw.firmware.views import ConstantsView, Define, FlashView
+from poetfw.firmware.views import (
+    ConstantsView,
+    Define,
+    FlashView,
+    TilesView,
+)
 from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.kernels import InnerBlock
 from poetfw.ops import Constants, Kernel
-from poetfw.ops.base import Field
+from poetfw.ops.base import Field, TileTable
+from poetfw.ops.tile_tables import Tiles
 from poetfw.training import Program
 
 C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
@@ -84,10 +91,21 @@ class Names:
 
 
 class ConstantTable:
-    """Structs with the kernels' constants; ops with equal constants share one."""
+    """The kernels' structs of constants, and the tiles that they point to.
 
-    def __init__(self) -> None:
+    Ops with equal constants share one.
+    """
+
+    def __init__(self, tiles: Tiles) -> None:
+        """Begin a table.
+
+        Args:
+            tiles: those of each pass of a convolution.
+        """
+        self._tiles_for = tiles
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
+        self._tiles: dict[TileTable, TilesView] = {}
+        self._blocks: dict[str, InnerBlock] = {}
 
     def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
         """Arguments of a kernel's call in C, without its workspace.
@@ -113,8 +131,11 @@ class ConstantTable:
         return arguments
 
     def _add(self, op: Op, struct: str, values: Sequence[tuple[str, Field]]) -> str:
-        """Identifier of a kernel's constants."""
-        fields = tuple((name, literal(value)) for name, value in values)
+        """The identifier of constants of a kernel."""
+        fields = tuple(
+            (name, self._tiles_of(value) if isinstance(value, TileTable) else literal(value))
+            for name, value in values
+        )
         key = (struct, fields)
         if key not in self._views:
             self._views[key] = ConstantsView(
@@ -122,6 +143,25 @@ class ConstantTable:
             )
         return self._views[key].name
 
+    def _tiles_of(self, table: TileTable) -> str:
+        """The name of a table of tiles; a null pointer where the core or the op has none."""
+        tiles = self._tiles_for(table)
+        if tiles is None:
+            return "NULL"
+        if table not in self._tiles:
+            name = f"poet_tiles{len(self._tiles):04d}"
+            self._tiles[table] = TilesView(name, tiles.table(name))
+            self._blocks |= {block.name: block for block in tiles.blocks}
+        return self._tiles[table].name
+
     def views(self) -> tuple[ConstantsView, ...]:
         """Views of all structs."""
         return tuple(self._views.values())
+
+    def tiles(self) -> tuple[TilesView, ...]:
+        """The tables of tiles that they point to."""
+        return tuple(self._tiles.values())
+
+    def blocks(self) -> tuple[InnerBlock, ...]:
+        """The inner blocks that the tiles name, by their names."""
+        return tuple(self._blocks[name] for name in sorted(self._blocks))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poetfw.kernels import InnerBlock
+
 
 @dataclass(frozen=True, slots=True)
 class Define:
@@ -23,6 +25,14 @@ class ConstantsView:
     name: str
     comment: str
     fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TilesView:
+    """A table of the tiles of an op, and its text in C."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,23 +209,25 @@ class ProjectView:
         title: model, board and batch, for header comments.
         plan_id: identifier of the plan, eight hexadecimal digits.
         board: name of the board.
-        settings: macros of plan.h.
-        facts: macros of poetfw.h about the plan, without their prefix.
-        slices: True if a training step can be cut into slices.
-        ring: True if there is a ring of recorded samples.
-        image_words: number of 32-bit words of a context that describe the storage image.
-        types: types of inputs, targets and outputs in poetfw.h.
-        metric_comment: description of the metric.
-        addresses: macros of the persistent tensors.
-        flash: arrays of the constants.
-        slots: slots in storage.
-        persistents: persistent tensors.
-        constants: constants of the kernels.
-        divisors: macros of shapes.h.
-        kernels: all kernel headers in use.
-        training, evaluation: generated functions of the two steps.
-        prediction: generated function of a sample's prediction; None without one.
-        messages: messages of the program; None if it is the only one.
+        settings: the macros of plan.h.
+        facts: what poetfw.h says of the plan, without the prefix.
+        slices: whether a training step can be cut into slices.
+        ring: whether there is a ring of the device's own samples.
+        image_words: 32-bit words of a context that describe the storage image.
+        types: the types of inputs, targets and outputs in poetfw.h.
+        metric_comment: what the metric counts, for people.
+        addresses: a macro for every persistent tensor.
+        flash: the constants' arrays.
+        slots: the places in storage.
+        persistents: the tensors that are loaded at boot.
+        constants: the kernels' constants.
+        tiles: the tables of tiles that these point to.
+        blocks: the inner blocks of the tiles, in assembly.
+        divisors: the macros of shapes.h.
+        kernels: every kernel header in use.
+        training, evaluation: the generated functions of the two steps.
+        prediction: that of one sample's prediction; None where it is left out.
+        messages: what a partner sends and gets; None where the program has no partners.
     """
 
     title: str
@@ -234,6 +246,8 @@ class ProjectView:
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
     constants: tuple[ConstantsView, ...]
+    tiles: tuple[TilesView, ...]
+    blocks: tuple[InnerBlock, ...]
     divisors: tuple[Define, ...]
     kernels: tuple[str, ...]
     training: StepView

@@ -24,9 +24,6 @@ from poetfw.common.errors import ModelError
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 """Types that an op's attribute may have."""
 
-VARIANT = "variant"
-"""Attribute with the name of an op's kernel, if it is not the default one for its shape."""
-
 SCHEMA_VERSION = 1
 
 LARGEST_TENSOR_BYTES = 2**40
@@ -295,7 +292,7 @@ class Graph:
             [
                 op.name,
                 op.kind,
-                {key: value for key, value in op.attributes.items() if key != VARIANT},
+                dict(op.attributes),
                 operands[op.name],
                 op.output,
             ]

@@ -4,7 +4,6 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from poetfw.ir import VARIANT
 from poetfw.ops.base import (
     KINDS,
     Array,
@@ -16,7 +15,6 @@ from poetfw.ops.base import (
     Shape,
     Tape,
     check_shapes,
-    in_variants,
     infer_output,
     kind_of,
 )
@@ -30,7 +28,6 @@ from poetfw.ops.update import (
 
 __all__ = [
     "KINDS",
-    "VARIANT",
     "Array",
     "Constants",
     "Kernel",
@@ -42,7 +39,6 @@ __all__ = [
     "UpdateKind",
     "check_shapes",
     "fused_name",
-    "in_variants",
     "infer_output",
     "is_update",
     "kind_of",

@@ -10,22 +10,39 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.kernels import Convolution, Pass
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Bounds = tuple[Array, ...]
 """Error bounds of an op's results, element by element: of its output, or of what it updates."""
-Field = int | float | str | tuple[float, ...]
-"""Constant of a kernel: a number, the name of a C function, or a table of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileTable:
+    """The address of a table of tiles that a core with an FPU runs; a null pointer on other cores.
+
+    Attributes:
+        of: the convolution.
+        which: its pass.
+    """
+
+    of: Convolution
+    which: Pass
+
+
+Field = int | float | str | tuple[float, ...] | TileTable
+"""A constant of a kernel: a number, a C function's name, or the address of a table of floats or
+of tiles."""
 
 LARGEST_INTEGER = 2**31 - 1
 """Largest integer attribute of an op, as a kernel's constants are 32-bit integers."""
@@ -64,16 +81,13 @@ class Constants:
 
 
 DIVISORS: Mapping[str, str] = {
-    "POET_BATCH_NORM_PLANE": "elements of a channel of a sample",
-    "POET_BATCH_NORM_ROWS": "of such a plane",
-    "POET_BATCH_NORM_WIDTH": "elements of such a row",
-    "POET_CONV2D_SUMS": "channels of a group of y or dx",
-    "POET_CONV2D_OUTPUTS": "channels of a group of dy, for dw",
-    "POET_CONV2D_COLUMNS": "of x, for dw of 3x3 kernels that move by 1",
-    "POET_LINEAR_FEATURES": "of x",
-    "POET_LINEAR_OUTPUTS": "of y",
+    "POET_BATCH_NORM_PLANE": "elements of a feature map",
+    "POET_BATCH_NORM_ROWS": "rows of a feature map",
+    "POET_BATCH_NORM_WIDTH": "elements of a row",
+    "POET_LINEAR_FEATURES": "features of x",
+    "POET_LINEAR_OUTPUTS": "outputs of y",
     "POET_LINEAR_SUMS": "products in a sum for dx and dw",
-    "POET_RELU_ELEMENTS": "of x",
+    "POET_RELU_ELEMENTS": "elements of x",
 }
 """Macros of `kernels/shapes.h`, with the extents of all layers whose common divisor they are."""
 
@@ -209,11 +223,7 @@ class OpKind(ABC):
 
     @abstractmethod
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        """C call of the default kernel for its shape, or of that in attribute `VARIANT`."""
-
-    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
-        """Names of alternative kernels with the same bits for this op."""
-        return ()
+        """The C call that runs it."""
 
     def never_negative(self, op: Op) -> tuple[str, ...]:
         """Names of the inputs that must not be negative."""
@@ -349,18 +359,6 @@ def kind_of(op: Op) -> OpKind:
             f"op {op.name!r} is a {op.kind!r}, which is not an operator of poetfw",
             "use one of: " + ", ".join(sorted(KINDS)),
         ) from None
-
-
-def in_variants(op: Op, graph: Graph) -> tuple[Op, ...]:
-    """Op with its default kernel, then with each alternative kernel."""
-    plain = {name: value for name, value in op.attributes.items() if name != VARIANT}
-    return (
-        replace(op, attributes=plain),
-        *(
-            replace(op, attributes={**plain, VARIANT: name})
-            for name in kind_of(op).variants(op, graph)
-        ),
-    )
 
 
 def infer_output(op: Op, inputs: Sequence[Tensor], role: Role) -> Tensor | None:

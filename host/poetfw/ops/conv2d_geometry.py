@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Op
+from poetfw.kernels import Convolution
 from poetfw.ops.base import (
     Array,
     Shape,
@@ -58,123 +59,25 @@ class Conv2dGeometry:
         return batch * channels * rows * columns * self.w[1] * self.w[2] * self.w[3]
 
     @property
-    def one_tap(self) -> bool:
-        """True for a 1x1 kernel without padding."""
-        return self.window.kernel == (1, 1) and not any(self.window.padding)
-
-    @property
-    def positions(self) -> int:
-        """Rows and columns of all samples' results."""
-        return self.y[0] * self.y[2] * self.y[3]
-
-    @property
-    def pointwise(self) -> bool:
-        """True for a 1x1 kernel of stride 1 without padding."""
-        return self.one_tap and self.window.stride == (1, 1)
-
-    @property
-    def pointwise_by_2(self) -> bool:
-        """True for a 1x1 kernel without padding, of column stride 2 or with one column."""
-        return self.one_tap and (self.window.stride[1] == 2 or self.y[3] == 1)
-
-    @property
     def dense(self) -> bool:
-        """True for 1x1 images of at least 8 channels: a dense layer, computed by `linear.c`."""
-        window = self.window
-        alone = window.kernel == (1, 1) and self.x[2:] == (1, 1) and not any(window.padding)
+        """True for a 1x1 kernel on 1x1 feature maps of at least 8 channels: a dense layer."""
+        alone = self.window.kernel == self.x[2:] == (1, 1) and not any(self.window.padding)
         return alone and self.groups == 1 and self.x[1] >= 8
 
-    @property
-    def depthwise(self) -> bool:
-        """True if each channel is a group."""
-        return self.x[1] == self.y[1] == self.groups
-
-    @property
-    def depthwise_by_1(self) -> bool:
-        """True if a depthwise 3x3 kernel has stride 1, with padding of 2 at most."""
-        return self._depthwise_planes((1, 1), 0, 2)
-
-    @property
-    def depthwise_by_2(self) -> bool:
-        """True if a depthwise 3x3 kernel has stride 2, with padding of 1 at most."""
-        return self._depthwise_planes((2, 2), -1, 1)
-
-    @property
-    def depthwise_5x5(self) -> str:
-        """The class of a depthwise 5x5 kernel with padding of 2 that has stride 1 or 2, or none."""
-        window = self.window
-        if not self.depthwise or window.kernel != (5, 5) or window.padding != (2, 2, 2, 2):
-            return ""
-        return {(1, 1): "depthwise_5x5_", (2, 2): "depthwise_5x5_by_2_"}.get(window.stride, "")
-
-    def is_column(self, results: Shape) -> bool:
-        """True if a 5x5 kernel's planes of these extents take less by the general loops, measured.
-
-        They have one column, and four samples are summed at once, or results of many planes.
-        """
-        planes = self.x[0] * self.groups
-        many = self.groups >= 2 and planes >= (3 if results[0] == 1 else 9)
-        return results[1] == 1 and (self.x[0] >= 4 or many)
-
-    def _depthwise_planes(self, stride: Shape, least: int, most: int) -> bool:
-        """True for a depthwise 3x3 kernel of this stride with padding in [least, most]."""
-        window = self.window
-        return (self.depthwise and window.kernel == (3, 3) and window.stride == stride) and all(
-            before <= most and least <= results + 2 - sources - before <= min(most, results)
-            for results, sources, before in zip(
-                self.rows_by_1, self.x[2:], window.padding[:2], strict=True
-            )
+    def loops(self, *, bias: bool) -> Convolution:
+        """The same extents, as the generator of tiles takes them."""
+        return Convolution(
+            batch=self.x[0],
+            in_channels=self.x[1],
+            in_height=self.x[2],
+            in_width=self.x[3],
+            out_channels=self.y[1],
+            kernel=(self.w[2], self.w[3]),
+            stride=self.window.stride,
+            padding=self.window.padding,
+            groups=self.groups,
+            bias=bias,
         )
-
-    @property
-    def three_by_three(self) -> bool:
-        """True for a 3x3 kernel of stride 1 and padding 1 on inputs of at least 2 x 4."""
-        window = self.window
-        moves_by_1 = window.kernel == (3, 3) and window.stride == (1, 1)
-        return moves_by_1 and window.padding == (1, 1, 1, 1) and self.x[2] >= 2 and self.x[3] >= 4
-
-    @property
-    def three_by_three_by_2(self) -> bool:
-        """True for a 3x3 kernel of stride 2 and padding 1 with outputs of at least 2 x 4."""
-        window = self.window
-        moves_by_2 = window.kernel == (3, 3) and window.stride == (2, 2)
-        return moves_by_2 and window.padding == (1, 1, 1, 1) and self.y[2] >= 2 and self.y[3] >= 4
-
-    @property
-    def narrow(self) -> bool:
-        """True for a 3x3 kernel of padding 1 with ≤ 3 columns at stride 1, ≤ 4 at stride 2."""
-        window = self.window
-        if window.kernel != (3, 3) or window.padding != (1, 1, 1, 1):
-            return False
-        return self.y[3] <= {(1, 1): 3, (2, 2): 4}.get(window.stride, 0)
-
-    @property
-    def five_by_five(self) -> bool:
-        """True for a 5x5 kernel of stride 1 and padding 2 with 4 or at least 6 columns."""
-        window, columns = self.window, self.y[3]
-        moves_by_1 = window.kernel == (5, 5) and window.stride == (1, 1)
-        return moves_by_1 and window.padding == (2, 2, 2, 2) and (columns == 4 or columns >= 6)
-
-    @property
-    def five_by_five_by_2(self) -> bool:
-        """True for a 5x5 kernel of stride 2 and padding 2 with outputs of at least 2 columns."""
-        window = self.window
-        moves_by_2 = window.kernel == (5, 5) and window.stride == (2, 2)
-        return moves_by_2 and window.padding == (2, 2, 2, 2) and self.y[3] >= 2
-
-    @property
-    def rows_by_1(self) -> Shape:
-        """Height and width that y would have at stride 1."""
-        rows, columns = (
-            (extent - 1) * stride + 1
-            for extent, stride in zip(self.y[2:], self.window.stride, strict=True)
-        )
-        return rows, columns
-
-    @property
-    def by_1(self) -> bool:
-        """True for a depthwise 3x3 kernel of stride 2 that only strips of stride 1 compute."""
-        return self._depthwise_planes((2, 2), 0, 2) and not self.depthwise_by_2
 
     def fields(self) -> tuple[tuple[str, int], ...]:
         """The constants of `struct poet_conv2d`."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import VARIANT, Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
@@ -57,7 +57,7 @@ def pooled_conv2d(conv: Op, activation: Op | None, pool: Op, weight: Tensor) -> 
     attributes: dict[str, Attribute] = {
         "weight_shape": weight.shape,
         "format": FLOAT32,
-        **{name: value for name, value in conv.attributes.items() if name != VARIANT},
+        **conv.attributes,
     }
     for part, op in zip(_EPILOGUES, (activation, pool), strict=True):
         if op is not None:

@@ -309,9 +309,6 @@ class FusedUpdate(OpKind):
             arguments=(*gradient.arguments[:-1], *self.update.target(op)),
         )
 
-    def variants(self, op: Op, graph: Graph) -> tuple[str, ...]:
-        return self.gradient_kind.variants(self._gradient(op), graph)
-
     def _gradient(self, op: Op) -> Op:
         """Equivalent op that stores the gradient."""
         kept, _ = _apart(op, op.inputs)

@@ -17,7 +17,6 @@ from poetfw.planning.devices import devices_problem, load_devices_problem, read_
 from poetfw.planning.held_out import effect_of_format, held_out_batches
 from poetfw.planning.inference import plan_evaluation, with_lower_peak
 from poetfw.planning.kept_features import report_features
-from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (
     Plan,
@@ -29,35 +28,35 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import boards_of, plan_on_devices
-from poetfw.planning.unbuilt import kernel_choices, load_kernel_choices, load_schedule_problem
+from poetfw.planning.training_problem import TrainingProblem
+from poetfw.planning.unbuilt import (
+    load_schedule_problem,
+    load_training_problem,
+    training_problem_of,
+)
 from poetfw.planning.update_plan import UpdatePlan, Updates, calibration_batches
-from poetfw.planning.variants import Variants, modelled_as, solve_variants
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.planning.workspace import KernelChoices, use_workspace
 from poetfw.settings import BuildSettings, DevicesSettings
 
 __all__ = [
     "Build",
     "BuildSettings",
-    "ChosenBy",
     "Curve",
     "Decision",
     "DevicesSettings",
     "Image",
-    "KernelChoices",
     "Plan",
     "Point",
     "Progress",
     "RamNeeds",
     "Searching",
+    "TrainingProblem",
     "UpdatePlan",
     "Updates",
-    "Variants",
     "arena_budget",
     "boards_of",
     "budgets_between",
     "calibration_batches",
-    "choose_kernels",
     "choose_optimizer",
     "costs_from",
     "database_for",
@@ -67,14 +66,12 @@ __all__ = [
     "effect_of_format",
     "folders_of",
     "held_out_batches",
-    "kernel_choices",
     "load_devices_problem",
-    "load_kernel_choices",
     "load_model",
     "load_schedule_problem",
+    "load_training_problem",
     "lower_plan",
     "make_ring",
-    "modelled_as",
     "order_program",
     "place_plan",
     "plan_evaluation",
@@ -90,8 +87,7 @@ __all__ = [
     "schedule_bytes",
     "schedule_problem",
     "smallest_budget",
-    "solve_variants",
-    "use_workspace",
+    "training_problem_of",
     "watchdog_time_ms",
     "with_lower_peak",
 ]

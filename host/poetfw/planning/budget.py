@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Budget of the arena, the best plan within it, and the error if no plan fits.
 
-In all commands, a budget is the number of bytes that the arena may occupy. It includes resident
-bytes (parameters, optimizer state, running statistics and the page buffer). Activations, gradients
-and workspace share the rest, which is a problem's `ram_bytes`. Static data and the stack are not
-included. As in the papers, a fraction is relative to the RAM that keeping every tensor takes
-without resident bytes (`Variants.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all.
+In all commands, a budget is the number of bytes that the arena may occupy: with resident bytes
+(parameters, optimizer state, running statistics and the page buffer); activations, gradients and
+workspace share the rest, which is a problem's `ram_bytes`. Static data and the stack come on top. A
+fraction refers to the RAM that keeping every tensor takes, without resident bytes
+(`TrainingProblem.budget_bytes`): 0 leaves no RAM for tensors, 1 keeps all. The papers define it so,
+too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from poetfw.planning.inference import (
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import (
-    ExecutionPlan,
     Schedule,
     ScheduleProblem,
     Tell,
@@ -142,7 +142,6 @@ def place_within(
     evaluation: Schedule,
     work: Work,
     tell: Tell = tell_nobody,
-    known: Iterable[ExecutionPlan] = (),
 ) -> Plan:
     """Find the best schedule whose buffers can be placed within the budget.
 
@@ -154,7 +153,6 @@ def place_within(
         evaluation: schedule of the evaluation step.
         work: limit of all attempts together.
         tell: called with the progress of the search.
-        known: plans to start from.
 
     Raises:
         InfeasibleError: No schedule was found whose buffers could be placed.
@@ -162,7 +160,7 @@ def place_within(
     deadline = work.deadline
 
     def attempt(limited: ScheduleProblem, part: Work) -> tuple[Plan, ScheduleProblem | None]:
-        training = solve(limited, scheduler, known=known, work=part, tell=tell)
+        training = solve(limited, scheduler, work=part, tell=tell)
         training = with_lower_peak(limited, training, deadline)
         plan = place_plan(program, training, evaluation, deadline)
         return plan, tightened(limited, plan.memory.arena_bytes - budget_bytes)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kept_features import find_keepable
-from poetfw.planning.kernels import ChosenBy
 from poetfw.planning.plans import Plan, lower_plan
 from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, ProgramReport
 from poetfw.schedule import ScheduleSummary
@@ -64,10 +62,8 @@ class Build:
         time_limited: True if the time limit ended a search, so that another run may differ.
         timing: work units and seconds of each search phase.
         frozen_as: effect of a smaller format of frozen weights; None for float32.
-        features: choice between keeping and recalculating the frozen part's output; None without
-            a frozen part.
-        kernels_by: evidence for the kernel of each training op that has several kernels.
-        more_ram: energy that a larger budget would save; None if it is small or was not searched.
+        features: output of the frozen part, kept or calculated; None without frozen part.
+        more_ram: what a larger budget would save; None where nobody asked, or little.
     """
 
     model: Model
@@ -81,7 +77,6 @@ class Build:
     beside: Project = field(repr=False)
     time_limited: bool
     timing: Timing
-    kernels_by: Mapping[str, ChosenBy] = field(default_factory=dict)
     frozen_as: FrozenAs | None = None
     features: FeaturesReport | None = None
     more_ram: MoreRam | None = None
@@ -127,7 +122,6 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         classifies=build.model.classes is not None,
         cost_sources=build.costs.sources,
         costs=build.costs.summary,
-        kernels_by=dict(Counter(by.value for by in build.kernels_by.values())),
         layers=build.model.layers,
         frozen=frozen_parameters(build.program, build.model),
         optimizer=build.optimizer.summary,

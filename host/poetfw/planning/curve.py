@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
-from poetfw.planning.variants import Variants, solve_variants
+from poetfw.planning.training_problem import TrainingProblem
 from poetfw.schedule import (
     SCHEDULERS,
     BoundCovers,
@@ -30,6 +30,7 @@ from poetfw.schedule import (
     minimum_budget,
     overhead_gap,
     simulate,
+    solve,
     tell_nobody,
 )
 
@@ -61,37 +62,37 @@ def budgets_between(low: int, high: int, count: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(low + (high - low) * k // (count - 1) for k in range(count)))
 
 
-def smallest_budget(variants: Variants, work: Work) -> int:
-    """Smallest budget in bytes for which a schedule is known.
+def smallest_budget(training: TrainingProblem, work: Work) -> int:
+    """The smallest budget in bytes for which a schedule is known.
 
     Args:
-        variants: the problem.
-        work: limit of work, of which a part is used.
+        training: the problem.
+        work: of which a part is for this.
     """
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
-        needed = minimum_budget(variants.lean, work=part).bytes
-    return max(variants.lean.resident_bytes + needed, variants.evaluation_bytes)
+        needed = minimum_budget(training.problem, work=part).bytes
+    return max(training.problem.resident_bytes + needed, training.evaluation_bytes)
 
 
 class Curve:
     """Schedules of a problem at several budgets, which a search improves.
 
     Args:
-        variants: the problem.
-        budgets: budgets of the arena in bytes.
-        scheduler: a key of `poetfw.schedule.SCHEDULERS`. Plans are adapted between budgets if the
-            scheduler can start from plans; otherwise, a plan is reused unchanged in more RAM.
-        options: options of the solver.
+        training: the problem.
+        budgets: what the arena may occupy, in bytes.
+        scheduler: a key of `poetfw.schedule.SCHEDULERS`. Plans are made to fit for those that start
+            from plans; from others, a plan is used unchanged in more RAM.
+        options: how to search.
     """
 
     def __init__(
         self,
-        variants: Variants,
+        training: TrainingProblem,
         budgets: Iterable[int],
         scheduler: str = "poet",
         options: SolveOptions | None = None,
     ) -> None:
-        self._variants = variants
+        self._training = training
         self._budgets = sorted(set(budgets))
         self._scheduler = scheduler
         self._options = options
@@ -169,8 +170,8 @@ class Curve:
         return [(budget, known) for budget, known in found.items() if known is not None]
 
     def _solve(self, budget: int, known: Iterable[ExecutionPlan], work: Work, tell: Tell) -> None:
-        """Search at a budget and store the result."""
-        resident = self._variants.lean.resident_bytes
+        """Search at a budget, and note what is found."""
+        resident = self._training.problem.resident_bytes
         before = self._found.get(budget, Point(budget, None))
 
         def note(found: Schedule) -> None:
@@ -180,9 +181,9 @@ class Curve:
             limited = work.deadline.decided
             self._found[budget] = replace(before, schedule=schedule, time_limited=limited)
 
-        variants = self._variants.within(budget)
+        problem = self._training.within(budget)
         try:
-            note(solve_variants(variants, self._scheduler, self._options, known, work, tell))
+            note(solve(problem, self._scheduler, self._options, known, work, tell))
         except Interrupted as stop:
             note(stop.schedule)
             raise
@@ -202,10 +203,10 @@ class Curve:
         if not self._starts or (own is not None and _is_best(own)):
             return
         try:
-            within = self._variants.within(budget)
+            within = self._training.within(budget)
         except InfeasibleError:
             return
-        problem = SCHEDULERS[self._scheduler].restrict(within.by(schedule.faster))
+        problem = SCHEDULERS[self._scheduler].restrict(within)
         with work.phase(phase):
             better = adapted(problem, schedule, work)
         if better is not None and (own is None or better.energy_j < own.energy_j):
@@ -241,11 +242,11 @@ def _by_plan_of(better: Schedule, own: Schedule | None) -> Schedule:
     """A schedule adapted from another budget, with the bound that holds at this one.
 
     Args:
-        better: the adapted schedule.
-        own: the schedule found at this budget. Its bound holds if the nodes use the same kernels;
-            otherwise the bound is the energy of computing each node once.
+        better: the other one.
+        own: the one that was found at this budget, and what is proven of it. Without one, no plan
+            takes less than computing each node once.
     """
-    if own is not None and own.faster == better.faster:
+    if own is not None:
         assert own.bound_j is not None
         return _with_bound(better, own.bound_j, own.bound_covers)
     return _with_bound(better, _once_j(better), BoundCovers.ALL)
@@ -289,7 +290,6 @@ def _bounds_more(larger: Schedule, own: Schedule) -> bool:
     """True if the bound of a larger budget covers the same plans and is higher."""
     return (
         own.status is not Status.OPTIMAL
-        and larger.faster == own.faster
         and larger.bound_covers in (own.bound_covers, BoundCovers.ALL)
         and (larger.bound_j or 0.0) > (own.bound_j or 0.0)
     )

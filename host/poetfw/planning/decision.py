@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The devices of a training step, and its plan: on one device, or on several.
 
-This is the only place where the two differ. On one device the search covers recomputing, paging,
-kernels and the budget; on several it covers which device computes each op.
+This is the only place where the two differ. On one device the search covers recomputing, paging
+and the budget; on several it covers which device computes each op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
 from poetfw.common.limits import Deadline, Work
@@ -21,12 +21,10 @@ from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.inference import schedule_within
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
-from poetfw.planning.kernels import ChosenBy, choose_kernels
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.planning.workspace import use_workspace
 from poetfw.schedule import Tell, tell_nobody
 from poetfw.schedule.several import DevicesProblem, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
@@ -64,14 +62,13 @@ class Decision:
     """A program and its plan.
 
     Attributes:
-        program: training and evaluation step.
-        plan: the plan of the firmware, with the evaluating program selected.
-        checkpoint_all: the plan that keeps everything, without a limit on RAM.
-        costs: costs of the training step's ops.
-        budgets: by memory name, the arena's budget and the smallest feasible budget, in bytes.
-        problem: the scheduling problem of several devices; None for one device.
-        kernels_by: by graph name and op name, evidence for the kernels of ops that have several.
-        ring: ring of recorded samples; None without one.
+        program: the training and the evaluation step.
+        plan: the plan that firmware follows, as the program sees it that evaluates.
+        checkpoint_all: the plan that keeps everything, in as much RAM as it takes.
+        costs: what the training step's ops cost.
+        budgets: what each memory's arena may occupy, and the smallest budget that there could be.
+        problem: of several devices, what the plan solves; None for one.
+        ring: the samples that the device keeps, None for none.
         watchdog_ms: see `watchdog_time_ms`.
         keepable: features that the plan could keep; None without any.
         keeps: True if features are wanted, so that the budget has room for them.
@@ -83,7 +80,6 @@ class Decision:
     costs: CostTable
     budgets: Mapping[str, tuple[int, int]]
     problem: DevicesProblem | None = None
-    kernels_by: Mapping[str, Mapping[str, ChosenBy]] = field(default_factory=dict)
     ring: Ring | None = None
     watchdog_ms: int | None = None
     keepable: Keepable | None = None
@@ -110,8 +106,6 @@ def _decide_on_board(
     watchdog_ms = watchdog_time_ms(settings, board)
     program = derive_program(settings, model, deadline)
     require_flash(program, [board])
-    chosen = choose_kernels(program, board, costs)
-    program = chosen.program
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
     table = costs(program.training, board)
@@ -137,20 +131,14 @@ def _decide_on_board(
     plan, minimum = plan_within(
         program, board, costs, budget, settings, evaluation, work, searching.tell
     )
-    chosen, plan = use_workspace(chosen, plan, board, costs, budget, settings, work, searching.tell)
-    if chosen.program != program:
-        program = chosen.program
-        unlimited = plan_unscheduled(program, board, costs, deadline)
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
-    table = costs(program.training, board)
     return Decision(
         program=program,
         plan=plan,
         checkpoint_all=unlimited,
         costs=table,
         budgets={ONLY: (budget, minimum)},
-        kernels_by=chosen.by,
         ring=ring,
         watchdog_ms=watchdog_ms,
         keepable=find_keepable(program, plan.training.plan, board, table),

@@ -25,7 +25,6 @@ from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation, schedule_within
-from poetfw.planning.kernels import choose_kernels
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import Schedule, minimum_budget, solve
 from poetfw.settings import BuildSettings
@@ -33,22 +32,17 @@ from poetfw.training import Program, make_prediction, make_program
 
 
 @dataclass(frozen=True)
-class Scheduled:
-    """Schedule of a training step."""
-
-    training: Schedule
-
-
-@dataclass(frozen=True)
-class Plan(Scheduled):
-    """Schedules of a program's steps, and addresses of its buffers.
+class Plan:
+    """One way to run a program: when each op runs, and where every buffer lies.
 
     Attributes:
-        evaluation: schedule of the evaluation step; empty if another program evaluates.
-        step: training step with its parts, with one program selected.
-        memories: addresses of the buffers, by memory name.
+        training: the schedule of the training step.
+        evaluation: the schedule of the evaluation step; without steps where that is done elsewhere.
+        step: the training step with its parts, as the program of one memory sees it.
+        memories: where every buffer lies, by the name of each memory.
     """
 
+    training: Schedule
     evaluation: Schedule
     step: StepPlan
     memories: Mapping[str, MemoryPlan]
@@ -165,7 +159,7 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
     evaluations: list[tuple[Graph, int]] = []
     for board in boards:
         optimizer = choose_optimizer(BuildSettings(board.name).on(board), model)
-        program = choose_kernels(derive(optimizer), board, analytic_costs).program
+        program = derive(optimizer)
         table = analytic_costs(program.training, board)
         problem = schedule_problem(program.training, board, table, None)
         if problem.storage is None:

@@ -14,21 +14,20 @@ from poetfw.memory import resident_bytes
 from poetfw.models import Model
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.inference import least_evaluation
-from poetfw.planning.kernels import choose_kernels
-from poetfw.planning.variants import Variants
-from poetfw.planning.workspace import KernelChoices
+from poetfw.planning.problem import schedule_problem
+from poetfw.planning.training_problem import TrainingProblem
 from poetfw.schedule import ScheduleProblem
 from poetfw.settings import BuildSettings
 from poetfw.tools import emulator_of
 
 
-def load_kernel_choices(
+def load_training_problem(
     settings: BuildSettings,
     warn: Callable[[str], None] = lambda text: None,
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
-) -> tuple[KernelChoices, Variants]:
-    """Load a model's training step on a board, with all of the board's RAM for tensors.
+) -> TrainingProblem:
+    """A model's training step on a board, with all the RAM that the board has for tensors.
 
     Nothing is compiled, so static data is not subtracted. `warn` is called with each warning of the
     model.
@@ -38,31 +37,30 @@ def load_kernel_choices(
     model = load_model(settings)
     for warning in model.warnings:
         warn(warning)
-    return kernel_choices(settings, board, model, costs, deadline)
+    return training_problem_of(settings, board, model, costs, deadline)
 
 
-def kernel_choices(
+def training_problem_of(
     settings: BuildSettings,
     board: Board,
     model: Model,
     costs: CostProvider = analytic_costs,
     deadline: Deadline | None = None,
-) -> tuple[KernelChoices, Variants]:
-    """`load_kernel_choices` for a model in memory and settings for the board (`settings.on`)."""
-    chosen = choose_kernels(derive_program(settings, model, deadline), board, costs)
-    program = chosen.program
+) -> TrainingProblem:
+    """`load_training_problem` for a model in memory and settings for the board (`settings.on`)."""
+    program = derive_program(settings, model, deadline)
     resident = resident_bytes(program.persistent, BLOCK_BYTES)
-    training = program.training
-    choices = KernelChoices.of(training, chosen.by[training.name], board, costs)
     available = max(0, board.unreserved_bytes - resident)
-    variants = choices.variants(available, settings.deadline_s, resident)
+    table = costs(program.training, board)
+    problem = schedule_problem(program.training, board, table, available, settings.deadline_s)
     evaluation = least_evaluation(program, board, costs, Work(deadline=deadline)).peak_bytes
-    return choices, replace(variants, evaluation_bytes=resident + evaluation)
+    return TrainingProblem(
+        replace(problem, resident_bytes=resident), resident + evaluation, board, table
+    )
 
 
 def load_schedule_problem(
     settings: BuildSettings, costs: CostProvider = analytic_costs
 ) -> ScheduleProblem:
-    """Load a model's schedule problem with the kernel of least workspace for each op."""
-    _, variants = load_kernel_choices(settings, costs=costs)
-    return variants.lean
+    """A model's schedule problem, with all the RAM that the board has for tensors."""
+    return load_training_problem(settings, costs=costs).problem

@@ -10,7 +10,7 @@ from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.costs import MOVES, TRANSFERS, Case, case_of, own_case_of
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Dtype, Graph, Op
-from poetfw.ops import in_variants, kind_of
+from poetfw.ops import kind_of
 
 _ONE_BLOCK_BYTES = BLOCK_BYTES - TRAILER_BYTES  # a tensor that shares a block with its trailer
 _SEVERAL = 8
@@ -19,12 +19,12 @@ _SEVERAL = 8
 def cases_of(graph: Graph, board: Board) -> tuple[Case, ...]:
     """Cases of a training step: ops in order, then transfers in order of size.
 
-    An op with several kernels has a case for each. An op whose time depends on its operand values
+    An op whose time depends on its operand values
     has a case of its own. The case of a view is the copy it becomes when it cannot be in place.
     Transfers cover all sizes that a plan may page, one block, and several blocks; if the board
     overlaps transfers with computation, also those beside a kernel.
     """
-    ops = (case_in(way, graph, board) for op in graph.ops for way in in_variants(op, graph))
+    ops = (case_in(op, graph, board) for op in graph.ops)
     return tuple(dict.fromkeys([*ops, *_transfers(graph, board)]))
 
 

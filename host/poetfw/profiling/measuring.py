@@ -21,7 +21,6 @@ from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sket
 from poetfw.ir import Graph
 from poetfw.meters import Meter, opened_meter
 from poetfw.models import Model
-from poetfw.ops import VARIANT, in_variants
 from poetfw.planning import BuildSettings, derive_program, load_model
 from poetfw.profiling.cases import cases_of
 from poetfw.profiling.metering import Metering
@@ -93,8 +92,7 @@ class ProfileReport:
 
     @cached_property
     def _ops(self) -> Mapping[Case, str]:
-        variants = (way for op in self.graph.ops for way in in_variants(op, self.graph))
-        return {own_case_of(op, self.graph): op.name for op in variants}
+        return {own_case_of(op, self.graph): op.name for op in self.graph.ops}
 
     def to_json(self) -> dict[str, Any]:
         """Report as plain JSON values."""
@@ -138,7 +136,6 @@ def _row(one: Measurement, op: str | None) -> dict[str, Any]:
         "case": one.case.key,
         "op": op,
         "operator": one.case.kind,
-        "variant": one.case.attributes.get(VARIANT),
         "shape": shape_of(one.case),
         "n": one.repetitions,
         str(one.counter): one.ticks,

@@ -19,7 +19,7 @@ from poetfw.firmware.sketch import Operands
 from poetfw.importers import load_data
 from poetfw.ir import Dtype, Tensor
 from poetfw.models import Model
-from poetfw.ops import Array, in_variants, kind_of
+from poetfw.ops import Array, kind_of
 from poetfw.planning import BuildSettings
 from poetfw.profiling.update import Update
 from poetfw.training import Program, Reference, value_of
@@ -66,8 +66,7 @@ def operands_of(
         update: called with the number of finished steps.
     """
     graph = program.training
-    variants = (way for op in graph.ops for way in in_variants(op, graph))
-    ops = {own_case_of(op, graph): op for op in variants}
+    ops = {own_case_of(op, graph): op for op in graph.ops}
     ops = {case: ops[case] for case in cases if case.numbers}
     if not ops:
         return {}

@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -19,10 +18,11 @@ from poetfw.common.reading import parse_json, read_bytes
 from poetfw.costs import CostTable
 from poetfw.firmware import Slot, assign_slots
 from poetfw.importers.weight_files import read_every, safetensors_bytes
-from poetfw.ir import Dtype, Graph
+from poetfw.ir import Dtype, Graph, Op
 from poetfw.memory import MemoryPlan, Message, Part, StepPlan
 from poetfw.models import StateEntry
 from poetfw.ops import Array, check_shapes, kind_of
+from poetfw.ops.tile_tables import Tiles, table_of
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
 from poetfw.training import Program
 
@@ -61,16 +61,15 @@ def stage_files(
     slots: Sequence[Slot],
     names: Mapping[str, str],
     arithmetic: Arithmetic,
+    tiles: Tiles,
     weights: Mapping[str, Array],
     state_dict: Sequence[StateEntry] = (),
-    kernels_by: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """The content of each stage file, by its name. The same input gives the same bytes.
 
     Only imported models have `state_dict.json`, and only programs with constants have
     `constants.safetensors`, with the constants' values. Where the program has made some of them,
-    `frozen.safetensors` has the model's own. By the name of a graph, `kernels_by` has the evidence
-    for the kernels of its ops; other ops have that for their shape.
+    `frozen.safetensors` has the model's own.
     """
     documents: dict[str, dict[str, Any]] = {
         "graph.json": program.to_json(),
@@ -78,10 +77,8 @@ def stage_files(
         "schedule.json": asdict(ScheduleSummary.of(training)),
         PLAN: {
             "arithmetic": arithmetic,
-            **_training_json(plan, program.training, kernels_by.get(program.training.name, {})),
-            "evaluation": _steps_json(
-                evaluation, program.evaluation, kernels_by.get(program.evaluation.name, {})
-            ),
+            **_training_json(plan, program.training, tiles),
+            "evaluation": _steps_json(evaluation, program.evaluation, tiles),
         },
         "memory.json": memory.to_json(),
         "slots.json": {"slots": [asdict(slot) for slot in slots]},
@@ -108,17 +105,9 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _steps_json(
-    plan: Sequence[Step], graph: Graph, kernels_by: Mapping[str, str]
-) -> list[dict[str, str]]:
-    """Each step; for a compute step also its kernel's function and what selected it."""
-    computed = {
-        op.name: {
-            "function": kind_of(op).kernel(op, graph).function,
-            "chosen_by": kernels_by.get(op.name, "shape"),
-        }
-        for op in graph.ops
-    }
+def _steps_json(plan: Sequence[Step], graph: Graph, tiles: Tiles) -> list[dict[str, Any]]:
+    """Each step; for a compute step also its kernel's function, and the tiles that it runs."""
+    computed = {op.name: _kernel_json(op, graph, tiles) for op in graph.ops}
     return [
         {"step": step.kind, "node": step.node, "device": step.device}
         | ({} if step.target is None else {"target": step.target})
@@ -127,9 +116,15 @@ def _steps_json(
     ]
 
 
-def _training_json(
-    plan: StepPlan, graph: Graph, kernels_by: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, Any]:
+def _kernel_json(op: Op, graph: Graph, tiles: Tiles) -> dict[str, Any]:
+    kernel = kind_of(op).kernel(op, graph)
+    table = table_of(kernel)
+    chosen = None if table is None else tiles(table)
+    names = {} if chosen is None else {"tiles": [block.name for block in chosen.blocks]}
+    return {"function": kernel.function, **names}
+
+
+def _training_json(plan: StepPlan, graph: Graph, tiles: Tiles) -> dict[str, Any]:
     return {
         "memory": plan.here,
         "evaluates": plan.evaluates,
@@ -139,7 +134,7 @@ def _training_json(
             {"source": source, "target": target, "size_bytes": size}
             for (source, target), size in plan.buffers.items()
         ],
-        "training": _steps_json(plan.steps, graph, kernels_by),
+        "training": _steps_json(plan.steps, graph, tiles),
     }
 
 

@@ -153,8 +153,6 @@ class BuildReport(ProgramReport):
         cost_sources: number of ops by the source of their costs.
         costs: the sources in words, with the conditions of measurements.
         schedule: the schedule's figures.
-        kernels_by: of the training step's ops with several kernels, the number chosen by each
-            kind of evidence: "measured", "modelled" or "shape".
         devices: how many devices a training step runs on, those of other programs included.
         memories: the program of each memory, by the memory's name; an only one's is empty.
         messages: tensors that programs exchange, in the order of a training step.
@@ -188,9 +186,8 @@ class BuildReport(ProgramReport):
     devices: PositiveInt
     memories: dict[str, ProgramReport]
     messages: tuple[Message, ...]
-    kernels_by: dict[str, int]
     more_ram: MoreRam | None = None
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
 
     def of(self, memory: str) -> BuildReport:
         """The same build, as reported in the folder of a memory's program."""

@@ -23,6 +23,7 @@ from poetfw.firmware import (
     step_traffic,
 )
 from poetfw.firmware.project import RUN_DIR
+from poetfw.firmware.tile_choice import program_tiles
 from poetfw.memory import ONLY, StepPlan
 from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
 from poetfw.runs.execution import BuildFolder, BuiltProject, OnEvent, Update, execute
@@ -377,6 +378,7 @@ def _planned(project: BuiltProject) -> float | None:
             if step.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT)
         ],
         project.board,
+        program_tiles(project.stages.program, project.board),
     )
 
 

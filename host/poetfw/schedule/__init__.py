@@ -27,7 +27,6 @@ from poetfw.schedule.problem import (
     overhead_gap,
 )
 from poetfw.schedule.problem_json import (
-    functions_from_json,
     plan_from_json,
     plan_to_json,
     problem_from_json,
@@ -64,7 +63,6 @@ __all__ = [
     "Transfer",
     "as_published",
     "checkpoint_all_schedule",
-    "functions_from_json",
     "handed",
     "largest_working_set",
     "minimum_budget",

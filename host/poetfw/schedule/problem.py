@@ -274,9 +274,6 @@ class Schedule(ScheduleSummary):
 
     Attributes:
         plan: the execution plan.
-        faster: names of nodes that use a kernel with less time and energy but more workspace than
-            in the given problem; see `poetfw.planning.variants`.
     """
 
     plan: ExecutionPlan
-    faster: tuple[str, ...] = ()

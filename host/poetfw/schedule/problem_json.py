@@ -90,17 +90,11 @@ class _Step(StrictTable):
     node: str
 
 
-class _Kernel(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
-    function: str
-
-
 class _Answer(BaseModel):
-    """Plan and kernels of an answer; its figures are ignored, the simulator recomputes them."""
+    """Plan of an answer; its figures are ignored, the simulator recomputes them."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     plan: Annotated[list[_Step], FailFast()]
-    kernels: dict[str, _Kernel] = {}
 
 
 _Document = TypeVar("_Document", bound=BaseModel)
@@ -178,16 +172,6 @@ def plan_from_json(text: str | bytes, source: str = "the answer") -> ExecutionPl
     """
     answer = read_table(_Answer, text, source)
     return tuple(Step(StepKind(step.step), step.node) for step in answer.plan)
-
-
-def functions_from_json(text: str | bytes, source: str = "the answer") -> dict[str, str]:
-    """Kernel functions of an answer by node name; empty if the answer has no `kernels`.
-
-    Raises:
-        ProblemError: the document is not an answer.
-    """
-    answer = read_table(_Answer, text, source)
-    return {name: kernel.function for name, kernel in answer.kernels.items()}
 
 
 def _storage(document: _Storage) -> Storage:

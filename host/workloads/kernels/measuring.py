@@ -22,8 +22,9 @@ import jinja2
 from poetfw import ir
 from poetfw.boards import Board, Machine, load_board
 from poetfw.common.resources import firmware_templates_dir
-from poetfw.firmware.project import kernel_files, template_environment
+from poetfw.firmware.project import kernel_files, render_blocks, template_environment
 from poetfw.firmware.tensor_names import ConstantTable
+from poetfw.firmware.tile_choice import case_tiles
 from poetfw.ir import Dtype, Tensor
 from poetfw.ops import KINDS, Kernel
 from poetfw.tools import emulator_of
@@ -209,8 +210,11 @@ def _run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
 
 def _firmware(board: Board, machine: Machine, cases: Sequence[Ops], folder: Path) -> Path:
     hal = str(machine.hal)
-    text, arena_bytes = _cases_header(cases)
+    constants = ConstantTable(case_tiles(board))
+    text, arena_bytes = _cases_header(cases, constants)
     (folder / "cases.h").write_text(text)
+    blocks = folder / "blocks_asm.S"
+    blocks.write_bytes(render_blocks("the measured cases", "0" * 8, constants.blocks()))
     script = folder / "bench.ld"
     template = template_environment().get_template(f"ld/{hal}.ld.j2")
     sizes = {"ram_bytes": RAM_BYTES[hal], "flash_bytes": FLASH_BYTES[hal]}
@@ -223,6 +227,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Ops], folder: Path
     }
     sources = [
         FIRMWARE / "main.c",
+        blocks,
         *(
             file
             for file in kernel_files(sorted(kernels), board.compute.arithmetic)
@@ -236,7 +241,7 @@ def _firmware(board: Board, machine: Machine, cases: Sequence[Ops], folder: Path
         TEMPLATES / "storage/crc32.c",
         TEMPLATES / "hal/cortex_m/stack.c",
         TEMPLATES / "hal/cortex_m/startup.c",
-        *(TEMPLATES / f"hal/{hal}/{name}" for name in ("board.c", "guard.c")),
+        *(TEMPLATES / f"hal/{hal}/{name}" for name in ("board.c", "guard.c", "output.c")),
     ]
     elf = folder / "bench.elf"
     _run(
@@ -262,10 +267,9 @@ class _Op:
     arguments: Sequence[str]
 
 
-def _cases_header(cases: Sequence[Ops]) -> tuple[str, int]:
+def _cases_header(cases: Sequence[Ops], constants: ConstantTable) -> tuple[str, int]:
     """cases.h, and how large an arena it needs."""
     views: list[dict[str, Any]] = []
-    constants = ConstantTable()
     arena_bytes = 8
     for case in cases:
         ops = []
@@ -284,7 +288,11 @@ def _cases_header(cases: Sequence[Ops]) -> tuple[str, int]:
     )
     sources = sorted({s for view in views for op in view["ops"] for s in op.kernel.sources})
     text = environment.get_template("cases.h.j2").render(
-        cases=views, sources=sources, constants=constants.views()
+        cases=views,
+        sources=sources,
+        constants=constants.views(),
+        tiles=constants.tiles(),
+        blocks=constants.blocks(),
     )
     return text, arena_bytes
 

@@ -101,8 +101,7 @@ def test_more_ram_never_takes_more_energy(settled: tuple[Comparison, tuple[Trial
 
 @pytest.mark.parametrize(("board", "overlap"), [("rpi4", True), ("tx2", True), ("linux", False)])
 def test_transfers_overlap_as_the_board_says(board: str, overlap: bool) -> None:
-    _, variants = Task(board, "mlp").load()
-    storage = variants.lean.storage
+    storage = Task(board, "mlp").load().problem.storage
     assert storage is not None
     assert storage.overlap is overlap
 
@@ -119,8 +118,8 @@ def test_proactive_swapping_waits_less_than_on_demand() -> None:
 def test_figures_are_the_simulators() -> None:
     comparison = Comparison.of(Task("nrf52840", "digits-cnn", 4))
     (cell,) = comparison.cells((0.8,), ("dtr",), QUICK, 0.5)
-    resident_bytes = comparison.variants.lean.resident_bytes
-    problem = replace(comparison.variants.lean, ram_bytes=cell.ram_bytes - resident_bytes)
+    resident_bytes = comparison.training.problem.resident_bytes
+    problem = replace(comparison.training.problem, ram_bytes=cell.ram_bytes - resident_bytes)
     simulation = simulate(problem, solve(problem, "dtr").plan)
     assert resident_bytes > 0
     assert cell.answer is not None
@@ -217,12 +216,12 @@ def test_nothing_serves_another_board_or_deadline() -> None:
 
 def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = Comparison.of(Task("nrf52840", "mlp", 4))
-    done = solve(replace(comparison.variants.lean, ram_bytes=10**9), "checkpoint-all")
+    done = solve(replace(comparison.training.problem, ram_bytes=10**9), "checkpoint-all")
 
     def interrupt(*_: Any) -> None:
         raise Interrupted(replace(done, status=Status.INTERRUPTED))
 
-    monkeypatch.setattr(module, "solve_variants", interrupt)
+    monkeypatch.setattr(module, "solve", interrupt)
     cells: Iterator[Trial] = comparison.cells((0.8,), ("poet",), QUICK, 0.5)
     assert next(cells).status == "interrupted"
     with pytest.raises(KeyboardInterrupt):

@@ -369,10 +369,13 @@ def test_a_transfer_has_no_numbers(tmp_path: Path) -> None:
         Database(tmp_path / "costs.sqlite").add([row(replace(PAGE, numbers=OWN.numbers))])
 
 
-def test_rows_of_an_operator_that_is_gone_are_stale(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [{"kind": "gone"}, {"variant": "general"}], ids=str)
+def test_rows_of_an_operator_or_a_kernel_that_is_gone_are_stale(
+    other: dict[str, str], tmp_path: Path
+) -> None:
     database = Database(tmp_path / "costs.sqlite")
     database.add([row(), row(SGD)])
-    gone = json.dumps(RELU.to_json() | {"kind": "gone"})
+    gone = json.dumps(RELU.to_json() | other)
     with sqlite3.connect(database.path) as connection:
         connection.execute(
             "UPDATE measurements SET case_json = ? WHERE case_key = ?", (gone, RELU.key)
@@ -457,6 +460,7 @@ def test_a_table_that_nobody_vouches_for_is_refused(
         ('"ticks":640.0', '"ticks":[', r"rows.json:4: .*JSON was expected"),
         ('"ticks":640.0,', "", r"measured\[0\].rows\[1\]: ticks: it is missing"),
         ('"ticks":640.0,', '"ticks":640.0,"more":1,', r"rows\[1\]: more: "),
+        ('"size_bytes":0', '"size_bytes":0,"variant":"by_1"', r"rows\[1\]: .* kernel 'by_1'"),
         ('"schema_version": 2', '"schema_version": 3', "schema_version"),
         ("2026-01-02T03:04:05Z", "2999-01-02T03:04:05Z", r"rows\[1\]: measured_at is in the fut"),
     ],

@@ -36,19 +36,6 @@ def layers(*features: int) -> Graph:
     return builder.build(name)[0]
 
 
-def convolutions(*channels: int, groups: int = 1) -> Graph:
-    """x [2, first, 6, 6] through 3x3 convolutions, of which the last has groups."""
-    builder = GraphBuilder("convolutions", "x", (2, channels[0], 6, 6))
-    name = builder.input
-    for i, (read, made) in enumerate(pairwise(channels)):
-        of = groups if i == len(channels) - 2 else 1
-        weight = builder.parameter(f"w{i}", np.ones((made, read // of, 3, 3), np.float32))
-        attributes = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": of}
-        name = builder.op("conv2d", f"y{i}", (name, weight), attributes)
-    name = builder.op("global_avg_pool", "pooled", (name,))
-    return builder.build(builder.op("reshape", "flat", (name,), {"shape": (2, channels[-1])}))[0]
-
-
 def macros(text: str) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"#define (POET_\w+) (\d+)\b", text)}
 
@@ -68,25 +55,8 @@ def test_a_number_divides_what_all_layers_have() -> None:
     assert shapes["POET_RELU_ELEMENTS"] == 4 * 24
 
 
-def test_channels_count_where_they_are_summed() -> None:
-    """The input has three channels, and no gradient: dx has 12, y has 12 and 8, dw is of those."""
-    shapes = shapes_of(convolutions(3, 12, 8))
-    assert shapes["POET_CONV2D_SUMS"] == shapes["POET_CONV2D_OUTPUTS"] == 4
-
-
-def test_channels_are_those_of_a_group() -> None:
-    shapes = shapes_of(convolutions(3, 12, 8, groups=2))
-    assert shapes["POET_CONV2D_SUMS"] == 2  # of 12 / 2 in dx, of 12 and 8 / 2 in y
-    assert shapes["POET_CONV2D_OUTPUTS"] == 4
-
-
 def test_what_is_not_divided_is_left_open() -> None:
-    shapes = shapes_of(layers(6, 5))
-    assert {name: shapes[name] for name in DIVISORS if "CONV2D" in name} == {
-        "POET_CONV2D_SUMS": 1,
-        "POET_CONV2D_OUTPUTS": 1,
-        "POET_CONV2D_COLUMNS": 1,
-    }
+    assert shapes_of(layers(6, 5))["POET_BATCH_NORM_ROWS"] == 1
 
 
 def test_kernels_of_no_network_are_for_every_shape() -> None:

@@ -24,7 +24,7 @@ from poetfw.boards import Arithmetic
 from poetfw.firmware.project import kernel_files
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, Array, Constants, Kernel, infer_output
-from poetfw.ops.base import Field
+from poetfw.ops.base import Field, TileTable
 
 TEMPLATES = Path(__file__).parents[3] / "firmware_templates"
 KERNELS = TEMPLATES / "kernels"
@@ -62,7 +62,9 @@ class Ran:
 
 
 Run = Callable[..., Ran]
-_C_TYPES = {float: "float", int: "int32_t", str: "function", tuple: "const float *"}
+_POINTERS = {str: "function", tuple: "const float *"}
+_C_TYPES = {float: "float", int: "int32_t", **_POINTERS}
+_TILES = "const struct poet_tiles *"
 
 
 WITHOUT_FPU = "-DPOET_SOFT_FLOAT"
@@ -262,7 +264,9 @@ def _check_against_header(kernel: Kernel) -> None:
     ]
     for source, struct, fields in structs:
         assert f"struct {struct} {{" in _headers(source), struct
-        assert _members(struct) == [(_C_TYPES[type(v)], name) for name, v in fields], struct
+        assert _members(struct) == [(_C_TYPES.get(type(v), _TILES), name) for name, v in fields], (
+            struct
+        )
     prototype = re.search(rf"void {kernel.function}\((.*?)\);", header, re.DOTALL)
     assert prototype is not None, kernel.function
     given = len(kernel.arguments) + (kernel.struct is not None) + (kernel.workspace_bytes > 0)
@@ -283,7 +287,8 @@ def _members(struct: str) -> list[tuple[str, str]]:
     body = re.search(rf"struct {struct} {{(.*?)}};", headers, re.DOTALL)
     assert body is not None, struct
     members = []
-    pattern = r"(?:struct (\w+) |(int32_t|float|const float \*|poet_\w+_f32 \*) ?)(\w+);"
+    pointer = r"const (?:float|struct poet_tiles) \*|poet_\w+_f32 \*"
+    pattern = rf"(?:struct (\w+) |(int32_t|float|{pointer}) ?)(\w+);"
     for inner, plain, name in re.findall(pattern, body[1]):
         within = [(kind, f"{name}.{part}") for kind, part in _members(inner)] if inner else []
         is_function = plain.startswith("poet_")
@@ -327,6 +332,8 @@ def _constants(library: ctypes.CDLL, fields: Sequence[tuple[str, Field]]) -> cty
             members[outer] = ctypes.cast(table, ctypes.c_void_p)
         elif isinstance(value, str):
             members[outer] = ctypes.cast(library[value], ctypes.c_void_p)
+        elif value is None or isinstance(value, TileTable):  # this computer runs none
+            members[outer] = ctypes.c_void_p()
         else:
             members[outer] = (ctypes.c_float if isinstance(value, float) else ctypes.c_int32)(value)
     types = [(name, type(value)) for name, value in members.items()]

@@ -28,6 +28,7 @@ class Geometry(NamedTuple):
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)
     groups: int = 1
+    dilation: tuple[int, int] = (1, 1)
 
     @property
     def w(self) -> tuple[int, ...]:
@@ -36,8 +37,9 @@ class Geometry(NamedTuple):
     @property
     def y(self) -> tuple[int, ...]:
         top, left, bottom, right = self.padding
-        rows = (self.x[2] + top + bottom - self.kernel[0]) // self.stride[0] + 1
-        columns = (self.x[3] + left + right - self.kernel[1]) // self.stride[1] + 1
+        spans = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        rows = (self.x[2] + top + bottom - spans[0]) // self.stride[0] + 1
+        columns = (self.x[3] + left + right - spans[1]) // self.stride[1] + 1
         return (self.x[0], self.out_channels, rows, columns)
 
     @property
@@ -53,9 +55,8 @@ class Geometry(NamedTuple):
 
     def met(self, tap: int, axis: int) -> list[tuple[int, int]]:
         """Output and input positions along an axis at which a tap meets the input."""
-        pairs = (
-            (i, i * self.stride[axis] + tap - self.padding[axis]) for i in range(self.y[2 + axis])
-        )
+        first = tap * self.dilation[axis] - self.padding[axis]
+        pairs = ((i, i * self.stride[axis] + first) for i in range(self.y[2 + axis]))
         return [(i, j) for i, j in pairs if 0 <= j < self.x[2 + axis]]
 
     def taps(self) -> Iterator[tuple[int, int, Any, Any]]:
@@ -103,9 +104,12 @@ def forward(case: Geometry, x: Array, w: Array, b: Array | None, add: Add = sepa
 def backward_input(case: Geometry, w: Array, dy: Array, add: Add = separate) -> Array:
     """As forward, where inputs a stride apart meet the same taps of the kernel."""
     counts = [
-        [len(range((j + padding) % stride, kernel, stride)) for j in range(case.x[2 + axis])]
-        for axis, (kernel, stride, padding) in enumerate(
-            zip(case.kernel, case.stride, case.padding[:2], strict=True)
+        [
+            sum((j + padding - tap * dilation) % stride == 0 for tap in range(kernel))
+            for j in range(case.x[2 + axis])
+        ]
+        for axis, (kernel, stride, padding, dilation) in enumerate(
+            zip(case.kernel, case.stride, case.padding[:2], case.dilation, strict=True)
         )
     ]
     alone = np.outer(*counts) == 1
@@ -123,14 +127,18 @@ def backward_weight(case: Geometry, x: Array, dy: Array, add: Add = separate) ->
     """A row of positions, then the rows of all samples; rows of one position in one sum."""
     alone = case.y[3] == 1
     dw = np.zeros(case.w, np.float32)
+    by_group = (case.groups, case.w[0] // case.groups, case.w[1])
     for u, v, at, met in case.taps():
-        for o, c, k in case.channels():
-            for n in range(case.x[0]):
-                for a, b in zip(x[n, c][met], dy[n, o][at], strict=True):
-                    total = dw[o, k, u, v, None] if alone else np.zeros(1, np.float32)
-                    for column in range(len(a)):
-                        total = add(total, a[column, None], b[column, None])
-                    dw[o, k, u, v] = total[0] if alone else dw[o, k, u, v] + total[0]
+        total = np.zeros(by_group, np.float32)
+        for n in range(case.x[0]):
+            sources = x[n][:, *met].reshape(case.groups, 1, by_group[2], *met[0].shape[:1], -1)
+            weights = dy[n][:, *at].reshape(case.groups, by_group[1], 1, *at[0].shape[:1], -1)
+            for row in range(sources.shape[3]):
+                own = total if alone else np.zeros(by_group, np.float32)
+                for column in range(sources.shape[4]):
+                    own = add(own, sources[:, :, :, row, column], weights[:, :, :, row, column])
+                total = own if alone else total + own
+        dw[:, :, u, v] = total.reshape(dw.shape[:2])
     return dw
 
 

@@ -18,10 +18,6 @@ SOURCES = (
         for name in (
             *(
                 "conv2d",
-                "conv2d_blocks",
-                "conv2d_depthwise",
-                "conv2d_depthwise_each",
-                "conv2d_lines",
                 "conv2d_vectors",
             ),
             *("dot", "linear", "linear_vectors"),

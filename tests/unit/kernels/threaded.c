@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "conv2d.h"
-#include "conv2d_depthwise.h"
 #include "crc32.h"
 #include "linear.h"
 #include "matmul.h"
@@ -41,13 +40,13 @@ int main(void)
 {
     /* many lanes and few rows, and the other way round */
     static const struct poet_conv2d ops[] = {
-        {2, 1, 6, 33, 29, 5, 33, 29, 3, 3, 1, 1, 1, 1},
-        {1, 1, 60, 4, 4, 70, 2, 2, 3, 3, 2, 2, 1, 1},
-        {3, 2, 8, 9, 9, 10, 9, 9, 1, 1, 1, 1, 0, 0},
+        {2, 1, 6, 33, 29, 5, 33, 29, 3, 3, 1, 1, 1, 1, NULL},
+        {1, 1, 60, 4, 4, 70, 2, 2, 3, 3, 2, 2, 1, 1, NULL},
+        {3, 2, 8, 9, 9, 10, 9, 9, 1, 1, 1, 1, 0, 0, NULL},
     };
     static const struct poet_sgd sgd = {
         .update = {.step = poet_sgd_step_f32, .learning_rate = 0.1f}, .momentum = 0.9f};
-    static const struct poet_conv2d planes = {2, 7, 7, 13, 21, 7, 13, 21, 3, 3, 1, 1, 1, 1};
+    static const struct poet_conv2d planes = {2, 7, 7, 13, 21, 7, 13, 21, 3, 3, 1, 1, 1, 1, NULL};
     static const struct poet_linear dense = {37, 301, 83};
     static const struct poet_matmul product = {3, 41, 70, 53, 70, 1, 53, 1};
     start();
@@ -64,9 +63,9 @@ int main(void)
         poet_conv2d_forward_f32(&ops[i], a, b, NULL, c);
         end("infinite");
     }
-    poet_conv2d_depthwise_forward_f32(&planes, a, b, NULL, c);
+    poet_conv2d_forward_f32(&planes, a, b, NULL, c);
     end("planes");
-    poet_conv2d_depthwise_backward_input_f32(&planes, a, b, c);
+    poet_conv2d_backward_input_f32(&planes, a, b, c);
     end("planes_input");
     poet_linear_forward_f32(&dense, a, b, NULL, c);
     end("dense");

@@ -20,8 +20,8 @@ from poetfw.pipeline import plan_build
 from poetfw.planning import (
     BuildSettings,
     derive_program,
-    load_kernel_choices,
     load_model,
+    load_training_problem,
     plan_evaluation,
     plan_unscheduled,
     plan_within,
@@ -114,8 +114,8 @@ def test_evaluation_counts_as_a_build_schedules_it(monkeypatch: pytest.MonkeyPat
     assert built.plan.memory.arena_bytes <= smallest
 
     monkeypatch.setattr(unbuilt, "load_model", lambda settings: model)
-    _, variants = load_kernel_choices(settings)
-    assert variants.within(smallest)
+    training = load_training_problem(settings)
+    assert training.within(smallest)
     with pytest.raises(InfeasibleError) as caught:
-        variants.within(variants.evaluation_bytes - 1)
+        training.within(training.evaluation_bytes - 1)
     assert caught.value.minimum_budget_bytes == smallest

@@ -33,7 +33,7 @@ from poetfw.firmware.project import render_project
 from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
 from poetfw.importers import load_data
 from poetfw.ir import Dtype
-from poetfw.ops import VARIANT, in_variants, kind_of
+from poetfw.ops import kind_of
 from poetfw.ops.base import DIVISORS
 from poetfw.planning import BuildSettings, derive_program, load_model, lower_plan, plan_unscheduled
 from poetfw.profiling import cases_of, measuring
@@ -79,13 +79,10 @@ def test_ops_whose_time_depends_on_their_numbers_have_cases_of_their_own(program
     assert kinds == ["gelu", "gelu", "gelu_backward", "gelu_backward"]
     assert not [case for case in cases_of(program.training, BOARD) if case.numbers]
     graph = program.training
-    soft = {(case.numbers, case.attributes.get(VARIANT)) for case in cases_of(graph, SOFT)}
+    soft = {case.numbers for case in cases_of(graph, SOFT)}
     for op in graph.ops:
-        for way in in_variants(op, graph):
-            case = own_case_of(way, graph)
-            assert ((case.numbers, case.attributes.get(VARIANT)) in soft) == (
-                op.kind not in ("load_x", "load_y", "reshape")
-            )
+        alike = op.kind in ("load_x", "load_y", "reshape")
+        assert (own_case_of(op, graph).numbers in soft) is not alike
     assert len(soft) == len({*cases_of(graph, SOFT)} - {*cases_of(graph, BOARD)}) + 1
 
 

@@ -21,7 +21,7 @@ _BY_SUFFIX = {
 }
 _INCLUDED = "{{# {} #}}"  # what includes it has the line already, or has no comments
 _OF_TEMPLATE = {
-    **dict.fromkeys((".c", ".h", ".ld"), _C),
+    **dict.fromkeys((".c", ".h", ".S", ".ld"), _C),
     ".ino": "// {}",
     **dict.fromkeys((".json", ".md", ".properties"), _INCLUDED),
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evaluate_step.c: one evaluation step, digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  *
  *   16 steps: 16 compute, 0 of them again; 0 page-outs, 0 page-ins
  *
@@ -48,7 +48,7 @@ int poet_evaluate_step(void)
     POET_TRY(poet_data_load_x(T0036));
     poet_between_ops();
     /*   2  conv1: conv2d T0036[4,1,8,8], P0000[8,1,3,3] -> T0037[4,8,8,8] */
-    poet_conv2d_3x3_forward_f32(&poet_op0000, T0036, P0000, NULL, T0037);
+    poet_conv2d_forward_f32(&poet_op0000, T0036, P0000, NULL, T0037);
     poet_between_ops();
     /*   3  bn1: batch_norm T0037[4,8,8,8], P0001[2,8], P0002[2,8] -> T0038[4,8,8,8] */
     poet_batch_norm_inference_f32(&poet_op0003, T0037, P0001, P0002, T0038);
@@ -57,7 +57,7 @@ int poet_evaluate_step(void)
     poet_relu_forward_f32(&poet_op0004, T0038, T0039);
     poet_between_ops();
     /*   5  conv2: conv2d T0039[4,8,8,8], P0003[8,8,3,3] -> T0040[4,8,8,8] */
-    poet_conv2d_3x3_forward_f32(&poet_op0005, T0039, P0003, NULL, T0040);
+    poet_conv2d_forward_f32(&poet_op0005, T0039, P0003, NULL, T0040);
     poet_between_ops();
     /*   6  bn2: batch_norm T0040[4,8,8,8], P0004[2,8], P0005[2,8] -> T0041[4,8,8,8] */
     poet_batch_norm_inference_f32(&poet_op0003, T0040, P0004, P0005, T0041);
@@ -69,7 +69,7 @@ int poet_evaluate_step(void)
     poet_max_pool2d_2x2_forward_f32(&poet_op0006, T0042, T0043);
     poet_between_ops();
     /*   9  conv3: conv2d T0043[4,8,4,4], P0006[16,8,3,3] -> T0044[4,16,4,4] */
-    poet_conv2d_3x3_forward_f32(&poet_op0007, T0043, P0006, NULL, T0044);
+    poet_conv2d_forward_f32(&poet_op0007, T0043, P0006, NULL, T0044);
     poet_between_ops();
     /*  10  bn3: batch_norm T0044[4,16,4,4], P0007[2,16], P0008[2,16] -> T0045[4,16,4,4] */
     poet_batch_norm_inference_f32(&poet_op0010, T0044, P0007, P0008, T0045);
@@ -88,7 +88,7 @@ int poet_evaluate_step(void)
     POET_TRY(poet_data_load_y(T0050));
     poet_between_ops();
     /*  16  metric: correct_count T0049[4,10], T0050[4] -> P0020[1] */
-    poet_correct_count_f32(&poet_op0017, T0049, T0050, P0020);
+    poet_correct_count_f32(&poet_op0022, T0049, T0050, P0020);
     poet_between_ops();
     return POET_OK;
 }

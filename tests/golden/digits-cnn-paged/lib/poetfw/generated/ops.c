@@ -1,8 +1,191 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c: the kernels' constants of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  */
 #include "ops.h"
+
+#include "tiles.h"
+
+#if POET_BY_TILES
+extern poet_tile poet_tile_3x3_1x1_2f215851;
+extern poet_tile poet_tile_3x3_1x1_f75b8a09;
+extern poet_tile poet_tile_3x3_1x8_0c0b8530;
+extern poet_tile poet_tile_3x3_1x8_43689773;
+extern poet_tile poet_tile_3x3_1x8_92e49f01;
+extern poet_tile poet_tile_3x3_2x4_a0d51946;
+extern poet_tile poet_tile_3x3_2x4_a7d8c5ea;
+extern poet_tile poet_tile_sums_1x2x3_30edc2bf;
+extern poet_tile poet_tile_sums_1x2x3_869650b6;
+
+static const struct poet_tile_run poet_tiles0000_runs_0[] = {
+    {0, 12, 0, 1, -32, 224, 0x10000001u},
+    {0, 0, 32, 6, -192, 64, 0x0u},
+    {192, 0, 224, 1, -32, 224, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0000_loops_0[] = {
+    {4, 1, 1, 256, 0, 2048, 0},
+};
+static const struct poet_tiles poet_tiles0000[] = {
+    {poet_tile_3x3_1x8_0c0b8530, poet_tiles0000_runs_0, poet_tiles0000_loops_0, 3, 1, 0,
+     {.stencil = {.row_step = 32, .strips = 1, .channels = 8, .weight_other = 36, .result_other = 32, .source_row = 32, .result_row = 32}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0001_runs_0[] = {
+    {0, 12, 0, 1, 224, 12, 0x10000001u},
+    {0, 0, 32, 6, 192, 0, 0x0u},
+    {192, 0, 224, 1, 224, 12, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0001_loops_0[] = {
+    {8, 1, 1, 0, 288, 256, 0},
+    {4, 1, 1, 2048, 0, 2048, 0},
+};
+static const struct poet_tiles poet_tiles0001[] = {
+    {poet_tile_3x3_1x8_43689773, poet_tiles0001_runs_0, poet_tiles0001_loops_0, 3, 2, 0,
+     {.stencil = {.row_step = 32, .strips = 1, .channels = 8, .result_other = 32, .source_row = 32, .result_row = 32}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0002_runs_0[] = {
+    {0, 12, 0, 1, 48, 12, 0x10000001u},
+    {0, 0, 16, 2, 32, 0, 0x0u},
+    {32, 0, 48, 1, 48, 12, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0002_loops_0[] = {
+    {8, 2, 2, 0, 288, 64, 0},
+    {4, 1, 1, 512, 0, 1024, 0},
+};
+static const struct poet_tiles poet_tiles0002[] = {
+    {poet_tile_3x3_2x4_a7d8c5ea, poet_tiles0002_runs_0, poet_tiles0002_loops_0, 3, 2, 0,
+     {.stencil = {.row_step = 16, .strips = 1, .channels = 8, .weight_other = 288, .result_other = 64, .source_row = 16, .result_row = 16}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0003_runs_0[] = {
+    {16, 0, 0, 1, 80, 264, 0x10000001u},
+    {32, 0, 16, 2, 96, 252, 0x0u},
+    {48, 12, 48, 1, 80, 264, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0003_loops_0[] = {
+    {4, 2, 2, 0, 36, 64, 0},
+    {4, 1, 1, 1024, 0, 512, 0},
+};
+static const struct poet_tiles poet_tiles0003[] = {
+    {poet_tile_3x3_2x4_a0d51946, poet_tiles0003_runs_0, poet_tiles0003_loops_0, 3, 2, 0,
+     {.stencil = {.row_step = -16, .strips = 1, .channels = 16, .weight_other = 36, .result_other = 64, .source_row = 16, .result_row = 16}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0004_runs_0[] = {
+    {0, 16, 0, 3, 464, 976, 0x0u},
+    {0, 0, 12, 4, 448, 960, 0x0u},
+    {16, 0, 24, 3, 464, 976, 0x0u},
+};
+static const struct poet_tile_loop poet_tiles0004_loops_0[] = {
+    {8, 2, 2, 0, 64, 288, 0},
+    {8, 1, 1, 64, 0, 36, 0},
+};
+static const struct poet_tiles poet_tiles0004[] = {
+    {poet_tile_sums_1x2x3_869650b6, poet_tiles0004_runs_0, poet_tiles0004_loops_0, 3, 2, 0,
+     {.dots = {.samples = 4, .groups = 1, .source_other = 64, .weight_other = 64, .put_source = 36, .put_weight = 288, .sources = 1, .weights = 2, .taps = 3}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0005_runs_0[] = {
+    {0, 32, 0, 7, 1824, 1824, 0x0u},
+    {0, 0, 12, 8, 1792, 1792, 0x0u},
+    {32, 0, 24, 7, 1824, 1824, 0x0u},
+};
+static const struct poet_tile_loop poet_tiles0005_loops_0[] = {
+    {4, 2, 2, 0, 256, 288, 0},
+    {8, 1, 1, 256, 0, 36, 0},
+};
+static const struct poet_tiles poet_tiles0005[] = {
+    {poet_tile_sums_1x2x3_30edc2bf, poet_tiles0005_runs_0, poet_tiles0005_loops_0, 3, 2, 0,
+     {.dots = {.samples = 4, .groups = 1, .source_other = 256, .weight_other = 256, .put_source = 36, .put_weight = 288, .sources = 1, .weights = 2, .taps = 3}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0006_runs_0[] = {
+    {32, 0, 0, 1, 288, 264, 0x10000001u},
+    {64, 0, 32, 6, 320, 252, 0x0u},
+    {224, 12, 224, 1, 288, 264, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0006_loops_0[] = {
+    {8, 1, 1, 0, 36, 256, 0},
+    {4, 1, 1, 2048, 0, 2048, 0},
+};
+static const struct poet_tiles poet_tiles0006[] = {
+    {poet_tile_3x3_1x8_92e49f01, poet_tiles0006_runs_0, poet_tiles0006_loops_0, 3, 2, 0,
+     {.stencil = {.row_step = -32, .strips = 1, .channels = 8, .result_other = 32, .source_row = 32, .result_row = 32}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0007_runs_0[] = {
+    {0, 32, 0, 7, 32, 1824, 0x0u},
+    {0, 0, 12, 8, 0, 1792, 0x0u},
+    {32, 0, 24, 7, 32, 1824, 0x0u},
+};
+static const struct poet_tile_loop poet_tiles0007_loops_0[] = {
+    {4, 2, 2, 0, 256, 36, 0},
+};
+static const struct poet_tiles poet_tiles0007[] = {
+    {poet_tile_sums_1x2x3_30edc2bf, poet_tiles0007_runs_0, poet_tiles0007_loops_0, 3, 1, 0,
+     {.dots = {.samples = 4, .groups = 1, .source_other = 256, .weight_other = 256, .put_source = 36, .put_weight = 36, .sources = 1, .weights = 2, .taps = 3}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0008_runs_0[] = {
+    {0, 12, 0, 1, -32, 224, 0x10000001u},
+    {0, 0, 32, 6, -192, 64, 0x0u},
+    {192, 0, 224, 1, -32, 224, 0x10000001u},
+};
+static const struct poet_tiles poet_tiles0008[] = {
+    {poet_tile_3x3_1x1_f75b8a09, poet_tiles0008_runs_0, NULL, 3, 0, 0,
+     {.stencil = {.row_step = 32, .strips = 8, .channels = 8, .weight_other = 36, .result_other = 32, .source_strip = 4, .result_strip = 4, .source_row = 32, .result_row = 4}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0009_runs_0[] = {
+    {0, 12, 0, 1, 224, 12, 0x10000001u},
+    {0, 0, 32, 6, 192, 0, 0x0u},
+    {192, 0, 224, 1, 224, 12, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0009_loops_0[] = {
+    {8, 1, 1, 0, 288, 256, 0},
+};
+static const struct poet_tiles poet_tiles0009[] = {
+    {poet_tile_3x3_1x1_2f215851, poet_tiles0009_runs_0, poet_tiles0009_loops_0, 3, 1, 0,
+     {.stencil = {.row_step = 32, .strips = 8, .channels = 8, .result_other = 32, .source_strip = 4, .result_strip = 4, .source_row = 32, .result_row = 4}}},
+};
+
+
+static const struct poet_tile_run poet_tiles0010_runs_0[] = {
+    {0, 12, 0, 1, 48, 12, 0x10000001u},
+    {0, 0, 16, 2, 32, 0, 0x0u},
+    {32, 0, 48, 1, 48, 12, 0x10000001u},
+};
+static const struct poet_tile_loop poet_tiles0010_loops_0[] = {
+    {16, 1, 1, 0, 288, 64, 0},
+};
+static const struct poet_tiles poet_tiles0010[] = {
+    {poet_tile_3x3_1x1_2f215851, poet_tiles0010_runs_0, poet_tiles0010_loops_0, 3, 1, 0,
+     {.stencil = {.row_step = 16, .strips = 4, .channels = 8, .result_other = 16, .source_strip = 4, .result_strip = 4, .source_row = 16, .result_row = 4}}},
+};
+
+#else
+#define poet_tiles0000 NULL
+#define poet_tiles0001 NULL
+#define poet_tiles0002 NULL
+#define poet_tiles0003 NULL
+#define poet_tiles0004 NULL
+#define poet_tiles0005 NULL
+#define poet_tiles0006 NULL
+#define poet_tiles0007 NULL
+#define poet_tiles0008 NULL
+#define poet_tiles0009 NULL
+#define poet_tiles0010 NULL
+#endif
 
 /* conv1 */
 const struct poet_conv2d poet_op0000 = {
@@ -20,6 +203,7 @@ const struct poet_conv2d poet_op0000 = {
     .stride_width = 1,
     .padding_top = 1,
     .padding_left = 1,
+    .tiles = poet_tiles0000,
 };
 
 /* bn1.statistics */
@@ -67,6 +251,7 @@ const struct poet_conv2d poet_op0005 = {
     .stride_width = 1,
     .padding_top = 1,
     .padding_left = 1,
+    .tiles = poet_tiles0001,
 };
 
 /* pool2 */
@@ -100,6 +285,7 @@ const struct poet_conv2d poet_op0007 = {
     .stride_width = 1,
     .padding_top = 1,
     .padding_left = 1,
+    .tiles = poet_tiles0002,
 };
 
 /* bn3.statistics */
@@ -176,14 +362,109 @@ const struct poet_sgd poet_op0016 = {
     .nesterov = 0,
 };
 
+/* conv3.backward_input */
+const struct poet_conv2d poet_op0017 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 4,
+    .in_width = 4,
+    .out_channels = 16,
+    .out_height = 4,
+    .out_width = 4,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+    .tiles = poet_tiles0003,
+};
+
+/* conv3.weight.update */
+const struct poet_conv2d poet_op0018 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 4,
+    .in_width = 4,
+    .out_channels = 16,
+    .out_height = 4,
+    .out_width = 4,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+    .tiles = poet_tiles0004,
+};
+
+/* conv2.backward_weight */
+const struct poet_conv2d poet_op0019 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+    .tiles = poet_tiles0005,
+};
+
+/* conv2.backward_input */
+const struct poet_conv2d poet_op0020 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 8,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+    .tiles = poet_tiles0006,
+};
+
+/* conv1.weight.update */
+const struct poet_conv2d poet_op0021 = {
+    .batch = 4,
+    .groups = 1,
+    .in_channels = 1,
+    .in_height = 8,
+    .in_width = 8,
+    .out_channels = 8,
+    .out_height = 8,
+    .out_width = 8,
+    .kernel_height = 3,
+    .kernel_width = 3,
+    .stride_height = 1,
+    .stride_width = 1,
+    .padding_top = 1,
+    .padding_left = 1,
+    .tiles = poet_tiles0007,
+};
+
 /* metric */
-const struct poet_correct_count poet_op0017 = {
+const struct poet_correct_count poet_op0022 = {
     .batch = 4,
     .classes = 10,
 };
 
 /* conv1 */
-const struct poet_conv2d poet_op0018 = {
+const struct poet_conv2d poet_op0023 = {
     .batch = 1,
     .groups = 1,
     .in_channels = 1,
@@ -198,10 +479,11 @@ const struct poet_conv2d poet_op0018 = {
     .stride_width = 1,
     .padding_top = 1,
     .padding_left = 1,
+    .tiles = poet_tiles0008,
 };
 
 /* bn1 */
-const struct poet_batch_norm poet_op0019 = {
+const struct poet_batch_norm poet_op0024 = {
     .batch = 1,
     .channels = 8,
     .height = 8,
@@ -210,12 +492,12 @@ const struct poet_batch_norm poet_op0019 = {
 };
 
 /* relu1 */
-const struct poet_relu poet_op0020 = {
+const struct poet_relu poet_op0025 = {
     .elements = 512,
 };
 
 /* conv2 */
-const struct poet_conv2d poet_op0021 = {
+const struct poet_conv2d poet_op0026 = {
     .batch = 1,
     .groups = 1,
     .in_channels = 8,
@@ -230,10 +512,11 @@ const struct poet_conv2d poet_op0021 = {
     .stride_width = 1,
     .padding_top = 1,
     .padding_left = 1,
+    .tiles = poet_tiles0009,
 };
 
 /* pool2 */
-const struct poet_max_pool2d poet_op0022 = {
+const struct poet_max_pool2d poet_op0027 = {
     .planes = 8,
     .in_height = 8,
     .in_width = 8,
@@ -248,7 +531,7 @@ const struct poet_max_pool2d poet_op0022 = {
 };
 
 /* conv3 */
-const struct poet_conv2d poet_op0023 = {
+const struct poet_conv2d poet_op0028 = {
     .batch = 1,
     .groups = 1,
     .in_channels = 8,
@@ -263,10 +546,11 @@ const struct poet_conv2d poet_op0023 = {
     .stride_width = 1,
     .padding_top = 1,
     .padding_left = 1,
+    .tiles = poet_tiles0010,
 };
 
 /* bn3 */
-const struct poet_batch_norm poet_op0024 = {
+const struct poet_batch_norm poet_op0029 = {
     .batch = 1,
     .channels = 16,
     .height = 4,
@@ -275,12 +559,12 @@ const struct poet_batch_norm poet_op0024 = {
 };
 
 /* relu3 */
-const struct poet_relu poet_op0025 = {
+const struct poet_relu poet_op0030 = {
     .elements = 256,
 };
 
 /* pool3 */
-const struct poet_max_pool2d poet_op0026 = {
+const struct poet_max_pool2d poet_op0031 = {
     .planes = 16,
     .in_height = 4,
     .in_width = 4,
@@ -295,7 +579,7 @@ const struct poet_max_pool2d poet_op0026 = {
 };
 
 /* logits */
-const struct poet_linear poet_op0027 = {
+const struct poet_linear poet_op0032 = {
     .batch = 1,
     .in_features = 64,
     .out_features = 10,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.h: the kernels' constants of digits-cnn on nrf52840, batch 4. Ops with the same ones share them.
- * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  */
 #ifndef POET_OPS_H
 #define POET_OPS_H
 
 #include "accuracy.h"
 #include "batch_norm.h"
-#include "conv2d_3x3.h"
+#include "conv2d.h"
 #include "linear.h"
 #include "max_pool2d.h"
 #include "relu.h"
@@ -32,16 +32,21 @@ extern const struct poet_linear poet_op0013; /* logits */
 extern const struct poet_softmax_cross_entropy poet_op0014; /* loss */
 extern const struct poet_linear_bias poet_op0015; /* logits.backward_bias */
 extern const struct poet_sgd poet_op0016; /* logits.weight.update */
-extern const struct poet_correct_count poet_op0017; /* metric */
-extern const struct poet_conv2d poet_op0018; /* conv1 */
-extern const struct poet_batch_norm poet_op0019; /* bn1 */
-extern const struct poet_relu poet_op0020; /* relu1 */
-extern const struct poet_conv2d poet_op0021; /* conv2 */
-extern const struct poet_max_pool2d poet_op0022; /* pool2 */
-extern const struct poet_conv2d poet_op0023; /* conv3 */
-extern const struct poet_batch_norm poet_op0024; /* bn3 */
-extern const struct poet_relu poet_op0025; /* relu3 */
-extern const struct poet_max_pool2d poet_op0026; /* pool3 */
-extern const struct poet_linear poet_op0027; /* logits */
+extern const struct poet_conv2d poet_op0017; /* conv3.backward_input */
+extern const struct poet_conv2d poet_op0018; /* conv3.weight.update */
+extern const struct poet_conv2d poet_op0019; /* conv2.backward_weight */
+extern const struct poet_conv2d poet_op0020; /* conv2.backward_input */
+extern const struct poet_conv2d poet_op0021; /* conv1.weight.update */
+extern const struct poet_correct_count poet_op0022; /* metric */
+extern const struct poet_conv2d poet_op0023; /* conv1 */
+extern const struct poet_batch_norm poet_op0024; /* bn1 */
+extern const struct poet_relu poet_op0025; /* relu1 */
+extern const struct poet_conv2d poet_op0026; /* conv2 */
+extern const struct poet_max_pool2d poet_op0027; /* pool2 */
+extern const struct poet_conv2d poet_op0028; /* conv3 */
+extern const struct poet_batch_norm poet_op0029; /* bn3 */
+extern const struct poet_relu poet_op0030; /* relu3 */
+extern const struct poet_max_pool2d poet_op0031; /* pool3 */
+extern const struct poet_linear poet_op0032; /* logits */
 
 #endif

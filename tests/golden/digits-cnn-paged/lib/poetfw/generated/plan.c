@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: the arena and the tables of digits-cnn on nrf52840, batch 4.
- * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  */
 #include "poet.h"
 
@@ -39,7 +39,7 @@ const struct poet_slot poet_slots[POET_SLOTS] = {
     [SLOT_P0020] = {56u, 4u}, /* persistent: metric */
     [SLOT_T0000] = {0u, 1024u}, /* page: x */
     [SLOT_T0001] = {3u, 8192u}, /* page: conv1 */
-    [SLOT_T0005] = {20u, 8192u}, /* page: conv2 */
+    [SLOT_T0004] = {20u, 8192u}, /* page: relu1 */
     [SLOT_T0009] = {37u, 2048u}, /* page: pool2 */
     [SLOT_T0010] = {42u, 4096u}, /* page: conv3 */
     [CAPTURE_P0010] = {51u, 40u}, /* capture: logits.bias */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h: the plan of digits-cnn on nrf52840, batch 4: sizes, addresses and slots.
- * Written by poetfw 0.1.0 (plan a96d1ede). Do not edit: change the plan and build again.
+ * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  */
 #ifndef POET_PLAN_H
 #define POET_PLAN_H
@@ -9,7 +9,7 @@
 
 #include "slots.h"
 
-#define POET_PLAN_ID 0xa96d1edeu /* names this plan; the storage image must agree */
+#define POET_PLAN_ID 0x6313a2e5u /* names this plan; the storage image must agree */
 #define POET_BOARD "nrf52840"
 #define POET_RAM_BYTES 262144u
 #define POET_FLASH_BYTES 1048576u
@@ -81,7 +81,7 @@ extern uint8_t poet_arena[POET_ARENA_BYTES];
 #define SLOT_P0020 20u /* persistent: metric */
 #define SLOT_T0000 21u /* page: x */
 #define SLOT_T0001 22u /* page: conv1 */
-#define SLOT_T0005 23u /* page: conv2 */
+#define SLOT_T0004 23u /* page: relu1 */
 #define SLOT_T0009 24u /* page: pool2 */
 #define SLOT_T0010 25u /* page: conv3 */
 #define CAPTURE_P0010 26u /* capture: logits.bias */

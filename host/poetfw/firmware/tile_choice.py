@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tiles that a program's convolutions run, on a core that runs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+
+from poetfw.boards import Board
+from poetfw.kernels import TiledPass, tilings
+from poetfw.ops.base import TileTable
+from poetfw.ops.tile_tables import Tiles, own_tiles, tables_of
+from poetfw.training import Program, make_prediction
+
+_RUNS = (100, 10, 1)
+"""Weights of a run of the training step, of evaluation and of prediction."""
+
+
+def no_tiles(table: TileTable) -> TiledPass | None:
+    """The choice of a core that runs none."""
+    return None
+
+
+def case_tiles(board: Board) -> Tiles:
+    """The best tiles of each pass by itself, as a sketch measures them."""
+    return own_tiles if board.toolchain.runs_tiles else no_tiles
+
+
+def program_tiles(program: Program, board: Board) -> Tiles:
+    """Tiles that are chosen for all passes of a program together, as they share code."""
+    if not board.toolchain.runs_tiles:
+        return no_tiles
+    runs: Counter[TileTable] = Counter()
+    graphs = (program.training, program.evaluation, make_prediction(program))
+    for graph, weight in zip(graphs, _RUNS, strict=True):
+        for table in tables_of(graph):
+            runs[table] += weight
+    return _together(tuple(runs.items())).__getitem__
+
+
+@lru_cache(maxsize=8)
+def _together(runs: tuple[tuple[TileTable, int], ...]) -> Mapping[TileTable, TiledPass | None]:
+    tables = [table for table, _ in runs]
+    chosen = tilings([(table.of, table.which, count) for table, count in runs])
+    return dict(zip(tables, chosen, strict=True))

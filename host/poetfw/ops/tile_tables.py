@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of tiles that kernels name, and the choice of each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from poetfw.ir import Graph
+from poetfw.kernels import TiledPass, tiling
+from poetfw.ops.base import KINDS, Kernel, TileTable
+
+Tiles = Callable[[TileTable], TiledPass | None]
+"""The tiles of a pass; None where it runs the plain loop."""
+
+
+def own_tiles(table: TileTable) -> TiledPass | None:
+    """The best tiles of a pass by itself."""
+    return tiling(table.of, table.which)
+
+
+def table_of(kernel: Kernel) -> TileTable | None:
+    """The table that a kernel's constants name; None for a kernel without tiles."""
+    return next((value for _, value in kernel.fields if isinstance(value, TileTable)), None)
+
+
+def tables_of(graph: Graph) -> list[TileTable]:
+    """The table of each op that has one."""
+    tables = (table_of(KINDS[op.kind].kernel(op, graph)) for op in graph.ops)
+    return [table for table in tables if table is not None]
