@@ -17,6 +17,7 @@ from poetfw.cli.run import _planned_rows
 from poetfw.common.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
 from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
+from poetfw.firmware.tile_choice import no_tiles
 from poetfw.memory import ONLY, DeviceArena, Part
 from poetfw.planning import plan_evaluation, plan_on_devices
 from poetfw.report import RunReport
@@ -201,7 +202,7 @@ def test_a_search_keeps_to_its_limits(case: Case) -> None:
 
 def test_plans_are_read_as_they_were_written(case: Case) -> None:
     written = placed(case, any_plan(case.problem, 1)).step
-    document = json.loads(json.dumps(_training_json(written, case.program.training)))
+    document = json.loads(json.dumps(_training_json(written, case.program.training, no_tiles)))
     assert _training_of(document) == written
     for broken in (
         {"parts": document["parts"][:1]},

@@ -20,6 +20,7 @@ from poetfw.common.errors import BoardError, ConfigError, InfeasibleError, PlanE
 from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
 from poetfw.firmware import SlotPurpose, statement_numbers
+from poetfw.firmware.tile_choice import no_tiles
 from poetfw.firmware.views import ProjectView
 from poetfw.memory import Message
 from poetfw.ops import kind_of
@@ -272,7 +273,7 @@ def test_programs_that_belong_together_say_which_they_are(case: Case) -> None:
 
 def test_parts_are_read_as_they_were_written(case: Case) -> None:
     for each in plans_of(case, any_plan(case.problem, 1)).values():
-        document = _training_json(each.step, case.program.training)
+        document = _training_json(each.step, case.program.training, no_tiles)
         assert _training_of(document) == each.step
         for broken in ({"evaluates": "nobody"}, {"memory": "nobody"}, {"parts": []}):
             with pytest.raises(PlanError, match=r"the plan has no (arena of|memory)"):
