@@ -159,6 +159,10 @@ class Core:
             self._core.mem_unmap(base, size)
         return left
 
+    def address(self, symbol: str) -> int:
+        """The address of a symbol of the program."""
+        return self._addresses[symbol]
+
     def _map(self, address: int, content: bytes, allowed: int) -> int:
         size = max(1, -(-len(content) // PAGE)) * PAGE
         self._core.mem_map(address, size, allowed)

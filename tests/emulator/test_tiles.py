@@ -115,7 +115,8 @@ class TileCore(Core):
         (folder / "tables.c").write_text(HELPERS + "".join(tables))
         (folder / "blocks.S").write_bytes(render_blocks("tests", "0" * 8, [*blocks.values()]))
         sources = [folder / "tables.c", folder / "blocks.S"]
-        sources += [KERNELS / name for name in ("tiles.c", "tiles_asm.S", "update.c")]
+        sources += [KERNELS / name for name in ("conv2d.c", "dot.c", "tiles.c")]
+        sources += [KERNELS / name for name in ("tiles_asm.S", "update.c")]
         sources += sorted((TEMPLATES / "runtime").glob("poet_m*.[cS]"))
         build = Build()
         command = ["arm-none-eabi-gcc", *build.machine, *C_FLAGS, *WARNINGS, "-O2"]
@@ -251,3 +252,30 @@ def test_gradients_of_numbers_that_are_not_finite(tmp_path: Path) -> None:
         np.testing.assert_array_equal(stored, expected.ravel(), str(shape))
         np.testing.assert_array_equal(applied, expected.ravel(), str(shape))
         assert (times == 1).all(), shape
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("special", [1.0, np.inf, np.nan], ids=str)
+def test_an_op_runs_the_plain_loop_where_a_weight_is_not_finite(
+    tmp_path: Path, special: float
+) -> None:
+    """Tiles multiply zeros of padding with weights, which makes NaN of one that is infinite."""
+    of = Convolution(1, 2, 3, 28, 2, (3, 3), (1, 1), (1, 1, 1, 1), bias=True)
+    case = Case(of, 1)
+    case.w[:, :, :, 0] = case.w[:, :, :, -1] = special
+    x, w, dy, b = (Operand(value.tobytes()) for value in (case.x, case.w, case.dy, case.b))
+    blank = Operand(b"\xa5" * case.x.nbytes, written=True)
+    passes = {f"pass_{which}": tiling(of, which) for which in (Pass.FORWARD, Pass.BACKWARD_INPUT)}
+    core = TileCore({name: tiles for name, tiles in passes.items() if tiles}, tmp_path)
+    extents = [1, 1, 2, 3, 28, 2, 3, 28, 3, 3, 1, 1, 1, 1]
+    runs = {}
+    for which, given, expected in (
+        (Pass.FORWARD, [x, w, b], forward(case.geometry, case.x, case.w, case.b)),
+        (Pass.BACKWARD_INPUT, [w, dy], backward_input(case.geometry, case.w, case.dy)),
+    ):
+        op = Operand(np.array([*extents, core.address(f"pass_{which}")], np.int32).tobytes())
+        operands = [op, *given, blank]
+        (left,) = core.results(f"poet_conv2d_{which}_f32", operands)
+        np.testing.assert_array_equal(left, expected.ravel(), which)
+        runs[which] = core.instructions / of.macs
+    assert all((each < 5) == np.isfinite(special) for each in runs.values()), runs
