@@ -176,6 +176,7 @@ def test_words_are_learned_from_samples(tmp_path: Path) -> None:
             with wave.open(str(tmp_path / f"words/{label}/{number}.wav"), "wb") as file:
                 file.setparams((1, 2, 16_000, samples, "NONE", ""))
                 file.writeframes(word(label).tobytes())
+    torch.manual_seed(2)
     net = torch.nn.Sequential(
         torch.nn.Conv2d(1, 4, 3),
         torch.nn.BatchNorm2d(4),
