@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from poetfw.common.errors import ToolError
-from poetfw.common.interrupts import run_interruptibly
+from poetfw.common.interrupts import run_interruptibly, uninterrupted
 from poetfw.common.limits import Work
 from poetfw.schedule.highs import (
     Highs,
@@ -216,7 +216,8 @@ def solve_program(
         return nothing
     if "cvxpy" not in sys.modules and work.deadline.has_passed(_LOADING * work.deadline.start_s):
         return nothing
-    import cvxpy as cp
+    with uninterrupted():  # cvxpy takes an interrupted import for a solver that is missing
+        import cvxpy as cp
 
     if options.solver not in cp.installed_solvers():
         raise ToolError(
