@@ -22,7 +22,7 @@ from pathlib import Path
 
 from poetfw.boards import load_board
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
-from poetfw.costs.features import Featured, featured
+from poetfw.costs.features import Featured, case_tiles, featured
 from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
@@ -344,7 +344,9 @@ def row_of(case: Case, instructions: int, setup: Setup) -> Measurement:
     return Measurement(
         case=case,
         setup=setup,
-        kernel_version=case_version(case, board.compute.arithmetic, board.toolchain.soft_float),
+        kernel_version=case_version(
+            case, board.compute.arithmetic, board.toolchain.soft_float, case_tiles(board)
+        ),
         repetitions=1,
         counter=Counter.INSTRUCTIONS,
         ticks=instructions,
@@ -466,7 +468,8 @@ def _instructions(board: str) -> Iterator[str]:
     cases = seen_cases(board)
     for model in for_instructions():
         cases |= {c.key: c for c in cases_of(model, board) if c.key not in unfitted}
-    known = [(case.key, featured(case)) for case in cases.values()]
+    tiles = case_tiles(load_board(board))
+    known = [(case.key, featured(case, tiles)) for case in cases.values()]
     rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]
     for level in ("function", "family"):
         groups: dict[str, list[tuple[Featured, float]]] = {}
@@ -530,7 +533,7 @@ def held_out_errors(board_name: str) -> Iterator[tuple[str, Errors, Errors]]:
         for key, case in seen_cases(board_name).items()
         if key in counts
     ]
-    model = FittedModel(rows, lambda row: row.time_s)
+    model = FittedModel(rows, lambda row: row.time_s, case_tiles(board))
     for name, cases in held_out.items():
         known = [case for case in cases if case.key in counts]
         if len(known) < 0.9 * len(cases):

@@ -6,6 +6,7 @@ from poetfw.costs.analytic import analytic_costs, cost_of
 from poetfw.costs.comparing import ComparedOp, compare_costs, fits_of
 from poetfw.costs.database import Database
 from poetfw.costs.exchange import read_measurements, to_csv, to_json
+from poetfw.costs.features import case_tiles
 from poetfw.costs.fitted import Fit
 from poetfw.costs.instructions import planned_instructions
 from poetfw.costs.measured import Measured, MeasuredCosts, usable
@@ -47,6 +48,7 @@ __all__ = [
     "alone",
     "analytic_costs",
     "case_of",
+    "case_tiles",
     "compare_costs",
     "cost_of",
     "direction_of",

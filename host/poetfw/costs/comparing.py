@@ -59,7 +59,7 @@ def fits_of(measured: Measured) -> tuple[Fit, ...]:
     found: dict[str, Fit] = {}
     for case in measured.of_any_numbers:
         if not case.size_bytes:
-            known = featured(case)
+            known = featured(case, measured.tiles)
             fit = measured.time.fit_of(known)
             if fit is not None:
                 found[fit.name] = fit

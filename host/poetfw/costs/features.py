@@ -2,10 +2,10 @@
 """Features of a kernel's running time: how often each of its loops runs.
 
 Every kernel has the work that its operator states, the elements, rows and planes of its operands,
-and a fixed cost. For most that is enough. The kernels of convolutions and linear layers do the same
-work at speeds that differ by a factor of three: in blocks of 16 sums, by fours, or one by one, and
-3x3 kernels in strips or planes. So for these, what is done in which way is counted, as the C files
-choose it; MACs alone miss single ops by half.
+and a fixed cost. For most that is enough. The kernels of linear layers do the same work at speeds
+that differ by a factor of three: in blocks of 16 sums, by fours, or one by one. So for these, what
+is done in which way is counted, as the C files choose it; MACs alone miss single ops by half. The
+tiles of a convolution count their own instructions.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from poetfw.boards import Board
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
 from poetfw.costs.taps import LINE, group_channels, met_taps
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.base import Constants
-from poetfw.ops.tile_tables import Tiles, own_tiles, table_of
+from poetfw.ops.tile_tables import TileChoice, no_tiles, own_tiles, table_of
 
 Features = Mapping[str, float]
 
@@ -54,12 +55,18 @@ class Featured:
     features: Features
 
 
-def featured(case: Case, tiles: Tiles = own_tiles) -> Featured:
+def case_tiles(board: Board) -> TileChoice:
+    """The tiles that a case runs on a board: the best of its pass by itself."""
+    tiled = board.firmware is not None and board.firmware.toolchain.runs_tiles
+    return own_tiles if tiled else no_tiles
+
+
+def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
     """The features of a case.
 
     Args:
         case: an op.
-        tiles: those that its core runs, if it runs any.
+        tiles: those that its core runs.
 
     Raises:
         ModelError: the case is a transfer, or no op.
@@ -83,7 +90,7 @@ def featured(case: Case, tiles: Tiles = own_tiles) -> Featured:
         found.update(_convolution(kernel))
         table = table_of(kernel)
         if table is not None and (tiled := tiles(table)) is not None:
-            found["tiles"] = tiled.instructions  # of cores that run them
+            found["tiles"] = tiled.instructions
             found["tiles.calls"] = tiled.calls
             found["tiles.puts"] = tiled.puts
     elif kernel.source.startswith("batch_norm") and "running" not in kernel.function:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.costs.features import Featured, Features, featured
 from poetfw.costs.measurement import MOVES, Case, Measurement
+from poetfw.ops.tile_tables import TileChoice, no_tiles
 
 ENOUGH_ROWS = 8
 """Number of measured cases that a fit needs."""
@@ -112,15 +113,17 @@ class FittedModel:
     Attributes:
         measurements: measurements of one set-up, at most one per case.
         figure: function that returns the fitted figure of a measurement.
+        tiles: tiles that the measured cases ran.
     """
 
     measurements: Sequence[Measurement]
     figure: Figure
+    tiles: TileChoice = no_tiles
     _fits: dict[tuple[str, str], Fit | None] = field(default_factory=dict, repr=False)
 
     def predict(self, case: Case) -> float | None:
         """Predict the time of a case; None if too few similar cases were measured."""
-        known = featured(case)
+        known = featured(case, self.tiles)
         found = self.fit_of(known)
         return None if found is None else found.predict(known.features)
 
@@ -149,7 +152,7 @@ class FittedModel:
     def _featured(self) -> Sequence[tuple[Featured, float]]:
         rows = sorted(self.measurements, key=lambda row: row.case.key)
         return [
-            (featured(row.case), self.figure(row))
+            (featured(row.case, self.tiles), self.figure(row))
             for row in rows
             if row.case.kind not in MOVES and self.figure(row) > 0
         ]

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from poetfw.boards import Board
-from poetfw.costs.features import featured
+from poetfw.costs.features import case_tiles, featured
 from poetfw.costs.measurement import case_of
 from poetfw.ir import Graph
 from poetfw.ops import kind_of
-from poetfw.ops.tile_tables import Tiles, own_tiles
+from poetfw.ops.tile_tables import TileChoice
 
 
 def planned_instructions(
@@ -25,7 +25,7 @@ def planned_instructions(
     computed: Iterable[str],
     moved: Iterable[tuple[str, int]],
     board: Board,
-    tiles: Tiles = own_tiles,
+    tiles: TileChoice | None = None,
 ) -> float | None:
     """Instructions of one training step.
 
@@ -34,7 +34,7 @@ def planned_instructions(
         computed: names of ops in the order of the plan, each as often as it computes it.
         moved: transfers of the plan, each `page_in` or `page_out` and its bytes.
         board: where it runs, on one thread.
-        tiles: those that its convolutions run there.
+        tiles: those that its convolutions run there; None for the best of each by itself.
 
     Returns:
         None if the core has no prices for an op or a transfer.
@@ -45,7 +45,7 @@ def planned_instructions(
     for op in graph.ops:
         parts = kind_of(op).parts(op, graph)
         for part in (op,) if parts is None else parts.ops:
-            known = featured(case_of(part, parts or graph), tiles)
+            known = featured(case_of(part, parts or graph), tiles or case_tiles(board))
             if "samples" in known.features:
                 loads[op.name] = known.features
             price = prices.get(known.function, prices.get(known.family))

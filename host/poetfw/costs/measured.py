@@ -22,13 +22,15 @@ from poetfw.common.transfer import Transfer, page_bytes
 from poetfw.costs.alone import reads_storage
 from poetfw.costs.analytic import analytic_costs
 from poetfw.costs.database import Database
+from poetfw.costs.features import case_tiles
 from poetfw.costs.fitted import FittedModel, fit_beside, fit_transfer
 from poetfw.costs.measurement import NO_METER, TAKEN, Case, Measurement, Setup, case_of, own_case_of
 from poetfw.costs.table import CostTable, OpCost, Source, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import kind_of
+from poetfw.ops.tile_tables import TileChoice, no_tiles
 
-Versions = Callable[[Case, Arithmetic, bool], str]
+Versions = Callable[[Case, Arithmetic, bool, TileChoice], str]
 """Function that returns the current version of a case's kernel, by rounding of sums of products and
 by whether floating-point arithmetic is done by functions."""
 
@@ -79,12 +81,13 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
         version_of: current versions of kernels, by which rows are stale.
     """
     soft_float = board.firmware is not None and board.firmware.toolchain.soft_float
+    tiles = case_tiles(board)
     groups: dict[Setup, list[Measurement]] = {}
     stale: list[Case] = []
     for row in rows:
         if (row.setup.core, row.setup.clock_hz) != (board.processor, board.clock_hz):
             continue
-        if row.kernel_version != version_of(row.case, board.compute.arithmetic, soft_float):
+        if row.kernel_version != version_of(row.case, board.compute.arithmetic, soft_float, tiles):
             stale.append(row.case.of_any_numbers)
             continue
         groups.setdefault(replace(row.setup, meter=NO_METER), []).append(row)
@@ -104,6 +107,7 @@ def usable(rows: Sequence[Measurement], board: Board, version_of: Versions) -> M
         chosen,
         len(stale),
         frozenset(stale).difference(case.of_any_numbers for case in chosen),
+        tiles,
     )
 
 
@@ -143,12 +147,14 @@ class Measured:
         rows: measurement of each case.
         stale: number of rows that are left out as their kernels have changed.
         stale_cases: cases, with any numbers, that only stale rows have.
+        tiles: those that the cases of convolutions run there.
     """
 
     setup: Setup | None
     rows: Mapping[Case, Measurement]
     stale: int
     stale_cases: frozenset[Case] = frozenset()
+    tiles: TileChoice = no_tiles
 
     @property
     def basis(self) -> str:
@@ -176,13 +182,13 @@ class Measured:
     @cached_property
     def time(self) -> FittedModel:
         """Fitted model of time."""
-        return FittedModel([*self.of_any_numbers.values()], lambda row: row.time_s)
+        return FittedModel([*self.of_any_numbers.values()], lambda row: row.time_s, self.tiles)
 
     @cached_property
     def energy(self) -> FittedModel:
         """Model of energy, fitted to metered rows."""
         rows = filter(_metered, self.of_any_numbers.values())
-        return FittedModel([*rows], lambda row: row.energy_j)
+        return FittedModel([*rows], lambda row: row.energy_j, self.tiles)
 
     def table(self, graph: Graph, board: Board) -> CostTable:
         """Costs of all ops of a graph on a board."""

@@ -15,7 +15,7 @@ from poetfw import __version__
 from poetfw.boards import Board
 from poetfw.common.resources import profiler_sketches_dir
 from poetfw.common.transfer import TRAILER_BYTES
-from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, direction_of
+from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, case_tiles, direction_of
 from poetfw.firmware.c_text import comment_text, shape_text, table
 from poetfw.firmware.defines import batch_settings, board_settings, divisors_of
 from poetfw.firmware.library import BLOCKS, GENERATED, LIBRARY
@@ -28,7 +28,6 @@ from poetfw.firmware.project import (
 from poetfw.firmware.slots import BLOCK_BYTES
 from poetfw.firmware.step_code import call_statement
 from poetfw.firmware.tensor_names import C_TYPES, ConstantTable
-from poetfw.firmware.tile_choice import case_tiles
 from poetfw.firmware.views import ConstantsView, Define, PersistentView, SlotView, TilesView
 from poetfw.ir import Dtype, Op, Tensor
 from poetfw.kernels import InnerBlock

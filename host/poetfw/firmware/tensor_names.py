@@ -19,7 +19,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import InnerBlock
 from poetfw.ops import Constants, Kernel
 from poetfw.ops.base import Field, TileTable
-from poetfw.ops.tile_tables import Tiles
+from poetfw.ops.tile_tables import TileChoice
 from poetfw.training import Program
 
 C_TYPES: Mapping[Dtype, str] = {Dtype.F32: "float", Dtype.I32: "int32_t"}
@@ -96,7 +96,7 @@ class ConstantTable:
     Ops with equal constants share one.
     """
 
-    def __init__(self, tiles: Tiles) -> None:
+    def __init__(self, tiles: TileChoice) -> None:
         """Begin a table.
 
         Args:

@@ -10,24 +10,14 @@ from functools import lru_cache
 from poetfw.boards import Board
 from poetfw.kernels import TiledPass, tilings
 from poetfw.ops.base import TileTable
-from poetfw.ops.tile_tables import Tiles, own_tiles, tables_of
+from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of
 from poetfw.training import Program, make_prediction
 
 _RUNS = (100, 10, 1)
 """Weights of a run of the training step, of evaluation and of prediction."""
 
 
-def no_tiles(table: TileTable) -> TiledPass | None:
-    """The choice of a core that runs none."""
-    return None
-
-
-def case_tiles(board: Board) -> Tiles:
-    """The best tiles of each pass by itself, as a sketch measures them."""
-    return own_tiles if board.toolchain.runs_tiles else no_tiles
-
-
-def program_tiles(program: Program, board: Board) -> Tiles:
+def program_tiles(program: Program, board: Board) -> TileChoice:
     """Tiles that are chosen for all passes of a program together, as they share code."""
     if not board.toolchain.runs_tiles:
         return no_tiles

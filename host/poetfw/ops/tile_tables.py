@@ -9,8 +9,13 @@ from poetfw.ir import Graph
 from poetfw.kernels import TiledPass, tiling
 from poetfw.ops.base import KINDS, Kernel, TileTable
 
-Tiles = Callable[[TileTable], TiledPass | None]
-"""The tiles of a pass; None where it runs the plain loop."""
+TileChoice = Callable[[TileTable], TiledPass | None]
+"""The tiles that a pass runs; None where it runs the plain loop."""
+
+
+def no_tiles(table: TileTable) -> TiledPass | None:
+    """The choice of a core that runs none."""
+    return None
 
 
 def own_tiles(table: TileTable) -> TiledPass | None:

@@ -13,7 +13,15 @@ from typing import Any
 
 from poetfw.boards import Board, load_board
 from poetfw.common.errors import NoAnswerError, OutputError, ToolError, WrongBoardError
-from poetfw.costs import NO_METER, Case, Measurement, Setup, own_case_of, reads_storage
+from poetfw.costs import (
+    NO_METER,
+    Case,
+    Measurement,
+    Setup,
+    case_tiles,
+    own_case_of,
+    reads_storage,
+)
 from poetfw.firmware import BLOCK_BYTES, IMAGE, check_output_folder, write_project
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import RUN_DIR
@@ -179,7 +187,7 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
     model = load_model(build)
     program = derive_program(build, model)
     cases = cases_of(program.training, board)
-    compiled = board.compute.arithmetic, board.toolchain.soft_float
+    compiled = board.compute.arithmetic, board.toolchain.soft_float, case_tiles(board)
     versions = {case: case_version(case, *compiled) for case in cases}
     with opened_meter(settings.meter) as meter:
         setup = _setup(board, settings, meter)

@@ -22,7 +22,7 @@ from poetfw.ir import Dtype, Graph, Op
 from poetfw.memory import MemoryPlan, Message, Part, StepPlan
 from poetfw.models import StateEntry
 from poetfw.ops import Array, check_shapes, kind_of
-from poetfw.ops.tile_tables import Tiles, table_of
+from poetfw.ops.tile_tables import TileChoice, table_of
 from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
 from poetfw.training import Program
 
@@ -61,7 +61,7 @@ def stage_files(
     slots: Sequence[Slot],
     names: Mapping[str, str],
     arithmetic: Arithmetic,
-    tiles: Tiles,
+    tiles: TileChoice,
     weights: Mapping[str, Array],
     state_dict: Sequence[StateEntry] = (),
 ) -> dict[str, bytes]:
@@ -105,7 +105,7 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _steps_json(plan: Sequence[Step], graph: Graph, tiles: Tiles) -> list[dict[str, Any]]:
+def _steps_json(plan: Sequence[Step], graph: Graph, tiles: TileChoice) -> list[dict[str, Any]]:
     """Each step; for a compute step also its kernel's function, and the tiles that it runs."""
     computed = {op.name: _kernel_json(op, graph, tiles) for op in graph.ops}
     return [
@@ -116,7 +116,7 @@ def _steps_json(plan: Sequence[Step], graph: Graph, tiles: Tiles) -> list[dict[s
     ]
 
 
-def _kernel_json(op: Op, graph: Graph, tiles: Tiles) -> dict[str, Any]:
+def _kernel_json(op: Op, graph: Graph, tiles: TileChoice) -> dict[str, Any]:
     kernel = kind_of(op).kernel(op, graph)
     table = table_of(kernel)
     chosen = None if table is None else tiles(table)
@@ -124,7 +124,7 @@ def _kernel_json(op: Op, graph: Graph, tiles: Tiles) -> dict[str, Any]:
     return {"function": kernel.function, **names}
 
 
-def _training_json(plan: StepPlan, graph: Graph, tiles: Tiles) -> dict[str, Any]:
+def _training_json(plan: StepPlan, graph: Graph, tiles: TileChoice) -> dict[str, Any]:
     return {
         "memory": plan.here,
         "evaluates": plan.evaluates,

@@ -22,9 +22,9 @@ import jinja2
 from poetfw import ir
 from poetfw.boards import Board, Machine, load_board
 from poetfw.common.resources import firmware_templates_dir
+from poetfw.costs.features import case_tiles
 from poetfw.firmware.project import kernel_files, render_blocks, template_environment
 from poetfw.firmware.tensor_names import ConstantTable
-from poetfw.firmware.tile_choice import case_tiles
 from poetfw.ir import Dtype, Tensor
 from poetfw.ops import KINDS, Kernel
 from poetfw.tools import emulator_of

@@ -36,7 +36,7 @@ from poetfw.costs import (
     own_case_of,
     usable,
 )
-from poetfw.costs.features import featured
+from poetfw.costs.features import case_tiles, featured
 from poetfw.firmware.case_version import case_version
 from poetfw.firmware.kernel_version import kernel_version
 from poetfw.firmware.platformio_ini import code_flags
@@ -65,7 +65,8 @@ def graph() -> Graph:
 
 
 def measured(case: Case, time_s: float, **changes: object) -> Measurement:
-    made = row(case, time_s * BOARD.clock_hz, setup=SETUP, kernel_version=case_version(case))
+    version = case_version(case, tiles=case_tiles(BOARD))
+    made = row(case, time_s * BOARD.clock_hz, setup=SETUP, kernel_version=version)
     return replace(made, time_s=time_s, **changes)
 
 

@@ -25,6 +25,7 @@ from poetfw.costs import (
     alone,
     analytic_costs,
     case_of,
+    case_tiles,
     own_case_of,
 )
 from poetfw.firmware import assign_slots, sample_order
@@ -32,7 +33,8 @@ from poetfw.firmware.case_version import case_version
 from poetfw.firmware.project import render_project
 from poetfw.firmware.sketch import Operands, Sketch, arena_bytes_of, render_sketch
 from poetfw.importers import load_data
-from poetfw.ir import Dtype
+from poetfw.ir import Attribute, Dtype
+from poetfw.kernels import Stencil
 from poetfw.ops import kind_of
 from poetfw.ops.base import DIVISORS
 from poetfw.planning import BuildSettings, derive_program, load_model, lower_plan, plan_unscheduled
@@ -454,6 +456,24 @@ def test_a_version_is_that_of_the_sources() -> None:
         case_version(own),
         case_version(relu, soft_float=True),
     )
+
+
+def test_a_version_covers_generated_tiles_where_a_board_runs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operands = (((1, 2, 6, 6), Dtype.F32), ((3, 2, 3, 3), Dtype.F32))
+    window: dict[str, Attribute] = {"stride": (1, 1), "padding": (1,) * 4, "groups": 1}
+    convolution = Case("conv2d", operands, attributes=window)
+    boards = ("nrf52840", "linux")
+
+    def versions() -> list[str]:
+        return [case_version(convolution, tiles=case_tiles(load_board(name))) for name in boards]
+
+    before, text = versions(), Stencil.text
+    monkeypatch.setattr(Stencil, "text", lambda block: text(block) + "   nop\n")
+    after = versions()
+    assert before[0] != after[0]
+    assert before[1] == after[1]
 
 
 def test_cases_that_do_not_fit_the_flash_together_are_halved(

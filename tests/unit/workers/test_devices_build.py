@@ -17,8 +17,8 @@ from poetfw.cli.run import _planned_rows
 from poetfw.common.errors import DeviceError, InfeasibleError, PlanError, PoetfwError
 from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
-from poetfw.firmware.tile_choice import no_tiles
 from poetfw.memory import ONLY, DeviceArena, Part
+from poetfw.ops.tile_tables import no_tiles
 from poetfw.planning import plan_evaluation, plan_on_devices
 from poetfw.report import RunReport
 from poetfw.report.stage_files import _training_json, _training_of

@@ -20,10 +20,10 @@ from poetfw.common.errors import BoardError, ConfigError, InfeasibleError, PlanE
 from poetfw.common.limits import Work
 from poetfw.costs import analytic_costs
 from poetfw.firmware import SlotPurpose, statement_numbers
-from poetfw.firmware.tile_choice import no_tiles
 from poetfw.firmware.views import ProjectView
 from poetfw.memory import Message
 from poetfw.ops import kind_of
+from poetfw.ops.tile_tables import no_tiles
 from poetfw.planning import Plan, lower_plan, plan_evaluation, plan_on_devices, read_device
 from poetfw.planning.several import boards_apart, require_room
 from poetfw.report import slots_of
