@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inner block whose results are sums along rows: dW of convolutions, dense layers forward.
+"""Inner block whose results are sums along rows: dW of convolutions.
 
     for samples, rows:
         sums = 0
         for groups of J columns:  A x V x B sums += source[column + tap] * weight[column]
         totals += sums
 
-For dW the source is x and the "weight" dy.
+The source is x, and the "weight" dy.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from poetfw.kernels.assembler import (
     Assembler,
     Cost,
     Product,
-    TooManyRegistersError,
     float_list,
 )
+from poetfw.kernels.block import LARGEST_BYTES, Block
 from poetfw.kernels.comments import nested, source_text
-from poetfw.kernels.stencil_shape import LARGEST_BYTES, MOST_PRODUCTS
+from poetfw.kernels.stencil_shape import MOST_PRODUCTS
 from poetfw.kernels.tables import FARTHEST, NOT_FINITE, RUN_NEXT, WORD, DotWords, TileRun, place_of
 
 MOST_POINTERS = 8
@@ -37,7 +37,7 @@ def _at(field: str) -> str:
 
 
 @dataclass(frozen=True)
-class Dot:
+class Dot(Block):
     """Description of a block of sums along rows.
 
     Attributes:
@@ -452,16 +452,7 @@ class Dot:
         for i in range(count):
             code.emit(f"add r{first + i}, r{first + i}, r9")
 
-    @cached_property
-    def code(self) -> Assembler:
-        """Instructions.
-
-        Raises:
-            TooManyRegistersError: the block does not fit.
-        """
-        if not self.fits:
-            raise TooManyRegistersError
-        code = Assembler()
+    def _emit(self, code: Assembler) -> None:
         top = self.stack_bytes
         self._emit_begin(code)
         code.part("sample")
@@ -485,14 +476,6 @@ class Dot:
         if top:
             code.emit(f"add sp, #{top}")
         code.emit("ldr.w pc, [sp, #16]", 2)
-        if code.size_bytes > LARGEST_BYTES:
-            raise TooManyRegistersError
-        return code
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of code."""
-        return self.code.size_bytes
 
     def cost(self, runs: Sequence[TileRun], words: DotWords) -> Cost:
         """Instructions and cycles of all runs of a call."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inner block whose results are neighbours in a row: forward, dX, and dense layers backwards.
+"""Inner block whose results are neighbours in a row: forward and dX of convolutions.
 
     for rows, strips of P columns:
         for channels, for rows of the kernel, for taps:
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 from poetfw.kernels.assembler import (
@@ -21,11 +20,11 @@ from poetfw.kernels.assembler import (
     Assembler,
     Cost,
     Product,
-    TooManyRegistersError,
     float_list,
 )
+from poetfw.kernels.block import Block
 from poetfw.kernels.comments import nested, source_text
-from poetfw.kernels.stencil_shape import LARGEST_BYTES, StencilShape
+from poetfw.kernels.stencil_shape import StencilShape
 from poetfw.kernels.tables import (
     BIAS,
     LEFT,
@@ -45,7 +44,7 @@ def _at(field: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stencil(StencilShape):
+class Stencil(StencilShape, Block):
     """A stencil block: its instructions, and what they cost."""
 
     def _weight(self, output: int, tap: int, row: int, channel: int) -> int:
@@ -331,28 +330,11 @@ class Stencil(StencilShape):
         code.emit("str r3, [sp, #4]")
         code.emit("b.w 4b", 3)
 
-    @cached_property
-    def code(self) -> Assembler:
-        """Instructions.
-
-        Raises:
-            TooManyRegistersError: the block does not fit.
-        """
-        if not self.fits:
-            raise TooManyRegistersError
-        code = Assembler()
+    def _emit(self, code: Assembler) -> None:
         self._emit_begin(code)
         self._emit_strip(code)
         self._emit_channel(code)
         self._emit_end(code)
-        if code.size_bytes > LARGEST_BYTES:
-            raise TooManyRegistersError
-        return code
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of code."""
-        return self.code.size_bytes
 
     @property
     def stack_bytes(self) -> int:

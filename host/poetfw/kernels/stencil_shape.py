@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poetfw.kernels.assembler import FLOATS
+from poetfw.kernels.block import LARGEST_BYTES
 from poetfw.kernels.convolution import Met
 
-LARGEST_BYTES = 2600
-"""Bytes of a block: a core's cache of instructions is small, and a table must be in reach."""
 MOST_PRODUCTS = 4
 """Registers of products under way: more hide no latency."""
 MOST_GUARDED = 4
