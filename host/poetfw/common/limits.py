@@ -162,7 +162,7 @@ class Deadline:
         """These items one by one, while there is time.
 
         Raises:
-            OutOfTime: There is none.
+            OutOfTime: The time is over.
         """
         for item in items:
             if self.has_passed():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of assembly: a comment that says which loops and registers a function has, and its code."""
+"""Functions in assembly: a comment that says which loops and registers each has, and its code."""
 
 from __future__ import annotations
 

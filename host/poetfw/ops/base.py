@@ -179,8 +179,8 @@ class OpKind(ABC):
     """True if each output element depends only on the element of the single input in the same
     place, so that the op gives the same values for any shape."""
     onnx: ClassVar[str | None] = None
-    """Equivalent ONNX operator without attributes; None if there is none, or if it has a rule of
-    its own in `poetfw.importers.onnx`."""
+    """Equivalent ONNX operator without attributes; None if ONNX has no such operator, or if
+    `poetfw.importers.onnx` has a rule that reads it."""
     cancels: ClassVar[bool] = True
     """True if it adds terms of both signs, so that rounding errors are relative to the result for
     the inputs' magnitudes, not to the result itself."""

@@ -145,7 +145,7 @@ class Apart(nn.Module):
     ],
 )
 def test_chains_that_are_fused(why: str, fused: int, tmp_path: Path) -> None:
-    """Where a gradient needs the feature map, only the evaluation step is fused."""
+    """If a gradient needs the feature map, training does not fuse; evaluation still does."""
     model = imported(Apart(why), tmp_path)
     program = derive_program(BuildSettings("linux", batch=BATCH), model)
     kinds = [op.kind for graph in (program.training, program.evaluation) for op in graph.ops]
