@@ -23,8 +23,8 @@ from poetfw.kernels.assembler import (
     Product,
     float_list,
 )
-from poetfw.kernels.block import LARGEST_BYTES, Block
 from poetfw.kernels.comments import nested, source_text
+from poetfw.kernels.inner_block import LARGEST_BYTES, InnerBlock
 from poetfw.kernels.stencil_shape import MOST_PRODUCTS
 from poetfw.kernels.tables import FARTHEST, NOT_FINITE, RUN_NEXT, WORD, DotWords, TileRun, place_of
 
@@ -37,7 +37,7 @@ def _at(field: str) -> str:
 
 
 @dataclass(frozen=True)
-class Dot(Block):
+class Dot(InnerBlock):
     """Description of a block of sums along rows.
 
     Attributes:

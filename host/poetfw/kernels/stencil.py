@@ -22,8 +22,8 @@ from poetfw.kernels.assembler import (
     Product,
     float_list,
 )
-from poetfw.kernels.block import Block
 from poetfw.kernels.comments import nested, source_text
+from poetfw.kernels.inner_block import InnerBlock
 from poetfw.kernels.stencil_shape import StencilShape
 from poetfw.kernels.tables import (
     BIAS,
@@ -44,7 +44,7 @@ def _at(field: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stencil(StencilShape, Block):
+class Stencil(StencilShape, InnerBlock):
     """A stencil block: its instructions, and what they cost."""
 
     def _weight(self, output: int, tap: int, row: int, channel: int) -> int:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poetfw.kernels.assembler import FLOATS
-from poetfw.kernels.block import LARGEST_BYTES
 from poetfw.kernels.convolution import Met
+from poetfw.kernels.inner_block import LARGEST_BYTES
 
 MOST_PRODUCTS = 4
 """Registers of products under way: more hide no latency."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What inner blocks have in common: instructions that are written when they are first needed."""
+"""Base class of inner blocks: instructions are written when they are first needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST_BYTES = 2600
 """Bytes of a block: a core's cache of instructions is small, and a table must be in reach."""
 
 
-class Block(ABC):
+class InnerBlock(ABC):
     """An inner block. A subclass describes it, and writes its instructions."""
 
     @property
