@@ -141,7 +141,7 @@ def test_a_port_of_other_commands_does_not_stop_a_run_on_a_twin(
 
     report = SimpleNamespace(memories={ONLY: None})
     monkeypatch.setattr(BuildReport, "read", lambda path: report)
-    monkeypatch.setattr("poetfw.runs.execution.open_build", opened)
+    monkeypatch.setattr("poetfw.api.firmware.open_build", opened)
     run = ["run", "--out", str(tmp_path)]
     typed = CliRunner().invoke(cli, [*run, "--port", "x"])
     assert (typed.exit_code, "--port needs --on-board" in typed.stderr) == (2, True), typed.stderr

@@ -27,6 +27,7 @@ from poetfw.firmware import RunRequest, SlotPurpose
 from poetfw.report import BuildReport
 from poetfw.runs.desks import by_desk, on_a_twin
 from poetfw.runs.execution import BuiltProject, open_build
+from poetfw.runs.observer import RunObserver
 from poetfw.runs.running import make_request, run_build
 from poetfw.settings import RunSettings
 from poetfw.tools.link import DeviceLink, PortLine
@@ -311,10 +312,6 @@ class Noisy:
         return self._line.now_s()
 
 
-def quiet(*_: object) -> None:
-    pass
-
-
 def run_over(folder: Path, rate: float) -> tuple[Any, int]:
     """A run over noisy lines, and how many bytes were changed."""
     lines = []
@@ -327,7 +324,7 @@ def run_over(folder: Path, rate: float) -> tuple[Any, int]:
 
     settings = RunSettings(steps=2, timeout_s=120.0)
     launch = partial(by_desk, {}, connect=connect)
-    report = run_build(open_build(folder), settings, launch, quiet)
+    report = run_build(open_build(folder), settings, launch, RunObserver())
     return report, sum(line.faults for line in lines)
 
 

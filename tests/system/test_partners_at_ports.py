@@ -25,6 +25,7 @@ from poetfw.common.errors import DeviceError
 from poetfw.firmware import RunRequest
 from poetfw.runs.desks import by_desk, reach
 from poetfw.runs.execution import BuiltProject, open_build
+from poetfw.runs.observer import RunObserver
 from poetfw.runs.running import run_build
 from poetfw.settings import RunSettings
 from poetfw.tools.link import PortLine
@@ -35,7 +36,6 @@ from system.test_partners import (
     built,
     check,
     program_of,
-    quiet,
     two,
     values_of,
     write_plan,
@@ -280,11 +280,11 @@ def test_a_noisy_line_to_a_board(two: Path, rate: float) -> None:
         settings = RunSettings(steps=2, timeout_s=40.0 if rate > 0.01 else 120.0)
         if rate > 0.01:
             with pytest.raises(DeviceError, match="device 'linux-"):
-                run_build(build, settings, over_noise, quiet)
+                run_build(build, settings, over_noise, RunObserver())
             return
-        report = run_build(build, settings, over_noise, quiet)
+        report = run_build(build, settings, over_noise, RunObserver())
         wanted = values_of(two)
-        clean = run_build(build, settings, launch, quiet)
+        clean = run_build(build, settings, launch, RunObserver())
     assert sum(line.faults for line in lines) > 5
     assert report.loss == clean.loss
     assert values_of(two) == wanted

@@ -12,6 +12,7 @@ import pytest
 from poetfw.report import Verification
 from poetfw.runs import verification
 from poetfw.runs.execution import open_build
+from poetfw.runs.observer import RunObserver
 from poetfw.runs.running import on_twin, run_build
 from poetfw.settings import RunSettings
 from poetfw.tools import build_environments
@@ -65,7 +66,7 @@ def verify(folder: Path, board: str = "linux", steps: int = 3) -> Result:
 
 def verified(project: Path, steps: int = 3) -> Verification:
     settings = RunSettings(steps=steps, verify=True)
-    report = run_build(open_build(project), settings, on_twin, lambda done, of, text: None)
+    report = run_build(open_build(project), settings, on_twin, RunObserver())
     assert report.verify is not None
     return report.verify
 

@@ -5,68 +5,38 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from poetfw.cli import output
 from poetfw.cli.command import command, command_deadline
-from poetfw.cli.devices import followed, log_of_devices, read_answer
+from poetfw.cli.devices import log_of_devices
 from poetfw.common.limits import Deadline
 from poetfw.settings import (
     Application,
     Budget,
     BuildLimits,
-    BuildSettings,
+    CompilerSettings,
     CostSettings,
     Detailed,
-    DevicesSettings,
+    Devices,
     NetworkSettings,
+    Programmed,
     ProjectSettings,
     SchedulerSettings,
-    Settings,
-    Target,
     TrainingSettings,
-    like,
     setting,
 )
-from poetfw.settings.values import File
 
 if TYPE_CHECKING:
     from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam
 
 
 @dataclass(frozen=True)
-class Programmed(Settings, group="Board", one_of=(("--board",), ("--devices",))):
-    """Board to build for; None if there are several devices."""
+class Compiling(CompilerSettings, group="Output"):
+    """Compiler choice, and a build without it."""
 
-    board: str | None = like(Target, "board", required=False)
-
-
-@dataclass(frozen=True)
-class Devices(DevicesSettings):
-    """Several devices, and an answer whose plan they follow."""
-
-    replay: Path | None = setting(
-        "With --devices: use the plan of this answer of `poetfw schedule --devices --json`.",
-        type=File(),
-        metavar="ANSWER.json",
-        needs=("--devices",),
-        group="Several devices",
-    )
-
-
-@dataclass(frozen=True)
-class Compiling(Settings, group="Output"):
-    """Compiler choice."""
-
-    toolchain: str = setting(
-        "Compiler: this computer's, or that of the board's stock PlatformIO platform.",
-        "auto",
-        type=click.Choice(("auto", "system", "stock")),
-    )
     generate_only: bool = setting("Write the project without compiling it.", False, first=True)
 
 
@@ -86,49 +56,30 @@ def build(
     printed: Detailed,
 ) -> None:
     """Plan the training of a model on a board, write the firmware and compile it."""
-    from poetfw.firmware import check_output_folder
-    from poetfw.pipeline import compile_build, plan_build, write_build
-    from poetfw.planning import boards_of, costs_from, database_for, folders_of, saved_by_more_ram
-    from poetfw.tools import choose_environment
+    from poetfw.api.plans import PlanWatch, check_target, plan_settings
 
     end = command_deadline(limits.time_limit_s)
-    board, toolchain, replay = programmed.board, compiling.toolchain, devices.replay
-    several: DevicesSettings | None = devices if devices.files else None
-    if replay is not None:
-        several = replace(devices, followed=read_answer(replay))
-    settings = BuildSettings.of(
-        *(network, training, budget, by, limits, application), board=board or "", devices=several
-    )
-    boards = boards_of(settings)
-    default = Path("build") / "-".join(n or b.label.replace(":", "-") for n, b in boards.items())
-    folder = default if project.out is None else project.out
-    for written in (folder, *folders_of(boards, folder).values()):
-        check_output_folder(written)
-    for known in [] if compiling.generate_only else boards.values():
-        choose_environment(known, toolchain)  # fail on a missing compiler before solving
-    with output.spinner() as progress, followed(replay):
-        planned = plan_build(
-            settings,
-            progress,
-            costs_from(None if board is None else database_for(board, costs.costs, costs.db)),
-            deadline=end,
-            tell=output.search_log(progress, end),
-            tell_of_devices=log_of_devices("time"),
+    toolchain = None if compiling.generate_only else compiling.toolchain
+    with output.spinner() as progress:
+        plan = plan_settings(
+            PlanWatch(progress, output.search_log(progress, end), log_of_devices("time")),
+            *(programmed, devices, network, budget, by, training, application, costs, limits),
+            end=end,
+            check=lambda settings: check_target(settings, project.out, toolchain),
         )
-        if several is None:
-            more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
-            planned = replace(planned, more_ram=more, timing=end.timing())
-        report = write_build(planned, folder)
-        if not compiling.generate_only:
-            report = compile_build(planned, report, folder, toolchain, progress)
-    for warning in planned.model.warnings:
+        if toolchain is None:
+            firmware = plan.write(project.out)
+        else:
+            firmware = plan.compile(project.out, toolchain=toolchain, progress=progress)
+    for warning in plan.warnings:
         output.warn(warning)
     if printed.as_json:
-        output.print_json(report.to_json())
+        output.print_json(firmware.figures.to_json())
     else:
-        run = ["--board", settings.board] if settings.board else []
-        run += [] if folder == default and run else ["--out", str(folder)]
-        _print(report, folder, end, run, printed.verbose)
+        run = ["--board", programmed.board] if programmed.board else []
+        is_default = firmware.folder == plan.default_folder
+        run += [] if is_default and run else ["--out", str(firmware.folder)]
+        _print(firmware.figures, firmware.folder, end, run, printed.verbose)
 
 
 _LAYER_NAMES = {

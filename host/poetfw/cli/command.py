@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from poetfw.cli import output
 from poetfw.cli.config import FILE
 from poetfw.common.limits import Deadline
-from poetfw.settings import Setting, Settings, declared, take
+from poetfw.settings import Setting, Settings, contradictions, declared, take
 from poetfw.settings.values import Listed
 
 _ALL = "poetfw.cli.command: show all options"
@@ -128,17 +128,13 @@ class Command(click.Command):
                 alternatives of required options are missing.
         """
         options = self.options
-        for flag, option in options.items():
-            for other in option.setting.excludes:
-                if _is_given(ctx, option) and _is_given(ctx, options[other]):
-                    stays, goes = flag, other
-                    if _is_typed(ctx, options[other]) and not _is_typed(ctx, option):
-                        stays, goes = other, flag
-                    _refuse(ctx, goes, f"does not go with {stays}")
-        for flag, option in options.items():
-            needed = option.setting.needs
-            if needed and not any(_is_given(ctx, options[other]) for other in needed):
-                _refuse(ctx, flag, f"needs {' or '.join(needed)}")
+        settings = {flag: option.setting for flag, option in options.items()}
+        for flag, why in contradictions(
+            settings,
+            lambda flag: _is_given(ctx, options[flag]),
+            lambda flag: _is_typed(ctx, options[flag]),
+        ):
+            _refuse(ctx, flag, why)
         for choices in self.one_of:
             if not any(all(_is_given(ctx, options[flag]) for flag in flags) for flags in choices):
                 either = ", or ".join(" and ".join(flags) for flags in choices)

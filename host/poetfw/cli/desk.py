@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from poetfw.api.folders import built_folder
 from poetfw.cli import output
 from poetfw.cli.command import command
-from poetfw.cli.folders import built_folder
 from poetfw.settings import Built, HostSettings, PortSettings, Printed, Settings, like, setting
 from poetfw.settings.values import File, OutputFile
 

@@ -3,26 +3,24 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from poetfw.api.answers import followed, read_answer, read_file
 from poetfw.cli import output
 from poetfw.cli.command import command_deadline
-from poetfw.common.errors import PlanError, ProblemError
+from poetfw.common.errors import ProblemError
 from poetfw.common.limits import Work
-from poetfw.common.reading import read_bytes
 from poetfw.settings import CellLimits, Solver
 from poetfw.settings.schedule import Answer, Compared, Several, TaskBudget, TaskSettings
 
 if TYPE_CHECKING:
     from poetfw.schedule import ExecutionPlan
     from poetfw.schedule.several import (
-        DevicesAnswer,
         DevicesFigures,
         DevicesProblem,
         DevicesSchedule,
@@ -108,36 +106,6 @@ def schedule_devices(
     return code
 
 
-def read_answer(path: Path) -> DevicesAnswer:
-    """Read the plan of an answer, and the tensor sizes of its graph.
-
-    Raises:
-        ProblemError: The file cannot be read, or holds no plan.
-    """
-    from poetfw.schedule.several import devices_answer_from_json
-
-    return devices_answer_from_json(read_file(path), str(path))
-
-
-@contextlib.contextmanager
-def followed(answer: Path | None) -> Iterator[None]:
-    """Add an answer's file name and hints to errors of its plan.
-
-    Raises:
-        PlanError: The plan is illegal here.
-    """
-    try:
-        yield
-    except PlanError as error:
-        if answer is None:
-            raise
-        elsewhere = (
-            "give the devices, in the limits, that it was found for",
-            "or search: no --replay",
-        )
-        raise PlanError(f"{answer}: {error.message}", *(error.try_next or elsewhere)) from error
-
-
 def _load(
     task: TaskSettings | Compared, ram_fractions: Sequence[float] | None, work: Work
 ) -> DevicesProblem:
@@ -160,18 +128,6 @@ def _load(
     return load_devices_problem(
         paths, task.model, task.batch, ram_fractions, output.warn, work.deadline
     )
-
-
-def read_file(path: Path) -> bytes:
-    """Read a file that holds a problem or an answer.
-
-    Raises:
-        ProblemError: The file cannot be read.
-    """
-    try:
-        return read_bytes(path)
-    except OSError as error:
-        raise ProblemError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def log_of_devices(minimise: str) -> Tell:

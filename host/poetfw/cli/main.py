@@ -16,13 +16,13 @@ from types import FrameType
 import click
 from click.core import ParameterSource
 
-from poetfw import __version__
 from poetfw.cli import output
 from poetfw.cli.command import Command
 from poetfw.cli.config import FILE, has_config, read_config
 from poetfw.common.errors import ConfigError, PoetfwError
 from poetfw.common.interrupts import EXIT_INTERRUPTED, leave
 from poetfw.common.limits import process_start_s
+from poetfw.common.version import __version__
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70

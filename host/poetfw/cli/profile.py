@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poetfw.api.folders import out_folder
 from poetfw.cli import output
 from poetfw.cli.command import command
-from poetfw.cli.folders import out_folder
 from poetfw.common.errors import DeviceError, OutputError, PortError, listed
 from poetfw.common.option_values import METERS
 from poetfw.common.output_file import check_output_files, replace_file

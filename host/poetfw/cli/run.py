@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,49 +11,27 @@ import click
 from poetfw.cli import output
 from poetfw.cli.command import command
 from poetfw.cli.desk import chosen_port
-from poetfw.cli.folders import built_folder
-from poetfw.common.errors import listed
-from poetfw.common.output_file import replace_file
+from poetfw.common.errors import ConfigError, listed
 from poetfw.settings import (
     Built,
     Detailed,
-    OfOneProgram,
     OneMachine,
     RunOutput,
     RunSettings,
     Where,
-    declared,
 )
 
 if TYPE_CHECKING:
     from poetfw.firmware import Traffic
     from poetfw.report import ProgramRun, RunReport, StepTrace, Verification
-    from poetfw.runs.execution import BuildFolder
-    from poetfw.runs.running import Launch
-
-
-def _programs(folder: Path) -> list[str]:
-    """Names of a build's programs, which are those of their memories."""
-    from poetfw.pipeline import REPORT
-    from poetfw.report import BuildReport
-
-    return list(BuildReport.read(folder / REPORT).memories)
 
 
 def _inapplicable(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Flags that do not apply to the build's number of programs, each with the reason."""
-    folder, _ = built_folder(Built(out=given["out"], board=given["board"]))
-    why = (
-        f"is for a build of one program, and {folder} has one for each device: all start from the "
-        "initial weights in each run, on a twin or at --port DEVICE=PORT"
-    )
-    if len(_programs(folder)) <= 1:
-        if not given["on_board"]:
-            yield from ((flag, "needs --on-board") for flag in ("--port", "--host"))
-        return
-    for setting in (*declared(OfOneProgram).values(), *declared(OneMachine).values()):
-        yield setting.flag, why
-    yield from (("--board", why), ("--trace", why))
+    from poetfw.api.firmware import open_built
+
+    firmware = open_built(Built(out=given["out"], board=given["board"]))
+    return firmware.inapplicable(given["on_board"])
 
 
 @command("Example:  poetfw run --board nrf52840 --steps 10 --verify", _inapplicable)
@@ -80,46 +55,19 @@ def run(
     With --resume, training continues from the last checkpoint of the previous run. --steps and
     --epochs count from the beginning.
     """
-    from poetfw.report.event_files import check_events_folder, write_events
-    from poetfw.runs.execution import open_build
-    from poetfw.runs.running import metrics_csv, run_build
-    from poetfw.runs.step_trace import expect_one_device, trace_step
+    from poetfw.api.firmware import open_built, ports_of
+    from poetfw.runs.observer import Reporting
 
-    if files.tensorboard is not None:
-        check_events_folder(files.tensorboard)
-    folder, label = built_folder(built)
-    programs = _programs(folder)
-    ports = ports_of(programs, where.ports)
-    on_board = programs if machine.on_board else list(ports)
-    build = open_build(folder, label, where.emulator, on_board, machine.threads)
-    if files.trace:
-        expect_one_device(build.evaluator)
-    launch = _launch(build, ports, on_board, machine.host)
+    firmware = open_built(built)
+    try:
+        ports_of(firmware.programs, where.ports)
+    except ConfigError as error:
+        raise click.UsageError(error.message) from error
     with output.progress_bar() as update:
-        report = run_build(build, settings, launch, update)
-        if files.trace:
-            traced = trace_step(build.evaluator, settings, lambda text: update(0, 1, text))
-            report = replace(report, trace=traced)
-    if files.metrics is not None:
-        replace_file(files.metrics, metrics_csv(report))
-    if files.tensorboard is not None:
-        write_events(files.tensorboard, report)
-    return _finish(report, printed.verbose, printed.as_json)
-
-
-def _launch(
-    build: BuildFolder, ports: Mapping[str, str], on_board: Sequence[str], host: str | None
-) -> Launch:
-    """Function that starts the programs: on twins, at ports, or on a host."""
-    from poetfw.runs import desks, remote, running
-    from poetfw.tools.ssh import Host
-
-    if host is not None:
-        return functools.partial(remote.on_host, Host(host))
-    if build.apart or on_board:
-        at = {name: ports.get(name) or chosen_port(None) for name in on_board}
-        return functools.partial(desks.by_desk, at)
-    return running.on_twin
+        finished = firmware.train(
+            *(settings, where, machine, files), Reporting(update), lambda: chosen_port(None)
+        )
+    return _finish(finished.figures, printed.verbose, printed.as_json)
 
 
 def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
@@ -136,29 +84,6 @@ def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
     refused = verdict(found)
     output.print_error(refused, as_json=False)  # the JSON document has been printed
     return refused.exit_code
-
-
-def ports_of(programs: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
-    """Ports by program: from DEVICE=PORT, or from PORT for the program of a single device.
-
-    Raises:
-        UsageError: A port names no device, a device has two ports, or two devices share one.
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        name, _, port = (text if all(programs) else f"={text}").partition("=")
-        wrong = None
-        if name not in programs or not port:
-            known = listed([repr(name) for name in programs])
-            wrong = f"{text!r:.200} is not DEVICE=PORT, with a device of the build: {known}"
-        elif name in found:
-            wrong = f"is given twice for {f'device {name!r:.200}' if name else 'the board'}"
-        elif port in found.values():
-            wrong = f"{port!r:.200} is given for two devices"
-        if wrong is not None:
-            raise click.UsageError(f"--port {wrong}")
-        found[name] = port
-    return found
 
 
 def _place(program: ProgramRun) -> str:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from poetfw.api.answers import read_file
 from poetfw.cli import output
 from poetfw.cli.command import command, command_deadline
 from poetfw.cli.curve import CurveSearch, sources_json
-from poetfw.cli.devices import read_file, schedule_devices
+from poetfw.cli.devices import schedule_devices
+from poetfw.common.errors import ConfigError
 from poetfw.common.limits import Deadline, Work
 from poetfw.settings import CostSettings, Limits, SchedulerSettings, Solver
 from poetfw.settings.schedule import Answer, Several, TaskBudget, TaskSettings
@@ -39,6 +41,7 @@ def schedule(
     The answer has all figures and the execution plan. With --replay, a plan from any source is only
     simulated.
     """
+    from poetfw.api.searches import limited_problem
     from poetfw.common.output_file import replace_file
     from poetfw.report import json_bytes
     from poetfw.schedule import problem_to_json
@@ -54,7 +57,10 @@ def schedule(
         work = Work(limits.work_limit, end)
         search = CurveSearch(training, by.scheduler, solver.solver, answer.pareto, work)
         return search.show(budget.ram_fraction, several.plot, answer.as_json)
-    problem = _limited(training, budget)
+    try:
+        problem = limited_problem(training, budget.ram_bytes, budget.ram_fraction, None)
+    except ConfigError as error:
+        raise click.UsageError(error.message) from error
     if answer.export is not None:
         replace_file(answer.export, json_bytes(problem_to_json(problem)))
         output.messages.print(f"wrote {output.escaped(str(answer.export))}")
@@ -128,22 +134,6 @@ def _solve(
     else:
         _print(problem, answer, end, costs, shown.verbose)
     return code
-
-
-def _limited(training: TrainingProblem, budget: TaskBudget) -> ScheduleProblem:
-    """Problem with the requested budget.
-
-    Raises:
-        UsageError: Several fractions are given without --devices.
-    """
-    ram_bytes = budget.ram_bytes
-    if budget.ram_fraction is not None:
-        if len(budget.ram_fraction) != 1:
-            raise click.UsageError(
-                "--ram-fraction takes several values with --devices or --pareto only"
-            )
-        ram_bytes = training.budget_bytes(*budget.ram_fraction)
-    return training.problem if ram_bytes is None else training.within(ram_bytes)
 
 
 def _print(

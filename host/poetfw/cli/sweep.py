@@ -84,38 +84,22 @@ def sweep(
     Points are computed in parallel. After an interruption, the same command continues where it
     stopped. Costs are measured where a board has measurements, else analytic.
     """
+    from poetfw.api.searches import grid_of
     from poetfw.common.errors import OutputError
     from poetfw.common.output_file import check_output_file, replace_file
-    from poetfw.comparisons.comparison import COMPARED, FRACTIONS, to_csv
+    from poetfw.comparisons.comparison import to_csv
     from poetfw.comparisons.sweep import (
-        Grid,
         Results,
         dask_cluster,
-        digest_of,
         draw_plots,
         finished,
         local_processes,
         run_sweep,
     )
-    from poetfw.planning import database_for
 
     refuse_more_than_all(over.fractions)
     plots = files.plots
-    databases = tuple(database_for(board, costs.costs, costs.db) for board in over.boards)
-    grid = Grid(
-        boards=over.boards,
-        models=over.models,
-        deadline_factors=over.deadlines,
-        fractions=tuple(sorted(over.fractions or FRACTIONS)),
-        schedulers=by.schedulers or COMPARED,
-        batch=over.batch,
-        model_as=solver.model_as,
-        solver=solver.solver,
-        work_limit=limits.work_limit,
-        time_limit_s=limits.time_limit_s,
-        databases=databases,
-        measurements=digest_of(databases),
-    )
+    grid = grid_of(over, by, costs, limits, solver)
     warnings = grid.check()
     for name, said in warnings.items():
         for warning in said:
@@ -152,7 +136,7 @@ def sweep(
             {
                 "schema_version": 1,
                 "warnings": warnings,
-                "costs": dict(zip(over.boards, map(_basis, databases), strict=True)),
+                "costs": dict(zip(over.boards, map(_basis, grid.databases), strict=True)),
                 "points": total,
                 "finished": done,
                 "interrupted": interrupted,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from poetfw.api.folders import built_folder
 from poetfw.cli import output
 from poetfw.cli.command import command
-from poetfw.cli.folders import built_folder
 from poetfw.common.option_values import WEIGHT_FORMATS
 from poetfw.settings import Built, Printed, Settings, setting
 from poetfw.settings.values import File, OutputFile

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from poetfw import __version__
 from poetfw.common.errors import OutputError
 from poetfw.common.option_values import EXPORTED_NAME
 from poetfw.common.resources import firmware_templates_dir
+from poetfw.common.version import __version__
 from poetfw.firmware.library import FEATURES_HEADER, HEADER, LIBRARY
 from poetfw.firmware.names import NAMES_HEADER, names_headers, rename_public, renamed
 from poetfw.firmware.project import Project, template_environment

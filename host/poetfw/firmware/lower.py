@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from poetfw import __version__
 from poetfw.boards import Board
+from poetfw.common.version import __version__
 from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.defines import (
     IMAGE_WORDS,

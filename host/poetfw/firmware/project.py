@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 
 import jinja2
 
-from poetfw import __version__
 from poetfw.boards import Arithmetic, Board, Machine, with_used
 from poetfw.boards.environments import known_environments
 from poetfw.common.errors import OutputError, listed
@@ -25,6 +24,7 @@ from poetfw.common.interrupts import uninterrupted
 from poetfw.common.reading import parse_json, read_bytes
 from poetfw.common.resources import firmware_templates_dir, profiler_sketches_dir
 from poetfw.common.temporary import temporary_directory
+from poetfw.common.version import __version__
 from poetfw.firmware.kernel_version import compiled_from
 from poetfw.firmware.library import (
     BLOCKS,

@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from poetfw import __version__
 from poetfw.boards import Board
 from poetfw.common.resources import profiler_sketches_dir
 from poetfw.common.transfer import TRAILER_BYTES
+from poetfw.common.version import __version__
 from poetfw.costs import BESIDE, MOVES, TAKEN, TRANSFERS, Case, alone, case_tiles, direction_of
 from poetfw.firmware.c_text import comment_text, shape_text, table
 from poetfw.firmware.defines import batch_settings, board_settings, divisors_of

@@ -6,8 +6,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from poetfw import __version__
 from poetfw.common.resources import firmware_templates_dir
+from poetfw.common.version import __version__
 from poetfw.firmware.c_text import literal, table
 from poetfw.firmware.library import FEATURES_HEADER, GENERATED, LIBRARY
 from poetfw.firmware.project import template_environment

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from poetfw import __version__
 from poetfw.boards import Board
 from poetfw.common.errors import OutputError
 from poetfw.common.resources import firmware_templates_dir
+from poetfw.common.version import __version__
 from poetfw.firmware.c_text import comment_text
 from poetfw.firmware.library import GENERATED, LIBRARY
 from poetfw.firmware.project import (

@@ -23,7 +23,8 @@ from poetfw.common.errors import DeviceError, WrongBoardError
 from poetfw.firmware import RunRequest, Traffic
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY, Message
-from poetfw.runs.execution import BuildFolder, BuiltProject, Update, fresh_image
+from poetfw.runs.execution import BuildFolder, BuiltProject, fresh_image
+from poetfw.runs.observer import RunObserver, StepDone
 from poetfw.runs.on_board import check_board, fetch_trained, prepare_board, write_trained
 from poetfw.runs.running import ProgramLog, Training
 from poetfw.settings import RunSettings
@@ -78,7 +79,7 @@ def by_desk(
     build: BuildFolder,
     request: RunRequest,
     settings: RunSettings,
-    update: Update,
+    observer: RunObserver,
     connect: Connect = reach,
 ) -> Training:
     """Train all programs by commands over a line to each one's board or twin.
@@ -88,7 +89,7 @@ def by_desk(
         build: the build; programs for boards must already be flashed.
         request: what the firmware shall do.
         settings: settings of the run.
-        update: called with the progress.
+        observer: told of progress and of each training step.
         connect: opens the line to a program.
 
     Raises:
@@ -109,7 +110,7 @@ def by_desk(
             )
             for name, project in build.projects.items()
         }
-        return _Desks(build, ports, desks, pool, update).train(request, settings)
+        return _Desks(build, ports, desks, pool, observer).train(request, settings)
 
 
 class _Mail:
@@ -151,14 +152,14 @@ class _Desks:
         ports: Mapping[str, str],
         desks: Mapping[str, Desk],
         pool: ThreadPoolExecutor,
-        update: Update,
+        observer: RunObserver,
     ) -> None:
         self._build = build
         self._ports = ports
         self._desks = desks
         self._pool = pool
-        self._update = update
-        self._update_if_single = update if ONLY in desks else lambda done, of, text: None
+        self._observer = observer
+        self._update_if_single = (observer if ONLY in desks else RunObserver()).activity
         """Reports transfers of a single program; with several, progress could not be told apart."""
 
     def on_each(
@@ -212,7 +213,7 @@ class _Desks:
         """
         steps, every = request.steps, request.checkpoint_every
         tells = self._build.loss_memory
-        self._update(0, steps, "starting")
+        self._observer.activity(0, steps, "starting")
         self.on_each(lambda name, desk: self._prepare(name, desk, settings.resume))
         for desk in self._desks.values():
             desk.end_within(settings.timeout_s)
@@ -221,7 +222,7 @@ class _Desks:
         ticks = dict.fromkeys(self._desks, 0)
         traffic = dict.fromkeys(self._desks, Traffic())
         losses = []
-        self._update(min(done, steps), steps, "training")
+        self._observer.activity(min(done, steps), steps, "training")
         for step in range(done + 1, steps + 1):
             trained = self._step(step)
             for name, each in trained.items():
@@ -229,7 +230,8 @@ class _Desks:
                 traffic[name] += each.traffic - moved[name]
                 moved[name] = each.traffic
             losses.append(check_finite("loss", trained[tells].loss))
-            self._update(step, steps, f"loss {losses[-1]:.4f}")
+            parts = {name: each.ticks for name, each in trained.items()}
+            self._observer.step(StepDone(step, steps, losses[-1], parts))
             if step == steps:
                 self._send_the_last()
             if step == steps or (every and step % every == 0):

@@ -35,9 +35,6 @@ from poetfw.schedule import StepKind
 from poetfw.tools import Event, RunLog, emulator_of, run_firmware
 
 OnEvent = Callable[[Event], None]
-Update = Callable[[int, int, str], None]
-"""Progress callback: number done, total, and a description of the activity."""
-
 SlotValues = Mapping[tuple[str, SlotPurpose], Array]
 
 

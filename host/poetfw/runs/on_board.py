@@ -39,7 +39,8 @@ from poetfw.firmware import (
     set_request,
 )
 from poetfw.firmware.project import RUN_DIR
-from poetfw.runs.execution import BuiltProject, Update
+from poetfw.runs.execution import BuiltProject
+from poetfw.runs.observer import Update
 from poetfw.runs.ring_files import new_blocks, region_of, write_samples
 from poetfw.tools.link import Desk
 

@@ -14,7 +14,8 @@ from poetfw.common.errors import BoardError, OutputError, WrongBoardError
 from poetfw.firmware import IMAGE, RunRequest, set_request
 from poetfw.firmware.project import RUN_DIR
 from poetfw.memory import ONLY
-from poetfw.runs.execution import BuildFolder, BuiltProject, Update, check_resumable
+from poetfw.runs.execution import BuildFolder, BuiltProject, check_resumable
+from poetfw.runs.observer import RunObserver, Update
 from poetfw.runs.running import ProgramLog, Training, report_steps
 from poetfw.settings import RunSettings
 from poetfw.tools import elf_machine, run_firmware
@@ -51,7 +52,11 @@ def flash(project: BuiltProject, host: Host, update: Update) -> None:
 
 
 def on_host(
-    host: Host, build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
+    host: Host,
+    build: BuildFolder,
+    request: RunRequest,
+    settings: RunSettings,
+    observer: RunObserver,
 ) -> Training:
     """Train a build with a single program on another computer.
 
@@ -85,19 +90,19 @@ def on_host(
         _fetch(host, f"{folder}/{IMAGE}", image)
         check_resumable(image, project.image)
     set_request(image, request)
-    update(0, request.steps, "copying the storage image")
+    observer.activity(0, request.steps, "copying the storage image")
     host.send(image, folder, IMAGE, 0o644)
     log = run_firmware(
         host.command(f"cd {shlex.quote(folder)} && exec ./{PROGRAM} {IMAGE}"),
         image.parent,
         settings.timeout_s,
-        report_steps(request, update),
+        report_steps(request, observer),
         steps=request.steps,
         evaluations=project.evaluations,
         resume=settings.resume,
         silence_s=settings.silence_s,
     )
-    update(0, request.steps, "fetching the trained weights")
+    observer.activity(0, request.steps, "fetching the trained weights")
     _fetch(host, f"{folder}/{IMAGE}", image)
     set_request(image, replace(request, capture=False))
     return Training({ONLY: ProgramLog(log, image, host.name)})

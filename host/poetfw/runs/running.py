@@ -26,7 +26,8 @@ from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.tile_choice import program_tiles
 from poetfw.memory import ONLY, StepPlan
 from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
-from poetfw.runs.execution import BuildFolder, BuiltProject, OnEvent, Update, execute
+from poetfw.runs.execution import BuildFolder, BuiltProject, OnEvent, execute
+from poetfw.runs.observer import RunObserver, StepDone
 from poetfw.runs.verification import Run, verify
 from poetfw.schedule import StepKind
 from poetfw.settings import RunSettings
@@ -66,7 +67,7 @@ class Training:
     evaluations: tuple[Evaluation, ...] = ()
 
 
-Launch = Callable[[BuildFolder, RunRequest, RunSettings, Update], Training]
+Launch = Callable[[BuildFolder, RunRequest, RunSettings, RunObserver], Training]
 """Function that starts a build's programs and trains them."""
 
 
@@ -105,7 +106,7 @@ def _has_own_samples(project: BuiltProject, image: Path) -> bool:
 
 
 def run_build(
-    build: BuildFolder, settings: RunSettings, launch: Launch, update: Update
+    build: BuildFolder, settings: RunSettings, launch: Launch, observer: RunObserver
 ) -> RunReport:
     """Train a build's programs, and verify the result if requested.
 
@@ -113,7 +114,7 @@ def run_build(
         build: the build.
         settings: settings of the run.
         launch: function that starts the programs: `on_twin`, `remote.on_host` or `desks.by_desk`.
-        update: called with the progress.
+        observer: told of progress and of each training step.
 
     Raises:
         ConfigError: The settings are invalid, or programs are missing.
@@ -124,7 +125,7 @@ def run_build(
     build.check()
     project = build.evaluator
     request = make_request(project, settings)
-    training = launch(build, request, settings, update)
+    training = launch(build, request, settings, observer)
     verification = None
     if settings.verify:
         run = Run(
@@ -136,18 +137,18 @@ def run_build(
             settings.silence_s,
             build.values({name: each.image for name, each in build.projects.items()}),
         )
-        verification = verify(run, lambda text: update(0, request.steps, text))
+        verification = verify(run, lambda text: observer.activity(0, request.steps, text))
     return _report(build, request, training, verification)
 
 
 def on_twin(
-    build: BuildFolder, request: RunRequest, settings: RunSettings, update: Update
+    build: BuildFolder, request: RunRequest, settings: RunSettings, observer: RunObserver
 ) -> Training:
     """Run a build with a single program to its end on its twin."""
     project = build.evaluator
     image = project.folder / RUN_DIR / IMAGE
-    update(0, request.steps, "training")
-    on_event = report_steps(request, update)
+    observer.activity(0, request.steps, "training")
+    on_event = report_steps(request, observer)
     if settings.patience is not None:
         log, evaluations = _train_by_epochs(project, request, settings, on_event)
         return Training({ONLY: ProgramLog(log, image)}, evaluations)
@@ -166,12 +167,13 @@ def on_twin(
     return Training({ONLY: ProgramLog(log, image)})
 
 
-def report_steps(request: RunRequest, update: Update) -> OnEvent:
-    """Event handler that reports each training step as progress."""
+def report_steps(request: RunRequest, observer: RunObserver) -> OnEvent:
+    """Event handler that tells an observer of each training step of an only program."""
 
     def on_event(event: Event) -> None:
         if event.word == "step":
-            update(event.number, request.steps, f"loss {event.real('loss'):.4f}")
+            ticks = {ONLY: event.integer("ticks")}
+            observer.step(StepDone(event.number, request.steps, event.real("loss"), ticks))
 
     return on_event
 

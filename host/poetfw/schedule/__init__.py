@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules that train within the budget: when to compute, recompute and page."""
+"""Schedules that train within the budget: when to compute, recompute and page.
 
+The package can be called: `poetfw.schedule(problem)` (docs/python.md).
+"""
+
+from poetfw.common.callable_package import make_callable
 from poetfw.common.transfer import Transfer
 from poetfw.schedule.bounds import (
     MinimumBudget,
@@ -78,3 +82,5 @@ __all__ = [
     "tell_nobody",
     "validate",
 ]
+
+make_callable(__name__, "poetfw.api.searches.schedule")

@@ -2,8 +2,25 @@
 """Settings: dataclasses whose fields declare options, keys of `poetfw.toml`, and help texts."""
 
 from poetfw.settings.board import Built, HostSettings, PortSettings, ProjectSettings, Target
-from poetfw.settings.build import Application, Budget, BuildSettings, DevicesSettings, UpdateBudget
-from poetfw.settings.declaration import Setting, Settings, declared, like, setting, take
+from poetfw.settings.build import (
+    Application,
+    Budget,
+    BuildSettings,
+    CompilerSettings,
+    Devices,
+    DevicesSettings,
+    Programmed,
+    UpdateBudget,
+)
+from poetfw.settings.declaration import (
+    Setting,
+    Settings,
+    contradictions,
+    declared,
+    like,
+    setting,
+    take,
+)
 from poetfw.settings.export import ExportSettings
 from poetfw.settings.network import NetworkSettings, TrainingSettings
 from poetfw.settings.output import Detailed, Printed
@@ -27,9 +44,11 @@ __all__ = [
     "BuildSettings",
     "Built",
     "CellLimits",
+    "CompilerSettings",
     "CostSettings",
     "DatabaseSettings",
     "Detailed",
+    "Devices",
     "DevicesSettings",
     "ExportSettings",
     "HostSettings",
@@ -39,6 +58,7 @@ __all__ = [
     "OneMachine",
     "PortSettings",
     "Printed",
+    "Programmed",
     "ProjectSettings",
     "RunOutput",
     "RunSettings",
@@ -52,6 +72,7 @@ __all__ = [
     "UpdateBudget",
     "UpdateLimits",
     "Where",
+    "contradictions",
     "declared",
     "like",
     "setting",

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from poetfw.settings.declaration import Settings, setting
+from poetfw.settings.board import Target
+from poetfw.settings.declaration import Settings, like, setting
 from poetfw.settings.network import NetworkSettings, TrainingSettings
 from poetfw.settings.search import BuildLimits, SchedulerSettings
-from poetfw.settings.values import Bytes, Listed, Positive
+from poetfw.settings.values import Bytes, File, Listed, Positive
 
 if TYPE_CHECKING:
     from poetfw.boards import Board
@@ -139,6 +140,37 @@ class DevicesSettings(Settings, group="Several devices"):
         excludes=("--weights-in-flash", "--checkpoint-every"),
     )
     followed: DevicesAnswer | None = None
+
+
+@dataclass(frozen=True)
+class Programmed(Settings, group="Board", one_of=(("--board",), ("--devices",))):
+    """Board to build for; None if there are several devices."""
+
+    board: str | None = like(Target, "board", required=False)
+
+
+@dataclass(frozen=True)
+class Devices(DevicesSettings):
+    """Several devices, and an answer whose plan they follow."""
+
+    replay: Path | None = setting(
+        "With --devices: use the plan of this answer of `poetfw schedule --devices --json`.",
+        type=File(),
+        metavar="ANSWER.json",
+        needs=("--devices",),
+        group="Several devices",
+    )
+
+
+@dataclass(frozen=True)
+class CompilerSettings(Settings, group="Output"):
+    """Compiler choice."""
+
+    toolchain: str = setting(
+        "Compiler: this computer's, or that of the board's stock PlatformIO platform.",
+        "auto",
+        type=click.Choice(("auto", "system", "stock")),
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -121,3 +121,29 @@ def take(model: type[Settings], values: dict[str, Any]) -> Settings:
         elif _SETTING in one.metadata:
             given[one.name] = values.pop(one.name)
     return model(**given)
+
+
+def contradictions(
+    settings: Mapping[str, Setting],
+    is_given: Callable[[str], bool],
+    is_typed: Callable[[str], bool],
+) -> Iterator[tuple[str, str]]:
+    """Flags that do not go with other given ones, or lack one that they need, with the reason.
+
+    Of two that exclude each other, the second is refused, unless only the second is typed.
+
+    Args:
+        settings: declarations by flag.
+        is_given: true of a flag that is set by any source; asked again after each contradiction.
+        is_typed: true of a flag that the user typed for this call.
+    """
+    for flag, one in settings.items():
+        for other in one.excludes:
+            if is_given(flag) and is_given(other):
+                stays, goes = flag, other
+                if is_typed(other) and not is_typed(flag):
+                    stays, goes = other, flag
+                yield goes, f"does not go with {stays}"
+    for flag, one in settings.items():
+        if one.needs and is_given(flag) and not any(map(is_given, one.needs)):
+            yield flag, f"needs {' or '.join(one.needs)}"

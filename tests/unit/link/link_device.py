@@ -30,7 +30,8 @@ from poetfw.ir import Dtype, Op, Tensor
 from poetfw.memory import ONLY, on_one
 from poetfw.report import RunReport
 from poetfw.runs.desks import _Desks
-from poetfw.runs.execution import BuildFolder, BuiltProject, Update
+from poetfw.runs.execution import BuildFolder, BuiltProject
+from poetfw.runs.observer import Reporting, RunObserver, Update
 from poetfw.runs.running import Training, run_build
 from poetfw.schedule import Step, StepKind
 from poetfw.settings import RunSettings
@@ -215,9 +216,11 @@ def run_at_desk(
     report: Any = SimpleNamespace(memories={ONLY: project.report}, messages=())
     build = BuildFolder(project.folder, report, {ONLY: project})
 
-    def launch(build: BuildFolder, request: Any, settings: RunSettings, update: Update) -> Training:
+    def launch(
+        build: BuildFolder, request: Any, settings: RunSettings, observer: RunObserver
+    ) -> Training:
         with ThreadPoolExecutor(1) as pool:
-            desks = _Desks(build, {ONLY: port}, {ONLY: desk}, pool, update)
+            desks = _Desks(build, {ONLY: port}, {ONLY: desk}, pool, observer)
             return desks.train(request, settings)
 
-    return run_build(build, settings, launch, update)
+    return run_build(build, settings, launch, Reporting(update))

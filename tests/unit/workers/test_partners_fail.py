@@ -12,14 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 
-from poetfw.cli.run import ports_of
-from poetfw.common.errors import DeviceError, PortLostError
+from poetfw.api.firmware import ports_of
+from poetfw.common.errors import ConfigError, DeviceError, PortLostError
 from poetfw.firmware import check_image
 from poetfw.memory import ONLY
 from poetfw.runs.desks import _Desks, _Mail
+from poetfw.runs.observer import RunObserver
 from poetfw.tools.link import StatusError
 from unit.link.link_device import sample_image
 
@@ -31,7 +31,7 @@ def pair(**ports: str) -> Iterator[_Desks]:
     desks: Any = dict.fromkeys("ab")
     build: Any = SimpleNamespace(projects=projects)
     with ThreadPoolExecutor(2) as pool:
-        yield _Desks(build, ports, desks, pool, lambda done, of, text: None)
+        yield _Desks(build, ports, desks, pool, RunObserver())
 
 
 def test_who_fails_is_told_at_once_while_another_is_busy() -> None:
@@ -103,7 +103,7 @@ def test_ports_by_program() -> None:
         (["a", "b"], ("a=x", "b=x"), "'x' is given for two devices"),
         ([ONLY], ("x", "y"), "twice for the board"),
     ):
-        with pytest.raises(click.UsageError, match=said):
+        with pytest.raises(ConfigError, match=said):
             ports_of(programs, wrong)
 
 

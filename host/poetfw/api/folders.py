@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,4 +42,9 @@ def built_folder(built: Built) -> tuple[Path, str | None]:
 
 def out_folder(out: Path | None, board: Board) -> Path:
     """Folder of a project: the given one, or the board's default."""
-    return out if out is not None else Path("build") / board.label.replace(":", "-")
+    return out if out is not None else default_folder({"": board})
+
+
+def default_folder(boards: Mapping[str, Board]) -> Path:
+    """Folder of a build for the boards of some memories, if none is given."""
+    return Path("build") / "-".join(n or b.label.replace(":", "-") for n, b in boards.items())
