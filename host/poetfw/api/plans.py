@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from poetfw.api.answers import followed, read_answer
 from poetfw.api.folders import default_folder
+from poetfw.api.html_table import html_table
 from poetfw.api.inputs import Network, Samples, as_files
 from poetfw.api.options import PLAN, settings_of
 from poetfw.boards import load_board
@@ -233,6 +234,25 @@ class TrainingPlan:
             self.build, written.figures, written.folder, compiler.toolchain, progress
         )
         return replace(written, figures=report)
+
+    def _repr_html_(self) -> str:
+        figures = self.figures
+        schedule = figures.schedule
+        rows = [
+            ("model", f"{figures.model}, batch {figures.batch}"),
+            ("board", figures.board),
+            ("keeping everything", f"{figures.checkpoint_all_peak_bytes:,} B"),
+            ("peak", f"{self.peak_bytes:,} B of a budget of {self.budget_bytes:,} B"),
+            (
+                "schedule",
+                f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
+                f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
+            ),
+            ("status", str(schedule.status)),
+            (f"a step, {figures.costs}", f"{self.energy_j * 1e3:.4g} mJ, {self.time_s:.4g} s"),
+        ]
+        picture = self.build.beside.files.get("schedule.svg", b"").decode()
+        return html_table((), rows) + picture[picture.find("<svg") :]
 
     def __repr__(self) -> str:
         figures = self.figures

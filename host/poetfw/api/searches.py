@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from poetfw.api.answers import read_file
+from poetfw.api.html_table import html_table
 from poetfw.api.options import SCHEDULE, SWEEP, settings_of
 from poetfw.common.errors import ConfigError, ToolError
 from poetfw.common.limits import Deadline, Work
@@ -132,15 +132,7 @@ class SweepTable(Sequence[Trial]):
         names = ("board", "model", "deadline_factor", "ram_fraction", "scheduler", "status")
         heads = (*names, "ram_bytes", "overhead")
         rows = [[getattr(cell, name) for name in heads] for cell in self.cells]
-        return _html_table(heads, rows)
-
-
-def _html_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    def row(kind: str, values: Sequence[Any]) -> str:
-        texts = ("" if value is None else escape(str(value)) for value in values)
-        return f"<tr>{''.join(f'<{kind}>{text}</{kind}>' for text in texts)}</tr>"
-
-    return f"<table>{row('th', heads)}{''.join(row('td', each) for each in rows)}</table>"
+        return html_table(heads, rows)
 
 
 def sweep(
