@@ -172,7 +172,7 @@ def test_an_exception_in_a_step_ends_the_run(built: Firmware, error: BaseExcepti
 def test_options_of_a_run_are_checked(built: Firmware) -> None:
     with pytest.raises(ConfigError, match="--port needs --on-board"):
         built.run(port="x")
-    with pytest.raises(ConfigError, match="does not go with --epochs"):
+    with pytest.raises(ConfigError, match="--epochs does not go with --steps"):
         built.run(steps=1, epochs=1)
 
 
