@@ -225,6 +225,7 @@ def _image(
         decided.costs,
         plan.training,
         plan.step,
+        decided.step_costs,
         plan.evaluation.plan,
         plan.memory,
         slots,

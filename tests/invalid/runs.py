@@ -398,7 +398,7 @@ CASES = (
     run(
         "plan of an older poetfw",
         1,
-        ("plan.json has schema_version 1: expected 2", "run `poetfw build` again"),
+        ("plan.json has schema_version 1: expected 3", "run `poetfw build` again"),
         changed("plan.json", put("schema_version", value=1)),
     ),
     run(

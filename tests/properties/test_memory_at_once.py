@@ -17,9 +17,9 @@ from poetfw.schedule.several import (
     Device,
     DevicesProblem,
     Minimise,
+    device_step_costs,
     simulate_devices,
     solve_devices,
-    timeline,
 )
 from poetfw.schedule.several.fitting import Fitter
 from poetfw.schedule.several.parallel import at_once, earliest
@@ -50,7 +50,7 @@ def live_at_most(problem: DevicesProblem, plan: ExecutionPlan, device: Device) -
     """The most bytes that are live on a device at any moment, from when steps begin and end."""
     nodes = {node.name: node for node in device.problem.nodes}
     buffers = {(link.source, link.target): link.buffer_bytes for link in problem.links}
-    spans = iter(timeline(problem, plan))
+    spans = device_step_costs(problem, plan)
     changes: list[tuple[float, int]] = []
     ends: dict[str, float] = {}
     taken: str | None = None
@@ -62,7 +62,7 @@ def live_at_most(problem: DevicesProblem, plan: ExecutionPlan, device: Device) -
                     changes.append((ends[step.node], -node.output_bytes))
                 taken = None
             continue
-        span = next(spans)
+        span = spans[number]
         beside = node.workspace_bytes
         if step.target is not None:
             beside = buffers[step.device, step.target]

@@ -21,7 +21,7 @@ def test_more_ram_saves_at_least_half_of_the_overhead() -> None:
     build = plan_build(MLP, lambda _: None)
     least_j = build.checkpoint_all.training.energy_j
     assert build.plan.training.energy_j > 1.1 * least_j
-    more = saved_by_more_ram(build, MLP, Deadline())
+    more, curve = saved_by_more_ram(build, MLP, Deadline())
     assert more is not None
     assert more.energy_j <= (build.plan.training.energy_j + least_j) / 2
     assert more.saved == pytest.approx(1 - more.energy_j / build.plan.training.energy_j)
@@ -30,13 +30,24 @@ def test_more_ram_saves_at_least_half_of_the_overhead() -> None:
     )
     again = plan_build(larger, lambda _: None)
     assert again.plan.training.energy_j <= more.energy_j * (1 + 1e-9)
+    budgets = [point.budget_bytes for point in curve]
+    assert budgets[0] == MLP.ram_bytes
+    assert budgets[-1] == build.checkpoint_all.memory.arena_bytes
+    assert budgets == sorted(set(budgets))
+    energies = [point.energy_j for point in curve]
+    assert energies == sorted(energies, reverse=True)
+    assert energies[0] == build.plan.training.energy_j
+    assert energies[-1] == pytest.approx(least_j)
+    assert more.energy_j in energies
 
 
 def test_a_build_that_fits_says_nothing_of_more_ram() -> None:
     settings = BuildSettings(
         "nrf52840", "mlp", batch=8, ram_bytes=200_000, scheduler="checkpoint-all"
     )
-    assert saved_by_more_ram(plan_build(settings, lambda _: None), settings, Deadline()) is None
+    saves = saved_by_more_ram(plan_build(settings, lambda _: None), settings, Deadline())
+    assert saves.more_ram is None
+    assert [point.budget_bytes for point in saves.ram_curve] == [200_000]
 
 
 def test_table_and_report_of_a_build_say_what_more_ram_would_save(tmp_path: Path) -> None:

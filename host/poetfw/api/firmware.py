@@ -15,7 +15,8 @@ from poetfw.api.options import RUN, converted, keyword, settings_of
 from poetfw.common.errors import ConfigError, listed
 from poetfw.common.output_file import replace_file
 from poetfw.pipeline import REPORT
-from poetfw.report import BuildReport, RunReport
+from poetfw.firmware.project import RUN_DIR
+from poetfw.report import RUN_REPORT, BuildReport, RunReport, json_bytes
 from poetfw.report.event_files import check_events_folder, write_events
 from poetfw.runs import desks, remote, running
 from poetfw.runs.execution import BuildFolder, open_build
@@ -30,6 +31,7 @@ from poetfw.settings import (
     RunOutput,
     RunSettings,
     Where,
+    arguments,
     declared,
 )
 from poetfw.tools.link import choose_port
@@ -162,6 +164,9 @@ class Firmware:
                 build.evaluator, settings, lambda text: observer.activity(0, 1, text)
             )
             report = replace(report, trace=traced)
+        given = arguments(settings, where, machine, files)
+        report = replace(report, command=("poetfw", "run", "--out", str(self.folder), *given))
+        replace_file(self.folder / RUN_DIR / RUN_REPORT, json_bytes(report.to_json()))
         if files.metrics is not None:
             replace_file(files.metrics, running.metrics_csv(report))
         if files.tensorboard is not None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -110,6 +110,7 @@ def plan_settings(
     *models: Settings,
     end: Deadline | None = None,
     check: Callable[[BuildSettings], None] = _silent,
+    command: Sequence[str] = (),
 ) -> TrainingPlan:
     """Plan a training by models of settings.
 
@@ -119,6 +120,7 @@ def plan_settings(
         models: the other models of `poetfw.api.options.PLAN`, in any order.
         end: deadline of the search; None for the settings' time limit, from now.
         check: called with the build's settings before the search.
+        command: the command line that the settings come from, for reports; empty for none.
 
     Raises:
         PoetfwError: See `plan`.
@@ -143,9 +145,9 @@ def plan_settings(
             tell_of_devices=watch.tell_of_devices,
         )
     if several is None:
-        more = saved_by_more_ram(planned, settings.on(planned.image.board), end)
-        planned = replace(planned, more_ram=more, timing=end.timing())
-    return TrainingPlan(settings, planned)
+        saves = saved_by_more_ram(planned, settings.on(planned.image.board), end)
+        planned = replace(planned, **saves._asdict(), timing=end.timing())
+    return TrainingPlan(settings, replace(planned, command=tuple(command)))
 
 
 @dataclass(frozen=True)

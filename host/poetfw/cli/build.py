@@ -26,6 +26,7 @@ from poetfw.settings import (
     ProjectSettings,
     SchedulerSettings,
     TrainingSettings,
+    arguments,
     setting,
 )
 
@@ -60,11 +61,15 @@ def build(
 
     end = command_deadline(limits.time_limit_s)
     toolchain = None if compiling.generate_only else compiling.toolchain
+    given = devices, network, budget, by, training, application, costs, limits
+    typed = arguments(programmed, *given, compiling, project)
     with output.spinner() as progress:
         plan = plan_settings(
             PlanWatch(progress, output.search_log(progress, end), log_of_devices("time")),
-            *(programmed, devices, network, budget, by, training, application, costs, limits),
+            programmed,
+            *given,
             end=end,
+            command=("poetfw", "build", *typed),
             check=lambda settings: check_target(settings, project.out, toolchain),
         )
         if toolchain is None:

@@ -18,7 +18,7 @@ from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kept_features import find_keepable
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, ProgramReport
+from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, ProgramReport, RamPoint
 from poetfw.schedule import ScheduleSummary
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
@@ -64,6 +64,8 @@ class Build:
         frozen_as: effect of a smaller format of frozen weights; None for float32.
         features: output of the frozen part, kept or calculated; None without frozen part.
         more_ram: what a larger budget would save; None where nobody asked, or little.
+        ram_curve: schedules of larger budgets; empty where nobody asked.
+        command: the command line that this build is for.
     """
 
     model: Model
@@ -80,6 +82,8 @@ class Build:
     frozen_as: FrozenAs | None = None
     features: FeaturesReport | None = None
     more_ram: MoreRam | None = None
+    ram_curve: tuple[RamPoint, ...] = ()
+    command: tuple[str, ...] = ()
 
     @property
     def image(self) -> Image:
@@ -141,6 +145,8 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         time_limited=build.time_limited,
         timing=build.timing,
         more_ram=build.more_ram,
+        ram_curve=build.ram_curve,
+        command=build.command,
     )
 
 

@@ -23,10 +23,11 @@ from poetfw.planning.inference import schedule_within
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.loading import loading
 from poetfw.planning.plans import Plan, plan_unscheduled
+from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.schedule import Tell, tell_nobody
-from poetfw.schedule.several import DevicesProblem, require_same_graph
+from poetfw.schedule import StepCost, Tell, step_costs, tell_nobody
+from poetfw.schedule.several import DevicesProblem, device_step_costs, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import BuildSettings, DevicesSettings
 from poetfw.training import Program
@@ -72,6 +73,7 @@ class Decision:
         watchdog_ms: see `watchdog_time_ms`.
         keepable: features that the plan could keep; None without any.
         keeps: True if features are wanted, so that the budget has room for them.
+        step_costs: planned times and energy of each step of the plan.
     """
 
     program: Program
@@ -84,6 +86,7 @@ class Decision:
     watchdog_ms: int | None = None
     keepable: Keepable | None = None
     keeps: bool = False
+    step_costs: tuple[StepCost, ...] = ()
 
 
 def decide(
@@ -143,6 +146,9 @@ def _decide_on_board(
         watchdog_ms=watchdog_ms,
         keepable=find_keepable(program, plan.training.plan, board, table),
         keeps=keeps,
+        step_costs=step_costs(
+            schedule_problem(program.training, board, table, None), plan.step.steps
+        ),
     )
 
 
@@ -187,4 +193,5 @@ def _decide_on_devices(
         costs=costs_of(problem, plan.training.plan),
         budgets={name: (limits[name], plan.memories[name].arena_bytes) for name in boards},
         problem=problem,
+        step_costs=device_step_costs(problem, plan.step.steps),
     )

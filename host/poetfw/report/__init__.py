@@ -7,6 +7,7 @@ from poetfw.report.pictures import draw_pictures
 from poetfw.report.plots import Line, Panel, draw_panels
 from poetfw.report.stage_files import Stages, json_bytes, read_stages, slots_of, stage_files
 from poetfw.report.summary import (
+    RUN_REPORT,
     AlteredTensor,
     BuildReport,
     Evaluation,
@@ -17,6 +18,7 @@ from poetfw.report.summary import (
     OpError,
     ProgramReport,
     ProgramRun,
+    RamPoint,
     RunReport,
     StepTrace,
     TimedStep,
@@ -25,6 +27,7 @@ from poetfw.report.summary import (
 from poetfw.report.timeline import draw_timeline
 
 __all__ = [
+    "RUN_REPORT",
     "AlteredTensor",
     "BuildReport",
     "Evaluation",
@@ -37,6 +40,7 @@ __all__ = [
     "Panel",
     "ProgramReport",
     "ProgramRun",
+    "RamPoint",
     "RunReport",
     "Stages",
     "StepTrace",

@@ -23,19 +23,19 @@ from poetfw.memory import MemoryPlan, Message, Part, StepPlan
 from poetfw.models import StateEntry
 from poetfw.ops import Array, check_shapes, kind_of
 from poetfw.ops.tile_tables import TileChoice, table_of
-from poetfw.schedule import ExecutionPlan, ScheduleSummary, Step, StepKind
+from poetfw.schedule import ExecutionPlan, ScheduleSummary, Span, Step, StepCost, StepKind
 from poetfw.training import Program
 
 SCHEMA_VERSION = 1
 PLAN = "plan.json"
-_SCHEMA_VERSIONS = {PLAN: 2}
+_SCHEMA_VERSIONS = {PLAN: 3}
 STATE_DICT = "state_dict.json"
 CONSTANTS = "constants.safetensors"
 """File of the constants' values, which the firmware holds in flash."""
 FROZEN = "frozen.safetensors"
 """File of the model's own frozen values, where the firmware holds others in their place."""
 
-_MALFORMED = (
+MALFORMED = (
     OSError,
     DataError,
     ModelError,
@@ -56,6 +56,7 @@ def stage_files(
     costs: CostTable,
     training: ScheduleSummary,
     plan: StepPlan,
+    step_costs: Sequence[StepCost],
     evaluation: ExecutionPlan,
     memory: MemoryPlan,
     slots: Sequence[Slot],
@@ -77,7 +78,7 @@ def stage_files(
         "schedule.json": asdict(ScheduleSummary.of(training)),
         PLAN: {
             "arithmetic": arithmetic,
-            **_training_json(plan, program.training, tiles),
+            **_training_json(plan, step_costs, program.training, tiles),
             "evaluation": _steps_json(evaluation, program.evaluation, tiles),
         },
         "memory.json": memory.to_json(),
@@ -124,7 +125,10 @@ def _kernel_json(op: Op, graph: Graph, tiles: TileChoice) -> dict[str, Any]:
     return {"function": kernel.function, **names}
 
 
-def _training_json(plan: StepPlan, graph: Graph, tiles: TileChoice) -> dict[str, Any]:
+def _training_json(
+    plan: StepPlan, costs: Sequence[StepCost], graph: Graph, tiles: TileChoice
+) -> dict[str, Any]:
+    steps = zip(_steps_json(plan.steps, graph, tiles), costs, strict=True)
     return {
         "memory": plan.here,
         "evaluates": plan.evaluates,
@@ -134,11 +138,17 @@ def _training_json(plan: StepPlan, graph: Graph, tiles: TileChoice) -> dict[str,
             {"source": source, "target": target, "size_bytes": size}
             for (source, target), size in plan.buffers.items()
         ],
-        "training": _steps_json(plan.steps, graph, tiles),
+        "training": [step | _cost_json(cost) for step, cost in steps],
     }
 
 
-def _training_of(document: Mapping[str, Any]) -> StepPlan:
+def _cost_json(cost: StepCost) -> dict[str, Any]:
+    """Planned times and energy of a step; waits only where there are any."""
+    times = {"begin_s": cost.begin_s, "end_s": cost.end_s, "energy_j": cost.energy_j}
+    return times | ({"waits_s": [list(wait) for wait in cost.waits]} if cost.waits else {})
+
+
+def training_of(document: Mapping[str, Any]) -> StepPlan:
     """The plan of a training step in `plan.json`."""
     return StepPlan(
         steps=tuple(
@@ -150,6 +160,19 @@ def _training_of(document: Mapping[str, Any]) -> StepPlan:
         evaluates=document["evaluates"],
         at_once=document["at_once"],
         buffers={(b["source"], b["target"]): b["size_bytes"] for b in document["buffers"]},
+    )
+
+
+def step_costs_of(document: Mapping[str, Any]) -> tuple[StepCost, ...]:
+    """Planned times and energies of a training step's plan in `plan.json`."""
+    return tuple(
+        StepCost(
+            float(step["begin_s"]),
+            float(step["end_s"]),
+            float(step["energy_j"]),
+            tuple(Span(float(begin), float(end)) for begin, end in step.get("waits_s", ())),
+        )
+        for step in document["training"]
     )
 
 
@@ -192,7 +215,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         program = Program.from_json(_document(folder, "graph.json"))
         for graph in (program.training, program.evaluation):
             check_shapes(graph)
-        plan = _training_of(_document(folder, PLAN))
+        plan = training_of(_document(folder, PLAN))
         messages = plan.messages(program)
         slots = slots_of(program, plan, erase_bytes)
         if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
@@ -201,7 +224,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         constants = _constants(folder, program)
         frozen = _frozen(folder) or constants
         entries = _state_dict(folder, program, frozen)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise OutputError(
             f"{folder}: a stage file is missing or malformed: {error}",
             "run `poetfw build` again",
@@ -251,7 +274,17 @@ def _frozen(folder: Path) -> Mapping[str, Array]:
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:
-    document: dict[str, Any] = parse_json(read_bytes(folder / name))
+    return stage_document(name, read_bytes(folder / name))
+
+
+def stage_document(name: str, content: bytes) -> dict[str, Any]:
+    """Parse a stage file, and check its version.
+
+    Raises:
+        ModelError: It has another version.
+        ValueError: It is not JSON.
+    """
+    document: dict[str, Any] = parse_json(content)
     version = _SCHEMA_VERSIONS.get(name, SCHEMA_VERSION)
     if document["schema_version"] != version:
         said = document["schema_version"]

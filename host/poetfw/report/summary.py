@@ -13,11 +13,14 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from poetfw.boards import Arithmetic
 from poetfw.common.errors import OutputError
 from poetfw.common.limits import Timing
-from poetfw.common.reading import first_flaw, read_bytes
+from poetfw.common.reading import first_flaw, parse_json, read_bytes
 from poetfw.firmware import Traffic
 from poetfw.memory import Message, Part
 from poetfw.schedule import ScheduleSummary
 
+RUN_REPORT = "report.json"
+"""File of a run's report, in the project's folder of runs."""
+RUN_SCHEMA_VERSION = 3
 _CHECKED = ConfigDict(extra="forbid", strict=True)
 
 
@@ -124,6 +127,26 @@ class MoreRam:
     saved: float
 
 
+@checked_dataclass(frozen=True, config=_CHECKED)
+class RamPoint:
+    """A training step within a budget.
+
+    Attributes:
+        budget_bytes: bytes of the arena that the schedule was searched for; gaps between its
+            buffers may take more.
+        energy_j: joules of a training step.
+        time_s: seconds of a training step.
+        recomputes, page_ins, page_outs: steps of these kinds.
+    """
+
+    budget_bytes: int
+    energy_j: float
+    time_s: float
+    recomputes: int
+    page_ins: int
+    page_outs: int
+
+
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class BuildReport(ProgramReport):
     """The result of a build. Other tools may rely on `to_json`.
@@ -160,6 +183,10 @@ class BuildReport(ProgramReport):
         timing: what each search took; differs from run to run.
         more_ram: a budget that would save half of what the schedule takes beyond keeping
             everything; None where that is little, for several devices, or where none is known.
+        ram_curve: the plan's own budget, then larger ones, up to that of keeping everything; where
+            the plan is close to that only these two, and for several devices none.
+        command: the command line of the build, without settings that have their defaults; empty for
+            a build that no command made.
     """
 
     model: str
@@ -187,7 +214,9 @@ class BuildReport(ProgramReport):
     memories: dict[str, ProgramReport]
     messages: tuple[Message, ...]
     more_ram: MoreRam | None = None
-    schema_version: Literal[4] = 4
+    ram_curve: tuple[RamPoint, ...] = ()
+    command: tuple[str, ...] = ()
+    schema_version: Literal[5] = 5
 
     def of(self, memory: str) -> BuildReport:
         """The same build, as reported in the folder of a memory's program."""
@@ -205,7 +234,7 @@ class BuildReport(ProgramReport):
             OutputError: The file is missing or malformed.
         """
         try:
-            return TypeAdapter(BuildReport).validate_json(read_bytes(path))
+            content = read_bytes(path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise OutputError(
                 f"there is no build in {path.parent}: it has no {path.name}",
@@ -213,9 +242,24 @@ class BuildReport(ProgramReport):
             ) from error
         except OSError as error:
             raise OutputError(f"{path} cannot be read: {error.strerror}") from error
+        return BuildReport.from_json(content, str(path))
+
+    @staticmethod
+    def from_json(content: bytes, name: str) -> BuildReport:
+        """Parse a file with the values of `to_json`.
+
+        Args:
+            content: content of the file.
+            name: its name in error messages.
+
+        Raises:
+            OutputError: The file is malformed.
+        """
+        try:
+            return TypeAdapter(BuildReport).validate_json(content)
         except ValidationError as error:
             raise OutputError(
-                f"{path} is not what `poetfw build` wrote: {first_flaw(error)}",
+                f"{name} is not what `poetfw build` wrote: {first_flaw(error)}",
                 "run `poetfw build` again",
             ) from error
 
@@ -321,6 +365,7 @@ class ProgramRun:
 
     Attributes:
         board: name of its board.
+        plan_id: identifier of its plan, see `ProgramReport`.
         emulator: name of the twin that it ran on; None on the board itself.
         port: the serial port or the computer that the board was reached by; None for a twin.
         emulated: True if that is another processor than this computer's; its instructions are then
@@ -333,6 +378,7 @@ class ProgramRun:
         stack_high_water_bytes: bytes of stack used.
         ticks: duration of its part of this run's training steps, without waits for messages.
         tick_unit: what a tick is: instructions, cycles or ns.
+        tick_s: seconds of a tick; of an instruction one cycle of its core.
         step_s: average seconds of its part of a step; of instructions one for each cycle of its
             core. None where no step was trained.
         instructions: executed in the whole run; None where they are not counted.
@@ -358,6 +404,7 @@ class ProgramRun:
     """
 
     board: str
+    plan_id: str
     emulator: str | None
     port: str | None
     emulated: bool
@@ -369,6 +416,7 @@ class ProgramRun:
     stack_high_water_bytes: int
     ticks: int
     tick_unit: str
+    tick_s: float
     step_s: float | None
     instructions: int | None
     storage_bytes_read: int
@@ -466,6 +514,7 @@ class RunReport(ProgramRun):
         memories: the run of each memory's program, by the memory's name; an only one's is empty.
         verify: comparison with the references; None without `--verify`.
         trace: times of each op and transfer of a step; None without `--trace`.
+        command: the command line of the run, like that of a build.
     """
 
     steps: int
@@ -483,6 +532,7 @@ class RunReport(ProgramRun):
     trace: StepTrace | None = None
     step_instructions: float | None = None
     planned_instructions: float | None = None
+    command: tuple[str, ...] = ()
 
     @property
     def metric_name(self) -> str:
@@ -491,4 +541,18 @@ class RunReport(ProgramRun):
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""
-        return {"schema_version": 2, **asdict(self)}
+        return {"schema_version": RUN_SCHEMA_VERSION, **asdict(self)}
+
+    @staticmethod
+    def from_json(content: bytes) -> RunReport:
+        """Parse a file with the values of `to_json`.
+
+        Raises:
+            ValueError: The content is not a report in this format.
+        """
+        document = parse_json(content)
+        if not isinstance(document, dict) or document.pop("schema_version", None) != (
+            RUN_SCHEMA_VERSION
+        ):
+            raise ValueError(f"it has no schema_version {RUN_SCHEMA_VERSION}")
+        return TypeAdapter(RunReport).validate_python(document)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from poetfw.report.drawing import GREEN, ORANGE, PURPLE, SKY, literal, new_figure, render, short
-from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.schedule.several import DevicesProblem, StepSpan, timeline
+from poetfw.schedule import ExecutionPlan, StepCost, StepKind
+from poetfw.schedule.several import DevicesProblem, device_step_costs
 
 _COLOURS = {"computed": GREEN, "computed again": ORANGE, "copied": SKY, "paged": PURPLE}
 
@@ -16,7 +18,7 @@ def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> by
     Raises:
         PlanError: The plan is illegal.
     """
-    lanes = lanes_of(timeline(problem, plan))
+    lanes = lanes_of(plan, device_step_costs(problem, plan))
     with new_figure(10.0, 1.4 + 0.5 * len(lanes)) as figure:
         axes = figure.subplots()
         for number, bars in enumerate(lanes.values()):
@@ -43,20 +45,23 @@ def draw_timeline(problem: DevicesProblem, plan: ExecutionPlan, kind: str) -> by
     return render(figure, kind, f"Who computes what when: {problem.name}")
 
 
-def lanes_of(spans: tuple[StepSpan, ...]) -> dict[str, list[tuple[str, StepSpan]]]:
-    """Labelled spans of each device, and of each pair of devices with a link."""
-    devices: dict[str, list[tuple[str, StepSpan]]] = {}
-    links: dict[str, list[tuple[str, StepSpan]]] = {}
+def lanes_of(
+    plan: ExecutionPlan, costs: Sequence[StepCost]
+) -> dict[str, list[tuple[str, StepCost]]]:
+    """Labelled steps of each device, and of each pair of devices with a link."""
+    devices: dict[str, list[tuple[str, StepCost]]] = {}
+    links: dict[str, list[tuple[str, StepCost]]] = {}
     computed: set[str] = set()
-    for span in spans:
-        step = span.step
+    for step, cost in zip(plan, costs, strict=True):
+        if step.kind is StepKind.FREE:
+            continue
         if step.target is not None:
             pair = " - ".join(sorted((step.device, step.target)))
-            links.setdefault(pair, []).append(("copied", span))
+            links.setdefault(pair, []).append(("copied", cost))
             continue
         what = "paged"
         if step.kind is StepKind.COMPUTE:
             what = "computed again" if step.node in computed else "computed"
             computed.add(step.node)
-        devices.setdefault(step.device, []).append((what, span))
+        devices.setdefault(step.device, []).append((what, cost))
     return dict(sorted(devices.items())) | dict(sorted(links.items()))

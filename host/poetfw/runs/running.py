@@ -303,6 +303,7 @@ def _program_run(
     epochs = commit.step * project.report.batch / project.report.train_samples
     return ProgramRun(
         board=project.board.label,
+        plan_id=project.report.plan_id,
         emulator=project.twin.name if port is None else None,
         port=port,
         emulated=emulated,
@@ -314,6 +315,7 @@ def _program_run(
         stack_high_water_bytes=log.stack_high_water_bytes,
         ticks=log.ticks,
         tick_unit=log.tick_unit,
+        tick_s=1 / hz,
         step_s=log.ticks / hz / len(log.losses) if log.losses else None,
         instructions=log.ticks if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,

@@ -38,8 +38,9 @@ from poetfw.schedule.problem_json import (
     schedule_to_json,
 )
 from poetfw.schedule.search import SolveOptions
-from poetfw.schedule.simulator import Simulation, simulate
+from poetfw.schedule.simulator import Simulation, simulate, step_costs
 from poetfw.schedule.solve import SCHEDULERS, Interrupted, Scheduler, checkpoint_all_schedule, solve
+from poetfw.schedule.timeline import Span, StepCost
 from poetfw.schedule.validation import validate
 
 __all__ = [
@@ -59,8 +60,10 @@ __all__ = [
     "ShortestTime",
     "Simulation",
     "SolveOptions",
+    "Span",
     "Status",
     "Step",
+    "StepCost",
     "StepKind",
     "Storage",
     "Tell",
@@ -79,6 +82,7 @@ __all__ = [
     "shortest_time",
     "simulate",
     "solve",
+    "step_costs",
     "tell_nobody",
     "validate",
 ]

@@ -20,7 +20,7 @@ from poetfw.schedule.problem import (
     Step,
     StepKind,
 )
-from poetfw.schedule.timeline import Clock, Span
+from poetfw.schedule.timeline import Clock, Span, StepCost
 
 TIME_TOLERANCE = 1e-9
 """Relative tolerance of the deadline: sums of the same times may differ by rounding."""
@@ -56,10 +56,25 @@ def simulate(problem: ScheduleProblem, plan: ExecutionPlan) -> Simulation:
         PlanError: a step is illegal (the message names it by its number, counted from 0), a node
             is never computed, a tensor is live at the end, or the deadline is missed.
     """
+    return _replayed(problem, plan).finish()
+
+
+def step_costs(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[StepCost, ...]:
+    """Times and energy of each step of a plan.
+
+    Raises:
+        PlanError: see `simulate`.
+    """
+    replay = _replayed(problem, plan)
+    replay.finish()
+    return replay.costs()
+
+
+def _replayed(problem: ScheduleProblem, plan: ExecutionPlan) -> _Replay:
     replay = _Replay(problem)
     for number, step in enumerate(plan):
         replay.run(number, step, plan[number + 1] if number + 1 < len(plan) else None)
-    return replay.finish()
+    return replay
 
 
 class _Replay:
@@ -77,6 +92,7 @@ class _Replay:
         self.compute_j: list[float] = []
         self.paging_j: list[float] = []
         self.times_s: list[float] = []
+        self.energies_j: list[float] = []
         self.overlap = problem.storage is not None and problem.storage.overlap
         self.clock = Clock(self.overlap)
         self.counts = {"recomputes": 0, "page_ins": 0, "page_outs": 0}
@@ -131,6 +147,7 @@ class _Replay:
             self.counts["recomputes"] += 1
         self.computed.add(node.name)
         self.compute_j.append(node.energy_j)
+        self.energies_j.append(node.energy_j)
         self.times_s.append(node.time_s)
         if taken is not None:
             self.clock.take_over(taken)
@@ -147,7 +164,9 @@ class _Replay:
         if node.name in self.ram:
             self.refuse("its tensor is in RAM already")
         assert self.problem.storage is not None
-        self.paging_j.append(self.problem.storage.page_in_energy_j(node.output_bytes))
+        energy_j = self.problem.storage.page_in_energy_j(node.output_bytes)
+        self.paging_j.append(energy_j)
+        self.energies_j.append(energy_j)
         moving = self.problem.storage.moving_in(node.output_bytes)
         self.times_s.append(moving.storage_s)
         self.clock.page_in(node.name, moving)
@@ -163,7 +182,9 @@ class _Replay:
             self.refuse("its tensor may not be paged")
         if node.name not in self.ram:
             self.refuse("its tensor is not in RAM")
-        self.paging_j.append(storage.page_out_energy_j(node.output_bytes))
+        energy_j = storage.page_out_energy_j(node.output_bytes)
+        self.paging_j.append(energy_j)
+        self.energies_j.append(energy_j)
         moving = storage.moving_out(node.output_bytes)
         self.times_s.append(moving.storage_s)
         self.clock.page_out(node.name, moving)
@@ -175,6 +196,7 @@ class _Replay:
         if node.name not in self.ram:
             self.refuse("its tensor is not in RAM")
         during = self.live
+        self.energies_j.append(0.0)
         self.clock.free(node.name)
         self.ram.remove(node.name)
         if self.taken_over == node.name:
@@ -214,6 +236,16 @@ class _Replay:
             stall_s=self.clock.stall_s,
             spans=tuple(self.clock.spans),
             **self.counts,
+        )
+
+    def costs(self) -> tuple[StepCost, ...]:
+        """Times and energy of each step."""
+        waits = self.clock.waits
+        return tuple(
+            StepCost(*span, energy_j, waits.get(number, ()))
+            for number, (span, energy_j) in enumerate(
+                zip(self.clock.spans, self.energies_j, strict=True)
+            )
         )
 
     def refuse(self, reason: str) -> NoReturn:

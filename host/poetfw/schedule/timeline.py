@@ -23,6 +23,22 @@ class Span(NamedTuple):
     end_s: float
 
 
+class StepCost(NamedTuple):
+    """Planned time and energy of a step.
+
+    Attributes:
+        begin_s, end_s: seconds from the plan's start; a free takes no time.
+        energy_j: joules.
+        waits: times before the step in which the core waits for transfers that it needs; on a board
+            where the core waits for every transfer, the transfer's own.
+    """
+
+    begin_s: float
+    end_s: float
+    energy_j: float
+    waits: tuple[Span, ...] = ()
+
+
 _LONG_THERE = 0.0, 0.0
 
 
@@ -32,6 +48,7 @@ class Clock:
     Attributes:
         spans: begin and end of each step so far.
         stall_s: seconds that the core waited for transfers.
+        waits: by index of the step, when the core waited for transfers.
     """
 
     def __init__(self, overlap: bool) -> None:
@@ -41,10 +58,11 @@ class Clock:
         self._arrives_s: dict[str, tuple[float, float]] = {}  # arrival, and the core's work then
         self._written_s: dict[str, float] = {}
         self.spans: list[Span] = []
+        self.waits: dict[int, tuple[Span, ...]] = {}
         self.stall_s = 0.0
 
     def copy(self) -> Clock:
-        """A copy of the clock's state, with empty `spans`."""
+        """A copy of the clock's state, without `spans` and `waits`."""
         clock = Clock(self._overlap)
         clock._core_s, clock._channel_s = self._core_s, self._channel_s
         clock._arrives_s, clock._written_s = dict(self._arrives_s), dict(self._written_s)
@@ -117,11 +135,18 @@ class Clock:
     def _transfer(self, possible_s: float, time_s: float) -> None:
         start_s = max(self._core_s, self._channel_s, possible_s)
         self._channel_s = start_s + time_s
-        self.spans.append(Span(start_s, self._channel_s))
         if not self._overlap:
+            self._note_wait(start_s, self._channel_s)
             self._core_s = self._channel_s
+        self.spans.append(Span(start_s, self._channel_s))
 
     def _wait(self, until_s: float) -> None:
         if until_s > self._core_s:
             self.stall_s += until_s - self._core_s
+            self._note_wait(self._core_s, until_s)
             self._core_s = until_s
+
+    def _note_wait(self, begin_s: float, end_s: float) -> None:
+        """Note a wait of the step that begins next."""
+        step = len(self.spans)
+        self.waits[step] = (*self.waits.get(step, ()), Span(begin_s, end_s))

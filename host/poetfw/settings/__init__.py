@@ -15,6 +15,7 @@ from poetfw.settings.build import (
 from poetfw.settings.declaration import (
     Setting,
     Settings,
+    arguments,
     contradictions,
     declared,
     like,
@@ -72,6 +73,7 @@ __all__ = [
     "UpdateBudget",
     "UpdateLimits",
     "Where",
+    "arguments",
     "contradictions",
     "declared",
     "like",

@@ -111,6 +111,43 @@ def _owner(model: type[Settings], one: Field[Any]) -> type[Settings]:
     return next(c for c in model.__mro__ if one.name in inspect.get_annotations(c))
 
 
+def arguments(*models: Settings) -> tuple[str, ...]:
+    """Command-line arguments that give settings their values; none for values that are defaults."""
+    return tuple(
+        text
+        for model in models
+        for declaration, value in _values(model)
+        if value != declaration.default
+        for text in _argument(declaration, value)
+    )
+
+
+def _values(model: Settings) -> Iterator[tuple[Setting, Any]]:
+    """Declarations of a model's settings, with their values."""
+    known = declared(type(model))
+    for one in fields(model):  # type: ignore[arg-type]
+        value = getattr(model, one.name)
+        if _SETTING in one.metadata:
+            yield known[one.name], value
+        elif _PARTS in one.metadata:
+            yield from ((known[name], part) for name, part in value)
+
+
+def _argument(declaration: Setting, value: Any) -> Iterator[str]:
+    """Flag and value of a setting, repeated for each value of one that may be given repeatedly."""
+    if value is True and declaration.type is None:
+        yield declaration.flag
+    else:
+        for each in value if declaration.multiple else (value,):
+            yield declaration.flag
+            yield _text(each)
+
+
+def _text(value: Any) -> str:
+    """Text that a setting's type parses as a value."""
+    return ",".join(map(_text, value)) if isinstance(value, tuple) else str(value)
+
+
 def take(model: type[Settings], values: dict[str, Any]) -> Settings:
     """Create a model from values by setting name, and remove these from `values`."""
     given: dict[str, Any] = {}

@@ -16,9 +16,9 @@ from poetfw.schedule.several import (
     DevicesProblem,
     Link,
     Minimise,
+    device_step_costs,
     simulate_devices,
     solve_devices,
-    timeline,
 )
 from poetfw.schedule.several.fitting import Fate, Fitter, improve
 from poetfw.schedule.several.parallel import at_once, earliest
@@ -41,7 +41,9 @@ def two(nodes: tuple[Node, ...], ram_bytes: int = 100, parallel: bool = True) ->
 
 
 def begins(problem: DevicesProblem, text: str) -> list[float]:
-    return [span.begin_s for span in timeline(problem, plan(text))]
+    steps = plan(text)
+    costs = device_step_costs(problem, steps)
+    return [c.begin_s for s, c in zip(steps, costs, strict=True) if s.kind is not StepKind.FREE]
 
 
 A = Node("a", (), 1.0, 0.0, 10)

@@ -29,7 +29,7 @@ from poetfw.schedule.several.problem_json import (
     devices_schedule_to_json,
     devices_to_json,
 )
-from poetfw.schedule.several.simulator import StepSpan, simulate_devices, timeline
+from poetfw.schedule.several.simulator import device_step_costs, simulate_devices
 from poetfw.schedule.several.solve import DevicesInterrupted, solve_devices
 
 __all__ = [
@@ -45,10 +45,10 @@ __all__ = [
     "Link",
     "Minimise",
     "Row",
-    "StepSpan",
     "best_alone",
     "ceiling",
     "compare_devices",
+    "device_step_costs",
     "devices_answer_from_json",
     "devices_from_json",
     "devices_schedule_to_json",
@@ -58,7 +58,6 @@ __all__ = [
     "simulate_devices",
     "single_plan",
     "solve_devices",
-    "timeline",
     "validate_devices",
     "without_overlap",
     "xengine_plan",

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from dataclasses import dataclass
 from typing import NoReturn
 
 from poetfw.common.errors import PlanError, listed
@@ -33,6 +32,7 @@ from poetfw.schedule.several.problem import (
     DevicesProblem,
 )
 from poetfw.schedule.simulator import TIME_TOLERANCE
+from poetfw.schedule.timeline import StepCost
 
 
 def simulate_devices(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFigures:
@@ -45,29 +45,17 @@ def simulate_devices(problem: DevicesProblem, plan: ExecutionPlan) -> DevicesFig
     return _replayed(problem, plan).finish()
 
 
-@dataclass(frozen=True, slots=True)
-class StepSpan:
-    """Begin and end of a step.
+def device_step_costs(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[StepCost, ...]:
+    """Times and energy of each step, in the plan's order.
 
-    Attributes:
-        step: the step.
-        begin_s, end_s: seconds from the beginning of the training step.
-    """
-
-    step: Step
-    begin_s: float
-    end_s: float
-
-
-def timeline(problem: DevicesProblem, plan: ExecutionPlan) -> tuple[StepSpan, ...]:
-    """Times of all steps except frees, in the plan's order.
+    A free is at the end of the last step that touches the tensor on its device.
 
     Raises:
         PlanError: see `simulate_devices`.
     """
     replay = _replayed(problem, plan)
     replay.finish()
-    return tuple(replay.spans)
+    return tuple(replay.costs)
 
 
 def _replayed(problem: DevicesProblem, plan: ExecutionPlan) -> _Replay:
@@ -153,7 +141,7 @@ class _Replay:
         self.counts = {"recomputes": 0, "copies": 0, "page_ins": 0, "page_outs": 0}
         self.taken_over: str | None = None
         self.clock = _Clock(problem)
-        self.spans: list[StepSpan] = []
+        self.costs: list[StepCost] = []
         self.needs: dict[str, int] = {}
         self.beside: dict[str, int] = {}
         self.number = 0
@@ -207,11 +195,12 @@ class _Replay:
             case StepKind.FREE:
                 self.require(memory, node.name)
                 memory.ram.remove(node.name)
+                when = self.clock.read[memory.device.name, node.name]
+                self.costs.append(StepCost(when, when, 0.0))
                 if self.taken_over == node.name:
                     self.taken_over = None  # the op that took over the bytes counts them
                 else:
                     memory.live -= node.output_bytes
-                    when = self.clock.read[memory.device.name, node.name]
                     self.clock.give(memory.device.name, when, node.output_bytes)
 
     def compute(self, memory: _Memory, node: Node, taken: str | None) -> None:
@@ -313,7 +302,7 @@ class _Replay:
         for name, held_bytes in held.items():
             self.memories[name].peak = max(self.memories[name].peak, held_bytes)
             self.clock.give(name, end_s, self.beside[name])
-        self.spans.append(StepSpan(self.step, begin_s, end_s))
+        self.costs.append(StepCost(begin_s, end_s, energy_j))
         self.times_s.append(time_s)
         self.energies_j.append(energy_j)
         return end_s
@@ -329,7 +318,7 @@ class _Replay:
                 raise PlanError(f"the plan ends with tensors in the RAM of {name!r}: {tensors}")
         time_s, deadline_s = math.fsum(self.times_s), self.problem.deadline_s
         if self.problem.parallel:
-            time_s = max((span.end_s for span in self.spans), default=0.0)
+            time_s = max((cost.end_s for cost in self.costs), default=0.0)
         if deadline_s is not None and time_s > deadline_s * (1 + TIME_TOLERANCE):
             raise PlanError(
                 f"the plan takes {time_s:g} s, longer than its deadline {deadline_s:g} s"
