@@ -48,6 +48,7 @@ REQUIRED = {
     "profile": {"--board"},
     "pull": {"--output"},
     "push": {"file"},
+    "report": {"--output"},
     "sweep": {"--boards", "--models"},
 }
 """Options and arguments without which a command has nothing to do; of others it tells or asks."""
@@ -69,7 +70,7 @@ def test_what_is_missing_is_named(name: str) -> None:
 def test_what_means_something_else_in_each_command_is_set_for_each() -> None:
     known = {(one.table, one.key) for one in known_settings(COMMANDS)}
     outputs = {table for table, key in known if key in ("out", "output")}
-    own = {"export", "export-weights", "place", "plan-update", "pull", "sweep"}
+    own = {"export", "export-weights", "place", "plan-update", "pull", "report", "sweep"}
     assert outputs == {"", *own}, "the folder of builds is one for all commands"
 
 

@@ -148,7 +148,7 @@ def _proven(answer: DevicesSchedule) -> list[tuple[str, str]]:
     return [
         ("status", answer.status.value),
         (f"{answer.minimised.value} (analytic)", f"{answer.cost:.6g} {unit}"),
-        ("bound", f"{answer.bound:.6g} {unit}, of {output.plans_of(answer.bound_covers)}"),
+        ("bound", f"{answer.bound:.6g} {unit}, of {answer.bound_covers.in_words}"),
         ("gap", output.gap_or_none(answer.gap)),
         *(
             [("without memory limits", f"{answer.ceiling:.6g} {unit}")]

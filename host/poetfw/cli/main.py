@@ -45,6 +45,7 @@ _MODULES = {
     "profile": "profile",
     "pull": "desk",
     "push": "desk",
+    "report": "report",
     "run": "run",
     "schedule": "schedule",
     "sweep": "sweep",

@@ -22,7 +22,7 @@ from poetfw.common.limits import Deadline
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from poetfw.schedule import BoundCovers, ScheduleSummary, SearchProgress, Tell
+    from poetfw.schedule import ScheduleSummary, SearchProgress, Tell
 
 _WIDEST = 10_000  # width of tables in files and pipes
 _LEAST_TEXT, _LEAST_NAME = 8, 20  # smallest width of a folding column, and of the first one
@@ -247,17 +247,6 @@ def progress_bar() -> Iterator[Any]:
         yield update
 
 
-def plans_of(covers: BoundCovers) -> str:
-    """Plain words for the plans that a bound covers; `--json` has the exact ones."""
-    from poetfw.schedule import BoundCovers
-
-    return {
-        BoundCovers.ALL: "all plans",
-        BoundCovers.STAGES: "plans for this op order",
-        BoundCovers.OWN_STAGES: "this scheduler's plans for this op order",
-    }[covers]
-
-
 def gap_or_none(gap: float | None) -> str:
     """A gap in percent, or the reason why it is not known."""
     return "not known: no bound covers this plan" if gap is None else f"{gap:.3%}"
@@ -266,7 +255,7 @@ def gap_or_none(gap: float | None) -> str:
 def proven_rows(schedule: ScheduleSummary) -> list[tuple[str, str]]:
     """Rows of `facts` on a schedule's quality: status, overhead and proven gap."""
     status = str(schedule.status)
-    covers = None if schedule.bound_covers is None else plans_of(schedule.bound_covers)
+    covers = None if schedule.bound_covers is None else schedule.bound_covers.in_words
     if status == "optimal" and covers is not None and schedule.gap is not None:
         gap = f"{schedule.gap:.4%}"
         within = "" if gap == f"{0:.4%}" else f" to within {gap}"

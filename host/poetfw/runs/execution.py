@@ -295,11 +295,7 @@ def _open(folder: Path, board: str | None, threads: int | None) -> BuiltProject:
     """Open a project with its first twin; its firmware may be missing."""
     report = BuildReport.read(folder / REPORT)
     refuse_links(folder)
-    if board not in (None, report.board):
-        raise OutputError(
-            f"{folder} holds a build for {report.board}, not for {board}",
-            f"use --board {report.board}, or name another folder with --out",
-        )
+    expect_board(folder, report, board)
     if threads is not None and report.devices > 1:
         raise ConfigError(
             f"--threads divides the kernels of one device, and {folder} is for several",
@@ -308,6 +304,19 @@ def _open(folder: Path, board: str | None, threads: int | None) -> BuiltProject:
     built_for = board_of(folder, report)
     stages = read_stages(folder, built_for.erase_bytes)
     return BuiltProject(folder, built_for, built_for.twin(None), report, stages)
+
+
+def expect_board(folder: Path, report: BuildReport, board: str | None) -> None:
+    """Check that a build is for a board; None for any.
+
+    Raises:
+        OutputError: It is for another.
+    """
+    if board not in (None, report.board):
+        raise OutputError(
+            f"{folder} holds a build for {report.board}, not for {board}",
+            f"use --board {report.board}, or name another folder with --out",
+        )
 
 
 def _choose(

@@ -222,6 +222,11 @@ class BoundCovers(StrEnum):
     STAGES = "plans in stages in the order given"
     OWN_STAGES = "this scheduler's plans in stages in the order given"
 
+    @property
+    def in_words(self) -> str:
+        """Plain words for the set; `--json` has the exact ones."""
+        return self.value.replace("plans in stages in the order given", "plans for this op order")
+
 
 def overhead_gap(gap: float | None, overhead: float | None) -> float | None:
     """Convert a gap from a share of the energy to a share of the overhead, in 0 … 1.

@@ -16,12 +16,13 @@ from typing import Any
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
 from poetfw.ir import Op, Role
 from poetfw.memory import ONLY, Allocation, DeviceArena, MemoryPlan
-from poetfw.ops import is_update
+from poetfw.ops import is_update, stores_gradient
 from poetfw.report.html.layers import layers_of
 from poetfw.report.html.source import ReportSource
 from poetfw.report.summary import RunReport
 from poetfw.schedule import ExecutionPlan, StepKind
 
+_TIMES = "\u00d7"
 MOST_LOSSES = 1000
 """Number of points of the loss curve, at most; of more steps, each point is a mean."""
 
@@ -91,7 +92,6 @@ def chart_data(source: ReportSource) -> dict[str, Any]:
         "measured": source.run is not None and source.run.trace is not None,
         "curve": [list(vars(point).values()) for point in source.build.ram_curve],
         "more_ram": None if source.build.more_ram is None else vars(source.build.more_ram),
-        "board_bytes": None,
         "loss": _losses(source.run),
     }
     return {**document, "names": names.texts}
@@ -139,13 +139,12 @@ def _steps(
 ) -> Columns:
     """Table of all steps but frees, in the plan's order."""
     ops = {op.name: op for op in source.graph.ops}
-    shapes = {t.name: "×".join(map(str, t.shape)) for t in source.graph.tensors}
+    shapes = {t.name: _TIMES.join(map(str, t.shape)) for t in source.graph.tensors}
     devices = {part.device: number for number, part in enumerate(source.plan.parts)}
     layer_numbers = {name: i for i, name in enumerate(dict.fromkeys(layers.values()))}
     measured = _measured(source.run)
     table: Columns = {
-        key: []
-        for key in ("work", "op", "kind", "shape", "layer", "device", "target", "step")
+        key: [] for key in ("work", "op", "kind", "shape", "layer", "device", "target", "step")
     } | {"begin": [], "end": [], "energy": [], "measured": []}
     numbers = statement_numbers(source.plan.steps)
     for work, step, number, cost in zip(
@@ -266,10 +265,9 @@ def _resident(source: ReportSource, memory: MemoryPlan, names: Names) -> list[tu
         if tensors[a.owner].role is Role.PARAMETER:
             content = Content.PARAMETER
         using = [names[op.name] for op in readers.get(a.owner, ())]
-        rows.append(
-            (names[a.owner], int(content), a.offset, a.size_bytes, 0.0, total_s, 1, steps)
-            + (-1, len(using), *((using[0], using[-1]) if using else (-1, -1)), 0)
-        )
+        ends = (using[0], using[-1]) if using else (-1, -1)
+        box = names[a.owner], int(content), a.offset, a.size_bytes
+        rows.append((*box, 0.0, total_s, 1, steps, -1, len(using), *ends, 0))
     page = names["page buffer"], int(Content.STATE), memory.page_buffer_offset, BLOCK_BYTES
     return [*rows, (*page, 0.0, total_s, 1, steps, -1, 0, -1, -1, 0)]
 
@@ -290,14 +288,12 @@ def _stays(
     reads = _reads(source, arena.device)
     chosen = list(allocations)
     begun = {(a.offset, a.lower) for a in chosen if not a.workspace}
+    ended = {(a.offset, a.upper - 1) for a in chosen if not a.workspace and a.upper - a.lower > 1}
     rows = []
     for a in chosen:
         lower, upper = a.lower, a.upper
         taken = not a.workspace and upper - lower > 1 and (a.offset, upper - 1) in begun
-        takes = not a.workspace and any(
-            other.offset == a.offset and other.upper == lower + 1 and other.lower < lower
-            for other in chosen
-        )
+        takes = not a.workspace and (a.offset, lower) in ended
         begin, end = costs[lower].begin_s, costs[min(upper, len(plan) - 1)].begin_s
         first, last = float(numbers[lower]), float(numbers[upper - 1])
         if a.workspace:
@@ -314,8 +310,7 @@ def _stays(
             0
             if a.workspace
             else sum(
-                plan[i].kind is StepKind.PAGE_OUT
-                and plan[i].node == graph.producer[a.owner].name
+                plan[i].kind is StepKind.PAGE_OUT and plan[i].node == graph.producer[a.owner].name
                 for i in range(lower, upper)
             )
         )
@@ -398,11 +393,11 @@ def _network(
     shapes = [""] * len(columns)
     for op in graph.ops:
         column = columns[layers[op.name]]
-        backward[column] += op.backward and not is_update(op)
+        backward[column] += op.backward and not stores_gradient(op)
         if is_update(op):
             trained[column] += graph.by_name[op.updates[0]].elements
         if not op.backward and op.output is not None:
-            shapes[column] = "×".join(map(str, graph.by_name[op.output].shape[1:]))
+            shapes[column] = _TIMES.join(map(str, graph.by_name[op.output].shape[1:]))
     return {
         "shape": [names[text] for text in shapes],
         "again": again,
@@ -430,6 +425,8 @@ def _carried(
     stays: defaultdict[tuple[str, str], list[Allocation]] = defaultdict(list)
     memory_of = {part.device: part.memory for part in source.plan.parts}
     for part in source.plan.parts:
+        if part.memory not in source.memories:
+            continue
         for a in part.arena.own(source.memories[memory_of[part.device]].training):
             if not a.workspace:
                 stays[part.device, a.owner].append(a)
@@ -442,7 +439,10 @@ def _carried(
             producer = graph.producer.get(name)
             if producer is None or producer.backward:
                 continue
-            stay = next(a for a in stays[step.device, name] if a.lower < index < a.upper)
+            known = (a for a in stays[step.device, name] if a.lower < index < a.upper)
+            stay = next(known, None)
+            if stay is None:
+                continue  # in a memory of another folder
             how = _content(source, works, stay)
             if how not in (Content.AGAIN, Content.PAGED, Content.COPIED):
                 how = Content.ACTIVATION
@@ -461,7 +461,7 @@ def _losses(run: RunReport | None) -> dict[str, Any] | None:
     size = -(-len(run.loss) // MOST_LOSSES)
     chunks = [run.loss[k : k + size] for k in range(0, len(run.loss), size)]
     return {
-        "first": run.steps - len(run.loss) + 1,
+        "first": run.resumed_from + 1,
         "stride": size,
         "values": [sum(chunk) / len(chunk) for chunk in chunks],
         "metric": run.metric_name,

@@ -26,9 +26,7 @@ def layers_of(graph: Graph) -> dict[str, str]:
             layers[op.name] = _prefix(op.name, forward) or op.name
     for op in graph.ops:
         if op.backward:
-            layers[op.name] = (
-                _prefix(op.name, forward) or _by_tensor(op, graph, layers) or SHARED
-            )
+            layers[op.name] = _prefix(op.name, forward) or _by_tensor(op, graph, layers) or SHARED
     return layers
 
 

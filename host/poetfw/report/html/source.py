@@ -39,7 +39,8 @@ class ReportSource:
         program: training and evaluation step.
         plan: the plan of the training step, as the evaluating program sees it.
         step_costs: planned times and energies of the plan's steps.
-        memories: addresses of each memory's buffers, by the memory's name.
+        memories: addresses of each memory's buffers, by the memory's name; of a program in a folder
+            of its own, only its memory's.
         run: the last run of this plan; None without one.
     """
 
@@ -84,7 +85,12 @@ def _content(path: Path) -> bytes | None:
 
 def _source(build: BuildReport, folder: str, read: _Read) -> ReportSource:
     prefix = f"{folder}: " if folder else ""
+    here = build.parts[0].memory
     places = {name: "" if name == ONLY else f"{name}/" for name in build.memories}
+    if read(PLAN) is not None:  # the folder of one program
+        places = {here: ""}
+    if any(name in (".", "..") or "/" in name or "\\" in name for name in places):
+        raise OutputError(f"{prefix}build.json names no memories", "run `poetfw build` again")
 
     def document(memory: str, name: str) -> dict[str, Any]:
         path = f"{places[memory]}{name}"
@@ -94,7 +100,6 @@ def _source(build: BuildReport, folder: str, read: _Read) -> ReportSource:
         return stage_document(name, content)
 
     try:
-        here = build.parts[0].memory
         plan = document(here, PLAN)
         return ReportSource(
             build,
@@ -117,6 +122,8 @@ def _run(build: BuildReport, content: bytes | None) -> RunReport | None:
     try:
         run = RunReport.from_json(content)
     except ValueError as error:
-        raise ModelError(f"{RUN_DIR}/{RUN_REPORT} is not what `poetfw run` wrote: {error}") from error
+        raise ModelError(
+            f"{RUN_DIR}/{RUN_REPORT} is not what `poetfw run` wrote: {error}"
+        ) from error
     ran = {name: program.plan_id for name, program in run.memories.items()}
     return run if ran == {n: program.plan_id for n, program in build.memories.items()} else None
