@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import click
 
+from poetfw.settings.values import Listed
+
 _SETTING = "setting"
 _PARTS = "settings"
 
@@ -138,7 +140,8 @@ def _argument(declaration: Setting, value: Any) -> Iterator[str]:
     if value is True and declaration.type is None:
         yield declaration.flag
     else:
-        for each in value if declaration.multiple else (value,):
+        repeated = declaration.multiple and not isinstance(declaration.type, Listed)
+        for each in value if repeated else (value,):
             yield declaration.flag
             yield _text(each)
 

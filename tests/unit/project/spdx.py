@@ -17,13 +17,14 @@ _HASH, _SEMICOLON, _C = "# {}", "; {}", "/* {} */"
 _BY_SUFFIX = {
     **dict.fromkeys((".py", ".toml", ".yml", ".yaml", ".sh"), _HASH),
     ".ini": _SEMICOLON,
-    **dict.fromkeys((".c", ".h", ".S", ".ld"), _C),
+    **dict.fromkeys((".c", ".h", ".S", ".ld", ".css"), _C),
+    ".js": "// {}",
 }
 _INCLUDED = "{{# {} #}}"  # what includes it has the line already, or has no comments
 _OF_TEMPLATE = {
     **dict.fromkeys((".c", ".h", ".S", ".ld"), _C),
     ".ino": "// {}",
-    **dict.fromkeys((".json", ".md", ".properties"), _INCLUDED),
+    **dict.fromkeys((".html", ".json", ".md", ".properties"), _INCLUDED),
 }
 """By the suffix of what a template is rendered to; where it is none of these, it is a script."""
 _BY_PATH = {"Makefile": _HASH, ".ci/run": _HASH, "firmware_templates/ld/cortex_m.j2": _INCLUDED}

@@ -57,7 +57,7 @@ def _render(source: ReportSource, data: dict[str, Any]) -> str:
         data=_embedded(data),
         title=words.title(source),
         subtitle=words.subtitle(build),
-        chips=words.chips(source),
+        badges=words.badges(source),
         lead=words.lead(source),
         tiles=words.tiles(source),
         who=words.who(source),

@@ -27,7 +27,7 @@ MOST_LOSSES = 1000
 """Number of points of the loss curve, at most; of more steps, each point is a mean."""
 
 
-class Work(IntEnum):
+class Action(IntEnum):
     """Kinds of steps, by what they do; the page has a colour for each."""
 
     FORWARD = 0
@@ -55,7 +55,7 @@ class Content(IntEnum):
     STATE = 9
 
 
-class Names:
+class TextTable:
     """Texts by number."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ Columns = dict[str, list[Any]]
 
 def chart_data(source: ReportSource) -> dict[str, Any]:
     """Data of all charts."""
-    names = Names()
+    names = TextTable()
     layers = layers_of(source.graph)
     plan = source.plan.steps
     works = _works(source, plan)
@@ -104,11 +104,11 @@ def _device_label(source: ReportSource, device: str) -> str:
 # Steps ------------------------------------------------------------------------------------------
 
 
-def _works(source: ReportSource, plan: ExecutionPlan) -> list[Work | None]:
+def _works(source: ReportSource, plan: ExecutionPlan) -> list[Action | None]:
     """Kind of each step's work; None for a free."""
     ops = {op.name: op for op in source.graph.ops}
     computed: set[str] = set()
-    works: list[Work | None] = []
+    works: list[Action | None] = []
     for step in plan:
         match step.kind:
             case StepKind.FREE:
@@ -117,25 +117,25 @@ def _works(source: ReportSource, plan: ExecutionPlan) -> list[Work | None]:
                 works.append(_work(ops[step.node], step.node in computed))
                 computed.add(step.node)
             case _:
-                works.append(Work[step.kind.name])
+                works.append(Action[step.kind.name])
     return works
 
 
-def _work(op: Op, again: bool) -> Work:
+def _work(op: Op, again: bool) -> Action:
     if again:
-        return Work.AGAIN
+        return Action.AGAIN
     if is_update(op):
-        return Work.UPDATE
+        return Action.UPDATE
     if op.backward:
-        return Work.BACKWARD
-    return Work.LOAD if op.kind.startswith("load_") else Work.FORWARD
+        return Action.BACKWARD
+    return Action.LOAD if op.kind.startswith("load_") else Action.FORWARD
 
 
 def _steps(
     source: ReportSource,
-    works: Sequence[Work | None],
+    works: Sequence[Action | None],
     layers: Mapping[str, str],
-    names: Names,
+    names: TextTable,
 ) -> Columns:
     """Table of all steps but frees, in the plan's order."""
     ops = {op.name: op for op in source.graph.ops}
@@ -203,7 +203,7 @@ def _waits(source: ReportSource) -> Columns:
 
 
 def _arenas(
-    source: ReportSource, works: Sequence[Work | None], names: Names
+    source: ReportSource, works: Sequence[Action | None], names: TextTable
 ) -> list[dict[str, Any]]:
     """Panels: an arena of a device with its buffers, or what devices share."""
     panels = []
@@ -252,7 +252,7 @@ def _panel(
     }
 
 
-def _resident(source: ReportSource, memory: MemoryPlan, names: Names) -> list[tuple[Any, ...]]:
+def _resident(source: ReportSource, memory: MemoryPlan, names: TextTable) -> list[tuple[Any, ...]]:
     """Boxes of what stays for the whole run."""
     tensors = {tensor.name: tensor for tensor in source.program.persistent}
     states = set(source.program.optimizer_states)
@@ -274,10 +274,10 @@ def _resident(source: ReportSource, memory: MemoryPlan, names: Names) -> list[tu
 
 def _stays(
     source: ReportSource,
-    works: Sequence[Work | None],
+    works: Sequence[Action | None],
     allocations: Iterable[Allocation],
     arena: DeviceArena,
-    names: Names,
+    names: TextTable,
 ) -> list[tuple[Any, ...]]:
     """Boxes of an arena's buffers, one for each stay in RAM.
 
@@ -333,14 +333,14 @@ def _stays(
     return rows
 
 
-def _content(source: ReportSource, works: Sequence[Work | None], a: Allocation) -> Content:
+def _content(source: ReportSource, works: Sequence[Action | None], a: Allocation) -> Content:
     if a.workspace:
         return Content.WORKSPACE
     how = {
-        Work.AGAIN: Content.AGAIN,
-        Work.PAGE_IN: Content.PAGED,
-        Work.COPY: Content.COPIED,
-    }.get(works[a.lower] or Work.FORWARD)
+        Action.AGAIN: Content.AGAIN,
+        Action.PAGE_IN: Content.PAGED,
+        Action.COPY: Content.COPIED,
+    }.get(works[a.lower] or Action.FORWARD)
     if how is not None:
         return how
     role = source.graph.by_name[a.owner].role
@@ -365,9 +365,9 @@ def _reads(source: ReportSource, device: str) -> Mapping[str, list[int]]:
 
 def _network(
     source: ReportSource,
-    works: Sequence[Work | None],
+    works: Sequence[Action | None],
     layers: Mapping[str, str],
-    names: Names,
+    names: TextTable,
 ) -> dict[str, Any]:
     """Layers as columns, edges between them, and how activations reach the backward pass."""
     graph = source.graph
@@ -386,8 +386,8 @@ def _network(
     paged = [0] * len(columns)
     for work, step in zip(works, source.plan.steps, strict=True):
         column = columns[layers[step.node]]
-        again[column] += work is Work.AGAIN
-        paged[column] += work is Work.PAGE_OUT
+        again[column] += work is Action.AGAIN
+        paged[column] += work is Action.PAGE_OUT
     backward = [0] * len(columns)
     trained = [0] * len(columns)
     shapes = [""] * len(columns)
@@ -411,10 +411,10 @@ def _network(
 
 def _carried(
     source: ReportSource,
-    works: Sequence[Work | None],
+    works: Sequence[Action | None],
     layers: Mapping[str, str],
     columns: Mapping[str, int],
-    names: Names,
+    names: TextTable,
 ) -> list[list[int]]:
     """Activations that ops of the backward pass read: tensor, both columns, and how it got there.
 

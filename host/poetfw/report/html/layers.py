@@ -7,6 +7,8 @@ Ops are named after what they are derived from: `bn1.statistics`, `bn1.backward_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from poetfw.ir import Graph, Op
 
 SHARED = "all layers"
@@ -37,16 +39,18 @@ def _prefix(name: str, known: set[str]) -> str | None:
     return next((prefix for prefix in prefixes if prefix in known), None)
 
 
-def _by_tensor(op: Op, graph: Graph, layers: dict[str, str]) -> str | None:
-    """Layer of the first forward op that reads a parameter updated by an op, or a named tensor."""
-    for tensor in op.updates[:1]:
-        for reader in graph.consumers[tensor]:
-            if not reader.backward:
-                return layers[reader.name]
-    for tensor in (*op.updates, op.name):
-        parts = tensor.split(".")
-        for count in range(len(parts), 0, -1):
-            producer = graph.producer.get(".".join(parts[:count]))
-            if producer is not None and not producer.backward:
-                return layers[producer.name]
+def _by_tensor(op: Op, graph: Graph, layers: Mapping[str, str]) -> str | None:
+    """Layer of the tensor that an op updates or is named after; None without any.
+
+    A parameter belongs to the layer of the first forward op that reads it.
+    """
+    parts = op.name.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    for name in (*op.updates[:1], *prefixes):
+        if name not in graph.by_name:
+            continue
+        users = (graph.producer.get(name), *graph.consumers[name])
+        for user in users:
+            if user is not None and not user.backward:
+                return layers[user.name]
     return None

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 "use strict";
 // Draws the charts of a report. Python computed all positions: host/poetfw/report/html/charts.py.
 
@@ -177,7 +178,7 @@ function drawStep() {
   D.arenas.forEach((panel, number) => {
     const tall = heights[number], over = panel.limit > panel.end * 1.35;
     const top = panel.begin + (Math.max(panel.end, over ? 0 : panel.limit) - panel.begin) * 1.02 || panel.begin + 1;
-    if (shared) { draw(svg, "text", {x: LEFT, y: y + 10, class: "strong"}, N[panel.name] ?? panel.name); y += 16; }
+    if (shared) { draw(svg, "text", {x: LEFT, y: y + 10, class: "strong"}, panel.name); y += 16; }
     const base = y + tall, up = address => base - (address - panel.begin) / (top - panel.begin) * tall;
     draw(svg, "rect", {class: "lane", x: LEFT, y: up(top), width: inner, height: tall, opacity: .35});
     for (const tick of binaryTicks(0, top - panel.begin, tall / 34)) {

@@ -19,7 +19,7 @@ _NOTHING = 1e-6
 
 
 @dataclass(frozen=True)
-class Chip:
+class Badge:
     """Short statement on the state of a build.
 
     Attributes:
@@ -66,11 +66,11 @@ def _rounded(size_bytes: float) -> tuple[str, str]:
 
 def _scaled(value: float, unit: str) -> tuple[str, str]:
     """Value with three digits or more, and its unit with a prefix."""
-    for factor, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ")):
-        if abs(value) >= factor:
+    for factor, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
+        if abs(value) >= 0.9995 * factor:
             scaled = value / factor
-            return (f"{scaled:,.0f}" if scaled >= 1000 else f"{scaled:.3g}"), f"{prefix}{unit}"
-    return f"{value / 1e-9:.3g}", f"n{unit}"
+            return (f"{scaled:,.0f}" if scaled >= 999.5 else f"{scaled:.3g}"), f"{prefix}{unit}"
+    return "0", unit
 
 
 def seconds(value: float) -> str:
@@ -112,50 +112,50 @@ def subtitle(build: BuildReport) -> str:
     return f"batch {build.batch} · {build.optimizer} · {build.weights:,} weights, {trained}"
 
 
-def chips(source: ReportSource) -> tuple[Chip, ...]:
+def badges(source: ReportSource) -> tuple[Badge, ...]:
     """State of a build, in short."""
     build, run = source.build, source.run
     fits = all(p.peak_bytes <= p.budget_bytes for p in build.memories.values())
-    found = [Chip("fits its budget", "good") if fits else Chip("exceeds its budget", "bad")]
+    found = [Badge("fits its budget", "good") if fits else Badge("exceeds its budget", "bad")]
     if build.devices == 1:
-        found.append(_proof_chip(build.schedule))
+        found.append(_proof_badge(build.schedule))
     if build.time_limited:
-        found.append(Chip("search ended by the time limit", "open"))
-    found.append(_cost_chip(build))
+        found.append(Badge("search ended by the time limit", "open"))
+    found.append(_cost_badge(build))
     if run is None:
-        found.append(Chip("not run yet", "open"))
+        found.append(Badge("not run yet", "open"))
     else:
         where = "on an emulator, not on a board" if run.emulated else "on this computer"
-        found.append(Chip(f"ran {'on the board' if run.port else where}", "open"))
-        found.append(_verified_chip(run))
+        found.append(Badge(f"ran {'on the board' if run.port else where}", "open"))
+        found.append(_verified_badge(run))
     return tuple(found)
 
 
-def _proof_chip(schedule: ScheduleSummary) -> Chip:
+def _proof_badge(schedule: ScheduleSummary) -> Badge:
     covers = schedule.bound_covers
     if schedule.status is Status.OPTIMAL and covers is not None:
-        return Chip(f"optimal among {covers.in_words}", "good")
+        return Badge(f"optimal among {covers.in_words}", "good")
     if schedule.gap is None:
-        return Chip("no bound covers this plan", "open")
-    return Chip(f"gap at most {schedule.gap:.2%}", "open")
+        return Badge("no bound covers this plan", "open")
+    return Badge(f"gap at most {schedule.gap:.2%}", "open")
 
 
-def _cost_chip(build: BuildReport) -> Chip:
+def _cost_badge(build: BuildReport) -> Badge:
     measured = build.cost_sources.get("measured", 0)
     total = sum(build.cost_sources.values())
     if not measured:
-        return Chip("costs estimated, none measured", "open")
-    return Chip(f"costs of {measured:,} of {total:,} ops measured", "good")
+        return Badge("costs estimated, none measured", "open")
+    return Badge(f"costs of {measured:,} of {total:,} ops measured", "good")
 
 
-def _verified_chip(run: RunReport) -> Chip:
+def _verified_badge(run: RunReport) -> Badge:
     if run.verify is None:
-        return Chip("bits not verified", "open")
-    return Chip("bits verified", "good") if run.verify.ok else Chip("verification failed", "bad")
+        return Badge("bits not verified", "open")
+    return Badge("bits verified", "good") if run.verify.ok else Badge("verification failed", "bad")
 
 
 def lead(source: ReportSource) -> str:
-    """What was built, in a few sentences."""
+    """Summary of the build, in a few sentences."""
     build, schedule = source.build, source.build.schedule
     sentences = [f"Keeping everything would take {size(build.checkpoint_all_peak_bytes)}."]
     if build.devices == 1:
@@ -271,7 +271,7 @@ def _learned(run: RunReport) -> Tile:
 
 
 def proofs(source: ReportSource) -> tuple[tuple[str, str], ...]:
-    """What is proven, measured or open, by subject."""
+    """Statements on what is proven, measured or open, by subject."""
     build, run = source.build, source.run
     return (
         ("Plan", _plan_proof(build)),
@@ -417,7 +417,7 @@ def identity(source: ReportSource) -> tuple[tuple[str, str], ...]:
 
 
 def who(source: ReportSource) -> str:
-    """Who works in a training step, and the verb."""
+    """Words for those that work in a training step, and their verb."""
     if source.build.devices > 1:
         return "the devices and the links between them do"
     paging = source.build.schedule.page_outs or source.build.schedule.page_ins
