@@ -14,8 +14,8 @@ from poetfw.api.folders import built_folder
 from poetfw.api.options import RUN, converted, keyword, settings_of
 from poetfw.common.errors import ConfigError, listed
 from poetfw.common.output_file import replace_file
-from poetfw.pipeline import REPORT
 from poetfw.firmware.project import RUN_DIR
+from poetfw.pipeline import REPORT
 from poetfw.report import RUN_REPORT, BuildReport, RunReport, json_bytes
 from poetfw.report.event_files import check_events_folder, write_events
 from poetfw.runs import desks, remote, running

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from poetfw.cli import output
 from poetfw.cli.command import command
-from poetfw.cli.folders import built_folder
 from poetfw.settings import Built, Printed, Settings, setting
 from poetfw.settings.values import OutputFile
 
@@ -32,6 +31,7 @@ class ReportSettings(Settings, group="Output"):
 @command("Example:  poetfw report --board nrf52840 -o report.html")
 def report(built: Built, written: ReportSettings, printed: Printed) -> int:
     """Write a build's plan, memory, costs and last run as one HTML file that needs no network."""
+    from poetfw.api.folders import built_folder
     from poetfw.common.output_file import replace_file
     from poetfw.report.html import read_source, report_html
     from poetfw.runs.execution import expect_board

@@ -16,8 +16,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from poetfw import __version__
 from poetfw.common.errors import OutputError
+from poetfw.common.version import __version__
 from poetfw.report.html import words
 from poetfw.report.html.charts import chart_data
 from poetfw.report.html.source import ProjectFiles, ReportSource, read_source
