@@ -21,9 +21,9 @@ from poetfw.memory import ONLY, DeviceArena, Part
 from poetfw.ops.tile_tables import no_tiles
 from poetfw.planning import plan_evaluation, plan_on_devices
 from poetfw.report import RunReport
-from poetfw.report.stage_files import _training_json, _training_of
+from poetfw.report.stage_files import _training_json, step_costs_of, training_of
 from poetfw.schedule import StepKind
-from poetfw.schedule.several import DevicesProblem
+from poetfw.schedule.several import DevicesProblem, device_step_costs
 from poetfw.tools import run_firmware
 from unit.workers.device_plans import FILES, PAIR, Case, any_plan, case_of, placed, placed_parts
 
@@ -202,8 +202,11 @@ def test_a_search_keeps_to_its_limits(case: Case) -> None:
 
 def test_plans_are_read_as_they_were_written(case: Case) -> None:
     written = placed(case, any_plan(case.problem, 1)).step
-    document = json.loads(json.dumps(_training_json(written, case.program.training, no_tiles)))
-    assert _training_of(document) == written
+    costs = device_step_costs(case.problem, written.steps)
+    training = _training_json(written, costs, case.program.training, no_tiles)
+    document = json.loads(json.dumps(training))
+    assert training_of(document) == written
+    assert step_costs_of(document) == costs
     for broken in (
         {"parts": document["parts"][:1]},
         {"parts": [{**document["parts"][0], "arena": {"offset": "x"}}]},
@@ -211,7 +214,7 @@ def test_plans_are_read_as_they_were_written(case: Case) -> None:
         {"training": [{"step": "fly", "node": "x", "device": "linux-big"}]},
     ):
         with pytest.raises((PlanError, ValueError)):
-            _training_of({**document, **broken})
+            training_of({**document, **broken})
 
 
 def test_a_plan_that_no_program_runs_is_refused(case: Case) -> None:
