@@ -31,6 +31,7 @@ EXIT_INTERNAL = 70
 _MODULES = {
     "boards": "listing",
     "build": "build",
+    "check": "check",
     "compare": "compare",
     "costs": "costs",
     "doctor": "doctor",
@@ -96,7 +97,7 @@ def cli(context: click.Context) -> None:
     else from poetfw.toml in this folder, else from board and model.
 
     Exit codes: 0 ok, 1 bad input, 2 usage, 3 build or tool failed, 4 device, link or verification,
-    5 infeasible, 70 internal error, 130 interrupted.
+    5 infeasible, 6 a limit of `check` is not kept, 70 internal error, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -63,6 +63,26 @@ class Positive(click.FloatRange):
         return number
 
 
+class Share(click.FloatRange):
+    """Number from 0 to 1; click's own range would accept NaN."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=1)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse a number.
+
+        Raises:
+            BadParameter: The text is not a number from 0 to 1.
+        """
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number from 0 to 1.", param, ctx)
+        return number
+
+
 class Factor(click.ParamType[Any]):
     """Number above 0, or `none`."""
 

@@ -2,7 +2,7 @@
 """PlatformIO, compilers and emulators: the only code that starts processes."""
 
 from poetfw.tools.console import Event
-from poetfw.tools.elf import ElfSize, elf_machine, elf_size
+from poetfw.tools.elf import ElfSection, ElfSize, elf_machine, elf_sections, elf_size
 from poetfw.tools.emulators import emulator_of
 from poetfw.tools.platformio import (
     build_environments,
@@ -16,6 +16,7 @@ from poetfw.tools.static_ram import static_ram_bytes
 from poetfw.tools.step_size import step_bytes
 
 __all__ = [
+    "ElfSection",
     "ElfSize",
     "Event",
     "MeterEnergy",
@@ -25,6 +26,7 @@ __all__ = [
     "choose_environment",
     "compiler_name",
     "elf_machine",
+    "elf_sections",
     "elf_size",
     "emulator_of",
     "run_firmware",
