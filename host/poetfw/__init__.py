@@ -14,6 +14,7 @@ from poetfw.common.version import __version__
 
 __all__ = [
     "Firmware",
+    "HtmlReport",
     "InfeasibleError",
     "PoetfwError",
     "StepDone",
@@ -29,6 +30,7 @@ __all__ = [
 
 _PLACES = {
     "Firmware": "api.firmware",
+    "HtmlReport": "api.report_page",
     "InfeasibleError": "common.errors",
     "PoetfwError": "common.errors",
     "StepDone": "runs.observer",

@@ -4,6 +4,7 @@ from poetfw.api.firmware import TrainingRun as TrainingRun
 from poetfw.api.firmware import open_firmware as open
 from poetfw.api.plans import TrainingPlan as TrainingPlan
 from poetfw.api.plans import plan as plan
+from poetfw.api.report_page import HtmlReport as HtmlReport
 from poetfw.api.searches import SweepTable as SweepTable
 from poetfw.api.searches import schedule as schedule
 from poetfw.api.searches import sweep as sweep
@@ -14,6 +15,7 @@ from poetfw.runs.observer import StepDone as StepDone
 
 __all__ = [
     "Firmware",
+    "HtmlReport",
     "InfeasibleError",
     "PoetfwError",
     "StepDone",

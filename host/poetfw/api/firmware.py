@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from poetfw.api.folders import built_folder
 from poetfw.api.options import RUN, converted, keyword, settings_of
+from poetfw.api.report_page import HtmlReport
 from poetfw.common.errors import ConfigError, listed
 from poetfw.common.output_file import replace_file
 from poetfw.firmware.project import RUN_DIR
@@ -114,6 +115,17 @@ class Firmware:
         finished.require_verified()
         return finished
 
+    def report(self) -> HtmlReport:
+        """Draw the report of the build and, if there is one, of its last run.
+
+        Raises:
+            OutputError: A file of the project is missing or malformed.
+        """
+        return HtmlReport.of(self.folder)
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
+
     def inapplicable(self, on_board: bool) -> Iterator[tuple[str, str]]:
         """Flags that do not apply to the number of programs, each with the reason."""
         why = (
@@ -204,6 +216,17 @@ class TrainingRun:
     def weights(self) -> Mapping[str, NDArray[np.float32]]:
         """Trained weights and statistics, by the names of the network's state dict."""
         return trained_weights(self.build.evaluator, Path(self.figures.trained))
+
+    def report(self) -> HtmlReport:
+        """Draw the report of the build and of its last run, as which this one was recorded.
+
+        Raises:
+            OutputError: A file of the project is missing or malformed.
+        """
+        return HtmlReport.of(self.build.folder)
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
 
     def require_verified(self) -> None:
         """Check that the run is correct, if it was verified.

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from poetfw.api.answers import followed, read_answer
 from poetfw.api.folders import default_folder
-from poetfw.api.html_table import html_table
 from poetfw.api.inputs import Network, Samples, as_files
 from poetfw.api.options import PLAN, settings_of
+from poetfw.api.report_page import HtmlReport
 from poetfw.boards import load_board
 from poetfw.common.limits import Deadline
 from poetfw.firmware import check_output_folder
-from poetfw.pipeline import compile_build, plan_build, write_build
+from poetfw.pipeline import REPORT, compile_build, plan_build, write_build
 from poetfw.planning import (
     Build,
     boards_of,
@@ -28,7 +28,7 @@ from poetfw.planning import (
     report_build,
     saved_by_more_ram,
 )
-from poetfw.report import BuildReport
+from poetfw.report import BuildReport, json_bytes
 from poetfw.schedule import Tell, tell_nobody
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import (
@@ -237,24 +237,13 @@ class TrainingPlan:
         )
         return replace(written, figures=report)
 
+    def report(self) -> HtmlReport:
+        """Draw the report of the plan: RAM over time, costs by layer, and what is proven."""
+        document = json_bytes(self.figures.to_json())
+        return HtmlReport.of({**self.build.project.files, REPORT: document})
+
     def _repr_html_(self) -> str:
-        figures = self.figures
-        schedule = figures.schedule
-        rows = [
-            ("model", f"{figures.model}, batch {figures.batch}"),
-            ("board", figures.board),
-            ("keeping everything", f"{figures.checkpoint_all_peak_bytes:,} B"),
-            ("peak", f"{self.peak_bytes:,} B of a budget of {self.budget_bytes:,} B"),
-            (
-                "schedule",
-                f"{schedule.scheduler}: {schedule.recomputes} recomputes, "
-                f"{schedule.page_outs} page-outs, {schedule.page_ins} page-ins",
-            ),
-            ("status", str(schedule.status)),
-            (f"a step, {figures.costs}", f"{self.energy_j * 1e3:.4g} mJ, {self.time_s:.4g} s"),
-        ]
-        picture = self.build.beside.files.get("schedule.svg", b"").decode()
-        return html_table((), rows) + picture[picture.find("<svg") :]
+        return self.report()._repr_html_()
 
     def __repr__(self) -> str:
         figures = self.figures

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,13 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     smaller, kept, run = names["smaller"], names["plan"], names["run"]
     assert smaller.figures.schedule.recomputes > kept.figures.schedule.recomputes
     assert run.loss[-1] < 0.5 * run.loss[0]
-    assert f"{kept.peak_bytes:,} B of" in kept._repr_html_()  # tests draw no pictures
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert f"{run.accuracy:.1%}"[:-1] in page
+    shown = smaller._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!')
+    assert html.unescape(shown[len('<iframe srcdoc="') : shown.rindex('" style=')]) == (
+        smaller.report().html
+    )
 
 
 def test_the_page_shows_code_of_the_notebook() -> None:
