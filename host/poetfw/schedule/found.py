@@ -172,6 +172,11 @@ class Incumbent:
         self._hurried: ScheduleProblem | None = None
         self._in_time: ExecutionPlan | None = None
 
+    @property
+    def is_best_of_all(self) -> bool:
+        """True if no plan in any order takes less energy than the incumbent."""
+        return self.found.energy_j <= self.found.every_j
+
     @contextmanager
     def in_order(self, problem: ScheduleProblem) -> Iterator[None]:
         """Search the problem in another order within this block; its stage bounds end with it."""

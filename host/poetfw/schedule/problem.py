@@ -256,7 +256,7 @@ class ScheduleSummary(PlanFigures):
         bound_covers: plans for which the bound holds; None if nothing was proven.
         gap: (energy_j - bound_j) / energy_j, at least 0: the most that a plan in `bound_covers` can
             save. None if nothing was proven, or if this plan is outside `bound_covers` and at least
-            as good as all plans in it.
+            as good as all plans in it, and the scheduler has no bound of all plans.
         overhead_gap: the same difference as a share of the overhead's energy; None if `gap` or
             `overhead` is None.
     """

@@ -133,10 +133,9 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
             is_in_time = best.keep_in_time()
         if not is_in_time:
             _search_in_phases(best, options, work)
-    if best.found.gap > 0 and not large and not graph.is_rigid:
+    if not best.is_best_of_all and not large and not graph.is_rigid:
         _bound_every_plan(best, work, _EVERY_WORK)
-    is_proven = best.found.energy_j <= best.found.every_j
-    if graph.n <= NODES and options.other_orders and not is_proven:
+    if graph.n <= NODES and options.other_orders and not best.is_best_of_all:
         with best.phase("all orders", work):
             search_all_orders(best, work)
 

@@ -210,12 +210,14 @@ def _schedule(
     else:
         covers = BoundCovers.OWN_STAGES
     overhead = simulation.energy_j / once_j - 1 if once_j else None
-    gap: float | None = max(0.0, found.gap)
     proven = found.gap <= options.gap + _GAP_TOLERANCE
+    outside = False  # true if at least as good as all plans that the bound covers, and none of them
     if proven and covers is not BoundCovers.ALL:
         proven = _is_in_stages(problem, plan, simulation.energy_j)
-        if not proven and found.gap <= _GAP_TOLERANCE:
-            gap = None  # better than all plans that the bound covers, and not one of them
+        outside = not proven and found.gap <= _GAP_TOLERANCE
+    if outside and restricted == problem:
+        found, covers, outside = replace(found, bound_j=found.every_j), BoundCovers.ALL, False
+    gap = None if outside else max(0.0, found.gap)
     return Schedule(
         **asdict(PlanFigures.of(simulation)),
         scheduler=scheduler,
