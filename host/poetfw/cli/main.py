@@ -19,7 +19,7 @@ from click.core import ParameterSource
 from poetfw.cli import output
 from poetfw.cli.command import Command
 from poetfw.cli.config import FILE, has_config, read_config
-from poetfw.common.errors import ConfigError, PoetfwError
+from poetfw.common.errors import ConfigError, PoetfwError, ToolError, is_out_of_memory
 from poetfw.common.interrupts import EXIT_INTERRUPTED, leave
 from poetfw.common.limits import process_start_s
 from poetfw.common.version import __version__
@@ -156,6 +156,10 @@ def _run() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if is_out_of_memory(error):
+            short = ToolError("memory ran out", "free some of this computer's memory")
+            output.print_error(short, as_json)
+            return short.exit_code
         if as_json:
             output.print_json_error(f"internal error: {error!r}", EXIT_INTERNAL)
         traceback.print_exc()

@@ -7,6 +7,7 @@ what to do. Anything that is not a `PoetfwError` is a bug and ends in exit code 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 _LONGEST_MESSAGE = 4_500
@@ -26,6 +27,14 @@ def listed(items: Sequence[str], separator: str = ", ", most: int = 20) -> str:
     shown = separator.join(cut(item, 400) for item in items[:most])
     more = len(items) - most
     return shown if more <= 0 else f"{shown}{separator}… and {more:,} more"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for an error that a shortage of memory raises, also while a library is loaded."""
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    texts = ("failed to map segment", "annot allocate memory", "can't start new thread")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
 
 class PoetfwError(Exception):

@@ -447,7 +447,7 @@ def _choices(graph: Indexed) -> int:
 
 def _is_large(graph: Indexed) -> bool:
     """True if the unrestricted program is too large to solve."""
-    return _choices(graph) > _LARGE
+    return graph.n > _STAGED or _choices(graph) > _LARGE
 
 
 def _search_everything(best: Incumbent, options: SolveOptions, work: Work) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
-from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
+from poetfw.common.errors import ConfigError, InfeasibleError, ToolError, is_out_of_memory
 from poetfw.common.limits import RAISE_TIME_LIMIT, OutOfTime, Work
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES, Baseline, published_plan
@@ -152,7 +152,9 @@ def solve(
         method.search(best, options, work)
     except OutOfTime:
         pass  # the incumbent is the answer
-    except MemoryError:
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
         exhausted = True
         best.tell("memory ran out: the best schedule so far is the answer")
     except KeyboardInterrupt:
@@ -166,7 +168,9 @@ def solve(
                 raise (
                     MemoryError if exhausted else _infeasible(restricted, scheduler, options, work)
                 )
-        except MemoryError:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             raise ToolError(
                 f"memory ran out while {scheduler} looked for a schedule of {problem.name!r}",
                 "free some of this computer's memory, or lower the work limit",

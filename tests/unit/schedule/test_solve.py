@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from schedule_problems import chain, plan
 
-from made_problems import training_chain, with_ram_fraction
+from made_problems import SD_CARD, training_chain, with_ram_fraction
 from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
 from poetfw.common.limits import Work
 from poetfw.schedule import (
@@ -256,6 +257,20 @@ def test_a_graph_in_which_only_the_order_can_change_needs_no_program(
     assert solve(rigid(2_500, 20_008)).status is Status.OPTIMAL
 
 
+def test_a_long_chain_that_may_only_be_paged_is_proven_without_a_program_in_stages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has nothing to recompute, and more stages than fit in memory: the turn decides."""
+    monkeypatch.setattr(search, "_STAGED", 100)
+    problem = rigid(60, 400)
+    pageable = tuple(replace(node, page=True) for node in problem.nodes)
+    told: list[SearchProgress] = []
+    schedule = solve(replace(problem, storage=SD_CARD, nodes=pageable), tell=told.append)
+    assert (schedule.status, schedule.bound_covers) == (Status.OPTIMAL, BoundCovers.ALL)
+    assert schedule.page_ins > 0
+    assert "published methods" not in {x.phase for x in told}
+
+
 def test_another_order_is_found_where_only_the_order_can_change() -> None:
     """Each large tensor is read by one small op alone: one after the other, three fit."""
 
@@ -272,11 +287,21 @@ def test_another_order_is_found_where_only_the_order_can_change() -> None:
         solve(problem, options=SolveOptions(other_orders=False))
 
 
+SHORTAGES = (
+    MemoryError(),
+    ImportError("libx.so: failed to map segment from shared object"),
+    ImportError("libx.so: cannot allocate memory in static TLS block"),
+    OSError(errno.ENOMEM, "of the system"),
+)
+"""What a solver raises that gets too little memory, also while it is loaded."""
+
+
+@pytest.mark.parametrize("shortage", SHORTAGES, ids=repr)
 def test_when_memory_runs_out_the_best_plan_known_is_the_answer(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, shortage: Exception
 ) -> None:
     def too_large(*_: Any, **__: Any) -> None:
-        raise MemoryError
+        raise shortage
 
     problem = with_ram_fraction(training_chain(4, 16, 8, 8), 0.6)
     monkeypatch.setattr(search, "solve_program", too_large)
@@ -287,11 +312,23 @@ def test_when_memory_runs_out_the_best_plan_known_is_the_answer(
     assert "memory ran out: the best schedule so far is the answer" in {x.phase for x in told}
 
 
-def test_when_memory_runs_out_without_a_plan_the_error_says_so(
+def test_a_solver_that_is_not_there_is_no_shortage_of_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def missing(*_: Any, **__: Any) -> None:
+        raise ImportError("No module named 'cvxpy'")
+
+    monkeypatch.setattr(search, "solve_program", missing)
+    with pytest.raises(ImportError, match="cvxpy"):
+        solve(with_ram_fraction(training_chain(4, 16, 8, 8), 0.6))
+
+
+@pytest.mark.parametrize("shortage", SHORTAGES[:2], ids=repr)
+def test_when_memory_runs_out_without_a_plan_the_error_says_so(
+    monkeypatch: pytest.MonkeyPatch, shortage: Exception
+) -> None:
     def too_large(*_: Any, **__: Any) -> None:
-        raise MemoryError
+        raise shortage
 
     for module in (search, bounds):
         monkeypatch.setattr(module, "solve_program", too_large)
