@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BLOCK_BYTES = 512
+"""Size of a storage block in the firmware."""
+
 TRAILER_BYTES = 16
 """End of a slot's last block: magic, payload bytes, generation, CRC-32 of the payload."""
 

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from poetfw.common.transfer import TRAILER_BYTES
+from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
 
-BLOCK_BYTES = 512
 SET_ALIGNMENT = 8
 """Sets begin and end at a multiple of so many blocks: 4 KiB, which flash erases at once."""
 

@@ -18,6 +18,16 @@ from poetfw.ops.base import (
     infer_output,
     kind_of,
 )
+from poetfw.ops.streamed import (
+    StreamedBackward,
+    StreamedForward,
+    Tiling,
+    TileTraffic,
+    register_streamed,
+    run_ops,
+    streamed_kind,
+    tilings_of,
+)
 from poetfw.ops.update import (
     UpdateKind,
     fused_name,
@@ -35,16 +45,24 @@ __all__ = [
     "OpKind",
     "OpWork",
     "Shape",
+    "StreamedBackward",
+    "StreamedForward",
     "Tape",
+    "TileTraffic",
+    "Tiling",
     "UpdateKind",
     "check_shapes",
     "fused_name",
     "infer_output",
     "is_update",
     "kind_of",
+    "run_ops",
     "stores_gradient",
+    "streamed_kind",
+    "tilings_of",
 ]
 
 for _module in sorted(found.name for found in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")
 register_fused_updates()
+register_streamed()

@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of a layer whose weight is streamed: it lies in storage, and ops load it tile by tile.
+
+A streamed op is the op that it wraps, as a loop over slices of the weight. Forward, a slice has
+some of the output channels and all input channels; backward, some of the input channels and all
+output channels. So every sum is formed within one slice, and results have the bits of the whole op.
+The gradient of the input and the update of the weight are one op, which reads and writes the weight
+and its optimizer state once.
+
+A weight [O, I, ...] is stored as tiles of the same size, each of `tile_outputs` output and
+`tile_inputs` input channels. A column of tiles has all output channels of some input channels; a
+row has all input channels of some output channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from poetfw.common.errors import ModelError
+from poetfw.common.transfer import BLOCK_BYTES, page_bytes
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops.base import (
+    KINDS,
+    Array,
+    Bounds,
+    Kernel,
+    OpKind,
+    OpWork,
+    Shape,
+    Tape,
+    expect_integers,
+    kind_of,
+)
+from poetfw.ops.update import FusedUpdate, UpdateKind, fused_name
+
+FAMILIES = ("conv2d", "linear")
+"""Operators whose weights, of one group, can be streamed."""
+
+_PREFIX = "streamed_"
+_ALIGNMENT = 8
+_SLACK_BYTES = BLOCK_BYTES + _ALIGNMENT * 2
+"""Bytes after a buffer of tiles, for the padding and trailer of its last tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Layout of a streamed tensor [outputs, inputs, ...] in storage.
+
+    Tiles are stored by column, in a column by row; the elements of a tile are [output channel,
+    input channel, position].
+
+    Attributes:
+        outputs: number of output channels.
+        inputs: number of input channels.
+        positions: elements per pair of channels.
+        tile_outputs: output channels of a tile, a divisor of `outputs`.
+        tile_inputs: input channels of a tile, a divisor of `inputs`.
+    """
+
+    outputs: int
+    inputs: int
+    positions: int
+    tile_outputs: int
+    tile_inputs: int
+
+    @staticmethod
+    def of(shape: Shape, tile: tuple[int, ...]) -> Tiling:
+        """Layout of a weight of this shape in tiles of so many output and input channels."""
+        return Tiling(shape[0], shape[1], math.prod(shape[2:]), *tile)
+
+    @property
+    def rows(self) -> int:
+        """Number of tiles in a column."""
+        return self.outputs // self.tile_outputs
+
+    @property
+    def columns(self) -> int:
+        """Number of tiles in a row."""
+        return self.inputs // self.tile_inputs
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles."""
+        return self.rows * self.columns
+
+    @property
+    def run_bytes(self) -> int:
+        """Bytes of a tile's input channels for one output channel, which are contiguous."""
+        return self.tile_inputs * self.positions * Dtype.F32.size_bytes
+
+    @property
+    def tile_bytes(self) -> int:
+        """Payload of a tile in bytes."""
+        return self.tile_outputs * self.run_bytes
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of a tile in storage: whole blocks, with its trailer. One request transfers it."""
+        return page_bytes(self.tile_bytes, BLOCK_BYTES)
+
+    @property
+    def column_bytes(self) -> int:
+        """Payload of a column in bytes."""
+        return self.rows * self.tile_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Payload of a row in bytes."""
+        return self.columns * self.tile_bytes
+
+    def split(self, values: Array) -> Array:
+        """Payload of each tile, in the order of storage: [tile, element]."""
+        cut = values.reshape(
+            self.rows, self.tile_outputs, self.columns, self.tile_inputs, self.positions
+        )
+        return np.ascontiguousarray(cut.transpose(2, 0, 1, 3, 4)).reshape(self.tiles, -1)
+
+    def join(self, tiles: Array) -> Array:
+        """Elements of the tensor in its own order, from the tiles' payloads."""
+        cut = tiles.reshape(
+            self.columns, self.rows, self.tile_outputs, self.tile_inputs, self.positions
+        )
+        return np.ascontiguousarray(cut.transpose(1, 2, 0, 3, 4)).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class TileTraffic:
+    """Storage requests of one execution of a streamed op, all of the same size.
+
+    Attributes:
+        reads: number of tiles read.
+        writes: number of tiles written.
+        request_bytes: bytes of a request.
+    """
+
+    reads: int
+    writes: int
+    request_bytes: int
+
+
+class StreamedForward(OpKind):
+    """Forward op with a streamed weight, a row of tiles at a time.
+
+    Inputs, output and attributes are those of the wrapped op, with attribute `tile`.
+    """
+
+    def __init__(self, kind: OpKind) -> None:
+        """Wrap a forward operator."""
+        self.name = _PREFIX + kind.name
+        self._kind = kind
+
+    def plain(self, op: Op) -> tuple[Op, ...]:
+        """Equivalent ops on a weight in RAM, in order."""
+        return (replace(op, kind=self._kind.name, attributes=_without_tile(op)),)
+
+    def _plain(self, op: Op) -> Op:
+        (plain,) = self.plain(op)
+        return plain
+
+    def tiling(self, op: Op, graph: Graph) -> Tiling:
+        """Layout of the weight."""
+        return _tiling(op, graph.by_name[op.inputs[1]].shape)
+
+    def streamed(self, op: Op) -> tuple[str, ...]:
+        """Tensors that it loads by tiles: the weight, and the state that it updates."""
+        return op.inputs[1:2]
+
+    def traffic(self, op: Op, graph: Graph) -> TileTraffic:
+        """Storage requests of one execution."""
+        tiling = self.tiling(op, graph)
+        return TileTraffic(tiling.tiles, 0, tiling.request_bytes)
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        inferred = self._kind.infer(self._plain(op), inputs)
+        _tiling(op, inputs[1].shape)
+        return inferred
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
+        return self._kind.compute(self._plain(op), inputs, updates)
+
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
+        return self._kind.error_bounds(self._plain(op), inputs, updates)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return self._kind.roundings(self._plain(op), inputs)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return self._kind.work(self._plain(op), inputs, output)
+
+    def slice_ops(self, op: Op, graph: Graph) -> Graph:
+        """Ops that run once per slice, on tensors with the names of whole ones."""
+        tiling = self.tiling(op, graph)
+        plain, tensors = self._plain(op), graph.by_name
+        x, w, *biases = (tensors[name] for name in op.inputs)
+        y = tensors[op.output or ""]
+        samples = 1 if by_sample(tiling.rows, x) else x.shape[0]
+        channels = tiling.tile_outputs
+        return Graph(
+            op.name,
+            (
+                replace(x, shape=(samples, *x.shape[1:]), base=None, offset_bytes=0),
+                replace(w, shape=(channels, *w.shape[1:])),
+                *(replace(bias, shape=(channels,)) for bias in biases),
+                replace(y, shape=(samples, channels, *y.shape[2:])),
+            ),
+            (plain,),
+            y.name,
+        )
+
+    def parts(self, op: Op, graph: Graph) -> Graph:
+        tiling = self.tiling(op, graph)
+        x = graph.by_name[op.inputs[0]]
+        samples = x.shape[0] if by_sample(tiling.rows, x) else 1
+        return _repeated(self.slice_ops(op, graph), {op.name: tiling.rows * samples})
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        tiling = self.tiling(op, graph)
+        own_bytes = _workspace_of(self.slice_ops(op, graph))
+        return Kernel("", "poet_stream_row", (), workspace_bytes=forward_bytes(tiling) + own_bytes)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        raise ModelError(f"op {op.name!r}: weights are streamed after gradients are derived")
+
+
+class StreamedBackward(FusedUpdate):
+    """Gradient of a layer's input, and update of its streamed weight, a column of tiles at a time.
+
+    Inputs are w, x and dy, followed by the pace if the update has one. The output is dx; there is
+    none where the layer's input needs no gradient. Updated tensors are those of the update;
+    attributes are those of both wrapped ops, with `tile`.
+    """
+
+    def __init__(self, family: str, update: UpdateKind) -> None:
+        """Combine the gradients of a family with an optimizer."""
+        super().__init__(KINDS[f"{family}_backward_weight"], update)
+        self.name = streamed_backward_name(family, update.name)
+        self._input = KINDS[f"{family}_backward_input"]
+        self._fused = KINDS[fused_name(self.gradient_kind.name, update.name)]
+
+    def plain(self, op: Op) -> tuple[Op, ...]:
+        """Equivalent ops on a weight in RAM, in order."""
+        w, x, dy, *pace = op.inputs
+        attributes = _without_tile(op)
+        apply = replace(
+            op, kind=self._fused.name, inputs=(x, dy, *pace), output=None, attributes=attributes
+        )
+        if op.output is None:
+            return (apply,)
+        name = f"{op.name}.input"
+        back = Op(name, self._input.name, (w, dy), op.output, attributes, backward=True)
+        return (back, apply)
+
+    def tiling(self, op: Op, graph: Graph) -> Tiling:
+        """Layout of the weight."""
+        return _tiling(op, graph.by_name[op.inputs[0]].shape)
+
+    def streamed(self, op: Op) -> tuple[str, ...]:
+        """Tensors that it loads by tiles: the weight, and the state that it updates."""
+        return op.updates
+
+    def traffic(self, op: Op, graph: Graph) -> TileTraffic:
+        """Storage requests of one execution."""
+        tiling = self.tiling(op, graph)
+        tiles = len(op.updates) * tiling.tiles
+        return TileTraffic(tiles, tiles, tiling.request_bytes)
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        w, x, dy, *pace = inputs
+        *back, apply = self.plain(op)
+        self._fused.infer(apply, (x, dy, *pace))
+        _tiling(op, w.shape)
+        return self._input.infer(back[0], (w, dy)) if back else None
+
+    def never_negative(self, op: Op) -> tuple[str, ...]:
+        return self._fused.never_negative(self.plain(op)[-1])
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
+        w, x, dy, *pace = inputs
+        *back, apply = self.plain(op)
+        dx = self._input.compute(back[0], (w, dy), ()) if back else None
+        self._fused.compute(apply, (x, dy, *pace), updates)
+        return dx
+
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
+        w, x, dy, *pace = inputs
+        *back, apply = self.plain(op)
+        of_input = self._input.error_bounds(back[0], (w, dy), ()) if back else ()
+        return (*of_input, *self._fused.error_bounds(apply, (x, dy, *pace), updates))
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        w, x, dy, *pace = inputs
+        *back, apply = self.plain(op)
+        work = self._fused.work(apply, (x, dy, *pace), None)
+        if back:
+            of_input = self._input.work(back[0], (w, dy), output)
+            macs = work.macs + of_input.macs
+            work = OpWork(macs, work.bytes_moved + of_input.bytes_moved)
+        return work
+
+    def slice_ops(self, op: Op, graph: Graph) -> Graph:
+        """Ops that run once per slice, on tensors with the names of whole ones."""
+        tiling = self.tiling(op, graph)
+        tensors = graph.by_name
+        w, x, dy, *pace = (tensors[name] for name in op.inputs)
+        channels = tiling.tile_inputs
+
+        def cut(tensor: Tensor) -> Tensor:
+            shape = (tensor.shape[0], channels, *tensor.shape[2:])
+            return replace(tensor, shape=shape, base=None, offset_bytes=0)
+
+        kept = {t.name: t for t in (dy, *pace)}
+        kept |= {t.name: cut(t) for t in (x, *(tensors[name] for name in op.updates))}
+        *back, apply = self.plain(op)
+        if "weight_shape" in op.attributes:
+            apply = _with_shape(apply, "weight_shape", cut(w).shape)
+        ops = [apply]
+        if back:
+            samples = 1 if by_sample(tiling.columns, x) else x.shape[0]
+            dx = replace(cut(tensors[op.output or ""]))
+            dx = replace(dx, shape=(samples, *dx.shape[1:]))
+            one = f"{dy.name}.sample"
+            kept[one] = Tensor(one, (samples, *dy.shape[1:]), role=Role.GRADIENT)
+            kept[dx.name] = dx
+            first = replace(back[0], inputs=(w.name, one))
+            if "input_shape" in op.attributes:
+                first = _with_shape(first, "input_shape", dx.shape)
+            ops.insert(0, first)
+        flat = (replace(t, base=None, offset_bytes=0) for t in kept.values())
+        return Graph(op.name, tuple(flat), tuple(ops), ops[0].output or w.name)
+
+    def parts(self, op: Op, graph: Graph) -> Graph:
+        tiling = self.tiling(op, graph)
+        x = graph.by_name[op.inputs[1]]
+        samples = x.shape[0] if by_sample(tiling.columns, x) else 1
+        *back, apply = self.plain(op)
+        times = {each.name: tiling.columns * samples for each in back}
+        return _repeated(self.slice_ops(op, graph), {**times, apply.name: tiling.columns})
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        own_bytes = _workspace_of(self.slice_ops(op, graph))
+        buffers = backward_bytes(
+            self.tiling(op, graph), len(op.updates), graph.by_name[op.inputs[1]]
+        )
+        return Kernel("", "poet_stream_column", (), workspace_bytes=sum(buffers) + own_bytes)
+
+
+def streamed_name(kind: str) -> str:
+    """Name of the streamed form of a forward operator."""
+    return _PREFIX + kind
+
+
+def streamed_backward_name(family: str, update: str) -> str:
+    """Name of the streamed operator that updates weights of a family by an optimizer."""
+    return f"{_PREFIX}{family}_backward_{update}"
+
+
+def register_streamed() -> None:
+    """Register the streamed operators of all families, with every optimizer."""
+    updates = [kind for kind in KINDS.values() if isinstance(kind, UpdateKind)]
+    for family in FAMILIES:
+        for kind in (
+            StreamedForward(KINDS[family]),
+            *(StreamedBackward(family, update) for update in updates),
+        ):
+            KINDS[kind.name] = kind
+
+
+def streamed_kind(op: Op) -> StreamedForward | StreamedBackward | None:
+    """Kind of an op that streams its weight; None for another op."""
+    kind = kind_of(op)
+    return kind if isinstance(kind, StreamedForward | StreamedBackward) else None
+
+
+def tilings_of(graph: Graph) -> dict[str, Tiling]:
+    """Layout of each streamed tensor of a graph, by name."""
+    found = {}
+    for op in graph.ops:
+        kind = streamed_kind(op)
+        if kind is not None:
+            found |= dict.fromkeys(kind.streamed(op), kind.tiling(op, graph))
+    return found
+
+
+def run_ops(graph: Graph) -> Iterator[tuple[Op, Graph]]:
+    """Ops whose kernels a step calls, with their graphs: of a streamed op, those of a slice."""
+    for op in graph.ops:
+        kind = streamed_kind(op)
+        if kind is None:
+            yield op, graph
+            continue
+        each = kind.slice_ops(op, graph)
+        yield from ((part, each) for part in each.ops)
+
+
+def by_sample(slices: int, x: Tensor) -> bool:
+    """True if kernels run per sample: the slice of a batch is contiguous within samples only."""
+    return slices > 1 and x.shape[0] > 1
+
+
+def forward_bytes(tiling: Tiling) -> int:
+    """Workspace of a forward op in bytes: a row, and a tile in storage's order."""
+    staging = tiling.request_bytes if tiling.columns > 1 else _SLACK_BYTES
+    return _aligned(tiling.row_bytes) + staging
+
+
+def backward_bytes(tiling: Tiling, tensors: int, x: Tensor) -> tuple[int, int]:
+    """Workspace of a backward op in bytes: columns of all tensors, and the gathered input."""
+    gathered = x.size_bytes // tiling.columns if by_sample(tiling.columns, x) else 0
+    return _aligned(tensors * tiling.column_bytes + _SLACK_BYTES), _aligned(gathered)
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _tiling(op: Op, shape: Shape) -> Tiling:
+    tile = expect_integers(op, "tile", 1, 2)
+    tiling = Tiling.of(shape, tile)
+    if tiling.outputs % tile[0] or tiling.inputs % tile[1]:
+        raise ModelError(
+            f"op {op.name!r}: tiles of {tile[0]}×{tile[1]} channels do not divide a weight of "
+            f"shape {list(shape)}"
+        )
+    return tiling
+
+
+def _without_tile(op: Op) -> dict[str, Attribute]:
+    return {name: value for name, value in op.attributes.items() if name != "tile"}
+
+
+def _with_shape(op: Op, name: str, shape: Shape) -> Op:
+    return replace(op, attributes={**op.attributes, name: shape})
+
+
+def _workspace_of(graph: Graph) -> int:
+    return max(kind_of(op).workspace_bytes(op, graph) for op in graph.ops)
+
+
+def _repeated(graph: Graph, times: dict[str, int]) -> Graph:
+    """Graph with each op so many times, for the sum of costs."""
+    tensors = list(graph.tensors)
+    ops: list[Op] = []
+    for op in graph.ops:
+        for number in range(times[op.name]):
+            output = op.output
+            if output is not None and number:
+                output = f"{output}.{number}"
+                tensors.append(replace(graph.by_name[op.output or ""], name=output))
+            name = f"{op.name}.{number}" if number else op.name
+            ops.append(replace(op, name=name, output=output))
+    return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)
+
+

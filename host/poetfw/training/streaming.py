@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streaming of weights: ops of a layer load its weight from storage instead of reading it in RAM."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from poetfw.ir import Graph, Op, Tensor
+from poetfw.ops import StreamedBackward, StreamedForward, UpdateKind, kind_of, streamed_kind
+from poetfw.ops.streamed import FAMILIES, streamed_backward_name, streamed_name
+from poetfw.ops.update import FusedUpdate
+from poetfw.training.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class StreamableWeight:
+    """Weight that can be streamed.
+
+    Attributes:
+        weight: the weight.
+        x: input of its layer.
+        family: operator of its layer.
+        states: optimizer state, and the sum of micro-batches.
+        forward: op of the training step that reads it.
+        back: op with the gradient of the layer's input; None without one.
+        apply: ops with the weight's gradient and its update: one, or two.
+    """
+
+    weight: Tensor
+    x: Tensor
+    family: str
+    states: tuple[str, ...]
+    forward: str
+    back: str | None
+    apply: tuple[str, ...]
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of the weight with its optimizer state."""
+        return (1 + len(self.states)) * self.weight.size_bytes
+
+
+def streamable_weights(program: Program) -> tuple[StreamableWeight, ...]:
+    """Weights that can be streamed, the largest first; ties in the order of the program."""
+    found = filter(None, (_streamable(program, tensor) for tensor in program.training.persistent))
+    return tuple(sorted(found, key=lambda each: -each.group_bytes))
+
+
+def _streamable(program: Program, tensor: Tensor) -> StreamableWeight | None:
+    graph, name = program.training, tensor.name
+    readers = [op for op in graph.consumers[name] if name not in op.updates]
+    updates = [op for op in graph.ops if name in op.updates]
+    evaluated = program.evaluation.by_name.get(name)
+    others = program.evaluation.consumers[name] if evaluated is not None else ()
+    if not readers or len(updates) != 1 or not all(_is_forward(op, name) for op in others):
+        return None
+    forward, *rest = readers
+    if not _is_forward(forward, name) or len(rest) > 1:
+        return None
+    back = rest[0] if rest else None
+    if back is not None and (
+        back.kind != f"{forward.kind}_backward_input" or back.inputs.count(name) != 1
+    ):
+        return None
+    apply = _apply(graph, forward.kind, updates[0], tensor)
+    if not apply:
+        return None
+    return StreamableWeight(
+        tensor,
+        graph.by_name[forward.inputs[0]],
+        forward.kind,
+        updates[0].updates[1:],
+        forward.name,
+        None if back is None else back.name,
+        tuple(op.name for op in apply),
+    )
+
+
+def _is_forward(op: Op, weight: str) -> bool:
+    """True if an op is a layer of one group with this weight."""
+    if op.kind not in FAMILIES or op.inputs[1] != weight or op.inputs.count(weight) != 1:
+        return False
+    return op.attributes.get("groups", 1) == 1
+
+
+def _apply(graph: Graph, family: str, update: Op, weight: Tensor) -> tuple[Op, ...]:
+    """Ops with a weight's gradient and its update; none if they cannot be one streamed op."""
+    kind, gradient_kind = kind_of(update), f"{family}_backward_weight"
+    if update.updates[0] != weight.name:
+        return ()
+    if isinstance(kind, FusedUpdate):
+        return (update,) if kind.gradient_kind.name == gradient_kind else ()
+    name, *rest = update.inputs
+    producer = graph.producer.get(name)
+    if (
+        not isinstance(kind, UpdateKind)
+        or len(rest) > int("paced" in update.attributes)
+        or producer is None
+        or producer.kind != gradient_kind
+        or len(graph.consumers[name]) > 1
+        or graph.by_name[name].shape != weight.shape
+    ):
+        return ()
+    return (producer, update)
+
+
+def stream(program: Program, tiles: Mapping[str, tuple[int, int]]) -> Program:
+    """The program with streamed weights.
+
+    Args:
+        program: a program without streamed weights.
+        tiles: output and input channels of a tile, by the name of a streamable weight.
+    """
+    chosen = [each for each in streamable_weights(program) if each.weight.name in tiles]
+    training = program.training
+    ops = {op.name: op for op in training.ops}
+    merged: dict[str, Op] = {}  # by the name of each op that they replace
+    gone: set[str] = set()
+    for each in chosen:
+        tile = tiles[each.weight.name]
+        forward = ops[each.forward]
+        merged[each.forward] = _forward(forward, tile)
+        op = _backward(each, ops, tile)
+        merged |= dict.fromkeys((*([each.back] if each.back else ()), *each.apply), op)
+        gone.update(ops[name].output or "" for name in each.apply)
+    evaluation = program.evaluation
+    evaluated = tuple(
+        _forward(op, tiles[op.inputs[1]]) if len(op.inputs) > 1 and op.inputs[1] in tiles else op
+        for op in evaluation.ops
+    )
+    return replace(
+        program,
+        training=replace(
+            training,
+            tensors=tuple(tensor for tensor in training.tensors if tensor.name not in gone),
+            ops=_ordered(training, merged),
+        ),
+        evaluation=replace(evaluation, ops=evaluated),
+    )
+
+
+def _forward(op: Op, tile: tuple[int, int]) -> Op:
+    return replace(op, kind=streamed_name(op.kind), attributes={**op.attributes, "tile": tile})
+
+
+def _backward(each: StreamableWeight, ops: Mapping[str, Op], tile: tuple[int, int]) -> Op:
+    first, last = ops[each.apply[0]], ops[each.apply[-1]]
+    back = None if each.back is None else ops[each.back]
+    kind = kind_of(last)
+    update = kind.update if isinstance(kind, FusedUpdate) else kind
+    paced = last.inputs[-1:] if "paced" in last.attributes else ()
+    attributes = {**(back.attributes if back else {}), **first.attributes, **last.attributes}
+    return Op(
+        back.name if back else first.name,
+        streamed_backward_name(each.family, update.name),
+        (each.weight.name, first.inputs[0], first.inputs[1], *paced),
+        back.output if back else None,
+        {**attributes, "tile": tile},
+        last.updates,
+        backward=True,
+    )
+
+
+def _ordered(graph: Graph, merged: Mapping[str, Op]) -> tuple[Op, ...]:
+    """Ops with replacements, in an executable order close to the graph's.
+
+    Accesses of persistent tensors keep their order; a merged op accesses them where the last of the
+    ops did that it replaces.
+    """
+    place: dict[str, tuple[int, int]] = {}
+    named: dict[str, Op] = {}
+    for index, op in enumerate(graph.ops):
+        op = merged.get(op.name, op)
+        named[op.name] = op
+        place[op.name] = (place.get(op.name, (index, 0))[0], index)
+    producer = {op.output: op.name for op in named.values() if op.output is not None}
+    before: dict[str, set[str]] = {
+        op.name: {producer[name] for name in graph.reads(op) if name in producer}
+        for op in named.values()
+    }
+    touching: dict[str, list[Op]] = {}
+    for op in sorted(named.values(), key=lambda op: place[op.name][1]):
+        for name in dict.fromkeys((*op.inputs, *op.updates)):
+            if graph.by_name[name].role.persistent:
+                for other in touching.get(name, ()):
+                    if name in op.updates or name in other.updates:
+                        before[op.name].add(other.name)
+                touching.setdefault(name, []).append(op)
+    return tuple(named[name] for name in _topological(before, place))
+
+
+def _topological(
+    before: Mapping[str, set[str]], place: Mapping[str, tuple[int, int]]
+) -> Iterator[str]:
+    """Names with all those before them, the first ones by place wherever there is a choice."""
+    after: dict[str, list[str]] = {name: [] for name in before}
+    left = {name: len(others) for name, others in before.items()}
+    for name, others in before.items():
+        for other in others:
+            after[other].append(name)
+    ready = [(place[name], name) for name, count in left.items() if not count]
+    heapq.heapify(ready)
+    while ready:
+        _, name = heapq.heappop(ready)
+        yield name
+        for other in after[name]:
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(ready, (place[other], other))
+
+
+def resident_form(program: Program) -> Program:
+    """The program with all weights in RAM: what each streamed op is equivalent to."""
+    return replace(
+        program,
+        training=_resident_form(program.training),
+        evaluation=_resident_form(program.evaluation),
+    )
+
+
+def _resident_form(graph: Graph) -> Graph:
+    ops: list[Op] = []
+    for op in graph.ops:
+        kind = streamed_kind(op)
+        ops += (op,) if kind is None else kind.plain(op)
+    return replace(graph, ops=tuple(ops))
+
+
+def streamed_ops(graph: Graph) -> Sequence[tuple[Op, StreamedForward | StreamedBackward]]:
+    """Streamed ops of a graph with their kinds, in order."""
+    found = ((op, streamed_kind(op)) for op in graph.ops)
+    return [(op, kind) for op, kind in found if kind is not None]
