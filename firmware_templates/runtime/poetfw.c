@@ -104,10 +104,16 @@ static int needs(const struct poetfw *context, uint32_t what)
     return has_done(context, what) ? POET_OK : POET_ERROR_ORDER;
 }
 
+#ifdef POET_STREAMS
+#define IS_ALL_IN_RAM 0 /* streamed tensors are those of the storage opened last */
+#else
+#define IS_ALL_IN_RAM 1
+#endif
+
 /* Resets a context, except for what has been loaded; returns whether that was. */
 static int begin(struct poetfw *context)
 {
-    const int keeps = is_loaded && !is_in_step() && has_done(context, LOADED);
+    const int keeps = IS_ALL_IN_RAM && is_loaded && !is_in_step() && has_done(context, LOADED);
     if (!keeps) {
         context->step = 0u;
     }

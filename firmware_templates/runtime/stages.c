@@ -5,6 +5,7 @@
 
 #include "poet.h"
 #include "poet_math.h"
+#include "stream.h"
 
 int poet_end_step(int status)
 {
@@ -25,6 +26,11 @@ int poet_begin_step(struct poet_image *image, uint32_t step)
 int poet_continue_step(void)
 {
     const int status = poet_end_step(poet_train_step());
+#ifdef POET_STREAMS
+    if (status == POET_OK) {
+        poet_streams_end_step();
+    }
+#endif
     return status != POET_OK || poet_all_finite(POET_LOSS, 1u) ? status : POET_ERROR_DIVERGED;
 }
 

@@ -9,11 +9,18 @@
 #include "poet_math.h"
 #include "poet_memory.h"
 #include "ring.h"
+#include "stream.h"
 
 #define SET_ALIGNMENT 8u
 #define CONTENT_BYTES 32u
 #define CRC_OFFSET 36u
 #define RECORD_BYTES 40u
+
+#ifdef POET_STREAMS
+#define STREAM_BLOCKS POET_STREAM_BLOCKS
+#else
+#define STREAM_BLOCKS 0u
+#endif
 
 #if POET_RING > 0
 /* Commit that a save failed to verify, but which the storage may hold. */
@@ -27,7 +34,7 @@ static struct {
 static uint32_t record_block(void)
 {
     const struct poet_slot *const last = &poet_slots[POET_PERSISTENTS - 1u];
-    return last->first_block + poet_slot_blocks(last->bytes);
+    return last->first_block + poet_slot_blocks(last->bytes) + STREAM_BLOCKS;
 }
 
 uint32_t poet_set_blocks(void)
@@ -121,6 +128,18 @@ static void open_set(const struct poet_image *image, const struct poet_commit *c
     poet_slots_begin_step(commit->step, 0);
 }
 
+/* Verifies the streamed tensors of the set that is open; with `finite`, also their values. */
+static int verify_streams(int finite, uint32_t *crc)
+{
+#ifdef POET_STREAMS
+    return poet_streams_verify(finite, crc);
+#else
+    (void)finite;
+    (void)crc;
+    return POET_OK;
+#endif
+}
+
 /* True if a commit is intact; with `load`, its tensors are then loaded. */
 static int read_set(const struct poet_image *image, const struct poet_commit *commit, int load)
 {
@@ -131,7 +150,19 @@ static int read_set(const struct poet_image *image, const struct poet_commit *co
                       : poet_slot_read_back(i));
         crc = add_trailer(crc);
     }
+    POET_TRY(verify_streams(0, &crc));
     return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
+}
+
+/* After a commit: streamed tensors are read from its set, and written to the next. */
+static void open_streams(const struct poet_image *image)
+{
+#ifdef POET_STREAMS
+    const struct poet_commit *const commit = &image->commit;
+    poet_streams_open(first_block(image, commit->set), first_block(image, (commit->set + 1u) % image->sets), commit->step);
+#else
+    (void)image;
+#endif
 }
 
 /* Makes a commit the last one. Its record does not include blocks written after it in this run. */
@@ -143,6 +174,7 @@ static void take(struct poet_image *image, const struct poet_commit *commit)
     }
     image->commit = *commit;
     image->commit.written = written - poet_storage_traffic().written_blocks;
+    open_streams(image);
 #if POET_RING > 0
     poet_ring_commit(commit->ring);
     tried.is_unsure = 0;
@@ -209,9 +241,12 @@ uint32_t poet_blocks_written(const struct poet_image *image)
     return image->commit.written + poet_storage_traffic().written_blocks;
 }
 
-/* Writes a commit's tensors and reads them back. */
+/* Writes a commit's tensors and reads them back; streamed ones are there. */
 static int write_set(const struct poet_image *image, struct poet_commit *commit)
 {
+#ifdef POET_STREAMS
+    POET_TRY(poet_streams_settle());
+#endif
     open_set(image, commit);
     commit->crc = 0u;
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
@@ -221,7 +256,7 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
         POET_TRY(poet_slot_read_back(i));
     }
-    return POET_OK;
+    return verify_streams(1, &commit->crc);
 }
 
 static int write_record(const struct poet_image *image, const struct poet_commit *commit)
@@ -257,6 +292,7 @@ static void adopt(struct poet_image *image, struct poet_commit commit)
 {
     commit.written = image->commit.written;
     image->commit = commit;
+    open_streams(image);
 #if POET_RING > 0
     poet_ring_commit(commit.ring);
     tried.is_unsure = 0;

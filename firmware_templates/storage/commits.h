@@ -11,7 +11,8 @@
  *
  * An intact record of another image means that the storage holds parts of two images. The intact commit with the
  * highest sequence number counts. The next set is written and read back before its record is, so until then nothing
- * has changed. The firmware uses the sets in turn.
+ * has changed. The firmware uses the sets in turn. Streamed tensors (stream.h) follow the slots; they are written as
+ * they are trained, and only read back.
  */
 #ifndef POET_COMMITS_H
 #define POET_COMMITS_H
@@ -35,7 +36,7 @@ int poet_load(struct poet_image *image);
 int poet_begin_anew(struct poet_image *image);
 
 /* Commits the tensors after a number of steps, unless this has been done. POET_ERROR_DIVERGED: a tensor has a number
- * that is not finite; nothing is written. POET_ERROR_LOST, _SLOT, _CRC: the storage does not keep the data. After an
+ * that is not finite; no commit is written. POET_ERROR_LOST, _SLOT, _CRC: the storage does not keep the data. After an
  * error, either the previous commit or this one counts. */
 int poet_save(struct poet_image *image, uint32_t step);
 

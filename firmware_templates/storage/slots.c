@@ -63,11 +63,16 @@ void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
 
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
+    return poet_slot_verify_of(page, bytes, crc, state.generation);
+}
+
+int poet_slot_verify_of(const uint8_t *page, uint32_t bytes, uint32_t crc, uint32_t generation)
+{
     if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
         poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
         return POET_ERROR_SLOT;
     }
-    if (poet_get_u32(page + TRAILER_OFFSET + 8) != state.generation) {
+    if (poet_get_u32(page + TRAILER_OFFSET + 8) != generation) {
         return POET_ERROR_LOST;
     }
     return poet_get_u32(page + TRAILER_OFFSET + 12) == crc ? POET_OK : POET_ERROR_CRC;

@@ -4,6 +4,7 @@
 #include "bytes.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "stream.h"
 
 static struct {
     uint32_t step;      /* of the training, from 1 */
@@ -31,9 +32,32 @@ static int read_request(void)
     return POET_OK;
 }
 
+#ifdef POET_STREAMS
+/* All blocks of a streamed tensor, trailers included. */
+static int write_stream(uint32_t stream)
+{
+    uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
+    const uint32_t first = poet_stream_block(stream);
+    for (uint32_t i = 0u; i < poet_stream_blocks(stream); i++) {
+        POET_TRY(poet_storage_read_blocks(first + i, page, 1u));
+        POET_TRY(poet_storage_write_blocks(state.block++, page, 1u));
+    }
+    return POET_OK;
+}
+#else
+static int write_stream(uint32_t stream)
+{
+    (void)stream;
+    return POET_ERROR_ARGUMENT;
+}
+#endif
+
 /* Between two statements nothing is in the page buffer. */
 static int write_record(const struct poet_trace_record *record)
 {
+    if (record->bytes == 0u) {
+        return write_stream(record->offset);
+    }
     const uint8_t *const bytes = poet_arena + record->offset;
     const uint32_t whole = record->bytes / POET_BLOCK_BYTES;
     const uint32_t rest = record->bytes % POET_BLOCK_BYTES;

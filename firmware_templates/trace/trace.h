@@ -14,7 +14,8 @@
 
 #include <stdint.h>
 
-/* A run of bytes in the arena, recorded before a statement of the training step. */
+/* A run of bytes in the arena, recorded before a statement of the training step; or, of 0 bytes, the streamed tensor
+ * whose number `offset` is, as it is stored. */
 struct poet_trace_record {
     uint32_t statement;
     uint32_t offset;

@@ -61,6 +61,7 @@ from poetfw.planning import (
     report_build,
     report_features,
     schedule_bytes,
+    sets_of,
 )
 from poetfw.report import (
     BuildReport,
@@ -173,7 +174,7 @@ def _features(
         program,
         slots_of(program, plan.step, board.erase_bytes),
         (len(data.x_train), len(held_out_batches(data, model)[0])),
-        settings.checkpoint_sets,
+        sets_of(settings, program),
         settings.ring,
     )
     return report_features(
@@ -214,7 +215,7 @@ def _image(
             settings.seed,
             checkpoint_every=settings.checkpoint_every,
         ),
-        settings.checkpoint_sets,
+        sets_of(settings, program),
         settings.ring,
         kept=kept,
     )

@@ -349,6 +349,27 @@ static void boot_undisturbed(void)
     boot();
 }
 
+/* The streamed tensors as the next step would read them. */
+static uint32_t collect_streams(uint8_t *to)
+{
+    uint32_t bytes = 0u;
+#ifdef POET_STREAMS
+    for (uint32_t i = 0u; i < POET_STREAMS; i++) {
+        const struct poet_stream *const stream = &poet_streams[i];
+        for (uint32_t tile = 0u; tile < stream->rows * stream->columns; tile++) {
+            if (to != NULL) {
+                const uint32_t block = poet_stream_block(i) + tile * poet_slot_blocks(stream->tile_bytes);
+                memcpy(to + bytes, at(h->blocks, block), stream->tile_bytes);
+            }
+            bytes += stream->tile_bytes;
+        }
+    }
+#else
+    (void)to;
+#endif
+    return bytes;
+}
+
 static uint32_t collect(uint8_t *to)
 {
     uint32_t bytes = 0u;
@@ -359,7 +380,7 @@ static uint32_t collect(uint8_t *to)
         }
         bytes += size;
     }
-    return bytes;
+    return bytes + collect_streams(to == NULL ? NULL : to + bytes);
 }
 
 /* The number behind the last `word`, and 0 where none was printed. */
@@ -416,9 +437,10 @@ static enum outcome go_on(uint32_t committed)
     memcpy(blocks, h->blocks, bytes);
     h->cut_at = h->fault_at = UINT32_MAX;
     run();
+    const enum outcome outcome = judge(committed);
     memcpy(h->blocks, blocks, bytes);
     free(blocks);
-    return judge(committed);
+    return outcome;
 }
 
 int power_load(const uint8_t *image, uint32_t blocks);

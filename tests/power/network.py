@@ -7,7 +7,7 @@ import ctypes
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,12 @@ from poetfw.firmware import (
 )
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
-from poetfw.planning import plan_unscheduled
+from poetfw.planning import order_program, plan_unscheduled
 from poetfw.planning.kept_features import find_keepable
 from poetfw.planning.plans import lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
-from poetfw.schedule import StepKind, solve
-from poetfw.training import Program, Sgd, make_program
+from poetfw.schedule import StepKind, minimum_budget, solve
+from poetfw.training import Program, Sgd, make_program, stream
 
 HERE = Path(__file__).parent
 BATCH, SIDE, CLASSES = 4, 4, 3
@@ -87,8 +87,11 @@ def project(
     slices: bool = False,
     frozen: bool = False,
     keeps: bool = False,
+    streamed: bool = False,
 ) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
+
+    Weights may be streamed, in tiles of which there are several in each direction.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
     convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks.
@@ -102,13 +105,16 @@ def project(
     constants = {name for name in weights if name.startswith("conv1")} if frozen else set()
     program = make_program(graph, "softmax_cross_entropy", Sgd(0.05, momentum=0.9), constants)
     program = program.with_values(weights)
+    if streamed:
+        program = order_program(stream(program, {"conv1.weight": (2, 1), "logits.weight": (1, 32)}))
     board = load_board(board_name)
     unlimited = plan_unscheduled(program, board, analytic_costs)
-    transient = unlimited.memory.peak_bytes - resident_bytes(program.persistent, BLOCK)
+    transient = unlimited.memory.peak_bytes - resident_bytes(program.resident, BLOCK)
     costs = analytic_costs(program.training, board)
     budget = int(transient * PAGED_SHARE)
     problem = schedule_problem(program.training, board, costs, budget)
-    training = solve(problem, "poet-remat-off")
+    least = minimum_budget(problem).bytes
+    training = solve(replace(problem, ram_bytes=max(budget, least)), "poet-remat-off")
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
     plan = place_plan(program, training, unlimited.evaluation)
     slots = assign_slots(program, training.plan)

@@ -17,7 +17,7 @@ from poetfw.firmware.views import Define, MessageView
 from poetfw.ir import Graph
 from poetfw.memory.plan import ALIGNMENT, MemoryPlan
 from poetfw.memory.step_plan import Message, StepPlan
-from poetfw.ops import kind_of
+from poetfw.ops import kind_of, run_ops
 from poetfw.ops.base import DIVISORS
 from poetfw.schedule import ExecutionPlan
 from poetfw.training import Program
@@ -234,8 +234,8 @@ def divisors_of(*graphs: Graph) -> tuple[Define, ...]:
     """Definitions of shapes.h: common divisors of extents in these graphs; 1 for unused ones."""
     found: dict[str, int] = {}
     for graph in graphs:
-        for op in graph.ops:
-            for name, extent in kind_of(op).kernel(op, graph).divided:
+        for op, where in run_ops(graph):
+            for name, extent in kind_of(op).kernel(op, where).divided:
                 found[name] = math.gcd(found.get(name, 0), extent)
     return tuple(
         Define(name, str(found.get(name, 1)), comment) for name, comment in DIVISORS.items()

@@ -38,6 +38,7 @@ from poetfw.firmware.views import (
     PersistentView,
     ProjectView,
     SlotView,
+    StreamView,
 )
 from poetfw.memory.plan import MemoryPlan
 from poetfw.memory.step_plan import StepPlan, on_one
@@ -150,6 +151,18 @@ def lower(
                 f"{slot.purpose}: {comment_text(slot.tensor)}",
             )
             for slot in slots
+            if slot.tiling is None
+        ),
+        streams=tuple(
+            StreamView(
+                names.stream(slot.tensor),
+                slot.first_block,
+                slot.blocks,
+                slot.tiling,
+                comment_text(slot.tensor),
+            )
+            for slot in slots
+            if slot.tiling is not None
         ),
         persistents=tuple(
             PersistentView(
@@ -158,7 +171,7 @@ def lower(
                 comment_text(slot.tensor),
             )
             for slot in slots
-            if slot.purpose is SlotPurpose.PERSISTENT
+            if slot.purpose is SlotPurpose.PERSISTENT and slot.tiling is None
         ),
         constants=constants.views(),
         tiles=constants.tiles(),

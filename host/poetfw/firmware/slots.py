@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
-from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
+import numpy as np
+
+from poetfw.common.transfer import BLOCK_BYTES as BLOCK_BYTES
+from poetfw.common.transfer import page_bytes
+from poetfw.ops import TileLayout
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
 
@@ -35,17 +40,48 @@ class Slot:
         purpose: why it is in storage.
         first_block: relative to its set; without one, to the slots that are in none.
         size_bytes: bytes of its payload.
+        tiling: layout of a streamed tensor, whose tiles are slots one behind the other; None for
+            one slot.
     """
 
     tensor: str
     purpose: SlotPurpose
     first_block: int
     size_bytes: int
+    tiling: TileLayout | None = None
+
+    @property
+    def parts(self) -> int:
+        """Number of parts with a trailer each: the tiles of a streamed tensor, or one."""
+        return 1 if self.tiling is None else self.tiling.tiles
+
+    @property
+    def part_bytes(self) -> int:
+        """Payload of a part in bytes."""
+        return self.size_bytes // self.parts
+
+    @property
+    def part_blocks(self) -> int:
+        """Blocks of a part, trailer included."""
+        return page_bytes(self.part_bytes, BLOCK_BYTES) // BLOCK_BYTES
 
     @property
     def blocks(self) -> int:
-        """Blocks it occupies, trailer included."""
-        return -(-(self.size_bytes + TRAILER_BYTES) // BLOCK_BYTES)
+        """Blocks it occupies, trailers included."""
+        return self.parts * self.part_blocks
+
+    def payload(self, raw: bytes) -> bytes:
+        """The tensor's bytes in its own order, from the bytes of the slot's blocks."""
+        size = self.part_blocks * BLOCK_BYTES
+        parts = (raw[start : start + self.part_bytes] for start in range(0, len(raw), size))
+        whole = b"".join(parts)
+        if self.tiling is None:
+            return whole
+        return self.tiling.join(np.frombuffer(whole, "<u4")).tobytes()
+
+    def to_json(self) -> dict[str, Any]:
+        """Slot as plain JSON values; the layout is left out for one slot."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def assign_slots(
@@ -60,7 +96,8 @@ def assign_slots(
     Of a program that is one of several, there are slots for the persistent tensors that it has
     (`held`), and for the gradients of the parameters that it updates; None stands for all.
 
-    Those of the sets come first, which tells the firmware which they are. Where so many bytes of
+    Those of the sets come first, which tells the firmware which they are, and of these the resident
+    ones. Where so many bytes of
     the storage are erased at once, no two slots share any of them: writing one neither takes longer
     nor endangers another.
     """
@@ -68,10 +105,11 @@ def assign_slots(
     ops = {op.name: op for op in program.training.ops}
     paged = [ops[step.node].output for step in training if step.kind is StepKind.PAGE_OUT]
     gradients = program.parameter_gradients
+    streamed = [tensor for tensor in program.persistent if tensor.name in program.streamed]
     wanted = [
         *(
             (tensor.name, SlotPurpose.PERSISTENT)
-            for tensor in program.persistent
+            for tensor in (*program.resident, *streamed)
             if held is None or tensor.name in held
         ),
         *((name, SlotPurpose.PAGE) for name in dict.fromkeys(paged) if name is not None),
@@ -82,7 +120,9 @@ def assign_slots(
     for name, purpose in wanted:
         in_set = purpose is SlotPurpose.PERSISTENT
         stored = gradients[name] if purpose is SlotPurpose.CAPTURE else name
-        slots.append(Slot(name, purpose, next_block[in_set], _tensor_bytes(program, stored)))
+        tiling = program.streamed.get(name) if in_set else None
+        size_bytes = _tensor_bytes(program, stored)
+        slots.append(Slot(name, purpose, next_block[in_set], size_bytes, tiling))
         next_block[in_set] += -(-slots[-1].blocks // unit) * unit
     return tuple(slots)
 

@@ -12,6 +12,7 @@ from poetfw.firmware.c_text import comment_text, shape_text, wrap_call
 from poetfw.firmware.defines import message_comment
 from poetfw.firmware.kept import KeptFeatures
 from poetfw.firmware.slots import SlotPurpose
+from poetfw.firmware.streamed_code import StreamedCode, streamed_statement
 from poetfw.firmware.tensor_names import ConstantTable, Names
 from poetfw.firmware.turns import ArenaRange, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
@@ -19,7 +20,7 @@ from poetfw.firmware.views import Define, KeptView, MemoryRow, StatementView, St
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
 from poetfw.memory.step_plan import Message, StepPlan, link_of
-from poetfw.ops import Kernel, kind_of, stores_gradient
+from poetfw.ops import Kernel, kind_of, stores_gradient, streamed_kind
 from poetfw.ops.load import first_byte
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 
@@ -165,15 +166,34 @@ class StepLowering:
             code = ""
             comment += " (a view: nothing moves)"
         else:
-            kernel = kind_of(op).kernel(op, self._graph)
-            self._kernels.update(kernel.sources)
-            code = self._call(op, kernel, stays, index)
+            code = self._run(op, stays, index)
         if op.name in self._computed:
             comment += " (again)"
         self._computed.add(op.name)
         if self._predicts:
             code = _given(op, self._graph, stays, index, code)
         return comment, code
+
+    def _run(self, op: Op, stays: _Stays, index: int) -> str:
+        """The calls of an op's kernels."""
+        kind = streamed_kind(op)
+        if kind is None:
+            kernel = kind_of(op).kernel(op, self._graph)
+            self._kernels.update(kernel.sources)
+            return self._call(op, kernel, stays, index)
+        slices = kind.slice_ops(op, self._graph)
+        for run in slices.ops:
+            self._kernels.update(kind_of(run).kernel(run, slices).sources)
+        return streamed_statement(
+            StreamedCode(
+                op,
+                self._graph,
+                lambda tensor: stays.identifier(tensor, index),
+                self._shared.names.stream,
+                stays.workspace(op.name, index),
+                self._shared.constants.arguments,
+            )
+        )
 
     def _call(self, op: Op, kernel: Kernel, stays: _Stays, index: int) -> str:
         attempt = "POET_ALONE" if self._plan.threads else "POET_TRY"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -211,16 +211,21 @@ def write_image(
     image[:BLOCK_BYTES] = header.pack()
     for region, parts, bad in zip((train, evaluation), columns, damaged, strict=True):
         _write_records(image, region, identity, parts, bad)
-    crc = 0
-    for slot in slots:
-        if slot.purpose is SlotPurpose.PERSISTENT:
-            payload = payloads[slot.tensor]
-            start = (sets_block + slot.first_block) * BLOCK_BYTES
-            whole = _slot_bytes(slot, payload)
-            image[start : start + len(whole)] = whole
-            crc = zlib.crc32(whole[-TRAILER_BYTES:], crc)
-    start = (sets_block + record_block(slots)) * BLOCK_BYTES
-    image[start : start + BLOCK_BYTES] = Commit(crc=crc).pack(identity)
+    # Where sets are written while training, the first commit is written twice: the next set is
+    # then at no moment the only one beside the last commit.
+    twice = any(slot.tiling is not None for slot in slots)
+    for sequence, number in enumerate((sets - 1, 0) if twice else (0,)):
+        first_block = sets_block + number * set_blocks(slots)
+        crc = 0
+        for slot in slots:
+            if slot.purpose is SlotPurpose.PERSISTENT:
+                whole = _slot_bytes(slot, payloads[slot.tensor])
+                start = (first_block + slot.first_block) * BLOCK_BYTES
+                image[start : start + len(whole)] = whole
+                crc = zlib.crc32(_trailers(slot, whole), crc)
+        start = (first_block + record_block(slots)) * BLOCK_BYTES
+        commit = Commit(sequence, crc=crc)
+        image[start : start + BLOCK_BYTES] = commit.pack(identity)
     return bytes(content)
 
 
@@ -460,7 +465,7 @@ def _set_payloads(
         if payload is None:
             return None
         payloads[slot.tensor] = payload
-        crc = zlib.crc32(raw[-TRAILER_BYTES:], crc)
+        crc = zlib.crc32(_trailers(slot, raw), crc)
     return payloads if crc == commit.crc else None
 
 
@@ -471,10 +476,24 @@ def _raw_slot(content: bytes, first_block: int, slot: Slot) -> bytes:
 
 def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> bytes | None:
     """A slot's payload, of a generation if one is given; None if it is not what was written."""
-    magic, size, written, crc = _TRAILER.unpack(raw[-TRAILER_BYTES:])
-    payload = raw[: slot.size_bytes]
-    right = (magic, size, crc) == (_TRAILER_MAGIC, slot.size_bytes, zlib.crc32(payload))
-    return payload if right and generation in (None, written) else None
+    for part in _parts(slot, raw):
+        magic, size, written, crc = _TRAILER.unpack(part[-TRAILER_BYTES:])
+        payload = part[: slot.part_bytes]
+        if (magic, size, crc) != (_TRAILER_MAGIC, slot.part_bytes, zlib.crc32(payload)):
+            return None
+        if generation not in (None, written):
+            return None
+    return slot.payload(raw)
+
+
+def _parts(slot: Slot, raw: bytes) -> Iterator[bytes]:
+    """The blocks of each part of a slot."""
+    size = slot.part_blocks * BLOCK_BYTES
+    yield from (raw[start : start + size] for start in range(0, len(raw), size))
+
+
+def _trailers(slot: Slot, raw: bytes) -> bytes:
+    return b"".join(part[-TRAILER_BYTES:] for part in _parts(slot, raw))
 
 
 @dataclass(frozen=True)
@@ -573,5 +592,12 @@ def _payload(tensor: Tensor, value: Array | None) -> bytes:
 
 
 def _slot_bytes(slot: Slot, payload: bytes) -> bytes:
-    body = payload.ljust(slot.blocks * BLOCK_BYTES - TRAILER_BYTES, b"\0")
-    return body + _TRAILER.pack(_TRAILER_MAGIC, slot.size_bytes, 0, zlib.crc32(payload))
+    if slot.tiling is None:
+        return _part_bytes(slot, payload)
+    tiles = slot.tiling.split(np.frombuffer(payload, "<u4"))
+    return b"".join(_part_bytes(slot, tile.tobytes()) for tile in tiles)
+
+
+def _part_bytes(slot: Slot, payload: bytes) -> bytes:
+    body = payload.ljust(slot.part_blocks * BLOCK_BYTES - TRAILER_BYTES, b"\0")
+    return body + _TRAILER.pack(_TRAILER_MAGIC, slot.part_bytes, 0, zlib.crc32(payload))

@@ -65,6 +65,10 @@ class Names:
         prefix = "CAPTURE" if slot.purpose is SlotPurpose.CAPTURE else "SLOT"
         return f"{prefix}_{self._persistent[slot.tensor]}"
 
+    def stream(self, tensor: str) -> str:
+        """Macro of a streamed tensor's index."""
+        return f"STREAM_{self._persistent[tensor]}"
+
     def address(self, identifier: str, tensor: Tensor, offset: int) -> Define:
         """Macro of a tensor's address."""
         c_type = C_TYPES[tensor.dtype]

@@ -12,7 +12,7 @@ before their update.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ from poetfw.firmware.project import (
     render_linker_scripts,
     template_environment,
 )
-from poetfw.firmware.slots import BLOCK_BYTES
+from poetfw.firmware.slots import BLOCK_BYTES, Slot
 from poetfw.firmware.step_code import statement_numbers
 from poetfw.ir import NUMPY_TYPES, Graph, Op, Tensor
 from poetfw.memory import MemoryPlan, StepPlan
@@ -56,17 +56,19 @@ class TensorRecord:
     Attributes:
         statement: number of the statement, from 1; at the end of the step, one more than the last.
         tensor: the tensor.
-        offset: offset in the arena.
+        offset: offset in the arena; of a streamed tensor, its number.
+        slot: place of a streamed tensor in storage, whose blocks are recorded; None in RAM.
     """
 
     statement: int
     tensor: Tensor
     offset: int
+    slot: Slot | None = None
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the tensor."""
-        return self.tensor.size_bytes
+        """Bytes of the tensor in RAM; 0 for a streamed tensor."""
+        return self.tensor.size_bytes if self.slot is None else 0
 
     @property
     def comment(self) -> str:
@@ -76,7 +78,15 @@ class TensorRecord:
     @property
     def blocks(self) -> int:
         """Number of blocks in the trace area."""
-        return -(-self.size_bytes // BLOCK_BYTES)
+        return -(-self.size_bytes // BLOCK_BYTES) if self.slot is None else self.slot.blocks
+
+    def values(self, raw: Array) -> Array:
+        """Values of the tensor, from the bytes of its blocks."""
+        if self.slot is None:
+            typed = raw[: self.size_bytes].view(NUMPY_TYPES[self.tensor.dtype])
+        else:
+            typed = np.frombuffer(self.slot.payload(raw.tobytes()), np.float32)
+        return typed.reshape(self.tensor.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +114,17 @@ class TraceTable:
     statements: int
 
     @staticmethod
-    def of(graph: Graph, plan: StepPlan, memory: MemoryPlan) -> TraceTable:
-        """Create the table of a training step with its plan and addresses.
+    def of(
+        graph: Graph, plan: StepPlan, memory: MemoryPlan, slots: Sequence[Slot] = ()
+    ) -> TraceTable:
+        """Create the table of a training step with its plan, addresses and slots.
 
         Raises:
             OutputError: The memory plan is not that of the execution plan.
         """
+        streamed = {slot.tensor: slot for slot in slots if slot.tiling is not None}
         persistent = {stay.owner: stay.offset for stay in memory.persistent}
+        persistent |= {name: number for number, name in enumerate(streamed)}
         ops = {op.name: op for op in graph.ops}
         steps = plan.steps
         stays = {
@@ -138,7 +152,7 @@ class TraceTable:
             wanted |= {(number + 1, name): there[name] for name in after}
             traced.append(TracedOp(number, op))
         records = tuple(
-            TensorRecord(number, graph.by_name[name], offset)
+            TensorRecord(number, graph.by_name[name], offset, streamed.get(name))
             for (number, name), offset in sorted(wanted.items(), key=lambda item: item[0][0])
         )
         if any(record.offset + record.size_bytes > memory.arena_bytes for record in records):
@@ -255,8 +269,8 @@ def read_trace(
     for step in steps:
         values[step] = {}
         for record in records:
-            raw = content[begin : begin + record.size_bytes]
-            typed = raw.view(NUMPY_TYPES[record.tensor.dtype]).reshape(record.tensor.shape)
+            end_of_record = begin + record.blocks * BLOCK_BYTES
+            typed = record.values(content[begin:end_of_record])
             values[step][record.statement, record.tensor.name] = typed
-            begin += record.blocks * BLOCK_BYTES
+            begin = end_of_record
     return values

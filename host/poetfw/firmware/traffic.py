@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
 from poetfw.memory import StepPlan
+from poetfw.ops import streamed_kind
 from poetfw.ops.load import first_byte
 from poetfw.schedule import StepKind
 from poetfw.training import Program
@@ -64,6 +65,11 @@ def step_traffic(program: Program, plan: StepPlan) -> Traffic:
     found, checked = Traffic(), False
     for index, step in enumerate(plan.steps):
         op = ops[step.node]
+        kind = streamed_kind(op)
+        if plan.does(step) and step.kind is StepKind.COMPUTE and kind is not None:
+            tiles = kind.traffic(op, program.training)
+            size = tiles.request_bytes
+            found += Traffic(tiles.reads + tiles.writes, tiles.reads * size, tiles.writes * size)
         if plan.does(step) and op.output is not None:
             tensor = sizes[op.output]
             if step.kind is StepKind.PAGE_OUT:

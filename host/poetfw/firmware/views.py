@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poetfw.kernels import InnerBlock
+from poetfw.ops import TileLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,25 @@ class SlotView:
     name: str
     first_block: int
     size_bytes: int
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """Streamed tensor in storage.
+
+    Attributes:
+        name: macro of its index.
+        first_block: first block, counted from its set.
+        blocks: number of blocks, trailers included.
+        tiling: layout.
+        comment: name of the tensor.
+    """
+
+    name: str
+    first_block: int
+    blocks: int
+    tiling: TileLayout
     comment: str
 
 
@@ -220,6 +240,7 @@ class ProjectView:
         flash: the constants' arrays.
         slots: the places in storage.
         persistents: the tensors that are loaded at boot.
+        streams: the tensors that ops load tile by tile.
         constants: the kernels' constants.
         tiles: the tables of tiles that these point to.
         blocks: the inner blocks of the tiles, in assembly.
@@ -245,6 +266,7 @@ class ProjectView:
     flash: tuple[FlashView, ...]
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
+    streams: tuple[StreamView, ...]
     constants: tuple[ConstantsView, ...]
     tiles: tuple[TilesView, ...]
     blocks: tuple[InnerBlock, ...]

@@ -74,7 +74,7 @@ def place_parts(
     memories: dict[str, MemoryPlan] = {}
     for memory in plan.memories:
         held = plan.of(memory).held(program)
-        tensors = [tensor for tensor in program.persistent if tensor.name in held]
+        tensors = [tensor for tensor in program.resident if tensor.name in held]
         resident, page_buffer = place_resident(tensors)
         offset = peak = page_buffer + padded(block_bytes)
         stays: list[Allocation] = []

@@ -21,7 +21,7 @@ from poetfw.ops.base import (
 from poetfw.ops.streamed import (
     StreamedBackward,
     StreamedForward,
-    Tiling,
+    TileLayout,
     TileTraffic,
     register_streamed,
     run_ops,
@@ -48,8 +48,8 @@ __all__ = [
     "StreamedBackward",
     "StreamedForward",
     "Tape",
+    "TileLayout",
     "TileTraffic",
-    "Tiling",
     "UpdateKind",
     "check_shapes",
     "fused_name",

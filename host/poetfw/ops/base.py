@@ -193,6 +193,8 @@ class OpKind(ABC):
     with an FPU. Such kernels are element-wise, with inputs of equal shapes."""
     stops_gradient: ClassVar[bool] = False
     """True if it propagates no gradient."""
+    applies: ClassVar[bool] = False
+    """True if it applies a gradient to a parameter, the first tensor in its `updates`."""
     streams: ClassVar[bool] = False
     """True if its output is a gradient, and its kernel has a variant `<function>_update_f32` that
     passes each complete element to an optimizer (`poetfw.ops.update`)."""

@@ -35,7 +35,7 @@ from poetfw.ops.base import (
     expect_integers,
     kind_of,
 )
-from poetfw.ops.update import FusedUpdate, UpdateKind, fused_name
+from poetfw.ops.update import UpdateKind, fused_name
 
 FAMILIES = ("conv2d", "linear")
 """Operators whose weights, of one group, can be streamed."""
@@ -47,7 +47,7 @@ _SLACK_BYTES = BLOCK_BYTES + _ALIGNMENT * 2
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class TileLayout:
     """Layout of a streamed tensor [outputs, inputs, ...] in storage.
 
     Tiles are stored by column, in a column by row; the elements of a tile are [output channel,
@@ -68,9 +68,9 @@ class Tiling:
     tile_inputs: int
 
     @staticmethod
-    def of(shape: Shape, tile: tuple[int, ...]) -> Tiling:
+    def of(shape: Shape, tile: tuple[int, ...]) -> TileLayout:
         """Layout of a weight of this shape in tiles of so many output and input channels."""
-        return Tiling(shape[0], shape[1], math.prod(shape[2:]), *tile)
+        return TileLayout(shape[0], shape[1], math.prod(shape[2:]), *tile)
 
     @property
     def rows(self) -> int:
@@ -161,7 +161,7 @@ class StreamedForward(OpKind):
         (plain,) = self.plain(op)
         return plain
 
-    def tiling(self, op: Op, graph: Graph) -> Tiling:
+    def tiling(self, op: Op, graph: Graph) -> TileLayout:
         """Layout of the weight."""
         return _tiling(op, graph.by_name[op.inputs[1]].shape)
 
@@ -226,7 +226,7 @@ class StreamedForward(OpKind):
         raise ModelError(f"op {op.name!r}: weights are streamed after gradients are derived")
 
 
-class StreamedBackward(FusedUpdate):
+class StreamedBackward(OpKind):
     """Gradient of a layer's input, and update of its streamed weight, a column of tiles at a time.
 
     Inputs are w, x and dy, followed by the pace if the update has one. The output is dx; there is
@@ -234,12 +234,14 @@ class StreamedBackward(FusedUpdate):
     attributes are those of both wrapped ops, with `tile`.
     """
 
+    recomputable = False
+    applies = True
+
     def __init__(self, family: str, update: UpdateKind) -> None:
         """Combine the gradients of a family with an optimizer."""
-        super().__init__(KINDS[f"{family}_backward_weight"], update)
         self.name = streamed_backward_name(family, update.name)
         self._input = KINDS[f"{family}_backward_input"]
-        self._fused = KINDS[fused_name(self.gradient_kind.name, update.name)]
+        self._fused = KINDS[fused_name(f"{family}_backward_weight", update.name)]
 
     def plain(self, op: Op) -> tuple[Op, ...]:
         """Equivalent ops on a weight in RAM, in order."""
@@ -254,7 +256,7 @@ class StreamedBackward(FusedUpdate):
         back = Op(name, self._input.name, (w, dy), op.output, attributes, backward=True)
         return (back, apply)
 
-    def tiling(self, op: Op, graph: Graph) -> Tiling:
+    def tiling(self, op: Op, graph: Graph) -> TileLayout:
         """Layout of the weight."""
         return _tiling(op, graph.by_name[op.inputs[0]].shape)
 
@@ -375,9 +377,9 @@ def streamed_kind(op: Op) -> StreamedForward | StreamedBackward | None:
     return kind if isinstance(kind, StreamedForward | StreamedBackward) else None
 
 
-def tilings_of(graph: Graph) -> dict[str, Tiling]:
+def tilings_of(graph: Graph) -> dict[str, TileLayout]:
     """Layout of each streamed tensor of a graph, by name."""
-    found = {}
+    found: dict[str, TileLayout] = {}
     for op in graph.ops:
         kind = streamed_kind(op)
         if kind is not None:
@@ -401,13 +403,13 @@ def by_sample(slices: int, x: Tensor) -> bool:
     return slices > 1 and x.shape[0] > 1
 
 
-def forward_bytes(tiling: Tiling) -> int:
+def forward_bytes(tiling: TileLayout) -> int:
     """Workspace of a forward op in bytes: a row, and a tile in storage's order."""
     staging = tiling.request_bytes if tiling.columns > 1 else _SLACK_BYTES
     return _aligned(tiling.row_bytes) + staging
 
 
-def backward_bytes(tiling: Tiling, tensors: int, x: Tensor) -> tuple[int, int]:
+def backward_bytes(tiling: TileLayout, tensors: int, x: Tensor) -> tuple[int, int]:
     """Workspace of a backward op in bytes: columns of all tensors, and the gathered input."""
     gathered = x.size_bytes // tiling.columns if by_sample(tiling.columns, x) else 0
     return _aligned(tensors * tiling.column_bytes + _SLACK_BYTES), _aligned(gathered)
@@ -417,12 +419,12 @@ def _aligned(size_bytes: int) -> int:
     return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _tiling(op: Op, shape: Shape) -> Tiling:
+def _tiling(op: Op, shape: Shape) -> TileLayout:
     tile = expect_integers(op, "tile", 1, 2)
-    tiling = Tiling.of(shape, tile)
+    tiling = TileLayout.of(shape, tile)
     if tiling.outputs % tile[0] or tiling.inputs % tile[1]:
         raise ModelError(
-            f"op {op.name!r}: tiles of {tile[0]}×{tile[1]} channels do not divide a weight of "
+            f"op {op.name!r}: tiles of {tile[0]}x{tile[1]} channels do not divide a weight of "
             f"shape {list(shape)}"
         )
     return tiling
@@ -453,5 +455,3 @@ def _repeated(graph: Graph, times: dict[str, int]) -> Graph:
             name = f"{op.name}.{number}" if number else op.name
             ops.append(replace(op, name=name, output=output))
     return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)
-
-

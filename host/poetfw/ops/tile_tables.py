@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from poetfw.ir import Graph
 from poetfw.kernels import TiledPass, tiling
-from poetfw.ops.base import KINDS, Kernel, TileTable
+from poetfw.ops.base import Kernel, TileTable, kind_of
+from poetfw.ops.streamed import run_ops
 
 TileChoice = Callable[[TileTable], TiledPass | None]
 """The tiles that a pass runs; None where it runs the plain loop."""
@@ -30,5 +31,5 @@ def table_of(kernel: Kernel) -> TileTable | None:
 
 def tables_of(graph: Graph) -> list[TileTable]:
     """The table of each op that has one."""
-    tables = (table_of(KINDS[op.kind].kernel(op, graph)) for op in graph.ops)
+    tables = (table_of(kind_of(op).kernel(op, where)) for op, where in run_ops(graph))
     return [table for table in tables if table is not None]

@@ -56,6 +56,7 @@ class UpdateKind(OpKind):
     """
 
     recomputable = False
+    applies = True
     struct: ClassVar[str]
     """Tag of the struct of constants, which begins with a `struct poet_update`: `poet_` and the
     name of the C file. The step function is `<struct>_step_f32`."""
@@ -254,6 +255,7 @@ class FusedUpdate(OpKind):
     """
 
     recomputable = False
+    applies = True
 
     def __init__(self, gradient: OpKind, update: UpdateKind) -> None:
         """Combine an operator that `streams` with an optimizer."""
@@ -333,7 +335,7 @@ def register_fused_updates() -> None:
 
 def is_update(op: Op) -> bool:
     """True if an op applies a gradient to a parameter, the first tensor in its `updates`."""
-    return isinstance(kind_of(op), UpdateKind | FusedUpdate)
+    return kind_of(op).applies
 
 
 def stores_gradient(op: Op) -> bool:

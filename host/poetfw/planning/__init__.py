@@ -15,6 +15,7 @@ from poetfw.planning.curve import Curve, Point, budgets_between, smallest_budget
 from poetfw.planning.decision import Decision, Progress, Searching, decide
 from poetfw.planning.devices import devices_problem, load_devices_problem, read_device
 from poetfw.planning.held_out import effect_of_format, held_out_batches
+from poetfw.planning.homes import sets_of
 from poetfw.planning.inference import plan_evaluation, with_lower_peak
 from poetfw.planning.kept_features import report_features
 from poetfw.planning.more_ram import saved_by_more_ram
@@ -86,6 +87,7 @@ __all__ = [
     "saved_by_more_ram",
     "schedule_bytes",
     "schedule_problem",
+    "sets_of",
     "smallest_budget",
     "training_problem_of",
     "watchdog_time_ms",

@@ -117,7 +117,7 @@ def plan_within(
     table = costs(program.training, board)
     problem = replace(
         schedule_problem(program.training, board, table, None, settings.deadline_s),
-        resident_bytes=resident_bytes(program.persistent, BLOCK_BYTES),
+        resident_bytes=resident_bytes(program.resident, BLOCK_BYTES),
     )
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
@@ -191,7 +191,7 @@ def check_budget(
     Raises:
         InfeasibleError: No schedule fits the budget; the message says which bytes exceed it.
     """
-    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    resident = resident_bytes(program.resident, BLOCK_BYTES)
     needed, op, exact = minimum_budget(problem, work=work)
     what, needs = f"Op {op!r}", "needs at least" if exact else "needs, as far as is known,"
     if evaluation.peak_bytes > needed:
@@ -223,7 +223,7 @@ def check_budget(
 def _state_bytes(program: Program) -> int:
     """Bytes of optimizer state: resident tensors that evaluation does not read."""
     names = {name for states in program.parameter_states.values() for name in states}
-    return sum(tensor.size_bytes for tensor in program.persistent if tensor.name in names)
+    return sum(tensor.size_bytes for tensor in program.resident if tensor.name in names)
 
 
 def _ways_out(

@@ -137,7 +137,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         },
         warnings=build.model.warnings,
         schedule=ScheduleSummary.of(build.plan.training).beside(
-            resident_bytes(build.program.persistent, BLOCK_BYTES)
+            resident_bytes(build.program.resident, BLOCK_BYTES)
         ),
         devices=len(step.parts),
         memories=memories,

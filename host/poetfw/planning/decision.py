@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
+from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider, CostTable, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Ring
@@ -19,6 +20,7 @@ from poetfw.models import Model
 from poetfw.planning.budget import arena_budget, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
+from poetfw.planning.homes import all_streamed, stream_within, streaming_obstacle
 from poetfw.planning.inference import schedule_within
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.loading import loading
@@ -30,7 +32,7 @@ from poetfw.schedule import StepCost, Tell, step_costs, tell_nobody
 from poetfw.schedule.several import DevicesProblem, device_step_costs, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import BuildSettings, DevicesSettings
-from poetfw.training import Program
+from poetfw.training import Program, streamable_weights
 
 _RENDERING = 2.5
 """Estimated time of the stages after the search, as a multiple of the time before it: before, it is
@@ -115,25 +117,42 @@ def _decide_on_board(
     keepable = find_keepable(program, unlimited.training.plan, board, table)
     keeps = are_wanted(settings, model, keepable)
     deadline.reserve(_RENDERING)
-    budget = settings.ram_bytes
-    if budget is None:
+    kept = keepable.features if keepable is not None and keeps else None
+
+    def budget_of(program: Program, unlimited: Plan) -> int:
+        if settings.ram_bytes is not None:
+            return settings.ram_bytes
         progress("asking the compiler for the size of static data")
         with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
-            kept = keepable.features if keepable is not None and keeps else None
-            budget = arena_budget(program, board, unlimited, ring, kept)
+            return arena_budget(program, board, unlimited, ring, kept)
+
+    budget = budget_of(program, unlimited)
     progress("solving for the schedule")
-    work = Work(settings.work_limit, deadline)
-    evaluation = schedule_within(
-        program.evaluation,
-        board,
-        costs,
-        budget - resident_bytes(program.persistent, BLOCK_BYTES),
-        unlimited.evaluation,
-        work,
-    )
-    plan, minimum = plan_within(
-        program, board, costs, budget, settings, evaluation, work, searching.tell
-    )
+    try:
+        plan, minimum = _plan_on_board(
+            program, board, costs, budget, settings, unlimited, searching
+        )
+    except InfeasibleError as error:
+        if error.minimum_budget_bytes is None or not streamable_weights(program):
+            raise
+        obstacle = streaming_obstacle(settings, board)
+        if obstacle:
+            raise InfeasibleError(
+                f"{error.message}. Its weights cannot be streamed from storage: {obstacle}",
+                *error.try_next,
+                minimum_budget_bytes=error.minimum_budget_bytes,
+            ) from error
+        progress("choosing weights to stream from storage")
+        everything = all_streamed(program, budget)
+        budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
+        work = Work(settings.work_limit, deadline)
+        program = stream_within(program, board, costs, budget, settings, work)
+        unlimited = plan_unscheduled(program, board, costs, deadline)
+        table = costs(program.training, board)
+        progress("solving for the schedule with streamed weights")
+        plan, minimum = _plan_on_board(
+            program, board, costs, budget, settings, unlimited, searching
+        )
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
     return Decision(
@@ -150,6 +169,32 @@ def _decide_on_board(
             schedule_problem(program.training, board, table, None), plan.step.steps
         ),
     )
+
+
+def _plan_on_board(
+    program: Program,
+    board: Board,
+    costs: CostProvider,
+    budget: int,
+    settings: BuildSettings,
+    unlimited: Plan,
+    searching: Searching,
+) -> tuple[Plan, int]:
+    """Find the best plan within a budget; returns it and the smallest feasible budget in bytes.
+
+    Raises:
+        InfeasibleError: No plan fits.
+    """
+    work = Work(settings.work_limit, searching.deadline)
+    evaluation = schedule_within(
+        program.evaluation,
+        board,
+        costs,
+        budget - resident_bytes(program.resident, BLOCK_BYTES),
+        unlimited.evaluation,
+        work,
+    )
+    return plan_within(program, board, costs, budget, settings, evaluation, work, searching.tell)
 
 
 def _decide_on_devices(

@@ -63,7 +63,7 @@ def saved_by_more_ram(build: Build, settings: BuildSettings, deadline: Deadline)
         return MoreRamSaves(None, tuple(points))
     problem = replace(
         schedule_problem(program.training, image.board, build.costs, None, settings.deadline_s),
-        resident_bytes=resident_bytes(program.persistent, BLOCK_BYTES),
+        resident_bytes=resident_bytes(program.resident, BLOCK_BYTES),
     )
     missing = kept_bytes - image.budget_bytes
     budgets = [image.budget_bytes + int(part * missing) for part in _PARTS]

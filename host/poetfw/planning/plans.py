@@ -169,6 +169,6 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
         if not evaluation:  # it is the same on all boards with the same kernels
             evaluation = least_evaluation(program, board, analytic_costs).peak_bytes
             evaluations.append((program.evaluation, evaluation))
-        resident = resident_bytes(program.persistent, BLOCK_BYTES)
+        resident = resident_bytes(program.resident, BLOCK_BYTES)
         needs[board.name] = resident + max(minimum_budget(problem).bytes, evaluation)
     return RamNeeds(whole.memory.peak_bytes, needs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from poetfw.boards import Board
 from poetfw.common.transfer import TRAILER_BYTES
-from poetfw.costs import CostTable
-from poetfw.ir import Graph
+from poetfw.costs import CostTable, OpCost
+from poetfw.ir import Graph, Op
 from poetfw.memory import padded
-from poetfw.ops import kind_of
+from poetfw.ops import kind_of, streamed_kind
 from poetfw.schedule import Node, ScheduleProblem, Storage
 from poetfw.training import in_place_input
 
@@ -36,7 +36,8 @@ def schedule_problem(
     position = {op.name: index for index, op in enumerate(graph.ops)}
     updates = {
         op.name: sorted(
-            {updated_by[name] for name in op.inputs if name in updated_by}, key=position.__getitem__
+            {updated_by.get(name, op.name) for name in op.inputs} - {op.name},
+            key=position.__getitem__,
         )
         for op in graph.ops
     }
@@ -45,8 +46,10 @@ def schedule_problem(
     for changed in updates.values():
         for later in changed[1:]:
             waits_for.setdefault(later, {})[changed[0]] = None
+    storage = _storage(board, costs)
     nodes = []
     for op in graph.ops:
+        own, moving = costs.ops[op.name], streaming_cost(op, graph, storage)
         size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
         taken = in_place_input(graph, op)
         nodes.append(
@@ -60,8 +63,8 @@ def schedule_problem(
                     ),
                     *waits_for.get(op.name, ()),
                 ),
-                time_s=costs.ops[op.name].time_s,
-                energy_j=costs.ops[op.name].energy_j,
+                time_s=own.time_s + moving.time_s,
+                energy_j=own.energy_j + moving.energy_j,
                 output_bytes=size,
                 workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
                 recompute=kind_of(op).recomputable,
@@ -76,8 +79,27 @@ def schedule_problem(
         name=graph.name,
         ram_bytes=enough if ram_bytes is None else ram_bytes,
         deadline_s=deadline_s,
-        storage=_storage(board, costs),
+        storage=storage,
         nodes=tuple(nodes),
+    )
+
+
+def streaming_cost(op: Op, graph: Graph, storage: Storage | None) -> OpCost:
+    """Cost of an op's transfers of a streamed weight, for which the core waits; 0 for another op.
+
+    Args:
+        op: the op.
+        graph: its graph.
+        storage: storage with the costs of transfers; None on a board without one.
+    """
+    kind = streamed_kind(op)
+    if kind is None or storage is None:
+        return OpCost(0.0, 0.0)
+    moved = kind.traffic(op, graph)
+    read, write, size = storage.page_in, storage.page_out, moved.request_bytes
+    return OpCost(
+        moved.reads * read.time_s(size) + moved.writes * write.time_s(size),
+        moved.reads * read.cost_j(size) + moved.writes * write.cost_j(size),
     )
 
 

@@ -49,7 +49,7 @@ def training_problem_of(
 ) -> TrainingProblem:
     """`load_training_problem` for a model in memory and settings for the board (`settings.on`)."""
     program = derive_program(settings, model, deadline)
-    resident = resident_bytes(program.persistent, BLOCK_BYTES)
+    resident = resident_bytes(program.resident, BLOCK_BYTES)
     available = max(0, board.unreserved_bytes - resident)
     table = costs(program.training, board)
     problem = schedule_problem(program.training, board, table, available, settings.deadline_s)

@@ -82,7 +82,7 @@ def stage_files(
             "evaluation": _steps_json(evaluation, program.evaluation, tiles),
         },
         "memory.json": memory.to_json(),
-        "slots.json": {"slots": [asdict(slot) for slot in slots]},
+        "slots.json": {"slots": [slot.to_json() for slot in slots]},
         "names.json": {"names": dict(names)},
     }
     if state_dict:
@@ -218,7 +218,7 @@ def read_stages(folder: Path, erase_bytes: int | None) -> Stages:
         plan = training_of(_document(folder, PLAN))
         messages = plan.messages(program)
         slots = slots_of(program, plan, erase_bytes)
-        if _document(folder, "slots.json")["slots"] != [asdict(slot) for slot in slots]:
+        if _document(folder, "slots.json")["slots"] != [slot.to_json() for slot in slots]:
             raise ModelError("slots.json is not what graph.json and plan.json come to")
         memory = MemoryPlan.from_json(_document(folder, "memory.json"))
         constants = _constants(folder, program)

@@ -59,7 +59,7 @@ from poetfw.report import OpChecks, Verification
 from poetfw.runs.execution import BuiltProject, SlotValues, execute
 from poetfw.runs.op_check import OpChecker
 from poetfw.tools import RunLog, build_environments
-from poetfw.training import Reference
+from poetfw.training import Reference, resident_form
 
 LOSS_BOUND = 1e-5
 """Relative error of a loss against float64 that rounding alone does not reach."""
@@ -215,7 +215,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
     Kernels and runtime come from the project's folder: only the schedule differs. Returns the log
     and the persistent tensors after training.
     """
-    project, program = run.project, run.project.stages.program
+    project, program = run.project, resident_form(run.project.stages.program)
     board, environment = with_reference_ram(project)
     plan = plan_unscheduled(program, board, analytic_costs)
     slots = assign_slots(program, plan.training.plan)
@@ -333,7 +333,7 @@ def traced(run: Run) -> Iterator[Trace]:
     """Build the traced copy of a project; its recordings are deleted at the end of the block."""
     project, stages = run.project, run.project.stages
     board, environment = with_reference_ram(project)
-    table = TraceTable.of(stages.program.training, stages.training, stages.memory)
+    table = TraceTable.of(stages.program.training, stages.training, stages.memory, stages.slots)
     block = image_blocks(project.image)
     folder = project.folder / RUN_DIR / "traced"
     write_project(traced_project(project.folder, table, board, block), folder)

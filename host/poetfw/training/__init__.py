@@ -13,6 +13,13 @@ from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, 
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
+from poetfw.training.streaming import (
+    StreamableWeight,
+    resident_form,
+    stream,
+    streamable_weights,
+    streamed_ops,
+)
 from poetfw.training.views import hoist_views, open_windows
 
 __all__ = [
@@ -23,6 +30,7 @@ __all__ = [
     "Reference",
     "Selection",
     "Sgd",
+    "StreamableWeight",
     "constant_bytes",
     "fold",
     "frozen_part",
@@ -36,6 +44,10 @@ __all__ = [
     "matching_parameters",
     "open_windows",
     "pack_constants",
+    "resident_form",
     "select",
+    "stream",
+    "streamable_weights",
+    "streamed_ops",
     "value_of",
 ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Head, Record, Tensor
-from poetfw.ops import Array, is_update, stores_gradient
+from poetfw.ops import Array, TileLayout, is_update, stores_gradient, tilings_of
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 
@@ -86,6 +86,16 @@ class Program:
         """Persistent tensors of both graphs, in a fixed order."""
         both = (*self.training.persistent, *self.evaluation.persistent)
         return tuple({tensor.name: tensor for tensor in both}.values())
+
+    @cached_property
+    def streamed(self) -> Mapping[str, TileLayout]:
+        """Layout in storage of each persistent tensor that is not in RAM, by name."""
+        return {**tilings_of(self.training), **tilings_of(self.evaluation)}
+
+    @cached_property
+    def resident(self) -> tuple[Tensor, ...]:
+        """Persistent tensors that are in RAM, in a fixed order."""
+        return tuple(tensor for tensor in self.persistent if tensor.name not in self.streamed)
 
     @cached_property
     def x(self) -> Record:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streaming of weights: ops of a layer load its weight from storage instead of reading it in RAM."""
+"""Streaming of weights: ops of a layer load its weight from storage, and it takes no RAM."""
 
 from __future__ import annotations
 

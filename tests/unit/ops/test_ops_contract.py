@@ -23,6 +23,7 @@ from poetfw.ops import (
     infer_output,
     kind_of,
 )
+from poetfw.ops.streamed import FAMILIES, streamed_backward_name
 from poetfw.optimizers import OPTIMIZERS
 
 CONV: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (0, 0, 0, 0), "groups": 1}
@@ -414,6 +415,7 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
         "objective_metric",
         *OPTIMIZERS,
         *(fused_name(gradient, update) for gradient in gradients for update in OPTIMIZERS),
+        *(streamed_backward_name(family, each) for family in FAMILIES for each in OPTIMIZERS),
     }
 
 
