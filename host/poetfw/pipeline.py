@@ -139,6 +139,7 @@ def plan_build(
         timing=deadline.timing(),
         frozen_as=effect_of_format(settings, model, data, decided.program),
         features=features,
+        sets=sets_of(settings, decided.program),
     )
 
 

@@ -31,7 +31,7 @@ from poetfw.settings import (
 )
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam
+    from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, StreamingReport
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,31 @@ def _features_row(features: FeaturesReport) -> tuple[str, str]:
     return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
 
 
+def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str, str]]:
+    """Where trained tensors are, the traffic of streamed ones, and the wear of the storage."""
+    moved = streaming.read_bytes + streaming.written_bytes
+    steps = streaming.epoch_steps
+    hours = steps * step_s / 3600
+    return [
+        (
+            "weights and states",
+            f"{output.size(streaming.resident_bytes)} in RAM, "
+            f"{output.size(streaming.streamed_bytes)} streamed from storage",
+        ),
+        (
+            "streamed per step",
+            f"{output.size(streaming.read_bytes)} read, {output.size(streaming.written_bytes)} "
+            f"written in {streaming.requests:,} requests; {streaming.time_s:.4g} s, "
+            f"{streaming.energy_j * 1e3:.3f} mJ of the step's",
+        ),
+        (
+            "… per epoch",
+            f"{steps:,} steps: {output.size(steps * moved)} moved, {hours:.3g} hours in all; each "
+            f"block is rewritten {streaming.rewrites:,.0f} times",
+        ),
+    ]
+
+
 def _trained(report: BuildReport) -> str:
     text = f"{report.trained_weights:,} of {report.weights:,} weights"
     parts = [f"{part} of {name}" for name, part in report.trained_in_part.items()]
@@ -158,6 +183,7 @@ def _print(
         output.Detail("optimizer", report.optimizer),
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
         *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
+        *([] if report.streaming is None else _streaming_rows(report.streaming, schedule.time_s)),
         *([] if report.features is None else [_features_row(report.features)]),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         *(row for name in report.memories for row in _program_rows(name, report.of(name))),

@@ -60,7 +60,12 @@ from poetfw.firmware.trace import (
     read_trace,
     traced_project,
 )
-from poetfw.firmware.traffic import Traffic, captured_traffic, step_traffic
+from poetfw.firmware.traffic import (
+    Traffic,
+    captured_traffic,
+    step_traffic,
+    streaming_traffic,
+)
 
 __all__ = [
     "BLOCK_BYTES",
@@ -124,6 +129,7 @@ __all__ = [
     "set_request",
     "statement_numbers",
     "step_traffic",
+    "streaming_traffic",
     "traced_project",
     "trains_alike",
     "twin_environments",

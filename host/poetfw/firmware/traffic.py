@@ -65,11 +65,6 @@ def step_traffic(program: Program, plan: StepPlan) -> Traffic:
     found, checked = Traffic(), False
     for index, step in enumerate(plan.steps):
         op = ops[step.node]
-        kind = streamed_kind(op)
-        if plan.does(step) and step.kind is StepKind.COMPUTE and kind is not None:
-            tiles = kind.traffic(op, program.training)
-            size = tiles.request_bytes
-            found += Traffic(tiles.reads + tiles.writes, tiles.reads * size, tiles.writes * size)
         if plan.does(step) and op.output is not None:
             tensor = sizes[op.output]
             if step.kind is StepKind.PAGE_OUT:
@@ -84,6 +79,18 @@ def step_traffic(program: Program, plan: StepPlan) -> Traffic:
                 checked = True
         if index in stops:
             checked = False  # what follows a message selects the batch anew
+    return found + streaming_traffic(program, plan)
+
+
+def streaming_traffic(program: Program, plan: StepPlan) -> Traffic:
+    """Traffic of the streamed weights in a training step: part of that of the step."""
+    ops, found = {op.name: op for op in program.training.ops}, Traffic()
+    for step in plan.steps:
+        kind = streamed_kind(ops[step.node])
+        if plan.does(step) and step.kind is StepKind.COMPUTE and kind is not None:
+            tiles = kind.traffic(ops[step.node], program.training)
+            size = tiles.request_bytes
+            found += Traffic(tiles.reads + tiles.writes, tiles.reads * size, tiles.writes * size)
     return found
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,13 @@ from pathlib import Path
 from poetfw.boards import Board
 from poetfw.common.limits import Timing
 from poetfw.costs import CostTable
-from poetfw.firmware import BLOCK_BYTES, Project, assign_slots, render_project
+from poetfw.firmware import (
+    BLOCK_BYTES,
+    Project,
+    assign_slots,
+    render_project,
+    streaming_traffic,
+)
 from poetfw.importers import DataSet
 from poetfw.memory import ONLY, resident_bytes
 from poetfw.models import Model
@@ -18,8 +25,17 @@ from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import frozen_parameters, trained_weights
 from poetfw.planning.kept_features import find_keepable
 from poetfw.planning.plans import Plan, lower_plan
-from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, ProgramReport, RamPoint
-from poetfw.schedule import ScheduleSummary
+from poetfw.planning.problem import schedule_problem, streaming_cost
+from poetfw.report import (
+    BuildReport,
+    FeaturesReport,
+    FrozenAs,
+    MoreRam,
+    ProgramReport,
+    RamPoint,
+    StreamingReport,
+)
+from poetfw.schedule import ScheduleSummary, StepKind
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes
 
@@ -66,6 +82,7 @@ class Build:
         more_ram: what a larger budget would save; None where nobody asked, or little.
         ram_curve: schedules of larger budgets; empty where nobody asked.
         command: the command line that this build is for.
+        sets: number of commit sets.
     """
 
     model: Model
@@ -84,6 +101,7 @@ class Build:
     more_ram: MoreRam | None = None
     ram_curve: tuple[RamPoint, ...] = ()
     command: tuple[str, ...] = ()
+    sets: int = 2
 
     @property
     def image(self) -> Image:
@@ -120,6 +138,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         checkpoint_all_peak_bytes=build.checkpoint_all.memory.peak_bytes,
         frozen_bytes=constant_bytes(build.program),
         frozen_as=build.frozen_as,
+        streaming=_report_streaming(build),
         features=build.features,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),
@@ -147,6 +166,32 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         more_ram=build.more_ram,
         ram_curve=build.ram_curve,
         command=build.command,
+    )
+
+
+def _report_streaming(build: Build) -> StreamingReport | None:
+    program, plan = build.program, build.plan
+    if not program.streamed:
+        return None
+    graph = program.training
+    storage = schedule_problem(graph, build.image.board, build.costs, None).storage
+    times = Counter(step.node for step in plan.step.steps if step.kind is StepKind.COMPUTE)
+    traffic = streaming_traffic(program, plan.step)
+    costs = [(times[op.name], streaming_cost(op, graph, storage)) for op in graph.ops]
+    steps = len(build.data.x_train) // program.batch
+    return StreamingReport(
+        tensors=tuple(program.streamed),
+        streamed_bytes=sum(
+            tensor.size_bytes for tensor in program.persistent if tensor.name in program.streamed
+        ),
+        resident_bytes=sum(tensor.size_bytes for tensor in program.resident),
+        requests=traffic.requests,
+        read_bytes=traffic.read_bytes,
+        written_bytes=traffic.written_bytes,
+        energy_j=sum(count * cost.energy_j for count, cost in costs),
+        time_s=sum(count * cost.time_s for count, cost in costs),
+        epoch_steps=steps,
+        rewrites=steps / build.sets,
     )
 
 

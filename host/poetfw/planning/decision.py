@@ -143,7 +143,7 @@ def _decide_on_board(
                 minimum_budget_bytes=error.minimum_budget_bytes,
             ) from error
         progress("choosing weights to stream from storage")
-        everything = all_streamed(program, budget)
+        everything = all_streamed(program)
         budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
         work = Work(settings.work_limit, deadline)
         program = stream_within(program, board, costs, budget, settings, work)

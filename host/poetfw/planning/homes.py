@@ -58,10 +58,9 @@ def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
     return ""
 
 
-def all_streamed(program: Program, budget_bytes: int) -> Program:
-    """The program with every streamable weight streamed."""
-    weights = streamable_weights(program)
-    return stream(program, _tiles(weights, int(budget_bytes * _SHARES[0])))
+def all_streamed(program: Program) -> Program:
+    """The program with every streamable weight streamed, which takes the most static data."""
+    return stream(program, _tiles(streamable_weights(program), 0))
 
 
 @dataclass(frozen=True)
@@ -89,19 +88,17 @@ def stream_within(
         work: limit of the search.
 
     Returns:
-        The best program; if none is known to fit, the one that takes the least RAM.
+        The best program; if none is known to fit, that with all weights streamed in the tiles
+        of least RAM, which the smallest possible budget refers to.
     """
     weights = streamable_weights(program)
     best: _Candidate | None = None
-    smallest: tuple[int, Program] | None = None
     for streamed in _candidates(program, weights, budget_bytes):
         resident = resident_bytes(streamed.resident, BLOCK_BYTES)
         table = costs(streamed.training, board)
         problem = schedule_problem(streamed.training, board, table, None, settings.deadline_s)
         evaluation = plan_evaluation(streamed, board, costs).peak_bytes
         needed = resident + max(largest_working_set(problem), evaluation)
-        if smallest is None or needed < smallest[0]:
-            smallest = needed, streamed
         if needed > budget_bytes:
             continue
         limited = replace(problem, ram_bytes=budget_bytes - resident, resident_bytes=resident)
@@ -114,8 +111,7 @@ def stream_within(
             best = _Candidate(streamed, found.energy_j)
     if best is not None:
         return best.program
-    assert smallest is not None
-    return smallest[1]
+    return order_program(stream(program, _tiles(weights, 0)))
 
 
 def _candidates(

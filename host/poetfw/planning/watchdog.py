@@ -63,9 +63,8 @@ def _unfed(
 ) -> Iterator[tuple[float, str]]:
     """Duration in seconds and description of each interval between two feeds."""
     for graph in (program.training, program.evaluation):
-        table = costs(graph, board)
-        for op in graph.ops:
-            yield table.ops[op.name].time_s, f"the op {op.name!r}"
+        for node in schedule_problem(graph, board, costs(graph, board), None).nodes:
+            yield node.time_s, f"the op {node.name!r}"
     graph = program.training
     problem = schedule_problem(graph, board, costs(graph, board), None)
     if problem.storage is None:

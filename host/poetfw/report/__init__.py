@@ -21,6 +21,7 @@ from poetfw.report.summary import (
     RamPoint,
     RunReport,
     StepTrace,
+    StreamingReport,
     TimedStep,
     Verification,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "RunReport",
     "Stages",
     "StepTrace",
+    "StreamingReport",
     "TimedStep",
     "Verification",
     "cost_report",

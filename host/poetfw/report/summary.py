@@ -148,6 +148,38 @@ class RamPoint:
 
 
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
+class StreamingReport:
+    """Weights that ops load from storage in every step, and what that takes.
+
+    Figures of a step are those of its plan, recomputed ops included, without pages and samples.
+
+    Attributes:
+        tensors: names of the streamed tensors: weights, and their optimizer state.
+        streamed_bytes: bytes of these.
+        resident_bytes: bytes of the persistent tensors that stay in RAM.
+        requests: storage requests of a step.
+        read_bytes: bytes that a step reads, whole blocks with trailers.
+        written_bytes: bytes that a step writes, likewise.
+        energy_j: joules of these transfers in a step; part of the plan's energy.
+        time_s: seconds of these transfers in a step; part of the plan's time.
+        epoch_steps: steps of an epoch.
+        rewrites: how often an epoch rewrites each block of the streamed tensors, on average over
+            the sets.
+    """
+
+    tensors: tuple[str, ...]
+    streamed_bytes: int
+    resident_bytes: int
+    requests: int
+    read_bytes: int
+    written_bytes: int
+    energy_j: float
+    time_s: float
+    epoch_steps: int
+    rewrites: float
+
+
+@checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class BuildReport(ProgramReport):
     """The result of a build. Other tools may rely on `to_json`.
 
@@ -168,6 +200,7 @@ class BuildReport(ProgramReport):
         frozen_bytes: bytes of flash that weights and statistics take which training leaves as they
             are.
         frozen_as: effect of the smaller format of frozen weights; None for float32.
+        streaming: weights that are loaded from storage in every step; None where all are in RAM.
         features: output of the frozen part, kept or calculated; None where nothing that takes
             energy precedes what trains.
         train_samples: samples to train with.
@@ -201,6 +234,7 @@ class BuildReport(ProgramReport):
     checkpoint_all_peak_bytes: int
     frozen_bytes: int
     frozen_as: FrozenAs | None = None
+    streaming: StreamingReport | None = None
     features: FeaturesReport | None = None
     train_samples: PositiveInt
     held_out_samples: PositiveInt

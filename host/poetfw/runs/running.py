@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,9 @@ from poetfw.firmware import (
 )
 from poetfw.firmware.project import RUN_DIR
 from poetfw.firmware.tile_choice import program_tiles
+from poetfw.ir import Graph
 from poetfw.memory import ONLY, StepPlan
+from poetfw.ops import streamed_kind
 from poetfw.report import Evaluation, ProgramRun, RunReport, Verification
 from poetfw.runs.execution import BuildFolder, BuiltProject, OnEvent, execute
 from poetfw.runs.observer import RunObserver, StepDone
@@ -377,13 +379,28 @@ def _planned(project: BuiltProject) -> float | None:
         graph,
         [step.node for step in plan.steps if step.kind is StepKind.COMPUTE],
         [
-            (step.kind.value, graph.by_name[outputs[step.node] or ""].size_bytes)
-            for step in plan.steps
-            if step.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT)
+            *(
+                (step.kind.value, graph.by_name[outputs[step.node] or ""].size_bytes)
+                for step in plan.steps
+                if step.kind in (StepKind.PAGE_IN, StepKind.PAGE_OUT)
+            ),
+            *_tiles_moved(graph, plan),
         ],
         project.board,
         program_tiles(project.stages.program, project.board),
     )
+
+
+def _tiles_moved(graph: Graph, plan: StepPlan) -> Iterator[tuple[str, int]]:
+    """Tiles of streamed weights that a step moves, each priced as a page of its bytes."""
+    ops = {op.name: op for op in graph.ops}
+    for step in plan.steps:
+        kind = streamed_kind(ops[step.node])
+        if step.kind is StepKind.COMPUTE and kind is not None:
+            tiles = kind.traffic(ops[step.node], graph)
+            size = kind.tiling(ops[step.node], graph).tile_bytes
+            yield from [(StepKind.PAGE_IN.value, size)] * tiles.reads
+            yield from [(StepKind.PAGE_OUT.value, size)] * tiles.writes
 
 
 def _report(

@@ -164,24 +164,25 @@ def _backward(each: StreamableWeight, ops: Mapping[str, Op], tile: tuple[int, in
 
 
 def _ordered(graph: Graph, merged: Mapping[str, Op]) -> tuple[Op, ...]:
-    """Ops with replacements, in an executable order close to the graph's.
+    """Ops with replacements, in an executable order close to the graph's, the forward pass first.
 
     Accesses of persistent tensors keep their order; a merged op accesses them where the last of the
     ops did that it replaces.
     """
-    place: dict[str, tuple[int, int]] = {}
+    place: dict[str, tuple[bool, int, int]] = {}
     named: dict[str, Op] = {}
     for index, op in enumerate(graph.ops):
         op = merged.get(op.name, op)
         named[op.name] = op
-        place[op.name] = (place.get(op.name, (index, 0))[0], index)
+        first = place[op.name][1] if op.name in place else index
+        place[op.name] = (op.backward, first, index)
     producer = {op.output: op.name for op in named.values() if op.output is not None}
     before: dict[str, set[str]] = {
         op.name: {producer[name] for name in graph.reads(op) if name in producer}
         for op in named.values()
     }
     touching: dict[str, list[Op]] = {}
-    for op in sorted(named.values(), key=lambda op: place[op.name][1]):
+    for op in sorted(named.values(), key=lambda op: place[op.name][2]):
         for name in dict.fromkeys((*op.inputs, *op.updates)):
             if graph.by_name[name].role.persistent:
                 for other in touching.get(name, ()):
@@ -192,7 +193,7 @@ def _ordered(graph: Graph, merged: Mapping[str, Op]) -> tuple[Op, ...]:
 
 
 def _topological(
-    before: Mapping[str, set[str]], place: Mapping[str, tuple[int, int]]
+    before: Mapping[str, set[str]], place: Mapping[str, tuple[bool, int, int]]
 ) -> Iterator[str]:
     """Names with all those before them, the first ones by place wherever there is a choice."""
     after: dict[str, list[str]] = {name: [] for name in before}

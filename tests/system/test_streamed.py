@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks whose weights exceed the RAM train with weights streamed from storage, to the same bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from system.commands import needs_twin, poetfw, succeed
+from system.test_linux import trained_slots
+
+LINUX = ("--board", "linux", "--model", "mlp")
+TIGHT = ("--ram", "24K")
+"""Less than the weights of `mlp` and their momenta take."""
+
+
+def exported(folder: Path, name: str) -> dict[str, Any]:
+    """The trained weights of a run."""
+    succeed("export-weights", "--board", "linux", "-o", name, cwd=folder)
+    with np.load(folder / name) as weights:
+        return dict(weights)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "--optimizer sgd --momentum 0",
+        "--optimizer sgd --momentum 0.9 --batch 8",
+        "--optimizer adam --schedule cosine:4 --micro-batch 8",
+    ],
+)
+def test_streamed_weights_train_to_the_bits_of_weights_in_ram(
+    tmp_path: Path, optimizer: str
+) -> None:
+    options = (*LINUX, *optimizer.split(), "--checkpoint-every", "2")
+    run = ("run", "--board", "linux", "--steps", "5")
+    trained = []
+    for budget in (("--ram", "64M"), TIGHT):
+        build = succeed("build", *options, *budget, cwd=tmp_path)
+        report = succeed(*run, *(("--verify",) if budget is TIGHT else ()), cwd=tmp_path)
+        trained.append((report["loss"], exported(tmp_path, "weights.npz"), report["accuracy"]))
+    streaming = build["streaming"]
+    assert build["peak_bytes"] <= build["budget_bytes"] == 24 * 1024 < streaming["streamed_bytes"]
+    assert report["verify"]["ok"], report["verify"]["missed"]
+    assert report["verify"]["bit_identical_to_unscheduled"]
+    assert report["high_water_bytes"] <= build["peak_bytes"]
+    for planned, counted in (
+        ("planned_requests", "storage_requests"),
+        ("planned_bytes", "storage_bytes"),
+    ):
+        if planned in report:
+            assert report[planned] == report[counted]
+    (losses, weights, accuracy), (same_losses, same_weights, same_accuracy) = trained
+    assert (losses, accuracy) == (same_losses, same_accuracy)
+    assert weights.keys() == same_weights.keys()
+    for name, value in weights.items():
+        assert value.tobytes() == same_weights[name].tobytes(), name
+
+    slots = trained_slots(tmp_path)
+    succeed("run", "--board", "linux", "--steps", "3", cwd=tmp_path)
+    resumed = succeed(*run, "--resume", cwd=tmp_path)
+    assert (resumed["resumed_from"], resumed["loss"]) == (3, losses[3:])
+    assert trained_slots(tmp_path) == slots
+
+
+def test_what_fits_is_not_streamed(tmp_path: Path) -> None:
+    build = succeed("build", *LINUX, "--ram", "64M", "--generate-only", cwd=tmp_path)
+    assert build["streaming"] is None
+    slots = json.loads((tmp_path / "build/linux/slots.json").read_text())["slots"]
+    assert all("tiling" not in slot for slot in slots)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((*LINUX, "--ram", "1000"), "Op '"),
+        ((*LINUX, *TIGHT, "--weights-in-flash"), "cannot be streamed from storage: --weights-in"),
+        ((*LINUX, *TIGHT, "--clip-norm", "1"), "too small"),
+        (("--board", "nrf52840:qspi", "--model", "mlp", *TIGHT), "erased by sectors"),
+    ],
+)
+def test_what_cannot_be_streamed_is_said(
+    tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    refused = poetfw("build", *options, "--generate-only", "--json", cwd=tmp_path)
+    assert refused.code == 5
+    assert says in refused.json["error"]["message"]
+
+
+@pytest.mark.slow
+@needs_twin
+@pytest.mark.parametrize(
+    ("board", "model", "batch"),
+    [
+        ("nrf52840", "resnet8", 1),
+        ("nrf52840", "ds-cnn", 8),
+        ("nrf52840", "autoencoder", 2),
+        ("mkr1000", "autoencoder", 2),
+    ],
+)
+def test_networks_of_mlperf_tiny_train_beyond_the_ram(
+    tmp_path: Path, board: str, model: str, batch: int
+) -> None:
+    options = ("--model", model, "--batch", str(batch), "--data", "synthetic")
+    build = succeed("build", "--board", board, *options, cwd=tmp_path, timeout_s=1200)
+    run = succeed("run", "--board", board, "--steps", "2", "--verify", cwd=tmp_path, timeout_s=2400)
+    assert build["streaming"]["streamed_bytes"] > 0
+    assert run["verify"]["ok"], run["verify"]["missed"]
