@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks whose weights exceed the RAM train with weights streamed from storage, to the same bits."""
+"""Networks beyond the RAM train with weights streamed from storage, to the same bits."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _features_row(features: FeaturesReport) -> tuple[str, str]:
 
 
 def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str, str]]:
-    """Where trained tensors are, the traffic of streamed ones, and the wear of the storage."""
+    """Places of trained tensors, traffic of streamed ones, and wear of the storage."""
     moved = streaming.read_bytes + streaming.written_bytes
     steps = streaming.epoch_steps
     hours = steps * step_s / 3600
