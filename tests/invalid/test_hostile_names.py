@@ -76,10 +76,10 @@ def test_budget_that_is_named_as_the_smallest_suffices(
     sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = "build --board linux --model mlp --generate-only --json --ram"
-    refused = sandbox.run(f"{command} 60000", capsys)
+    refused = sandbox.run(f"{command} 4000", capsys)
     assert refused.code == 5
     smallest = only_document(refused.stdout)["error"]["minimum_budget_bytes"]
-    assert smallest > 60000
+    assert smallest > 4000
     assert sandbox.run(f"{command} {smallest - 1}", capsys).code == 5
     assert not (sandbox.work / "build").exists()
     accepted = sandbox.run(f"{command} {smallest}", capsys)
