@@ -35,7 +35,7 @@ BESIDE = $(MAKE) --no-print-directory -j2 lint pytest
 
 # One process more than there are cores: compilers and emulators are waited for.
 pytest: setup-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal $(CHOICE)
+	OMP_NUM_THREADS=1 $(BIN)/pytest --processes $$(($$(nproc) + 1)) $(CHOICE)
 
 test-faults: setup-dev ## Every fault of an SD card at every call of a short run, on each driver (10 minutes)
 	$(BIN)/python tests/unit/runtime/storage_faults.py

@@ -18,7 +18,7 @@ import budgets
 import pictures
 from strict import STRICT
 
-pytest_plugins = ("each_choice",)
+pytest_plugins = ("each_choice", "processes")
 BUILD = Path(__file__).parents[1] / "build"
 CCACHE = Path("/usr/lib/ccache")
 """Debian's compilers that look first whether they have compiled the same before."""

@@ -21,7 +21,7 @@ from hypothesis import Phase, settings
 
 PRELOADED = "pytest,hypothesis,numpy,onnx,cvxpy,click,rich.progress,scipy.optimize,highspy"
 """Most of a test's time would go into importing these."""
-_PYTEST = ("-q", "--tb=no", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
+_PYTEST = ("-q", "--tb=no", "-m", "not slow", "-p", "no:cacheprovider")
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 

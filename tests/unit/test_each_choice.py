@@ -94,9 +94,7 @@ def test_pytest_leaves_the_rest_out_and_counts_it(
     """Cases that are skipped stay, and their values occur elsewhere."""
     pytester.makeini("[pytest]\nmarkers = slow")
     pytester.makepyfile(TESTS)
-    found = pytester.inline_run(
-        "--collect-only", "-p", "each_choice", "-p", "no:xdist", *shlex.split(options)
-    )
+    found = pytester.inline_run("--collect-only", "-p", "each_choice", *shlex.split(options))
     items = found.getcalls("pytest_collection_finish")[0].session.items
     left_out = [item for call in found.getcalls("pytest_deselected") for item in call.items]
     assert (len(items), len(left_out)) == counts
