@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import budgets
+import builds
 import pictures
 from strict import STRICT
 
@@ -30,6 +31,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 budgets.register()
 pictures.leave_out()
+builds.leave_out()
+
+
+def pytest_sessionstart() -> None:
+    """Delete objects that no test has used for a while."""
+    builds.forget_old()
 
 
 def pytest_configure() -> None:

@@ -36,16 +36,17 @@ class Plugin(Protocol):
 
 
 class Copy:
-    """A copy of the checkout, whose compilers look into the checkout's cache."""
+    """A copy of the checkout, whose compilers look into the checkout's caches."""
 
     def __init__(self, checkout: Path, folder: Path) -> None:
         self.root, self.temporary = folder / "checkout", folder / "temporary"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(checkout, self.root, ignore=shutil.ignore_patterns(".*", "build", "dist"))
         (self.root / ".venv").symlink_to(checkout / ".venv")
-        (checkout / "build/ccache").mkdir(parents=True, exist_ok=True)
         (self.root / "build").mkdir()
-        (self.root / "build/ccache").symlink_to(checkout / "build/ccache")
+        for cache in ("build/ccache", "build/objects"):
+            (checkout / cache).mkdir(parents=True, exist_ok=True)
+            (self.root / cache).symlink_to(checkout / cache)
 
     def prepare(self) -> None:
         """Empty the folder of temporary files."""

@@ -32,9 +32,11 @@ needs_aarch64 = pytest.mark.skipif(
 
 
 POETFW = """
+import builds
 import pictures
 from poetfw.cli.main import main
 
+builds.leave_out()
 pictures.leave_out()
 main()
 """
@@ -94,7 +96,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def benchmark(name: str, *arguments: str | Path, code: int = 0) -> Result:
     """Run a command of `benchmarks/`, named without `.py`, which must end with this code."""
     path = str(BENCHMARKS / f"{name}.py")
-    run = f"import runpy, sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+    run = f"import builds, runpy, sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+    run += "builds.leave_out()\n"
     run += f"runpy.run_path({path!r}, run_name='__main__')"
     words = (path, *map(str, arguments))
     ran = forked(run, *words, cwd=Path.cwd(), variables=os.environ, timeout_s=500)
