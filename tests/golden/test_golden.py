@@ -2,20 +2,23 @@
 """The code poetfw writes, as plain folders to review: a refactoring changes none of it.
 
 `pytest tests/golden --update-golden` writes the folders again; the diff is then to be reviewed. A
-project that is much like another one is kept as its difference to that.
+project that is much like another one is kept as its difference to that, and of assembly an outline:
+tests on emulated cores say what it calculates, docs/kernels.md what it looks like.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from itertools import chain
+from zlib import crc32
 
 import pytest
 
 from golden.patches import HERE, differences, kept, whole
 from poetfw.firmware import GENERATED
-from poetfw.firmware.library import HEADER
+from poetfw.firmware.library import BLOCKS, HEADER
 from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, DevicesSettings
 from poetfw.schedule.several import DevicesAnswer
@@ -65,10 +68,19 @@ def is_pinned(path: str, whole: bool) -> bool:
     return own.startswith((f"{GENERATED}/", "ld/")) or own in (HEADER, "platformio.ini")
 
 
+def outline(assembly: str) -> str:
+    """Name, lines and CRC-32 of each function, after what comes before the first."""
+    head, *functions = re.split(r"^   function ", assembly, flags=re.MULTILINE)
+    return head.partition("\n\n")[0] + "".join(
+        f"\n{text.split()[0]}: {text.count(chr(10))} lines, {crc32(text.encode()):08x}"
+        for text in functions
+    )
+
+
 @pytest.mark.parametrize("name", PROJECTS)
 def test_generated_code_is_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
     written = {
-        path: content.decode()
+        path: outline(content.decode()) if path == BLOCKS else content.decode()
         for path, content in PROJECTS[name]().items()
         if is_pinned(path, name in WHOLE)
     }

@@ -2,7 +2,9 @@
 """Heuristics find what they found before: their work is counted, so their answers do not vary.
 
 Properties say that an answer is legal; these figures, that a heuristic is still as good as it was.
-`pytest tests/golden --update-golden` writes known_answers.json again; the diff is to be reviewed.
+Of each answer a digest is kept, and of a heuristic's answers the sum of energies or bytes, which
+says whether others are better. `pytest tests/golden --update-golden` writes known_answers.json
+again; the diff is to be reviewed, and a failed test prints the answers.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from textwrap import wrap
 from zlib import crc32
 
 import pytest
@@ -94,11 +97,14 @@ SEARCHES: dict[str, Callable[[], Iterator[str]]] = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_answers_are_those_of_before(name: str, request: pytest.FixtureRequest) -> None:
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
-    found = [*SEARCHES[name]()]
+    answers = [*SEARCHES[name]()]
+    energies = [float(answer.partition(" ")[0]) for answer in answers if answer[0].isdigit()]
+    digests = " ".join(digest([answer]) for answer in answers)
+    found = {"sum": float(f"{sum(energies):.6g}"), "answers": wrap(digests, 90)}
     if request.config.getoption("--update-golden"):
         known[name] = found
         FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
-    assert found == known[name]
+    assert found == known[name], "\n".join(answers)
 
 
 def test_no_answer_is_of_a_search_that_there_is_no_more() -> None:
