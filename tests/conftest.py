@@ -53,11 +53,16 @@ def pytest_configure() -> None:
         os.environ["CCACHE_NOHASHDIR"] = "1"
 
 
-def pytest_collection_finish() -> None:
-    """Have the garbage collector leave alone what was imported and collected, and come rarely.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin the server of commands' processes, where the tests' processes are to share it.
+
+    The garbage collector leaves alone what was imported and collected, and comes rarely.
 
     Ten thousand tests and PyTorch are a large heap, which it would walk through again and again.
     """
+    fork = sys.modules.get("system.fork")
+    if fork is not None and session.config.option.processes > 1:
+        fork.begin()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

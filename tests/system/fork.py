@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 
 import poetfw
@@ -29,6 +30,16 @@ def _server() -> multiprocessing.context.ForkServerContext:
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(_imported())
     return server
+
+
+def begin() -> None:
+    """Have the server import everything while there is other work, for forks of this process, too.
+
+    A fork would take the server, no child of its own, for one that has ended, and begin another.
+    """
+    _server()
+    forkserver.ensure_running()
+    forkserver._forkserver.ensure_running = lambda: None  # type: ignore[attr-defined]
 
 
 def _imported() -> list[str]:
