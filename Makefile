@@ -99,6 +99,9 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | system
 # Installs missing system packages where that is allowed, else says which line to type.
 system-dev: PROGRAMS += ssh:openssh-client /usr/sbin/sshd:openssh-server
 system-dev: PACKAGES += openssh-client openssh-server
+# A browser, in which tests look at pages.
+system-dev: PROGRAMS += chromium:chromium chromedriver:chromium-driver
+system-dev: PACKAGES += chromium chromium-driver
 system system-dev:
 	@missing=""; \
 	for pair in $(PROGRAMS); do \

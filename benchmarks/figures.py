@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -23,7 +25,9 @@ from typing import Any
 import memory
 import schedule
 import sparse_updates
+from PIL import Image
 
+import poetfw
 from poetfw.boards import load_board
 from poetfw.cli.known_settings import known_settings
 from poetfw.cli.main import COMMANDS
@@ -46,6 +50,7 @@ from poetfw.pipeline import plan_build
 from poetfw.planning import BuildSettings, load_devices_problem, load_training_problem
 from poetfw.planning.problem import schedule_problem
 from poetfw.report import Panel, draw_panels, draw_timeline
+from poetfw.report.html import report_html
 from poetfw.schedule import (
     PlanFigures,
     ScheduleProblem,
@@ -64,7 +69,7 @@ from poetfw.schedule.several import (
     solve_devices,
 )
 from poetfw.training import Program, make_program
-from workloads import nntrainer, olla, tables
+from workloads import browser, nntrainer, olla, tables
 from workloads.planning_stages import before_and_after, stages_of
 from workloads.tables import Data, named, with_table
 
@@ -82,6 +87,9 @@ QUICK = (
     *("autoswap", "swap-on-demand", "tflms"),
 )
 """Schedulers whose plans of the demo take a second for all budgets."""
+REPORT_RAM_BYTES = 180_000
+REPORT_SIZE = 1280, 1470
+"""Width and height of the page's picture in pixels."""
 DEVICES = ("examples/devices/igpu-gpu.toml", "examples/devices/igpu-cpu.toml")
 
 
@@ -199,6 +207,50 @@ def _figures(figures: PlanFigures) -> Data:
         "page_outs": figures.page_outs,
         "page_ins": figures.page_ins,
     }
+
+
+def report() -> Drawn:
+    """The page of a build that pages, and of its run, in two minutes."""
+    settings = BuildSettings("nrf52840", ram_bytes=REPORT_RAM_BYTES)
+    with tempfile.TemporaryDirectory() as name, browser.chromium() as driver:
+        folder, page = Path(name) / "project", Path(name) / "report.html"
+        plan = poetfw.plan(board=settings.board, ram=settings.ram_bytes)
+        plan.compile(folder).run(verify=True, trace=True)
+        page.write_text(report_html(folder), encoding="utf-8")
+        picture = browser.picture(driver, page, *REPORT_SIZE)
+    training = plan.build.plan.training
+    data = {
+        "command": f"poetfw build --board nrf52840 --ram {REPORT_RAM_BYTES}",
+        "page": _page_digest(),
+        "figures": _figures(PlanFigures.of(training)),
+        "plan": plan_to_json(training.plan),
+    }
+    return Drawn(data, {"report.png": _in_few_colours(picture)})
+
+
+def check_report(data: Data) -> list[tuple[object, object]]:
+    """Figures of the recorded plan, by the simulator, and what the page is drawn by."""
+    training = load_training_problem(BuildSettings("nrf52840", ram_bytes=REPORT_RAM_BYTES))
+    problem = training.within(REPORT_RAM_BYTES)
+    plan = plan_from_json(json.dumps({"plan": data["plan"]}))
+    figures = _figures(PlanFigures.of(simulate(problem, plan)))
+    return [(data["figures"], figures), (data["page"], _page_digest())]
+
+
+def _page_digest() -> str:
+    """Digest of the page's template, style sheet and script."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "host/poetfw/report/html").glob("page.*")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _in_few_colours(picture: bytes) -> bytes:
+    """A PNG file with a palette, a quarter as large."""
+    content = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as opened:
+        opened.convert("RGB").quantize(256).save(content, "png", optimize=True)
+    return content.getvalue()
 
 
 def devices() -> Drawn:
@@ -369,6 +421,7 @@ FIGURES: Mapping[str, Figure] = {
         ("before-after.png", "memory.png", "schedule.png"),
         {"demo": ("docs/memory.md", tables.demo)},
     ),
+    "report": Figure(report, check_report, ("report.png",)),
     "devices": Figure(devices, check_devices, ("devices.png",)),
     "settings": Figure(
         settings,

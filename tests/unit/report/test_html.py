@@ -61,15 +61,23 @@ def test_the_core_computes_waits_or_works_for_transfers() -> None:
     build, found = tight(), data()
     board = build.image.board
     problem = schedule_problem(build.program.training, board, build.costs, None)
-    waits = rows(found["waits"])
+    pauses = rows(found["pauses"])
+    waits = [p for p in pauses if not p["works"]]
     assert waits
     stall_s = simulate(problem, build.plan.training.plan).stall_s
     assert math.fsum(w["end"] - w["begin"] for w in waits) == pytest.approx(stall_s, rel=1e-9)
     transfers = (Action.PAGE_IN, Action.PAGE_OUT)
     ops = [s for s in rows(found["steps"]) if s["work"] not in transfers]
-    spans = sorted((s["begin"], s["end"]) for s in [*ops, *waits])
+    spans = sorted((s["begin"], s["end"]) for s in [*ops, *pauses])
     for (_, end), (begin, _) in pairwise(spans):
-        assert begin >= end - 1e-12
+        assert begin == pytest.approx(end, abs=1e-9), "the core has no other time"
+    storage, schedule = problem.storage, build.plan.training.plan
+    assert storage is not None
+    sizes = {node.name: node.output_bytes for node in problem.nodes}
+    moving = [storage.moving_in(sizes[n]) for k, n, *_ in schedule if k is StepKind.PAGE_IN]
+    moving += [storage.moving_out(sizes[n]) for k, n, *_ in schedule if k is StepKind.PAGE_OUT]
+    works_s = math.fsum(p["end"] - p["begin"] for p in pauses if p["works"])
+    assert works_s == pytest.approx(math.fsum(m.core_s for m in moving), rel=1e-6)
 
 
 def test_measured_times_stand_at_their_statements() -> None:
@@ -200,7 +208,7 @@ def test_devices_that_share_a_memory_have_an_arena_each_beside_what_they_share()
     assert sum(s["work"] == Action.COPY for s in steps) > 0
     for device in (0, 1):
         busy = [s["end"] - s["begin"] for s in steps if s["device"] == device and s["target"] < 0]
-        idle = [w["end"] - w["begin"] for w in rows(found["waits"]) if w["device"] == device]
+        idle = [w["end"] - w["begin"] for w in rows(found["pauses"]) if w["device"] == device]
         assert math.fsum(busy + idle) == pytest.approx(found["total_s"], rel=1e-9)
     idle_j = found["energy_j"] - math.fsum(s["energy"] for s in steps)
     document = json.loads(files_of(build)["devices.json"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from poetfw.common.errors import OutputError
 from poetfw.common.version import __version__
@@ -61,10 +61,10 @@ def _render(source: ReportSource, data: dict[str, Any]) -> str:
         lead=words.lead(source),
         tiles=words.tiles(source),
         who=words.who(source),
-        measured=data["measured"],
         layers_note=words.layers_note(source),
-        curve=len(build.ram_curve) > 1,
-        curve_note=words.CURVE_NOTE,
+        curve=build.ram_curve,
+        drawn_curve=len(build.ram_curve) > words.FEW_POINTS,
+        curve_note=words.curve_note(build),
         loss=data["loss"] is not None,
         loss_note=words.loss_note(source),
         proofs=words.proofs(source),
@@ -78,7 +78,17 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True
     )
+    environment.filters["code"] = _with_code
     return environment.from_string(str(_asset("page.html.j2")))
+
+
+def _with_code(text: str) -> Markup:
+    """Text whose parts in backticks are code."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
 
 
 def _asset(name: str) -> Markup:

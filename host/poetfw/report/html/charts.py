@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from itertools import pairwise
 from typing import Any
 
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
@@ -86,7 +85,7 @@ def chart_data(source: ReportSource) -> dict[str, Any]:
         "devices": [names[_device_label(source, part.device)] for part in source.plan.parts],
         "layers": [names[name] for name in dict.fromkeys(layers.values())],
         "steps": _steps(source, works, layers, names),
-        "waits": _waits(source),
+        "pauses": _pauses(source),
         "arenas": _arenas(source, works, names),
         "network": _network(source, works, layers, names),
         "measured": source.run is not None and source.run.trace is not None,
@@ -175,28 +174,32 @@ def _measured(run: RunReport | None) -> dict[int, float]:
     return {one.plan_step: one.ticks * run.tick_s for one in run.trace.steps}
 
 
-def _waits(source: ReportSource) -> Columns:
-    """Times in which a device waits: for transfers, or with several devices for each other."""
+def _pauses(source: ReportSource) -> Columns:
+    """Times in which a device computes no op.
+
+    The core waits for transfers, or works for them: interrupts, copies, checksums. One of several
+    devices waits for what others compute and send.
+    """
     devices = [part.device for part in source.plan.parts]
-    spans: list[tuple[int, float, float]] = []
-    if len(devices) == 1:
-        spans = [(0, *wait) for cost in source.step_costs for wait in cost.waits]
-    else:
-        busy: dict[str, list[tuple[float, float]]] = {device: [] for device in devices}
-        for step, cost in zip(source.plan.steps, source.step_costs, strict=True):
-            if step.kind is StepKind.COMPUTE:
-                busy[step.device].append((cost.begin_s, cost.end_s))
-        total_s = source.build.schedule.time_s
-        for number, device in enumerate(devices):
-            done = [(0.0, 0.0), *sorted(busy[device]), (total_s, total_s)]
-            spans += [
-                (number, before[1], after[0])
-                for before, after in pairwise(done)
-                if after[0] > before[1] * (1 + 1e-12)
-            ]
-    return {
-        key: [span[place] for span in spans] for place, key in enumerate(("device", "begin", "end"))
-    }
+    busy: dict[str, list[tuple[float, float]]] = {device: [] for device in devices}
+    waits: list[tuple[float, float]] = []
+    for step, cost in zip(source.plan.steps, source.step_costs, strict=True):
+        if step.kind is StepKind.COMPUTE:
+            busy[step.device].append((cost.begin_s, cost.end_s))
+        waits += cost.waits
+    total_s = source.build.schedule.time_s
+    spans: list[tuple[int, float, float, int]] = []
+    for number, device in enumerate(devices):
+        several = len(devices) > 1
+        known = sorted([*busy[device], *waits, (total_s, total_s)])
+        until = 0.0
+        for begin, end in known:
+            if begin > until + 1e-9 * total_s:
+                spans.append((number, until, begin, int(not several)))
+            until = max(until, end)
+    spans += [(0, *wait, 0) for wait in waits]
+    keys = ("device", "begin", "end", "works")
+    return {key: [span[place] for span in spans] for place, key in enumerate(keys)}
 
 
 # Buffers ----------------------------------------------------------------------------------------

@@ -73,11 +73,24 @@ function legend(id, entries) {
     item.append(text);
   }
 }
-const room = text => 6.6 * text.length + 8;
+const pen = document.createElement("canvas").getContext("2d"), measured = new Map();
+pen.font = '600 11.5px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
+function room(text) {
+  if (!measured.has(text)) measured.set(text, pen.measureText(text).width + 8);
+  return measured.get(text);
+}
 function fitted(text, width) {
+  if (width < 16 || room(text) <= width) return width < 16 ? "" : text;
+  let most = Math.min(text.length - 1, Math.floor(width / 5));
+  while (most >= 5 && room(`${text.slice(0, most)}…`) > width) most--;
+  return most < 5 ? "" : `${text.slice(0, most)}…`;
+}
+function fittedEnd(text, width) {
   if (room(text) <= width) return text;
-  const most = Math.floor((width - 8) / 6.6);
-  return most < 3 ? "" : `${text.slice(0, most - 1)}…`;
+  if (!text.includes(".")) return fitted(text.replace("∂ ", ""), width);
+  let from = 1;
+  while (from < text.length && room(`…${text.slice(from)}`) > width) from++;
+  return text.length - from < 4 ? "" : `…${text.slice(from)}`;
 }
 function choice(id, chosen) {
   $(id).addEventListener("click", event => {
@@ -132,13 +145,15 @@ function stepLines(i) {
   if (S.measured[i] !== null) lines.push(`measured: ${seconds(S.measured[i])}`);
   return lines;
 }
-function waitLines(i) {
-  const w = D.waits;
-  return [`${N[D.devices[w.device[i]]]} waits`, `${seconds(w.end[i] - w.begin[i])}, from ${seconds(w.begin[i])}`];
+function pauseLines(i) {
+  const p = D.pauses, works = p.works[i];
+  return [works ? "work for transfers" : `${D.devices.length > 1 ? N[D.devices[p.device[i]]] : "core"} waits`,
+    `${seconds(p.end[i] - p.begin[i])}, from ${seconds(p.begin[i])}`,
+    ...(works ? ["interrupts, copies and checksums by the core"] : [])];
 }
 function stepTip(at) {
   const [kind, a, b] = at.split(":");
-  return kind === "b" ? boxLines(+a, +b) : kind === "s" ? stepLines(+a) : waitLines(+a);
+  return kind === "b" ? boxLines(+a, +b) : kind === "s" ? stepLines(+a) : pauseLines(+a);
 }
 
 const laneOf = new Map();
@@ -149,7 +164,7 @@ for (let i = 0; i < S.work.length; i++) {
   const key = S.work[i] === COPY ? `c${pair}` : `${paging ? "p" : "d"}${S.device[i]}`;
   if (!laneOf.has(key)) {
     const alone = D.devices.length === 1;
-    const name = S.work[i] === COPY ? pair.map(d => N[D.devices[d]]).join(" – ") :
+    const name = S.work[i] === COPY ? (D.devices.length > 2 ? pair.map(d => N[D.devices[d]]).join(" – ") : "link") :
       paging ? "storage" : alone ? "core" : N[D.devices[S.device[i]]];
     laneOf.set(key, {key, name, device: paging || S.work[i] === COPY ? -1 : S.device[i], items: []});
     lanes.push(laneOf.get(key));
@@ -159,6 +174,7 @@ for (let i = 0; i < S.work.length; i++) {
 lanes.sort((a, b) => "dpc".indexOf(a.key[0]) - "dpc".indexOf(b.key[0]) || (a.key < b.key ? -1 : 1));
 
 const step = {mode: "time", low: 0, high: D.total_s, chosen: null};
+const isOver = panel => panel.limit > panel.end * 1.35 || panel.limit === panel.end;
 const span = () => step.mode === "time" ? [0, D.total_s] : [.5, D.statements + .5];
 const boxSpan = (b, i) => step.mode === "time" ? [b.begin[i], b.end[i]] : [b.first[i] - .5, b.last[i] + .5];
 const barSpan = i => step.mode === "time" ? [S.begin[i], S.end[i]] : [S.step[i] - .5, S.step[i] + .5];
@@ -167,7 +183,8 @@ function drawStep() {
   const box = $("step"), width = Math.max(330, box.clientWidth), inner = width - LEFT - RIGHT;
   const heights = D.arenas.map(p => p.boxes.name.length ? clamp(Math.round(430 / D.arenas.length), 120, 340) : 40);
   const shared = D.arenas.length > 1;
-  const height = 8 + heights.reduce((a, h) => a + h + GAP + (shared ? 16 : 0), 0) + lanes.length * (LANE + 6) + 26;
+  const above = panel => (shared ? 16 : 0) + (isOver(panel) ? 0 : 14);
+  const height = 8 + D.arenas.reduce((a, p, i) => a + above(p) + heights[i] + GAP, 0) + lanes.length * (LANE + 6) + 26;
   const svg = canvas(box, width, height, "Buffers in RAM and lanes of steps over one training step");
   const scale = inner / (step.high - step.low);
   const x = value => LEFT + (value - step.low) * scale;
@@ -176,9 +193,11 @@ function drawStep() {
   const grid = draw(svg, "g");
   step.layout = [];
   D.arenas.forEach((panel, number) => {
-    const tall = heights[number], over = panel.limit > panel.end * 1.35;
-    const top = panel.begin + (Math.max(panel.end, over ? 0 : panel.limit) - panel.begin) * 1.02 || panel.begin + 1;
-    if (shared) { draw(svg, "text", {x: LEFT, y: y + 10, class: "strong"}, panel.name); y += 16; }
+    const tall = heights[number], over = isOver(panel);
+    const top = Math.max(panel.end, over ? 0 : panel.limit, panel.begin + 1);
+    if (shared) draw(svg, "text", {x: LEFT, y: y + 12, class: "strong", style: "font-weight:600"},
+      `${panel.name}: ${bytes(panel.end - panel.begin)}${panel.limit === panel.end ? "" : ` of ${bytes(panel.limit - panel.begin)}`}`);
+    y += above(panel);
     const base = y + tall, up = address => base - (address - panel.begin) / (top - panel.begin) * tall;
     draw(svg, "rect", {class: "lane", x: LEFT, y: up(top), width: inner, height: tall, opacity: .35});
     for (const tick of binaryTicks(0, top - panel.begin, tall / 34)) {
@@ -197,7 +216,7 @@ function drawStep() {
     }
     if (!over) {
       draw(svg, "line", {class: "limit", x1: LEFT, x2: width - RIGHT, y1: up(panel.limit), y2: up(panel.limit)});
-      draw(svg, "text", {class: "bad", x: width - RIGHT - 2, y: Math.max(up(panel.limit) + 13, 11), "text-anchor": "end", "paint-order": "stroke"}, `limit ${bytes(panel.limit - panel.begin)}`);
+      draw(svg, "text", {class: "bad", x: width - RIGHT - 2, y: up(panel.limit) - 4, "text-anchor": "end"}, `limit ${bytes(panel.limit - panel.begin)}`);
     }
     y = base + GAP;
   });
@@ -206,13 +225,13 @@ function drawStep() {
     draw(svg, "rect", {class: "lane", x: LEFT, y, width: inner, height: LANE});
     const area = draw(svg, "g", {"clip-path": "url(#plot)"});
     if (step.mode === "time" && lane.device >= 0)
-      D.waits.device.forEach((device, i) => {
-        const from = D.waits.begin[i], to = D.waits.end[i];
+      D.pauses.device.forEach((device, i) => {
+        const from = D.pauses.begin[i], to = D.pauses.end[i], works = D.pauses.works[i];
         if (device !== lane.device || to < step.low || from > step.high) return;
         const left = Math.max(x(from), LEFT), right = Math.min(x(to), width - RIGHT), at = `w:${i}`;
         if (right - left < .75) return;
-        draw(area, "rect", {class: `wait${at === step.chosen ? " chosen" : ""}`, x: left, y: y + .5, width: right - left, height: LANE - 1, "data-at": at});
-        const text = fitted(`waits ${seconds(to - from)}`, right - left);
+        draw(area, "rect", {class: `${works ? "mark transfer" : "wait"}${at === step.chosen ? " chosen" : ""}`, x: left, y: y + .5, width: right - left, height: LANE - 1, "data-at": at});
+        const text = works ? "" : fitted(`waits ${seconds(to - from)}`, right - left);
         if (text && !text.endsWith("…")) draw(area, "text", {x: (left + right) / 2, y: y + LANE / 2 + 4, "text-anchor": "middle", "pointer-events": "none"}, text);
       });
     let drawn = -9, work = -1;
@@ -253,7 +272,7 @@ function choose(at) {
   element("b", title, $("detail"));
   $("detail").append(` – ${rest.join("; ")}`);
   const [kind, a, i] = at.split(":");
-  const [from, to] = kind === "b" ? boxSpan(D.arenas[a].boxes, +i) : kind === "s" ? barSpan(+a) : [D.waits.begin[a], D.waits.end[a]];
+  const [from, to] = kind === "b" ? boxSpan(D.arenas[a].boxes, +i) : kind === "s" ? barSpan(+a) : [D.pauses.begin[a], D.pauses.end[a]];
   const width = step.high - step.low;
   if (to < step.low || from > step.high) view((from + to - width) / 2, (from + to + width) / 2);
   else drawStep();
@@ -283,10 +302,11 @@ function walk(along, across) {
 function setUpStep() {
   const used = new Set(D.arenas.flatMap(p => p.boxes.content));
   legend("step-legend", CONTENT.map((text, c) => [`c${c}`, text]).filter((_, c) => used.has(c))
-    .concat(S.work.includes(3) ? [["w3", "update"]] : []));
+    .concat(S.work.includes(3) ? [["w3", "update"]] : [])
+    .concat(D.pauses.works.some(w => w) ? [["transfer", "work for transfers"]] : []));
   const box = $("step");
   point(box, stepTip);
-  let pressed = null;
+  let pressed = 0, clicked = -1e9;  // a click draws anew, after which browsers tell of no double click
   const inside = event => (event.clientX - box.getBoundingClientRect().left) * (Math.max(330, box.clientWidth) / box.clientWidth);
   const value = px => step.low + (clamp(px, LEFT, Math.max(330, box.clientWidth) - RIGHT) - LEFT) / (Math.max(330, box.clientWidth) - LEFT - RIGHT) * (step.high - step.low);
   box.addEventListener("pointerdown", event => {
@@ -303,13 +323,18 @@ function setUpStep() {
       removeEventListener("pointermove", move);
       const px = inside(released), mark = event.target.closest("[data-at]");
       brush.remove();
+      const twice = released.timeStamp - clicked < 500;
+      clicked = -1e9;
       if (Math.abs(px - pressed) > 5) view(...[value(pressed), value(px)].sort((a, b) => a - b));
-      else if (mark) choose(mark.dataset.at);
+      else if (twice) showAll();
+      else {
+        clicked = released.timeStamp;
+        if (mark) choose(mark.dataset.at);
+      }
     };
     addEventListener("pointermove", move);
     addEventListener("pointerup", up, {once: true});
   });
-  box.addEventListener("dblclick", showAll);
   box.addEventListener("wheel", event => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
@@ -338,7 +363,7 @@ function setUpStep() {
 function drawNetwork() {
   const W = D.network, count = D.layers.length, box = $("network");
   const available = Math.max(330, box.clientWidth), pitch = Math.max(30, Math.min(104, (available - 24) / count));
-  const upright = pitch < 62, wide = pitch - (upright ? 8 : 14), tall = upright ? 104 : 40;
+  const upright = pitch < 62, wide = pitch - (upright ? 8 : 9), tall = upright ? 104 : 40;
   const width = Math.max(available, 24 + pitch * count);
   const skips = W.forward.filter(([a, b]) => b - a > 1);
   const rise = skips.length ? clamp(14 + 7 * Math.log2(Math.max(...skips.map(([a, b]) => b - a))), 18, 52) : 0;
@@ -368,9 +393,9 @@ function drawNetwork() {
   });
   const node = (c, y, style, name, under, at) => {
     draw(svg, "rect", {class: `mark ${style}`, x: x(c) - wide / 2, y, width: wide, height: tall, rx: 5, "data-at": at});
-    if (upright) draw(svg, "text", {class: "on", transform: `translate(${x(c) + 4} ${y + tall - 6}) rotate(-90)`}, fitted(name, tall));
+    if (upright) draw(svg, "text", {class: "on", transform: `translate(${x(c) + 4} ${y + tall - 6}) rotate(-90)`}, fittedEnd(name, tall));
     else {
-      draw(svg, "text", {class: "on", x: x(c), y: y + (under ? 17 : 25), "text-anchor": "middle"}, fitted(name, wide));
+      draw(svg, "text", {class: "on", x: x(c), y: y + (under ? 17 : 25), "text-anchor": "middle"}, fittedEnd(name, wide));
       if (under) draw(svg, "text", {class: "on", x: x(c), y: y + 32, "text-anchor": "middle", style: "font-weight:400"}, fitted(under, wide));
     }
   };
@@ -448,7 +473,7 @@ function drawLayers() {
   }
   rows.forEach((row, number) => {
     const y = number * pitch;
-    draw(svg, "text", {x: left - 8, y: y + 14, "text-anchor": "end", class: "strong"}, fitted(row.name, left - 2));
+    draw(svg, "text", {x: left - 8, y: y + 14, "text-anchor": "end", class: "strong"}, fittedEnd(row.name, left - 2));
     const bar = (values, y, height) => {
       let from = left;
       values.forEach((value, work) => {
@@ -465,6 +490,7 @@ function drawLayers() {
 }
 function setUpLayers() {
   const used = new Set(S.work);
+  $("quantity").hidden = !D.energy_j;
   legend("layers-legend", WORK.map((text, w) => [`w${w}`, text]).filter((_, w) => used.has(w)));
   choice("quantity", chosen => { quantity = chosen; drawLayers(); });
   point($("layers"), at => {
@@ -580,6 +606,7 @@ $("theme").onclick = () => { document.documentElement.dataset.theme = isDark() ?
 dark.addEventListener("change", nameTheme);
 
 function drawAll() { drawStep(); drawNetwork(); drawLayers(); drawCurve(); drawLoss(); }
+$("detail").textContent = "Point at a box or a bar, or choose one: its name, bytes, life and readers stand here.";
 setUpStep(); setUpNetwork(); setUpLayers(); setUpCurve(); nameTheme(); drawAll();
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; drawAll(); } });

@@ -11,10 +11,8 @@ from poetfw.report.html.source import ReportSource
 from poetfw.report.summary import BuildReport, ProgramRun, RunReport
 from poetfw.schedule import BoundCovers, ScheduleSummary, Status
 
-CURVE_NOTE = (
-    "At most this energy: each point is the best schedule found with little work. "
-    "A line holds up to the next point."
-)
+FEW_POINTS = 2
+"""Number of points of a curve of a plan that is close to keeping everything."""
 _NOTHING = 1e-6
 
 
@@ -141,6 +139,8 @@ def _proof_badge(schedule: ScheduleSummary) -> Badge:
 
 
 def _cost_badge(build: BuildReport) -> Badge:
+    if build.devices > 1:
+        return Badge("costs by the device files", "open")
     measured = build.cost_sources.get("measured", 0)
     total = sum(build.cost_sources.values())
     if not measured:
@@ -187,8 +187,8 @@ def _moves(schedule: ScheduleSummary) -> str:
         did.append(f"computes {_count(schedule.recomputes, 'op')} again")
     if schedule.page_outs or schedule.page_ins:
         did.append(
-            f"moves tensors {_count(schedule.page_outs, 'time')} to storage and "
-            f"{_count(schedule.page_ins, 'time')} back"
+            f"writes {_count(schedule.page_outs, 'tensor')} to storage and reads "
+            f"{schedule.page_ins:,} back"
         )
     if not did:
         return "A step computes each op once, and moves nothing to storage."
@@ -212,7 +212,6 @@ def _price(build: BuildReport) -> Iterator[str]:
 def tiles(source: ReportSource) -> tuple[Tile, ...]:
     """Figures at the top."""
     build, run, schedule = source.build, source.run, source.build.schedule
-    basis = "planned"
     peak, limit = build.peak_bytes, build.budget_bytes
     high = "" if run is None else f"; a run used {size(run.high_water_bytes)}"
     value, unit = _rounded(peak)
@@ -227,12 +226,13 @@ def tiles(source: ReportSource) -> tuple[Tile, ...]:
         )
     ]
     value, unit = _scaled(schedule.time_s, "s")
-    found.append(Tile(f"Time of a step, {basis}", value, unit, _measured_time(run)))
-    value, unit = _scaled(schedule.energy_j, "J")
-    note = f"{joules(schedule.compute_energy_j)} computing"
-    if build.devices == 1:
-        note += f", {joules(schedule.paging_energy_j)} paging"
-    found.append(Tile(f"Energy of a step, {basis}", value, unit, note))
+    found.append(Tile("Time of a step, planned", value, unit, _measured_time(run)))
+    if schedule.energy_j:
+        value, unit = _scaled(schedule.energy_j, "J")
+        note = f"{joules(schedule.compute_energy_j)} computing"
+        if build.devices == 1:
+            note += f", {joules(schedule.paging_energy_j)} paging"
+        found.append(Tile("Energy of a step, planned", value, unit, note))
     if run is not None:
         found.append(_learned(run))
     if build.flash_bytes is not None:
@@ -293,7 +293,7 @@ def _plan_proof(build: BuildReport) -> str:
     schedule = build.schedule
     if build.devices > 1:
         return (
-            f"{schedule.status}, found by {schedule.scheduler}. Time was minimised. How far the "
+            f"Found by {schedule.scheduler}, {schedule.status}. Time was minimised. How far the "
             "plan is from the best one is not part of this build."
         )
     covers = "" if schedule.bound_covers is None else schedule.bound_covers.in_words
@@ -305,7 +305,7 @@ def _plan_proof(build: BuildReport) -> str:
     elif schedule.gap <= _NOTHING:
         text = f"At least as good as the best of {covers}.{order}"
     else:
-        text = f"Another of {covers} takes at most {schedule.gap:.2%} less energy.{order}"
+        text = f"The best of {covers} takes at most {schedule.gap:.2%} less energy.{order}"
     if build.time_limited:
         text += " The time limit ended a search: another run may find another plan."
     return text
@@ -343,6 +343,8 @@ def _ram(source: ReportSource) -> str:
 
 
 def _costs(build: BuildReport) -> str:
+    if build.devices > 1:
+        return "Times and energies of ops and links follow from the device files."
     if not build.cost_sources.get("measured", 0) and not build.cost_sources.get("fitted", 0):
         return "Analytic: operation counts and the board's published figures. Nothing was measured."
     return f"{build.costs[0].upper()}{build.costs[1:]}."
@@ -350,6 +352,8 @@ def _costs(build: BuildReport) -> str:
 
 def _time(build: BuildReport, run: RunReport | None) -> str:
     planned = f"{seconds(build.schedule.time_s)} planned"
+    if build.devices > 1:
+        planned += " for devices as their files describe them"
     if run is None or not run.step_s:
         return f"{planned}, not measured."
     text = f"{planned}; {_measured_time(run)}."
@@ -433,6 +437,23 @@ def layers_note(source: ReportSource) -> str:
     if run.tick_unit == "instructions":
         how = "counted by the emulator, at a cycle per instruction and without the storage's time"
     return f"Thick: planned. Thin, below: {how}."
+
+
+def curve_note(build: BuildReport) -> str:
+    """Explanation of the energies by RAM; a sentence where there is nothing to draw."""
+    points = build.ram_curve
+    if len(points) > FEW_POINTS:
+        return (
+            "At most this energy: each point is the best schedule found with little work, and "
+            "holds up to the next."
+        )
+    if len(points) < FEW_POINTS:
+        return "The budget has room for keeping everything."
+    own, kept = points
+    return (
+        f"Keeping everything takes {size(kept.budget_bytes - own.budget_bytes)} more, and "
+        f"{1 - kept.energy_j / own.energy_j:.2%} less energy."
+    )
 
 
 def loss_note(source: ReportSource) -> str:
