@@ -36,6 +36,26 @@ void poet_zero_f32(const struct poet_choices *op, const float *x, float *y)
     }
 }
 
+/* From 2^23 on, floats have no fraction. Below, the sum with it has none, and is rounded to the even one of two. */
+static const float WHOLE = 0x1p+23f;
+
+void poet_nearest_f32(const struct poet_choices *op, const float *x, float *y)
+{
+    for (int32_t i = 0; i < op->elements; i++) {
+        const float v = x[i];
+        const float size = v < 0.0f ? -v : v;
+        const float near = size < WHOLE ? (size + WHOLE) - WHOLE : size;
+        y[i] = v < 0.0f ? -near : near;
+    }
+}
+
+void poet_store_f32(const struct poet_choices *op, const float *x, float *state)
+{
+    for (int32_t i = 0; i < op->elements; i++) {
+        state[i] = x[i];
+    }
+}
+
 /* The limits of integers come first: C leaves open what a conversion beyond them gives. */
 static const float LIMIT = 0x1p+30f;
 

@@ -25,6 +25,12 @@ void poet_positive_f32(const struct poet_choices *op, const float *x, float *y);
 /* y = x == 0 */
 void poet_zero_f32(const struct poet_choices *op, const float *x, float *y);
 
+/* y = x rounded to the nearest whole number, of two the even one */
+void poet_nearest_f32(const struct poet_choices *op, const float *x, float *y);
+
+/* state = x */
+void poet_store_f32(const struct poet_choices *op, const float *x, float *state);
+
 /* y = x */
 void poet_to_float(const struct poet_choices *op, const int32_t *x, float *y);
 

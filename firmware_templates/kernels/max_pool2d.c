@@ -143,3 +143,43 @@ void poet_max_pool2d_2x2_backward_f32(const struct poet_max_pool2d *op, const fl
 {
     backward(op, x, dy, dx, true);
 }
+
+void poet_max_pool2d_shared_backward_f32(const struct poet_max_pool2d *op, const float *x,
+                                         const float *dy, float *dx)
+{
+    const int32_t in_plane = op->in_height * op->in_width;
+    for (int32_t plane = 0; plane < op->planes; plane++) {
+        for (int32_t k = 0; k < in_plane; k++) {
+            dx[k] = 0.0f;
+        }
+        for (int32_t i = 0; i < op->out_height; i++) {
+            const struct span rows =
+                span_of(i, op->kernel_height, op->stride_height, op->padding_top, op->in_height);
+            for (int32_t j = 0; j < op->out_width; j++) {
+                const struct span columns =
+                    span_of(j, op->kernel_width, op->stride_width, op->padding_left, op->in_width);
+                const float *best = first_maximum(op, x, i, j, false);
+                const order largest = order_of(*best);
+                int32_t count = 0;
+                for (int32_t row = rows.first; row < rows.end; row++) {
+                    for (int32_t column = columns.first; column < columns.end; column++) {
+                        count += order_of(x[row * op->in_width + column]) == largest;
+                    }
+                }
+                if (count <= 1) { /* 0: NaN, which is equal to nothing */
+                    dx[best - x] += *dy++;
+                    continue;
+                }
+                const float share = *dy++ / (float)count;
+                for (int32_t row = rows.first; row < rows.end; row++) {
+                    for (int32_t column = columns.first; column < columns.end; column++) {
+                        const int32_t k = row * op->in_width + column;
+                        dx[k] += order_of(x[k]) == largest ? share : 0.0f;
+                    }
+                }
+            }
+        }
+        x += in_plane;
+        dx += in_plane;
+    }
+}

@@ -32,6 +32,10 @@ void poet_max_pool2d_forward_f32(const struct poet_max_pool2d *op, const float *
 void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float *x, const float *dy,
                                   float *dx);
 
+/* dx = sum over the windows whose maximum is this element, of dy divided by the number of equal maxima; otherwise 0 */
+void poet_max_pool2d_shared_backward_f32(const struct poet_max_pool2d *op, const float *x,
+                                         const float *dy, float *dx);
+
 /* Bit-identical variants for 2x2 windows without padding. */
 void poet_max_pool2d_2x2_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y);
 void poet_max_pool2d_2x2_backward_f32(const struct poet_max_pool2d *op, const float *x,

@@ -138,10 +138,13 @@ class Network(NetworkTensors):
         left = [extent for axis, extent in enumerate(shape) if axis not in axes]
         return self.reshape(name, y, left or [1])
 
-    def largest(self, name: str, x: str, axes: Sequence[int], *, keep: bool) -> str:
+    def largest(
+        self, name: str, x: str, axes: Sequence[int], *, keep: bool, shared: bool = False
+    ) -> str:
         """Append the maximum over axes; `keep` keeps them with extent 1.
 
-        The gradient goes to the first of several equal elements.
+        The gradient goes to the first of several equal elements, or with `shared` to all of them in
+        equal parts.
         """
         shape = self.shape(x)
         others = [axis for axis in range(len(shape)) if axis not in axes]
@@ -150,7 +153,10 @@ class Network(NetworkTensors):
         length = math.prod(shape[axis] for axis in axes)
         image = self.reshape(name, turned, (1, rows, 1, length))
         kernel = (1, length)
-        y = self.pool("max_pool2d", name, image, kernel=kernel, stride=kernel, padding=(0,) * 4)
+        window: dict[str, Attribute] = {"kernel": kernel, "stride": kernel, "padding": (0,) * 4}
+        y = self.builder.op(
+            "max_pool2d", name, (image,), {**window, "shared": 1} if shared else window
+        )
         kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
         return self.reshape(name, y, kept if keep else [shape[axis] for axis in others])
 

@@ -160,9 +160,10 @@ class NetworkTensors:
 
     def reshape(self, name: str, x: str, shape: Sequence[int]) -> str:
         """Append a reshape, unless the shape is unchanged."""
-        if self.shape(x) == tuple(shape):
+        wanted = tuple(shape) or (1,)  # a single number
+        if self.shape(x) == wanted:
             return x
-        return self.builder.op("reshape", name, (x,), {"shape": tuple(shape)})
+        return self.builder.op("reshape", name, (x,), {"shape": wanted})
 
     def detach(self, name: str, x: str) -> str:
         """Append a copy through which no gradient passes."""

@@ -28,8 +28,10 @@ class Result(NamedTuple):
     tensor: str
 
 
-def note_classes(net: Network, numbers: str, classes: int, ignored: int | None = None) -> None:
+def note_classes(net: Network, numbers: str, classes: int, ignored: int | None = None) -> bool:
     """Record the number of classes of a tensor of class numbers, if it holds labels, to check data.
+
+    Returns True if it does.
 
     Args:
         net: network under construction.
@@ -41,9 +43,11 @@ def note_classes(net: Network, numbers: str, classes: int, ignored: int | None =
     while producer is not None and producer.kind in _MOVES:
         numbers = producer.inputs[0]
         producer = net.builder.producer(numbers)
-    if producer is None and net.builder.role(numbers) is Role.LABEL:
-        fewest, before = net.classes.get(numbers, (classes, None))
-        net.classes[numbers] = (min(classes, fewest), before if ignored is None else ignored)
+    if producer is not None or net.builder.role(numbers) is not Role.LABEL:
+        return False
+    fewest, before = net.classes.get(numbers, (classes, None))
+    net.classes[numbers] = (min(classes, fewest), before if ignored is None else ignored)
+    return True
 
 
 def mark_loss(net: Network, value: str, results: Sequence[Result]) -> None:

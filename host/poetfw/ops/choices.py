@@ -121,6 +121,18 @@ class Zero(_Stop):
         return y
 
 
+@register
+class Nearest(_Stop):
+    """Input x; y = the nearest whole number, of two the even one."""
+
+    name = "nearest"
+    function = "poet_nearest_f32"
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        y: Array = np.rint(inputs[0])
+        return y
+
+
 class _Convert(_Stop):
     """A conversion between the two types."""
 

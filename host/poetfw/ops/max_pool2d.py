@@ -23,21 +23,24 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.rounding import gamma
+from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_work
+
+BACKWARD = "max_pool2d_backward"
 
 
 class _MaxPool2d(OpKind):
     """Shared by both passes: attributes kernel, stride, padding, and x as first input."""
 
     function: ClassVar[str]
+    has_2x2: ClassVar[bool] = True
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return pooling_work(op, inputs[0].shape, bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         window = Window.of(op)
-        whole = window.kernel == (2, 2) and not any(window.padding)
+        whole = self.has_2x2 and window.kernel == (2, 2) and not any(window.padding)
         return Kernel(
             source="max_pool2d",
             function=f"poet_max_pool2d_{'2x2_' if whole else ''}{self.function}_f32",
@@ -51,7 +54,8 @@ class _MaxPool2d(OpKind):
 class MaxPool2d(_MaxPool2d):
     """Input x [N,C,H,W]; y [N,C,OH,OW], the largest value in each window; padding never is.
 
-    Attributes `kernel`, `stride` (rows, columns), `padding` (top, left, bottom, right).
+    Attributes `kernel`, `stride` (rows, columns), `padding` (top, left, bottom, right), and
+    optionally `shared`: 1 if equal maxima share the gradient, else the first takes it.
     """
 
     name = "max_pool2d"
@@ -72,9 +76,9 @@ class MaxPool2d(_MaxPool2d):
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         (x,) = op.inputs
         if tape.needs_gradient(x):
-            dx = tape.emit(
-                "max_pool2d_backward", f"{op.name}.backward", (x, output_gradient), op.attributes
-            )
+            kind = "max_pool2d_shared_backward" if op.attributes.get("shared") else BACKWARD
+            window = {key: op.attributes[key] for key in ("kernel", "stride", "padding")}
+            dx = tape.emit(kind, f"{op.name}.backward", (x, output_gradient), window)
             tape.add_gradient(x, dx)
 
 
@@ -82,7 +86,7 @@ class MaxPool2d(_MaxPool2d):
 class MaxPool2dBackward(_MaxPool2d):
     """Inputs x, dy; dx: each dy goes to the first maximum of its window in row-major order."""
 
-    name = "max_pool2d_backward"
+    name = BACKWARD
     function = "backward"
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
@@ -96,10 +100,13 @@ class MaxPool2dBackward(_MaxPool2d):
         x, dy = inputs
         window = Window.of(op)
         patches = window.patches(x, -np.inf)
-        flat = patches.reshape(*dy.shape, -1)
-        winners = np.arange(flat.shape[-1]) == flat.argmax(axis=-1)[..., np.newaxis]
-        shares = np.where(winners, dy[..., np.newaxis], 0).reshape(patches.shape)
-        return window.scatter(shares, x.shape)
+        shares = self.shares(patches.reshape(*dy.shape, -1), dy[..., np.newaxis])
+        return window.scatter(shares.reshape(patches.shape), x.shape)
+
+    def shares(self, values: Array, dy: Array) -> Array:
+        """Gradients of the values of each window, [..., values], of dy [..., 1]."""
+        winners = np.arange(values.shape[-1]) == values.argmax(axis=-1)[..., np.newaxis]
+        return np.where(winners, dy, np.zeros_like(dy))
 
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
         # x only decides where a gradient goes; where windows overlap, several are added up
@@ -107,3 +114,27 @@ class MaxPool2dBackward(_MaxPool2d):
         height, width = Window.of(op).overlaps
         terms = self.compute(op, [x, np.abs(dy)], updates)
         return (gamma(height * width - 1) * terms,)
+
+
+@register
+class MaxPool2dSharedBackward(MaxPool2dBackward):
+    """Inputs x, dy; dx: each dy is divided by the number of maxima of its window, which all get it.
+
+    So PyTorch does for `amax`.
+    """
+
+    name = "max_pool2d_shared_backward"
+    function = "shared_backward"
+    has_2x2 = False
+
+    def shares(self, values: Array, dy: Array) -> Array:
+        winners = values == values.max(axis=-1, keepdims=True)
+        count = winners.sum(axis=-1, keepdims=True).astype(dy.dtype)
+        shares: Array = np.where(winners, dy / np.maximum(count, 1), 0)
+        return np.where(count == 0, super().shares(values, dy), shares)  # of NaN
+
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
+        x, dy = inputs
+        height, width = Window.of(op).overlaps
+        terms = self.compute(op, [x, np.abs(dy)], updates)
+        return (gamma(height * width) * terms + SMALLEST_NORMAL,)

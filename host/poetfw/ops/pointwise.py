@@ -28,7 +28,7 @@ from poetfw.ops.base import (
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 
-LARGEST = 3.4e38  # a float32's
+LARGEST = float(np.finfo(np.float32).max)
 
 Formula = Callable[[Array, float], Array]
 Slope = Callable[[Array, Array, float], Array]

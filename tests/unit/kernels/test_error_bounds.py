@@ -251,6 +251,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "linear_backward_weight": lambda d: Case([d(8, FEATURES), d(8, OUTPUTS)]),
     "max_pool2d": lambda d: Case([d(*X)], POOLING),
     "max_pool2d_backward": lambda d: Case([d(*X), d(*X)], POOLING),
+    "max_pool2d_shared_backward": lambda d: Case([np.round(d(*X)), d(*X)], POOLING),
     "mse": lambda d: Case([d(8, 10), d(8, 10)], updates=(np.zeros(1, np.float32),)),
     "mse_backward": lambda d: Case([d(8, 10), d(8, 10)]),
     **{
@@ -269,6 +270,8 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "mask_out": lambda d: Case([np.float32(d(*X) > 0), d(*X)]),
     "positive": lambda d: Case([d(*X)]),
     "zero": lambda d: Case([np.float32(d(*X) > 0)]),
+    "store": lambda d: Case([d(*X)], updates=(d(*X),)),
+    "nearest": lambda d: Case([np.float32([0.5, 1.5, -2.5, -0.4, 3.7, 8388608.5, 8388611, -3e9])]),
     "to_float": lambda d: Case([d.labels(64, 99)]),
     "to_integer": lambda d: Case([np.float32([3.7, -3.7, np.nan, 1e30, -np.inf])]),
     "objective": lambda d: Case([d(1), np.ones(1, np.float32)], updates=(np.zeros(1, np.float32),)),

@@ -410,6 +410,7 @@ def test_max_pool2d(
     np.testing.assert_array_equal(ran.output, ran.expected_output)
     (dy,) = normal(seed + 1, ran.output.shape)
     run_kernel("max_pool2d_backward", [x, dy], window.attributes)
+    run_kernel("max_pool2d_shared_backward", [x, dy], window.attributes)
 
 
 @pytest.mark.parametrize("stride", [(1, 3), (2, 2)])

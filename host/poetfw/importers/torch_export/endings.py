@@ -168,6 +168,8 @@ def _compared(
 ) -> tuple[str, ...]:
     """Tensors that a loss compares with labels, or combines with the result of that.
 
+    If all of them follow from one, it is that one.
+
     Args:
         graph: graph of the program.
         source: name of its first input.
@@ -175,7 +177,7 @@ def _compared(
         labelled: names of tensors computed with labels.
 
     Raises:
-        ModelError: There are several candidates.
+        ModelError: There are none with a row for each sample.
     """
     producers = {name: node for node in graph.nodes for name in node.gives}
     place = {name: at for at, node in enumerate(graph.nodes) for name in node.gives}
@@ -200,6 +202,8 @@ def _compared(
     first = min(read, key=lambda name: place[name], default=None)
     if first is not None and read <= _dependent(graph, first):
         return (first,)
+    if read and all(graph.tensor_values[name].sizes[:1] == batch for name in read):
+        return tuple(sorted(read, key=lambda name: place[name]))
     raise ModelError(
         "it cannot be told what the loss is of",
         "return the prediction behind the loss: return loss, prediction",

@@ -177,6 +177,12 @@ class Expression:
         axes = [axis % len(self.shape)]
         return self._new(net.largest(name, self.tensor, axes, keep=True))
 
+    def largest_over(self, axes: Sequence[int], *, keep: bool = False) -> Expression:
+        """Append the maximum over axes; equal elements share the gradient."""
+        net, name, rank = self.call.net, self.call.name, len(self.shape)
+        own = [axis % rank for axis in axes]
+        return self._new(net.largest(name, self.tensor, own, keep=keep, shared=True))
+
     def log_sum_exp(self, axes: Sequence[int], *, keep: bool = True) -> Expression:
         """Append log-sum-exp over axes, computed relative to the maximum to avoid overflow."""
         net, name, rank = self.call.net, self.call.name, len(self.shape)
@@ -215,6 +221,8 @@ class Expression:
         """Append the norm of a given order over axes."""
         if order == 1:
             return self.abs().sum(axes, keep=keep)
+        if order == math.inf:
+            return self.abs().largest_over(axes, keep=keep)
         if order == 2:
             return self.square().sum(axes, keep=keep).apply("norm_root")
         return self.abs().power(order).sum(axes, keep=keep).power(1 / order)

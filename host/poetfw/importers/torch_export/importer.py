@@ -21,6 +21,7 @@ from poetfw.importers.results import Result, finished, mark_loss
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.assignments import without_assignments
 from poetfw.importers.torch_export.batches import Batches, Place
+from poetfw.importers.torch_export.buffers import MOVED, with_moved_buffers
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
 from poetfw.importers.torch_export.constants import FILLED, FOLDED, SIZED, fold
 from poetfw.importers.torch_export.endings import read_ending, user_inputs, user_outputs
@@ -65,7 +66,8 @@ def import_torch(
             them and names the first ones.
     """
     exported = read_program(path, as_float32=as_float32)
-    exported = replace(exported, program=without_assignments(exported.program))
+    program = without_assignments(with_moved_buffers(exported.program))
+    exported = replace(exported, program=program)
     try:
         importer = _Importer(exported, path, batch, loss)
         try:
@@ -144,6 +146,8 @@ class _Importer:
         for name in self._targets:
             self._storage.setdefault(name, len(self._storage))
         self._weights = set(exported.weights)
+        moved = [node.reads[1] for node in self._graph.nodes if node.target == MOVED]
+        self._moved = {name for each in moved for name in exported.weights[each].names}
         self._read = {name for node in self._graph.nodes for name in node.reads}
         self._changed: dict[str, str] = {}
 
@@ -178,7 +182,7 @@ class _Importer:
             outputs = node.gives
             if needed.isdisjoint(outputs):
                 self._note_storage(node, outputs)
-                self._note_change(node, outputs)
+                self._note_change(node, outputs, skipped=True)
                 continue
             try:
                 reason = self._translate(node, outputs)
@@ -266,7 +270,7 @@ class _Importer:
     ) -> Weight | None:
         """Result of a call with constant arguments, of which no statistics move."""
         read = {name for each in values if isinstance(each, Weight) for name in each.names}
-        if not self._net.moving.isdisjoint(read):
+        if not (self._net.moving | self._moved).isdisjoint(read):
             return None
         result = fold(target, arguments, values)
         if result is not None:
@@ -394,9 +398,15 @@ class _Importer:
                 if storage in joined:
                     self._storage[name] = min(joined)
 
-    def _note_change(self, node: schema.OperatorCall, outputs: list[str]) -> None:
-        """Mark tensors that an in-place operator overwrites, except for its result."""
-        changed = {self._storage.get(name) for name in _changed_by(node)}
+    def _note_change(
+        self, node: schema.OperatorCall, outputs: list[str], *, skipped: bool = False
+    ) -> None:
+        """Mark tensors that an in-place operator overwrites, except for its result.
+
+        A buffer's new value that nobody reads is not kept, so the buffer is marked.
+        """
+        written = node.reads[1:] if skipped and node.target == MOVED else _changed_by(node)
+        changed = {self._storage.get(name) for name in written}
         for name, storage in self._storage.items():
             if storage in changed and name not in outputs:
                 self._changed[name] = _described(node)

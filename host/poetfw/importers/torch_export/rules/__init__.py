@@ -18,6 +18,8 @@ from poetfw.importers.torch_export.rules import (  # noqa: F401
     quantised,
     ranking,
     recurrence,
+    rounded,
+    scans,
     shapes,
     volumes,
 )

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import string
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -49,6 +51,12 @@ def _divide(call: Call, self: Value, other: Value | Number) -> str:
     return call.net.multiply(call.name, x, inverse)
 
 
+@aten("torch.ops.poetfw.moved.default")
+def _moved(call: Call, self: Value, buffer: Value) -> str:
+    """New value of a buffer, with which the next training step begins."""
+    return call.net.builder.op("moved", call.name, (call.tensor(self), call.tensor(buffer)))
+
+
 @aten("neg.default")
 def _negate(call: Call, self: Value) -> str:
     return call.net.scale(call.name, call.tensor(self), -1.0)
@@ -80,7 +88,27 @@ def matmul(call: Call, first: Value, second: Value) -> str:
 
 @aten("einsum.default")
 def _einsum(call: Call, equation: str, tensors: tuple[Value, ...], path: Ints | None = None) -> str:
-    return call.net.einsum(call.name, equation, [call.tensor(value) for value in tensors])
+    spelt = _without_dots(equation, [len(call.shape(value)) for value in tensors])
+    return call.net.einsum(call.name, spelt, [call.tensor(value) for value in tensors])
+
+
+def _without_dots(equation: str, ranks: Sequence[int]) -> str:
+    """Equation with letters for the axes that dots stand for, aligned at the last of them."""
+    if "..." not in equation:
+        return equation
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    given = terms.split(",")
+    free = [each for each in string.ascii_letters if each not in equation]
+    counts = [rank - len(each.replace("...", "")) for each, rank in zip(given, ranks, strict=True)]
+    widest = free[: max(counts)]
+    if not arrow:  # axes of the dots come first
+        letters = terms.replace(",", "").replace(".", "")
+        result = "..." + "".join(c for c in sorted(set(letters)) if letters.count(c) == 1)
+    spelt = [
+        each.replace("...", "".join(widest[len(widest) - count :]))
+        for each, count in zip(given, counts, strict=True)
+    ]
+    return f"{','.join(spelt)}->{result.replace('...', ''.join(widest))}"
 
 
 @aten("mean.dim")
@@ -96,26 +124,27 @@ def _sum(call: Call, self: Value, dim: Ints | None, keepdim: bool = False) -> st
 @aten("amax.default")
 def _largest(call: Call, self: Value, dim: Ints = (), keepdim: bool = False) -> str:
     axes = axes_of(call, self, dim or range(len(call.shape(self))))
-    return call.net.largest(call.name, call.tensor(self), axes, keep=keepdim)
+    return call.net.largest(call.name, call.tensor(self), axes, keep=keepdim, shared=True)
 
 
 @aten("amin.default")
 def _smallest(call: Call, self: Value, dim: Ints = (), keepdim: bool = False) -> str:
-    axes = axes_of(call, self, dim or range(len(call.shape(self))))
-    negative = call.net.scale(call.name, call.tensor(self), -1.0)
-    return call.net.scale(
-        call.name, call.net.largest(call.name, negative, axes, keep=keepdim), -1.0
-    )
+    x = expression(call, self)
+    axes = axes_of(call, self, dim or range(len(x.shape)))
+    return (-(-x).largest_over(axes, keep=keepdim)).tensor
 
 
 @aten("max.dim")
 def _largest_of(call: Call, self: Value, dim: int, keepdim: bool = False) -> tuple[str, Result]:
-    return _largest(call, self, (dim,), keepdim), None
+    axis = axis_of(call, self, dim)
+    return call.net.largest(call.name, call.tensor(self), [axis], keep=keepdim), None
 
 
 @aten("min.dim")
 def _smallest_of(call: Call, self: Value, dim: int, keepdim: bool = False) -> tuple[str, Result]:
-    return _smallest(call, self, (dim,), keepdim), None
+    negative = call.net.scale(call.name, call.tensor(self), -1.0)
+    found = call.net.largest(call.name, negative, [axis_of(call, self, dim)], keep=keepdim)
+    return call.net.scale(call.name, found, -1.0), None
 
 
 @aten("var.correction")
@@ -155,7 +184,7 @@ def _deviation(
 def _length(
     call: Call, self: Value, ord: Number = 2, dim: Ints | None = None, keepdim: bool = False
 ) -> str:
-    if not 0 < ord < math.inf:
+    if not 0 < ord:
         raise UnsupportedError(f"its order is {ord:g}, which is not a positive number")
     axes = axes_of(call, self, dim or range(len(call.shape(self))))
     return expression(call, self).length(float(ord), axes, keep=keepdim).tensor

@@ -85,7 +85,7 @@ def _masked_fill(call: Call, self: Value, mask: Value, value: Value | Number) ->
     return net.add(call.name, net.multiply(call.name, x, kept), filled)
 
 
-@aten("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
+@aten("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor", "clip.Tensor")
 def _clamp(call: Call, self: Value, min: Value | None = None, max: Value | None = None) -> str:
     """Clamp by tensors; at a bound, x takes the gradient."""
     x = expression(call, self)
@@ -323,6 +323,66 @@ def _place(call: Call, x: Expression, dim: int | None, keepdim: bool) -> str:
     return call.net.integers(call.name, place_of_largest(x, dim, keep=keepdim).tensor)
 
 
+def _by_lists(call: Call, x: Expression, given: Sequence[tuple[int, Value]]) -> str | None:
+    """Elements of x at positions on neighbouring axes; None if the axes are no neighbours.
+
+    Lists of positions are stretched to each other. Where the first one counts the samples, each
+    sample has positions of its own.
+    """
+    axes, rows = [axis for axis, _ in given], np.arange(x.shape[0])
+    if axes != [*range(axes[0], axes[0] + len(axes))] or _are_masks(call, given):
+        return None
+    shape = np.broadcast_shapes(*(call.shape(each) for _, each in given))
+    first = given[0][1]
+    by_row = (
+        isinstance(first, Weight)
+        and len(given) > 1
+        and axes[0] == 0
+        and first.values.size == len(rows) == shape[0] == math.prod(first.values.shape[:1])
+        and np.array_equal(first.values.reshape(-1), rows)
+    )
+    lists = given[1:] if by_row else given
+    ids: Expression | None = None
+    for axis, each in lists:
+        own = _from_the_start(call, each, x.shape[axis], is_only=len(lists) == 1)
+        ids = own if ids is None else ids * float(x.shape[axis]) + own
+    assert ids is not None
+    if by_row and len(lists) == 1 == len(shape):
+        hot = ids.reshape(rows.shape).one_hot(x.shape[1])
+        return hot.reshape((*hot.shape, *(1,) * (len(x.shape) - 2))).keep(x).sum([1]).tensor
+    wide = Expression(call, call.net.stretch(call.name, ids.tensor, shape))
+    start, end = lists[0][0], lists[-1][0] + 1
+    extent = math.prod(x.shape[start:end])
+    flat = x.reshape((*x.shape[:start], extent, *x.shape[end:]))
+    if by_row:
+        count = math.prod(shape[1:])
+        hot = wide.reshape((len(rows), count)).one_hot(extent)
+        table = flat.reshape((len(rows), extent, math.prod(flat.shape[2:])))
+        taken = Expression(call, call.net.matmul(call.name, hot.tensor, table.tensor))
+        return taken.reshape((*shape, *flat.shape[2:])).tensor
+    one = wide.reshape((math.prod(shape),))
+    taken = Expression(call, _index_select(call, Live(flat.tensor), start, Live(one.tensor)))
+    return taken.reshape((*x.shape[:start], *shape, *x.shape[end:])).tensor
+
+
+def _from_the_start(call: Call, ids: Value, extent: int, *, is_only: bool) -> Expression:
+    """Positions on an axis, of which those below 0 count from the end.
+
+    Labels are class numbers where they are the only list: the data are checked for them.
+    """
+    if isinstance(ids, Weight):
+        return expression(call, Weight((), ids.values % extent))
+    own = expression(call, ids)
+    if is_only and note_classes(call.net, own.tensor, extent):
+        return own
+    return own + (-own).positive() * float(extent)
+
+
+def _are_masks(call: Call, given: Sequence[tuple[int, Value]]) -> bool:
+    """True if any list is of true and false, and so takes what is true."""
+    return any(isinstance(each, Weight) and each.values.dtype == np.bool_ for _, each in given)
+
+
 @aten("index.Tensor")
 def _index(call: Call, self: Value, indices: tuple[Value | None, ...]) -> str:
     x = expression(call, self)
@@ -338,17 +398,10 @@ def _index(call: Call, self: Value, indices: tuple[Value | None, ...]) -> str:
             return take(x, axis, positions.values).tensor
         flat = take(x, axis, positions.values.reshape(-1))
         return flat.reshape((*x.shape[:axis], *positions.values.shape, *x.shape[axis + 1 :])).tensor
-    if len(given) == 1 and len(call.shape(given[0][1])) == 1:
-        return _index_select(call, self, given[0][0], given[0][1])
-    if len(given) == 2 and [axis for axis, _ in given] == [0, 1]:
-        first, second = (each for _, each in given)
-        rows = np.arange(x.shape[0])
-        if isinstance(first, Weight) and np.array_equal(first.values.reshape(-1), rows):
-            ids = expression(call, second)
-            note_classes(call.net, ids.tensor, x.shape[1])
-            hot = ids.reshape(rows.shape).one_hot(x.shape[1])
-            wide = hot.reshape((*hot.shape, *(1,) * (len(x.shape) - 2)))
-            return wide.keep(x).sum([1]).tensor
+    if given and all(call.shape(each) for _, each in given):
+        whole = _by_lists(call, x, given)
+        if whole is not None:
+            return whole
     if any(isinstance(each, Live) for _, each in given):
         raise UnsupportedError(
             "it takes elements by what is calculated: use torch.where for masks, and "

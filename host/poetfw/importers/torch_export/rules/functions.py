@@ -8,14 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from poetfw.importers.network import SMALLEST_BASE
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import LARGEST_CONSTANT, Call, Value, axes_of, axis_of
 from poetfw.importers.torch_export.expression import Expression, expression, maximum, minimum
+from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
+from poetfw.importers.torch_export.rules.scans import log_sum
 
 
 def _largest(x: Expression) -> Expression:
-    return x.reshape((math.prod(x.shape),)).largest(0)
+    return x.reshape((math.prod(x.shape),)).largest_over([0], keep=True)
 
 
 def _of_one(target: str, function: Callable[[Expression], Expression]) -> None:
@@ -30,6 +33,10 @@ for _target, _function in {
     "log10.default": lambda x: x.log() * (1 / math.log(10)),
     "expm1.default": lambda x: x.exp() - 1.0,
     "exp2.default": lambda x: (x * math.log(2)).exp(),
+    "tan.default": lambda x: x.apply("sin") / x.apply("cos"),
+    "erfc.default": lambda x: 1.0 - x.apply("erf"),
+    "deg2rad.default": lambda x: x * (math.pi / 180),
+    "rad2deg.default": lambda x: x * (180 / math.pi),
     "cosh.default": lambda x: (x.exp() + (-x).exp()) * 0.5,
     "sinh.default": lambda x: (x.exp() - (-x).exp()) * 0.5,
     "softsign.default": lambda x: x / (x.abs() + 1.0),
@@ -55,7 +62,8 @@ def _of_two(
 
 
 for _targets, _pair in {
-    ("logaddexp.default",): lambda a, b: a + (b - a).softplus(),
+    ("logaddexp.default",): log_sum,
+    ("hypot.default",): lambda a, b: (a.square() + b.square()).sqrt(),
     ("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor"): lambda a, b: a * b,
     ("logical_or.default", "bitwise_or.Tensor", "__or__.Tensor"): lambda a, b: (a + b).positive(),
     ("maximum.default", "max.other", "fmax.default"): maximum,
@@ -80,8 +88,104 @@ def _power_of(call: Call, self: Number, exponent: Value) -> str:
 
 @aten("pow.Tensor_Tensor")
 def _power_by(call: Call, self: Value, exponent: Value) -> str:
-    """Power with a tensor exponent, for bases above 0."""
-    return (expression(call, self).log() * expression(call, exponent)).exp().tensor
+    """Power with a tensor exponent; constant whole exponents take bases below 0."""
+    x = expression(call, self)
+    if isinstance(exponent, Weight) and not exponent.is_parameter:
+        known = np.unique(exponent.values.astype(float))
+        if len(known) == 1:
+            wide = np.broadcast_shapes(x.shape, exponent.values.shape)
+            return call.net.stretch(call.name, x.power(float(known[0])).tensor, wide)
+        if np.array_equal(known, np.round(known)):
+            size = x.abs().clip(SMALLEST_BASE).log() * expression(call, exponent)
+            odd = expression(call, Weight((), np.asarray(exponent.values % 2 == 1, np.float32)))
+            sign = 1.0 - 2.0 * odd * (-x).positive()
+            return (size.exp() * sign).tensor
+    return (x.log() * expression(call, exponent)).exp().tensor
+
+
+@aten("xlogy.Tensor")
+def _times_log(call: Call, self: Value, other: Value) -> str:
+    """X · log(y), and 0 where x is 0."""
+    x, y = expression(call, self), expression(call, other)
+    product = x * y.log()
+    zero = Expression(call, call.net.stretch(call.name, x.is_zero().tensor, product.shape))
+    return zero.choose(product.of(0.0), product).tensor
+
+
+@aten("heaviside.default")
+def _heaviside(call: Call, self: Value, values: Value) -> str:
+    x = expression(call, self).detach()
+    return x.is_zero().choose(expression(call, values), x.positive()).tensor
+
+
+@aten("std_mean.correction", "std_mean.dim")
+def _deviation_and_mean(
+    call: Call,
+    self: Value,
+    dim: Ints | None = None,
+    unbiased: bool = True,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> tuple[str, str]:
+    variance, mean = _variance_and_mean(call, self, dim, unbiased, correction, keepdim)
+    return Expression(call, variance).sqrt().tensor, mean
+
+
+@aten("var_mean.correction", "var_mean.dim")
+def _variance_and_mean(
+    call: Call,
+    self: Value,
+    dim: Ints | None = None,
+    unbiased: bool = True,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> tuple[str, str]:
+    less = unbiased if correction is None else correction
+    axes = axes_of(call, self, dim or range(len(call.shape(self))))
+    mean = expression(call, self).mean(axes, keep=keepdim)
+    return _spread(call, self, dim, less, keepdim).tensor, mean.tensor
+
+
+@aten("aminmax.default")
+def _both_ends(
+    call: Call, self: Value, dim: int | None = None, keepdim: bool = False
+) -> tuple[str, str]:
+    x = expression(call, self)
+    axes = range(len(x.shape)) if dim is None else [axis_of(call, self, dim)]
+    low, high = (each.largest_over(axes, keep=keepdim) for each in (-x, x))
+    return (-low).tensor, high.tensor
+
+
+@aten("dist.default")
+def _distance(call: Call, self: Value, other: Value, p: Number = 2) -> str:
+    x = expression(call, self) - expression(call, other)
+    return x.length(float(p), range(len(x.shape))).tensor
+
+
+@aten(
+    *("linalg_norm.default", "linalg_norm.ord_str"),
+    *("linalg_matrix_norm.default", "linalg_matrix_norm.str_ord"),
+)
+def _matrix_length(
+    call: Call,
+    self: Value,
+    ord: Number | str | None = None,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+) -> str:
+    """Norm of vectors, or Frobenius norm of matrices: that of all their elements."""
+    rank = len(call.shape(self))
+    if ord == "fro":
+        axes, ord = axes_of(call, self, (-2, -1) if dim is None else dim), 2
+    else:
+        axes = axes_of(call, self, range(rank) if dim is None else dim)
+    vectors = len(axes) == 1 or ord is None or (dim is None and rank == 1)
+    if isinstance(ord, str) or not (vectors or (ord == 2 and len(axes) == 2 and dim is None)):
+        raise UnsupportedError("it is not the Frobenius norm, nor of vectors")
+    order = 2.0 if ord is None else float(ord)
+    if order <= 0:
+        raise UnsupportedError(f"its order is {order:g}, which is not a positive number")
+    return expression(call, self).length(order, axes, keep=keepdim).tensor
 
 
 @aten("logsumexp.default")
@@ -114,13 +218,13 @@ def _deviation(
     return _spread(call, self, dim, unbiased, keepdim).sqrt().tensor
 
 
-def _spread(call: Call, value: Value, dim: Ints | None, unbiased: bool, keep: bool) -> Expression:
+def _spread(call: Call, value: Value, dim: Ints | None, unbiased: Number, keep: bool) -> Expression:
     x = expression(call, value)
     axes = axes_of(call, value, dim or range(len(x.shape)))
     count = math.prod(x.shape[axis] for axis in axes)
-    less = int(unbiased)
+    less = float(unbiased)
     if count <= less:
-        raise UnsupportedError(f"it divides by {count} - {less}")
+        raise UnsupportedError(f"it divides by {count} - {less:g}")
     square = (x - x.mean(axes, keep=True)).square()
     return square.mean(axes, keep=keep) * (count / (count - less))
 

@@ -45,7 +45,7 @@ def _hardtanh(call: Call, self: Value, min_val: Number = -1, max_val: Number = 1
     return _clip(call, self, min_val, max_val)
 
 
-@aten("clamp.default", "clamp_min.default", "clamp_max.default")
+@aten("clamp.default", "clamp_min.default", "clamp_max.default", "clip.default")
 def _clip(call: Call, self: Value, min: Number | None = None, max: Number | None = None) -> str:
     return call.net.clip(call.name, call.tensor(self), min, max)
 

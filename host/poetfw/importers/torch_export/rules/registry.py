@@ -29,21 +29,21 @@ RESHAPING = (
 )
 """Operators whose result has the shape in `Call.results`."""
 
+_SPECTRA = (
+    "write the spectrum as F.conv1d with cosines and sines, or calculate it as features of the data"
+)
 _INSTEAD = (
+    ("aten.stft.", _SPECTRA),
+    ("aten.fft_", _SPECTRA),
+    ("aten.grid_sampler", "move images when the data are made, or resize with F.interpolate"),
+    ("aten.max_pool2d_with_indices.", "write nn.Upsample or nn.ConvTranspose2d for MaxUnpool2d"),
+    ("aten.max_unpool", "write nn.Upsample or nn.ConvTranspose2d for MaxUnpool2d"),
     (
         "torch.ops.quantized_decomposed.",
         "activations are quantised, which cannot be trained: export the network before "
         "convert_pt2e, and build with --frozen-as int8",
     ),
-    (
-        ".out",
-        "it writes into a buffer, as spectral norm does in training mode: put the norm into "
-        "evaluation mode, layer.parametrizations.weight.eval(), which keeps its vectors",
-    ),
-    (
-        "torch.ops.aten.matrix_H.",
-        "spectral norm has it in training mode: layer.parametrizations.weight.eval()",
-    ),
+    (".out", "it writes into a buffer: assign the result to a variable instead"),
 )
 """Advice by a part of the operator's name."""
 

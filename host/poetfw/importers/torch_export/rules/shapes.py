@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poetfw.importers.network_tensors import Pair
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.calls import Call, Live, Value, axes_of, axis_of, positions_of
+from poetfw.importers.torch_export.expression import Expression, expression
 from poetfw.importers.torch_export.file import Weight
 from poetfw.importers.torch_export.rules.images import as_image, as_ranked, image_of, pair_of
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
+from poetfw.importers.torch_export.rules.scans import diagonal_of
 from poetfw.ir import Dtype
 
 
-@aten("contiguous.default", "alias.default", view=True)
+@aten("contiguous.default", "alias.default", "positive.default", view=True)
 @aten("clone.default", "lift_fresh_copy.default")
 def _same(call: Call, self: Value) -> str:
     return call.tensor(self)
@@ -75,6 +79,11 @@ def _reshape(call: Call, self: Value, shape: Ints) -> str:
     return _reshaped(call, self, shape)
 
 
+@aten("view_as.default", "reshape_as.default", view=True)
+def _reshape_as(call: Call, self: Value, other: Value) -> str:
+    return call.net.reshape(call.name, call.tensor(self), call.shape(other))
+
+
 def _reshaped(call: Call, value: Value, target: Sequence[int]) -> str:
     """Reshape to the file's result shape with the requested batch size."""
     (shape,) = call.sizes
@@ -114,22 +123,32 @@ def _permute(call: Call, self: Value, dims: Ints) -> str:
     return call.net.permute(call.name, call.tensor(self), axes)
 
 
-@aten("transpose.int", view=True)
-def _transpose(call: Call, self: Value, dim0: int, dim1: int) -> str:
+@aten("transpose.int", "swapaxes.default", "swapdims.default", view=True)
+def _transpose(
+    call: Call,
+    self: Value,
+    dim0: int | None = None,
+    dim1: int | None = None,
+    axis0: int | None = None,
+    axis1: int | None = None,
+) -> str:
+    dim0, dim1 = axis0 if dim0 is None else dim0, axis1 if dim1 is None else dim1
+    if dim0 is None or dim1 is None:
+        raise UnsupportedError("it exchanges what is not two axes")
     first, second = axis_of(call, self, dim0), axis_of(call, self, dim1)
     axes = list(range(len(call.shape(self))))
     axes[first], axes[second] = second, first
     return call.net.permute(call.name, call.tensor(self), axes)
 
 
-@aten("t.default", "numpy_T.default", view=True)
+@aten("t.default", "numpy_T.default", "matrix_H.default", view=True)
 def _turn(call: Call, self: Value) -> str:
     if len(call.shape(self)) != 2:
         raise UnsupportedError("it is not a matrix")
     return _transpose(call, self, 0, 1)
 
 
-@aten("mT.default", view=True)
+@aten("mT.default", "mH.default", view=True)
 def _turn_matrices(call: Call, self: Value) -> str:
     return _transpose(call, self, -2, -1)
 
@@ -195,17 +214,66 @@ def _full_like(call: Call, self: Value, fill_value: Number, dtype: int | None = 
 
 @aten("diagonal.default", view=True)
 def _diagonal(call: Call, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> str:
-    """Of a matrix: every element that is one more row and column away."""
+    """Main diagonals of matrices: every element that is one more row and column away."""
     shape = call.shape(self)
-    if len(shape) != 2 or offset or (dim1, dim2) not in ((0, 1), (-2, -1)):
-        raise UnsupportedError("it is not the main diagonal of a matrix")
-    flat = call.net.reshape(call.name, call.tensor(self), (math.prod(shape),))
-    return call.net.part(call.name, flat, 0, 0, min(shape), shape[1] + 1)
+    axes = axes_of(call, self, (dim1, dim2))
+    if offset or axes != [len(shape) - 2, len(shape) - 1]:
+        raise UnsupportedError("it is not the main diagonal of matrices, on their last two axes")
+    *lead, rows, columns = shape
+    flat = call.net.reshape(call.name, call.tensor(self), (*lead, rows * columns))
+    return call.net.part(call.name, flat, len(lead), 0, min(rows, columns), columns + 1)
 
 
 @aten("diag.default")
 def _diag(call: Call, self: Value, diagonal: int = 0) -> str:
+    """Main diagonal of a matrix, or the matrix with this diagonal."""
+    if len(call.shape(self)) == 1 and not diagonal:
+        return diagonal_of(expression(call, self)).tensor
     return _diagonal(call, self, diagonal)
+
+
+@aten("col2im.default")
+def _folded(
+    call: Call,
+    self: Value,
+    output_size: Ints,
+    kernel_size: Ints,
+    dilation: Ints,
+    padding: Ints,
+    stride: Ints,
+) -> str:
+    """Sum of windows at their places: a transposed convolution with ones.
+
+    Each of the kh · kw planes of a channel has a 1 at its own place of the window.
+    """
+    net, name, shape = call.net, call.name, call.shape(self)
+    kernel, steps, edges = ((each[0], each[-1]) for each in (kernel_size, stride, padding))
+    if len(shape) != 3 or set(dilation) != {1}:
+        raise UnsupportedError("it is dilated, or its input has no batch")
+    batch, planes, _ = shape
+    window = math.prod(kernel)
+    rows, columns = (
+        (extent + 2 * p - k) // s + 1
+        for extent, k, s, p in zip(output_size, kernel, steps, edges, strict=True)
+    )
+    more = tuple(
+        extent - ((count - 1) * s - 2 * p + k)
+        for extent, count, k, s, p in zip(
+            output_size, (rows, columns), kernel, steps, edges, strict=True
+        )
+    )
+    places = np.tile(np.eye(window).reshape(window, 1, *kernel), (planes // window, 1, 1, 1))
+    return net.conv_transpose(
+        name,
+        net.reshape(name, call.tensor(self), (batch, planes, rows, columns)),
+        net.constant(f"{name}.places", places),
+        None,
+        stride=steps,
+        padding=edges,
+        more=(more[0], more[1]),
+        dilation=(1, 1),
+        groups=planes // window,
+    )
 
 
 @aten("channel_shuffle.default")
@@ -273,6 +341,26 @@ def _cat(call: Call, tensors: tuple[Value, ...], dim: int = 0) -> str:
     return call.net.concat(call.name, [call.tensor(value) for value in tensors], axis)
 
 
+@aten("hstack.default")
+def _side_by_side(call: Call, tensors: tuple[Value, ...]) -> str:
+    return _cat(call, tensors, min(1, len(call.shape(tensors[0])) - 1))
+
+
+def _triangle(target: str, kept: Callable[[NDArray[np.float32], int], NDArray[Any]]) -> None:
+    @aten(target)
+    def rule(call: Call, self: Value, diagonal: int = 0) -> str:
+        x = expression(call, self)
+        ones = np.ones((1,) * (len(x.shape) - 2) + x.shape[-2:], np.float32)
+        mask = Expression(
+            call, call.net.stretch(call.name, x.constant(kept(ones, diagonal)).tensor, x.shape)
+        )
+        return mask.keep(x).tensor
+
+
+_triangle("triu.default", np.triu)
+_triangle("tril.default", np.tril)
+
+
 @aten("stack.default")
 def _stack(call: Call, tensors: tuple[Value, ...], dim: int = 0) -> str:
     rank = len(call.shape(tensors[0]))
@@ -301,10 +389,27 @@ def _stretch_all(call: Call, tensors: tuple[Value, ...]) -> tuple[str, ...]:
     return tuple(call.net.stretch(call.name, call.tensor(value), shape) for value in tensors)
 
 
-@aten("repeat.default")
-def _repeat(call: Call, self: Value, repeats: Ints) -> str:
+@aten("repeat_interleave.self_int")
+def _repeat_each(
+    call: Call, self: Value, repeats: int, dim: int | None = None, output_size: int | None = None
+) -> str:
+    """Repeat each position of an axis in place; of all elements as one row without an axis."""
+    shape = call.shape(self)
+    if dim is None:
+        shape, dim = (math.prod(shape),), 0
+    axis = dim % len(shape)
+    single = (*shape[: axis + 1], 1, *shape[axis + 1 :])
+    x = call.net.reshape(call.name, call.tensor(self), single)
+    often = (*shape[: axis + 1], repeats, *shape[axis + 1 :])
+    merged = (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])
+    return call.net.reshape(call.name, call.net.stretch(call.name, x, often), merged)
+
+
+@aten("repeat.default", "tile.default")
+def _repeat(call: Call, self: Value, repeats: Ints = (), dims: Ints = ()) -> str:
     """Tile x along each axis: a new axis for each, broadcast and merged."""
     shape = call.shape(self)
+    repeats = repeats or (1,) * (len(shape) - len(dims)) + dims
     if len(repeats) < len(shape):
         raise UnsupportedError(f"it repeats {len(shape)} axes by {list(repeats)}")
     result = call.results[0]
