@@ -36,7 +36,7 @@ class _Copies(OpKind):
 
 
 @register
-class Moved(_Copies):
+class MovedState(_Copies):
     """Inputs x, state of one shape; y = x in training, and the state in evaluation. No gradient."""
 
     name = "moved"
@@ -64,7 +64,7 @@ class Moved(_Copies):
 
 
 @register
-class Store(_Copies):
+class StoreState(_Copies):
     """Input x; updates a state of its shape, which becomes x."""
 
     name = "store"

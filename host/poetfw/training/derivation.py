@@ -119,7 +119,7 @@ def make_program(
     training.delay_slices()
     training.count_step()
     train = training.graph(loss_tensor.name, "training")
-    evaluate = evaluation.graph(metric.name, "evaluation")
+    evaluate = _without_unread(evaluation.graph(metric.name, "evaluation"))
     updated = {name for graph in (train, evaluate) for op in graph.ops for name in op.updates}
     return Program(
         training=_with_constants(train, updated),
@@ -128,6 +128,17 @@ def make_program(
         metric=metric,
         heads=heads,
     )
+
+
+def _without_unread(graph: Graph) -> Graph:
+    """The graph without ops that only led to the new value of a state that does not move."""
+    kept = {
+        op.name for op in graph.ops_for(*(n for op in graph.ops if op.updates for n in op.inputs))
+    }
+    ops = [op for op in graph.ops if op.updates or op.name in kept]
+    gone = {op.output for op in graph.ops} - {op.output for op in ops}
+    tensors = (t for t in graph.tensors if gone.isdisjoint((t.name, t.base or t.name)))
+    return replace(graph, tensors=tuple(tensors), ops=tuple(ops))
 
 
 def _emit_own_loss(

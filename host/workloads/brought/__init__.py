@@ -6,6 +6,7 @@ there, and without regard to what poetfw has.
 """
 
 from workloads.brought import (  # noqa: F401
+    further,
     generative,
     losses,
     metrics,

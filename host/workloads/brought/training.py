@@ -53,14 +53,15 @@ class SameNoise(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answers operators that draw."""
         name = func.overloadpacket.__name__
-        if name not in ("rand", "rand_like", "randn", "randn_like"):
+        if name not in ("rand", "rand_like", "randn", "randn_like", "normal_"):
             return func(*args, **(kwargs or {}))
-        shape = tuple(args[0].shape if name.endswith("_like") else args[0])
+        shape = tuple(args[0] if name in ("rand", "randn") else args[0].shape)
         numbers = self._uniform(shape)
-        if name.startswith("randn"):
+        if name.startswith(("randn", "normal")):
             angle = 2 * np.pi * self._uniform(shape)
             numbers = np.sqrt(-2 * np.log(1 - numbers)) * np.cos(angle)
-        return torch.tensor(numbers, dtype=torch.float32)
+        drawn_numbers = torch.tensor(numbers, dtype=torch.float32)
+        return args[0].copy_(drawn_numbers) if name == "normal_" else drawn_numbers
 
     def _uniform(self, shape: tuple[int, ...]) -> Any:
         numbers = drawn(self.seed, self.step, int(np.prod(shape))) / (1 << 24)

@@ -324,20 +324,29 @@ def test_a_loss_without_labels_is_refused_with_what_to_write(tmp_path: Path) -> 
     assert "return loss, prediction" in caught.value.try_next[0]
 
 
-def test_what_a_loss_is_of_has_to_be_told(tmp_path: Path) -> None:
-    """Of two heads, neither is calculated from the other."""
+class Heads(nn.Module):
+    """Two results, neither of which is calculated from the other."""
 
-    class Heads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = nn.Linear(6, 3), nn.Linear(6, 3)
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 3), nn.Linear(6, 3)
 
-        def forward(self, x, y):
-            return F.mse_loss(self.a(x), y) + F.l1_loss(self.b(x), y)
+    def forward(self, x, y):
+        return F.mse_loss(self.a(x), y) + F.l1_loss(self.b(x), y)
 
-    path = tmp_path / "net.pt2"
-    example = (torch.zeros(BATCH, 6), torch.zeros(BATCH, 3))
+
+class Mixed(Heads):
+    """A result without samples."""
+
+    def forward(self, x, y):
+        return F.mse_loss(self.a(x), y) + (self.b(x).mean(0) * y.mean(0)).sum()
+
+
+def test_all_that_a_loss_compares_is_predicted(tmp_path: Path) -> None:
+    path, example = tmp_path / "net.pt2", (torch.zeros(BATCH, 6), torch.zeros(BATCH, 3))
     torch.export.save(torch.export.export(Heads(), example), path)
+    assert [name for name, _ in import_torch(path, BATCH).heads] == ["a", "b"]
+    torch.export.save(torch.export.export(Mixed(), example), path)
     with pytest.raises(ModelError, match="cannot be told what the loss is of"):
         import_torch(path, BATCH)
 

@@ -401,6 +401,7 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
     assert gradients == {"conv2d_backward_weight", "embedding_backward", "linear_backward_weight"}
     assert {name for name, kind in KINDS.items() if not kind.recomputable} == {
         "batch_norm_update_running",
+        "store",
         "correct_count",
         "count_step",
         "mse",

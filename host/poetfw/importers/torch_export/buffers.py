@@ -7,9 +7,11 @@ it gives is what the next step begins with.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.file import Exported
 from poetfw.importers.torch_export.rules import RULES
 
 MOVED = "torch.ops.poetfw.moved.default"
@@ -19,13 +21,21 @@ _INTO = {"div.out": "div.Tensor"}
 """Operators that write into an argument `out`, and those that return the result."""
 
 
-def with_moved_buffers(program: schema.ExportedProgram) -> schema.ExportedProgram:
-    """Replace writes of whole float32 buffers by values of their own."""
-    module = program.graph_module
+def with_moved_buffers(exported: Exported) -> schema.ExportedProgram:
+    """Replace writes of whole float32 buffers by values of their own.
+
+    Buffers of several names are left as they are.
+    """
+    program, module = exported.program, exported.program.graph_module
     specs = module.signature.input_specs
     buffers = {spec.buffer.arg.name for spec in specs if spec.buffer is not None}
     values = module.graph.tensor_values
-    floats = {n for n in buffers if n in values and values[n].dtype == schema.FLOAT}
+    known = Counter(id(weight) for weight in exported.weights.values())
+    floats = {
+        name
+        for name in buffers.intersection(values, exported.weights)
+        if values[name].dtype == schema.FLOAT and known[id(exported.weights[name])] == 1
+    }
     written: dict[int, str] = {}  # buffers by the number of the node that writes them
     names = {name: name for name in floats}  # buffers by the names that they go by
     for at, node in enumerate(module.graph.nodes):

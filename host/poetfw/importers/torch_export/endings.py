@@ -202,6 +202,8 @@ def _compared(
     first = min(read, key=lambda name: place[name], default=None)
     if first is not None and read <= _dependent(graph, first):
         return (first,)
+    for name in read.copy():
+        read -= _dependent(graph, name) - {name}
     if read and all(graph.tensor_values[name].sizes[:1] == batch for name in read):
         return tuple(sorted(read, key=lambda name: place[name]))
     raise ModelError(

@@ -66,7 +66,7 @@ def import_torch(
             them and names the first ones.
     """
     exported = read_program(path, as_float32=as_float32)
-    program = without_assignments(with_moved_buffers(exported.program))
+    program = without_assignments(with_moved_buffers(exported))
     exported = replace(exported, program=program)
     try:
         importer = _Importer(exported, path, batch, loss)

@@ -43,6 +43,12 @@ def _randn_like(call: Call, self: Value) -> str:
     return _normal(call).tensor
 
 
+@aten("normal.default")
+def _filled(call: Call, self: Value, mean: float = 0.0, std: float = 1.0) -> str:
+    """Normally distributed numbers in place of others, as `torch.distributions` draws them."""
+    return (_normal(call) * std + mean).tensor
+
+
 @aten("bernoulli.p")
 def _bernoulli(call: Call, self: Value, p: float = 0.5) -> str:
     if not 0 <= p <= 1:

@@ -109,6 +109,8 @@ def _squeeze_all(call: Call, self: Value, dim: Ints) -> str:
 @aten("unsqueeze.default", view=True)
 def _unsqueeze(call: Call, self: Value, dim: int) -> str:
     shape = list(call.shape(self))
+    if len(call.sizes[0]) == len(shape) == 1:  # of a single number, which has an axis already
+        return call.tensor(self)
     if not -len(shape) - 1 <= dim <= len(shape):
         raise UnsupportedError(f"axis {dim} does not exist")
     shape.insert(dim % (len(shape) + 1), 1)
@@ -364,6 +366,8 @@ _triangle("tril.default", np.tril)
 @aten("stack.default")
 def _stack(call: Call, tensors: tuple[Value, ...], dim: int = 0) -> str:
     rank = len(call.shape(tensors[0]))
+    if len(call.sizes[0]) == rank == 1:  # single numbers
+        return _cat(call, tensors)
     if not -rank - 1 <= dim <= rank:
         raise UnsupportedError(f"axis {dim} does not exist")
     parts = [_unsqueeze(call, value, dim) for value in tensors]
