@@ -10,6 +10,7 @@
 /* Inlined, as callers pass constants for some arguments. */
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLLED POET_UNROLL(2)
+#define WORD_BITS 32
 
 /* Range [first, end) of a window along one axis that is not padding. */
 struct span {
@@ -182,4 +183,92 @@ void poet_max_pool2d_shared_backward_f32(const struct poet_max_pool2d *op, const
         x += in_plane;
         dx += in_plane;
     }
+}
+
+/* Bits of an index: a power of two, so that none lies in two words. */
+INLINE int32_t index_bits(const struct poet_max_pool2d *op)
+{
+    int32_t bits = 1;
+    while (bits < WORD_BITS && op->kernel_height * op->kernel_width > 1 << bits) {
+        bits *= 2;
+    }
+    return bits;
+}
+
+INLINE void indices(const struct poet_max_pool2d *op, const float *x, int32_t *words, bool whole)
+{
+    const int32_t bits = whole ? 2 : index_bits(op);
+    uint32_t word = 0u;
+    int32_t shift = 0;
+    for (int32_t plane = 0; plane < op->planes; plane++) {
+        for (int32_t i = 0; i < op->out_height; i++) {
+            for (int32_t j = 0; j < op->out_width; j++) {
+                const int32_t place = (int32_t)(first_maximum(op, x, i, j, whole) - x);
+                const int32_t row = place / op->in_width - (i * op->stride_height - op->padding_top);
+                const int32_t column = place % op->in_width - (j * op->stride_width - op->padding_left);
+                word |= (uint32_t)(row * op->kernel_width + column) << shift;
+                shift += bits;
+                if (shift == WORD_BITS) {
+                    *words++ = (int32_t)word;
+                    word = 0u;
+                    shift = 0;
+                }
+            }
+        }
+        x += op->in_height * op->in_width;
+    }
+    if (shift != 0) {
+        *words = (int32_t)word;
+    }
+}
+
+void poet_max_pool2d_indices_f32(const struct poet_max_pool2d *op, const float *x, int32_t *words)
+{
+    indices(op, x, words, false);
+}
+
+void poet_max_pool2d_2x2_indices_f32(const struct poet_max_pool2d *op, const float *x, int32_t *words)
+{
+    indices(op, x, words, true);
+}
+
+INLINE void indexed_backward(const struct poet_max_pool2d *op, const int32_t *words, const float *dy, float *dx,
+                             bool whole)
+{
+    const int32_t bits = whole ? 2 : index_bits(op);
+    const int32_t width = whole ? 2 : op->kernel_width;
+    const uint32_t lowest = bits == WORD_BITS ? ~0u : (1u << bits) - 1u;
+    const int32_t in_plane = op->in_height * op->in_width;
+    int32_t shift = 0;
+    for (int32_t plane = 0; plane < op->planes; plane++) {
+        for (int32_t k = 0; k < in_plane; k++) {
+            dx[k] = 0.0f;
+        }
+        for (int32_t i = 0; i < op->out_height; i++) {
+            for (int32_t j = 0; j < op->out_width; j++) {
+                const int32_t index = (int32_t)((uint32_t)*words >> shift & lowest);
+                const int32_t row = i * op->stride_height - op->padding_top + index / width;
+                const int32_t column = j * op->stride_width - op->padding_left + index % width;
+                dx[row * op->in_width + column] += *dy++;
+                shift += bits;
+                if (shift == WORD_BITS) {
+                    words++;
+                    shift = 0;
+                }
+            }
+        }
+        dx += in_plane;
+    }
+}
+
+void poet_max_pool2d_indexed_backward_f32(const struct poet_max_pool2d *op, const int32_t *words, const float *dy,
+                                          float *dx)
+{
+    indexed_backward(op, words, dy, dx, false);
+}
+
+void poet_max_pool2d_2x2_indexed_backward_f32(const struct poet_max_pool2d *op, const int32_t *words, const float *dy,
+                                              float *dx)
+{
+    indexed_backward(op, words, dy, dx, true);
 }

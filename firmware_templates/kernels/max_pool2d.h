@@ -36,9 +36,20 @@ void poet_max_pool2d_backward_f32(const struct poet_max_pool2d *op, const float 
 void poet_max_pool2d_shared_backward_f32(const struct poet_max_pool2d *op, const float *x,
                                          const float *dy, float *dx);
 
+/* Index in its window, in row order and with padding, of each window's first maximum: words of 1, 2, 4, 8, 16 or 32 bits each,
+ * whichever suffices for the window, the first in the lowest bits. */
+void poet_max_pool2d_indices_f32(const struct poet_max_pool2d *op, const float *x, int32_t *words);
+
+/* poet_max_pool2d_backward_f32 of the x that has these indices */
+void poet_max_pool2d_indexed_backward_f32(const struct poet_max_pool2d *op, const int32_t *words, const float *dy,
+                                          float *dx);
+
 /* Bit-identical variants for 2x2 windows without padding. */
 void poet_max_pool2d_2x2_forward_f32(const struct poet_max_pool2d *op, const float *x, float *y);
 void poet_max_pool2d_2x2_backward_f32(const struct poet_max_pool2d *op, const float *x,
                                       const float *dy, float *dx);
+void poet_max_pool2d_2x2_indices_f32(const struct poet_max_pool2d *op, const float *x, int32_t *words);
+void poet_max_pool2d_2x2_indexed_backward_f32(const struct poet_max_pool2d *op, const int32_t *words, const float *dy,
+                                              float *dx);
 
 #endif

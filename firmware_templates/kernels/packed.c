@@ -3,27 +3,13 @@
 
 #include <stddef.h>
 
-/* Value of a finite IEEE 754 half, which is exact as a float. */
-static float half(uint32_t bits)
-{
-    const uint32_t exponent = bits >> 10 & 31u;
-    const uint32_t fraction = bits & 1023u;
-    if (exponent == 0u) {
-        const float magnitude = (float)fraction * 0x1p-24f;
-        return bits >> 15 != 0u ? -magnitude : magnitude;
-    }
-    const union {
-        uint32_t bits;
-        float value;
-    } as_float = {bits >> 15 << 31 | (exponent + 112u) << 23 | fraction << 13};
-    return as_float.value;
-}
+#include "half.h"
 
 static float *put_halves(const int32_t *words, int32_t first, int32_t count, float *w)
 {
     for (int32_t i = first; i < first + count; i++) {
         const uint32_t pair = (uint32_t)words[i >> 1];
-        *w++ = half((i & 1) != 0 ? pair >> 16 : pair & 0xffffu);
+        *w++ = poet_half_value((i & 1) != 0 ? pair >> 16 : pair & 0xffffu);
     }
     return w;
 }

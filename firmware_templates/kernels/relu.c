@@ -7,6 +7,7 @@
 
 /* Compiled into its callers, where some of its arguments are constants. */
 #define INLINE static inline __attribute__((always_inline))
+#define WORD_BITS 32
 
 /* x < 0, or minus infinity, of its bits where comparing floats is a call: as integers with a sign those are the smallest, and NaN is
  * above them. With an FPU 0 is below, too; what comes of it is 0. NaN never is. */
@@ -37,10 +38,15 @@ INLINE void forward(const struct poet_relu *op, const float *x, float *y, bool t
     }
 }
 
-INLINE float passed(float y, float dy, bool to_six)
+INLINE bool stops(float y, bool to_six)
 {
     const bool is_floored = is_below(y) || (!POET_HAS_FPU && poet_float_bits(y) == 0u);
-    return is_floored || (to_six && y >= 6.0f) ? 0.0f : dy;
+    return is_floored || (to_six && y >= 6.0f);
+}
+
+INLINE float passed(float y, float dy, bool to_six)
+{
+    return stops(y, to_six) ? 0.0f : dy;
 }
 
 INLINE void backward(const struct poet_relu *op, const float *y, const float *dy, float *dx,
@@ -79,4 +85,39 @@ void poet_relu6_forward_f32(const struct poet_relu *op, const float *x, float *y
 void poet_relu6_backward_f32(const struct poet_relu *op, const float *y, const float *dy, float *dx)
 {
     backward(op, y, dy, dx, true);
+}
+
+INLINE void mask(const struct poet_relu *op, const float *y, int32_t *words, bool to_six)
+{
+    for (int32_t left = op->elements; left > 0; left -= WORD_BITS) {
+        const int32_t count = left < WORD_BITS ? left : WORD_BITS;
+        uint32_t bits = 0u;
+        for (int32_t i = 0; i < count; i++) {
+            bits |= (uint32_t)!stops(*y++, to_six) << i;
+        }
+        *words++ = (int32_t)bits;
+    }
+}
+
+void poet_relu_mask_f32(const struct poet_relu *op, const float *y, int32_t *words)
+{
+    mask(op, y, words, false);
+}
+
+void poet_relu6_mask_f32(const struct poet_relu *op, const float *y, int32_t *words)
+{
+    mask(op, y, words, true);
+}
+
+void poet_relu_masked_backward_f32(const struct poet_relu *op, const int32_t *words, const float *dy, float *dx)
+{
+    for (int32_t left = op->elements; left > 0; left -= WORD_BITS) {
+        const int32_t count = left < WORD_BITS ? left : WORD_BITS;
+        uint32_t bits = (uint32_t)*words++;
+        for (int32_t i = 0; i < count; i++) {
+            *dx++ = (bits & 1u) != 0u ? *dy : 0.0f;
+            dy++;
+            bits >>= 1;
+        }
+    }
 }

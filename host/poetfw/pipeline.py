@@ -54,6 +54,7 @@ from poetfw.planning import (
     choose_optimizer,
     decide,
     effect_of_format,
+    effect_of_storing,
     folders_of,
     held_out_batches,
     load_model,
@@ -138,6 +139,7 @@ def plan_build(
         time_limited=deadline.decided,
         timing=deadline.timing(),
         frozen_as=effect_of_format(settings, model, data, decided.program),
+        stored_as=effect_of_storing(settings, model, data, decided.program),
         features=features,
         sets=sets_of(settings, decided.program),
     )

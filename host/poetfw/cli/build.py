@@ -31,7 +31,7 @@ from poetfw.settings import (
 )
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, StreamingReport
+    from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, StoredAs, StreamingReport
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,15 @@ def _format_row(frozen_as: FrozenAs, classifies: bool) -> tuple[str, str]:
     return f"frozen as {frozen_as.format}", f"held-out {measure} {before} → {after}, untrained"
 
 
+def _stored_row(stored_as: StoredAs) -> tuple[str, str]:
+    """Bytes that wait for the backward pass in a smaller form, and the error of the gradients."""
+    before, after = output.size(stored_as.before_bytes), output.size(stored_as.after_bytes)
+    error = "same gradients"
+    if stored_as.gradient_error:
+        error = f"gradients of the first batch differ by {stored_as.gradient_error:.2g}"
+    return f"waiting, as {stored_as.form}", f"{before} → {after}; {error}"
+
+
 def _features_row(features: FeaturesReport) -> tuple[str, str]:
     """Energy of an epoch that calculates the frozen part's output, and of one that reads it."""
     which = "kept in storage" if features.kept else "calculated in every epoch"
@@ -184,6 +193,7 @@ def _print(
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
         *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
         *([] if report.streaming is None else _streaming_rows(report.streaming, schedule.time_s)),
+        *([] if report.stored_as is None else [_stored_row(report.stored_as)]),
         *([] if report.features is None else [_features_row(report.features)]),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         *(row for name in report.memories for row in _program_rows(name, report.of(name))),

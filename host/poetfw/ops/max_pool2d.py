@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max pooling. The gradient finds the maxima again, so no indices need to be kept."""
+"""Max pooling. The gradient finds the maxima again, so no indices need to be kept.
+
+Where only the gradient waits for the input, the index of each window's maximum suffices, a few bits
+of an output's element.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -18,11 +23,15 @@ from poetfw.ops.base import (
     Shape,
     Tape,
     bytes_of,
+    expect_dtype,
     expect_floats,
+    expect_inputs,
+    expect_integers,
     expect_rank,
     expect_shape,
     register,
 )
+from poetfw.ops.bit_fields import pack_fields, unpack_fields, words_of_fields
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
 from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_work
 
@@ -35,8 +44,12 @@ class _MaxPool2d(OpKind):
     function: ClassVar[str]
     has_2x2: ClassVar[bool] = True
 
+    def pooled(self, op: Op, inputs: Sequence[Tensor]) -> Shape:
+        """Shape of x."""
+        return inputs[0].shape
+
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
-        return pooling_work(op, inputs[0].shape, bytes_of(*inputs, output))
+        return pooling_work(op, self.pooled(op, inputs), bytes_of(*inputs, output))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         window = Window.of(op)
@@ -46,7 +59,7 @@ class _MaxPool2d(OpKind):
             function=f"poet_max_pool2d_{'2x2_' if whole else ''}{self.function}_f32",
             arguments=(*op.inputs, op.output),
             struct="poet_max_pool2d",
-            fields=pooling_fields(op, graph.by_name[op.inputs[0]].shape),
+            fields=pooling_fields(op, self.pooled(op, [graph.by_name[n] for n in op.inputs])),
         )
 
 
@@ -109,11 +122,7 @@ class MaxPool2dBackward(_MaxPool2d):
         return np.where(winners, dy, np.zeros_like(dy))
 
     def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
-        # x only decides where a gradient goes; where windows overlap, several are added up
-        x, dy = inputs
-        height, width = Window.of(op).overlaps
-        terms = self.compute(op, [x, np.abs(dy)], updates)
-        return (gamma(height * width - 1) * terms,)
+        return (_overlap_bound(op, inputs, self.compute),)
 
 
 @register
@@ -138,3 +147,95 @@ class MaxPool2dSharedBackward(MaxPool2dBackward):
         height, width = Window.of(op).overlaps
         terms = self.compute(op, [x, np.abs(dy)], updates)
         return (gamma(height * width) * terms + SMALLEST_NORMAL,)
+
+
+def _first_maxima(window: Window, x: Array) -> Array:
+    """Index in its window, in row-major order, of each window's first maximum."""
+    patches = window.patches(x, -np.inf)
+    found: Array = patches.reshape(*patches.shape[:4], -1).argmax(axis=-1)
+    return found
+
+
+def _distributed(window: Window, maxima: Array, dy: Array, shape: Shape) -> Array:
+    """Sum at each element of dx, which has `shape`, of the dy of which it is the maximum."""
+    winners = np.arange(math.prod(window.kernel)) == maxima[..., np.newaxis]
+    shares = np.where(winners, dy[..., np.newaxis], 0)
+    return window.scatter(shares.reshape(*dy.shape, *window.kernel), shape)
+
+
+def _overlap_bound(
+    op: Op,
+    inputs: Sequence[Array],
+    compute: Callable[[Op, Sequence[Array], Sequence[Array]], Array],
+) -> Array:
+    """Error bound of dx: the first input only decides where a gradient goes.
+
+    Where windows overlap, several gradients are added up.
+    """
+    where, dy = inputs
+    height, width = Window.of(op).overlaps
+    bound: Array = gamma(height * width - 1) * compute(op, [where, np.abs(dy)], ())
+    return bound
+
+
+def index_bits(window: Window) -> int:
+    """Bits of an index in a window: a divisor of 32."""
+    return next(bits for bits in (1, 2, 4, 8, 16, 32) if math.prod(window.kernel) <= 1 << bits)
+
+
+@register
+class MaxPool2dIndices(_MaxPool2d):
+    """Input x [N,C,H,W]; words of i32 with the index of each window's first maximum.
+
+    An index counts the window's elements in row-major order, with padding. It takes 1, 2, 4, 8, ...
+    bits, whichever suffices for the window.
+    """
+
+    name = "max_pool2d_indices"
+    function = "indices"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_floats(op, inputs, 1)
+        expect_rank(op, inputs[0], 4)
+        windows = math.prod(pooled_shape(op, inputs[0].shape))
+        return (words_of_fields(windows, index_bits(Window.of(op))),), Dtype.I32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        window = Window.of(op)
+        return pack_fields(_first_maxima(window, inputs[0]).astype(np.uint32), index_bits(window))
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return 0
+
+
+@register
+class MaxPool2dIndexedBackward(_MaxPool2d):
+    """Inputs words of `max_pool2d_indices`, dy; dx [N,C,H,W], attribute `shape`.
+
+    Each dy goes to the element of its window that the index names.
+    """
+
+    name = "max_pool2d_indexed_backward"
+    function = "indexed_backward"
+
+    def pooled(self, op: Op, inputs: Sequence[Tensor]) -> Shape:
+        return expect_integers(op, "shape", 1, 4)
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        expect_inputs(op, inputs, 2)
+        words, dy = inputs
+        shape = self.pooled(op, inputs)
+        expect_dtype(op, words, Dtype.I32)
+        expect_dtype(op, dy, Dtype.F32)
+        expect_shape(op, dy, pooled_shape(op, shape))
+        expect_shape(op, words, (words_of_fields(dy.elements, index_bits(Window.of(op))),))
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        words, dy = inputs
+        window = Window.of(op)
+        indices = unpack_fields(words, index_bits(window), dy.size).reshape(dy.shape)
+        return _distributed(window, indices, dy, self.pooled(op, ()))
+
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
+        return (_overlap_bound(op, inputs, self.compute),)

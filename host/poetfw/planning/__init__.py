@@ -29,6 +29,7 @@ from poetfw.planning.plans import (
 )
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import boards_of, plan_on_devices
+from poetfw.planning.stored import effect_of_storing
 from poetfw.planning.training_problem import TrainingProblem
 from poetfw.planning.unbuilt import (
     load_schedule_problem,
@@ -65,6 +66,7 @@ __all__ = [
     "derive_program",
     "devices_problem",
     "effect_of_format",
+    "effect_of_storing",
     "folders_of",
     "held_out_batches",
     "load_devices_problem",

@@ -33,6 +33,7 @@ from poetfw.report import (
     MoreRam,
     ProgramReport,
     RamPoint,
+    StoredAs,
     StreamingReport,
 )
 from poetfw.schedule import ScheduleSummary, StepKind
@@ -78,6 +79,7 @@ class Build:
         time_limited: True if the time limit ended a search, so that another run may differ.
         timing: work units and seconds of each search phase.
         frozen_as: effect of a smaller format of frozen weights; None for float32.
+        stored_as: effect of a smaller form of waiting activations; None for float32.
         features: output of the frozen part, kept or calculated; None without frozen part.
         more_ram: what a larger budget would save; None where nobody asked, or little.
         ram_curve: schedules of larger budgets; empty where nobody asked.
@@ -97,6 +99,7 @@ class Build:
     time_limited: bool
     timing: Timing
     frozen_as: FrozenAs | None = None
+    stored_as: StoredAs | None = None
     features: FeaturesReport | None = None
     more_ram: MoreRam | None = None
     ram_curve: tuple[RamPoint, ...] = ()
@@ -139,6 +142,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         frozen_bytes=constant_bytes(build.program),
         frozen_as=build.frozen_as,
         streaming=_report_streaming(build),
+        stored_as=build.stored_as,
         features=build.features,
         train_samples=len(build.data.x_train),
         held_out_samples=len(build.data.x_test),

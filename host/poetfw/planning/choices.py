@@ -26,6 +26,7 @@ from poetfw.settings import BuildSettings
 from poetfw.training import (
     DEFAULT_LOSS,
     Program,
+    compress_activations,
     fold,
     fuse_pooling,
     make_program,
@@ -207,7 +208,11 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
 
 
 def derive_program(
-    settings: BuildSettings, model: Model, deadline: Deadline | None = None
+    settings: BuildSettings,
+    model: Model,
+    deadline: Deadline | None = None,
+    *,
+    fuse_updates: bool = True,
 ) -> Program:
     """Derive the training and evaluation step of a model.
 
@@ -215,6 +220,7 @@ def derive_program(
         settings: settings of the build.
         model: the model.
         deadline: end of the search for an op order; None for no limit.
+        fuse_updates: True if gradients may be applied without being stored.
 
     Raises:
         ConfigError: A setting of the optimizer is out of range, or `--freeze` matches nothing.
@@ -235,13 +241,17 @@ def derive_program(
         channels=channels,
         options=model.loss_options,
         undecayed=matching_parameters(model.graph, settings.no_decay),
+        fuse_updates=fuse_updates,
         heads=model.heads,
     )
     program = replace(program, made=made)
     if settings.frozen_as is not None and program.constants:
         weights = [tensor.name for tensor in model.graph.with_role(Role.PARAMETER)]
         program = pack_constants(program, model.weights, weights, settings.frozen_as)
-    return order_program(fuse_pooling(program), deadline).with_values(model.weights)
+    program = fuse_pooling(program)
+    if settings.store_as is not None:
+        program = compress_activations(program, settings.store_as)
+    return order_program(program, deadline).with_values(model.weights)
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

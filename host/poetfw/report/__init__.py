@@ -22,6 +22,7 @@ from poetfw.report.summary import (
     RunReport,
     StepTrace,
     StreamingReport,
+    StoredAs,
     TimedStep,
     Verification,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Stages",
     "StepTrace",
     "StreamingReport",
+    "StoredAs",
     "TimedStep",
     "Verification",
     "cost_report",

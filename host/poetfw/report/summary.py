@@ -82,6 +82,24 @@ class FrozenAs:
     samples: int
 
 
+@dataclass(frozen=True)
+class StoredAs:
+    """Effect of a smaller form of the activations that wait for the backward pass.
+
+    Attributes:
+        form: name of the form.
+        before_bytes: bytes of outputs of forward ops that backward ops read, in float32.
+        after_bytes: the same in the form.
+        gradient_error: distance of the first batch's gradients from those of activations in
+            float32, relative to these, in the 2-norm of all parameters; 0 for an exact form.
+    """
+
+    form: str
+    before_bytes: int
+    after_bytes: int
+    gradient_error: float
+
+
 @checked_dataclass(frozen=True, config=_CHECKED)
 class FeaturesReport:
     """Output of a training step's frozen part: kept in storage, or calculated in every epoch.
@@ -201,6 +219,7 @@ class BuildReport(ProgramReport):
             are.
         frozen_as: effect of the smaller format of frozen weights; None for float32.
         streaming: weights that are loaded from storage in every step; None where all are in RAM.
+        stored_as: effect of a smaller form of waiting activations; None for float32.
         features: output of the frozen part, kept or calculated; None where nothing that takes
             energy precedes what trains.
         train_samples: samples to train with.
@@ -235,6 +254,7 @@ class BuildReport(ProgramReport):
     frozen_bytes: int
     frozen_as: FrozenAs | None = None
     streaming: StreamingReport | None = None
+    stored_as: StoredAs | None = None
     features: FeaturesReport | None = None
     train_samples: PositiveInt
     held_out_samples: PositiveInt

@@ -16,6 +16,7 @@ from poetfw.common.option_values import (
     FEATURES,
     FROZEN_FORMATS,
     LOSSES,
+    STORED_FORMS,
 )
 from poetfw.optimizers import LARGEST_COUNT, OPTIMIZERS
 from poetfw.settings.declaration import Setting, Settings, parts, setting
@@ -181,6 +182,12 @@ class TrainingSettings(Settings, group="Training"):
         "scale for each output channel.",
         otherwise="float32",
         type=click.Choice(FROZEN_FORMATS),
+    )
+    store_as: str | None = setting(
+        "Store activations that wait for the backward pass in a smaller form: exact where bits of "
+        "ReLU or indices of max pooling suffice; or as float16, with rounded gradients.",
+        otherwise="float32",
+        type=click.Choice(STORED_FORMS),
     )
 
     @property

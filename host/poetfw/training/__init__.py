@@ -2,6 +2,7 @@
 """From a model to its training step, and the reference that runs it on this computer."""
 
 from poetfw.optimizers import Sgd
+from poetfw.training.compression import compress_activations
 from poetfw.training.derivation import make_program
 from poetfw.training.folding import fold
 from poetfw.training.freezing import input_channels, matching_parameters
@@ -31,6 +32,7 @@ __all__ = [
     "Selection",
     "Sgd",
     "StreamableWeight",
+    "compress_activations",
     "constant_bytes",
     "fold",
     "frozen_part",
