@@ -407,6 +407,38 @@ def check_sparse(data: Data) -> list[tuple[object, object]]:
     return [pair for network in data["networks"] for pair in sparse_updates.shares(network)]
 
 
+STORED_NETWORKS = {"digits-cnn": 32, "squeeze-excite": 16, "resnet8": 2}
+"""Networks of the table of stored activations, and samples in a batch."""
+
+
+def activations() -> Drawn:
+    """RAM and energy of networks by the form of activations that wait, in five minutes."""
+    forms = (None, "exact", "float16")
+    return Drawn({"activations": [_waiting(n, form) for n in STORED_NETWORKS for form in forms]})
+
+
+def check_activations(data: Data) -> list[tuple[object, object]]:
+    """The form that rounds nothing, of the first network."""
+    row = data["activations"][1]
+    return [(row, _waiting(row["model"], row["form"]))]
+
+
+def _waiting(name: str, form: str | None) -> Data:
+    settings = BuildSettings("nrf52840", name, batch=STORED_NETWORKS[name], store_as=form)
+    problem = load_training_problem(settings).problem
+    everything = checkpoint_all_schedule(problem)
+    return {
+        "model": name,
+        "batch": STORED_NETWORKS[name],
+        "form": form,
+        "resident_bytes": problem.resident_bytes,
+        "peak_bytes": everything.peak_bytes,
+        "energy_j": everything.energy_j,
+        "without_storage_bytes": minimum_budget(replace(problem, storage=None)).bytes,
+        "smallest_bytes": minimum_budget(problem).bytes,
+    }
+
+
 def _devices_problem() -> Any:
     paths = [ROOT / name for name in DEVICES]
     problem = load_devices_problem(paths, "vgg16", 1, (0.62, 0.62), lambda _: None, Deadline())
@@ -414,6 +446,11 @@ def _devices_problem() -> Any:
 
 
 FIGURES: Mapping[str, Figure] = {
+    "activations": Figure(
+        activations,
+        check_activations,
+        tables={"activations": ("docs/memory.md", tables.activations)},
+    ),
     "compare": Figure(compare, check_compare, ("compare.png",)),
     "demo": Figure(
         demo,

@@ -85,6 +85,30 @@ def stored(data: Data) -> list[str]:
     return table(columns, rows)
 
 
+def activations(data: Data) -> list[str]:
+    """RAM beside resident bytes, and energy, by the form of activations that wait."""
+    rows, floats = [], data["activations"][0]
+    for row in data["activations"]:
+        floats = row if row["form"] is None else floats
+        rows.append(
+            (
+                f"`{row['model']}`, batch {row['batch']}",
+                row["form"] or "float32",
+                *(
+                    f"{row[key]:,} B ({row[key] / floats[key]:.0%})"
+                    for key in ("peak_bytes", "without_storage_bytes", "smallest_bytes")
+                ),
+                f"{row['energy_j'] / floats['energy_j'] - 1:+.1%}",
+            )
+        )
+    return table(
+        "network | stored as | keeping everything | smallest, recomputing | smallest, paging as "
+        "well | energy of keeping everything",
+        rows,
+        words=2,
+    )
+
+
 def joules(data: Data) -> list[str]:
     """Energy of keeping everything, by board, and POET's."""
     boards = list(data["joules"][0]["boards"])
