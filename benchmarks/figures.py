@@ -407,7 +407,7 @@ def check_sparse(data: Data) -> list[tuple[object, object]]:
     return [pair for network in data["networks"] for pair in sparse_updates.shares(network)]
 
 
-STORED_NETWORKS = {"digits-cnn": 32, "squeeze-excite": 16, "resnet8": 2}
+STORED_NETWORKS = {"digits-cnn": 32, "lenet5": 8, "squeeze-excite": 8}
 """Networks of the table of stored activations, and samples in a batch."""
 
 
