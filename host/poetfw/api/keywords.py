@@ -77,6 +77,12 @@ class PlanOptions(TypedDict, total=False):
     Keep frozen weights of convolutions and linear layers in a smaller format: int8 with a scale
     for each output channel. Default: float32.
     """
+    store_as: Literal["exact", "float16"] | None
+    """
+    Store activations that wait for the backward pass in a smaller form: exact where bits of
+    ReLU or indices of max pooling suffice; or as float16, with rounded gradients. Default:
+    float32.
+    """
     scheduler: (
         Literal[
             "checkpoint-all",
