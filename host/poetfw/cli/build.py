@@ -31,7 +31,14 @@ from poetfw.settings import (
 )
 
 if TYPE_CHECKING:
-    from poetfw.report import BuildReport, FeaturesReport, FrozenAs, MoreRam, StoredAs, StreamingReport
+    from poetfw.report import (
+        BuildReport,
+        FeaturesReport,
+        FrozenAs,
+        MoreRam,
+        StoredAs,
+        StreamingReport,
+    )
 
 
 @dataclass(frozen=True)
