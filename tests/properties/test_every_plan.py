@@ -22,6 +22,7 @@ from poetfw.schedule import (
     Status,
     Storage,
     checkpoint_all_schedule,
+    every_plan,
     search,
     simulate,
     solve,
@@ -63,7 +64,7 @@ def test_no_plan_in_any_order_takes_less_than_the_bound(
             dear += best.energy_j > once_j
             told += bound_j > once_j
     record_property(CHECKED, checked)
-    assert equal >= 0.75 * plans
+    assert equal >= 0.85 * plans
     assert told >= 0.85 * dear
 
 
@@ -114,6 +115,32 @@ def test_an_update_closes_what_reads_its_parameter() -> None:
     )
     assert bound_of_every_plan(Indexed.of(open_), Work(5.0)) == pytest.approx(6.0 + 1.0)
     assert math.isinf(bound_of_every_plan(Indexed.of(problem), Work(5.0)))
+
+
+def test_a_tensor_that_two_moments_push_out_comes_again_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """x does not fit beside w or v, and is read after each; one moment sees it come again once."""
+
+    def node(name: str, *inputs: str, size: int) -> Node:
+        return Node(name, inputs, 1.0, 1.0, size)
+
+    nodes = (
+        node("x", size=4),
+        node("a", "x", size=6),
+        node("w", "a", size=6),
+        node("b", "w", "x", size=2),
+        node("c", "b", size=6),
+        node("v", "c", size=6),
+        node("d", "v", "x", size=2),
+    )
+    problem = ScheduleProblem("twice", 12, None, None, nodes)
+    graph = Indexed.of(problem)
+    best = best_plan(problem, Order.ANY)
+    assert best is not None
+    assert bound_of_every_plan(graph, Work(5.0)) == pytest.approx(best.energy_j) == 9.0
+    monkeypatch.setattr(every_plan, "_CHAIN_NODES", 0)
+    assert bound_of_every_plan(graph, Work(5.0)) == pytest.approx(8.0)
 
 
 def test_the_bound_stops_where_it_is_enough() -> None:

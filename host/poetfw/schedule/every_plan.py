@@ -9,9 +9,9 @@ computed before it, and no descendant was. A tensor of an ancestor that a descen
   then; or
 - is paged in after the moment, and was or will be paged out.
 
-This is the program of `having` with one row for the budget. So every plan takes at least the energy
-of computing each node once, plus the program's optimum. The bound is the highest of several
-moments.
+So every plan takes at least the energy of computing each node once, plus the optimum of the
+program of `moments`. The bound is the highest of several moments. In small graphs it is also that
+of a chain of moments together, for which more recomputes are needed where RAM is short.
 
 The ancestors of a node include, besides the nodes it depends on, those that must not run after it:
 a node that must precede an update runs before it in every plan. The relaxation ignores deadlines,
@@ -21,18 +21,19 @@ nodes that are neither ancestors nor descendants of w, and the tensor that w may
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
 import numpy as np
 
 from poetfw.common.limits import Work
 from poetfw.schedule.cuts.relaxation import Relaxation
-from poetfw.schedule.having import Having
+from poetfw.schedule.having import in_highs
 from poetfw.schedule.indexed import Indexed
+from poetfw.schedule.milp import IntegerProgram
+from poetfw.schedule.moments import Precedence
 from poetfw.schedule.sequences import EventTrace, Workload
 
 _MOMENTS = 6, 24  # fewest and most moments whose relaxation is solved
 _MOMENT_NODES = 20_000  # nodes in the programs of all moments, about
+_CHAIN_NODES = 2_500  # nodes times moments of a chain, at most
 _NODE_WORK = 1e-5  # work units per node and moment
 _GAP = 1e-6  # relative gap of the integer program
 _ROUNDING = 1e-9  # relative: energies are sums of the same numbers in different orders
@@ -49,70 +50,32 @@ def bound_of_every_plan(graph: Indexed, work: Work, enough_j: float = math.inf) 
     problem = graph.problem
     once_j = math.fsum(node.energy_j for node in problem.nodes)
     workload = Workload(graph)
-    moments = _Moments(workload)
+    precedence = Precedence(workload)
     during = EventTrace.of(workload, range(graph.n), work).during_bytes
     least, most = _MOMENTS
     count = max(least, min(most, _MOMENT_NODES // graph.n))
-    best_j, highest = 0.0, None
+    best_j = 0.0
+    highest: IntegerProgram | None = None
 
     def proven_j() -> float:
         return float(once_j + best_j * (1 - _ROUNDING))
 
-    for w in np.argsort(-during, kind="stable")[:count].tolist():
-        if proven_j() >= enough_j or during[w] <= problem.ram_bytes or not work.is_left():
+    over = np.maximum(0, during - problem.ram_bytes)
+    for w in np.argsort(-over, kind="stable")[:count].tolist():
+        if proven_j() >= enough_j or not over[w] or not work.is_left():
             break
         work.spend(graph.n * _NODE_WORK)
-        having = moments.having(w)
-        if having.tensors:
-            bound_j = Relaxation(having.program).solve(work).bound
+        program = precedence.program((w,))
+        if program.columns:
+            bound_j = Relaxation(program).solve(work).bound
             if bound_j > best_j:
-                best_j, highest = bound_j, w
-    if highest is not None and math.isfinite(best_j) and proven_j() < enough_j:
-        highs, scale = moments.having(highest).highs(_GAP)  # the integer program itself
-        best_j = max(best_j, highs.run(work).bound / scale)
+                best_j, highest = bound_j, program
+    programs = [] if highest is None else [highest]  # the integer programs themselves
+    chain = precedence.heaviest_chain(over.tolist())
+    if 1 < len(chain) <= _CHAIN_NODES // graph.n:
+        programs.append(precedence.program(chain))
+    for program in programs:
+        if program.columns and math.isfinite(best_j) and proven_j() < enough_j:
+            highs, scale = in_highs(program, _GAP)
+            best_j = max(best_j, highs.run(work).bound / scale)
     return proven_j()
-
-
-class _Moments:
-    """Programs of the moments at which nodes are first computed."""
-
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-        nodes = workload.graph.problem.nodes
-        position = {node.name: i for i, node in enumerate(nodes)}
-        self.before: list[list[int]] = [[position[u] for u in node.inputs] for node in nodes]
-        for i, update in enumerate(workload.closes):
-            if update < workload.n:
-                self.before[update].append(i)
-        self.after: list[list[int]] = [[] for _ in nodes]
-        for i, before in enumerate(self.before):
-            for u in before:
-                self.after[u].append(i)
-
-    def having(self, w: int) -> Having:
-        """The program of the moment at which node w is first computed."""
-        graph, closes = self.workload.graph, self.workload.closes
-        ancestors, descendants = _reached(w, self.before), _reached(w, self.after)
-        closed = {*ancestors, w}
-        read = {u for d in descendants for u in graph.inputs[d] if u in ancestors}
-        having = Having.of(
-            graph,
-            read,
-            lambda i: self.workload.recomputable[i] and closes[i] not in closed,
-        )
-        inputs = graph.inputs[w]
-        beside = [(having.kept[i], graph.size[i]) for i in having.tensors if i not in inputs]
-        having.limit(beside, graph.problem.ram_bytes - graph.working_set(w))
-        return having
-
-
-def _reached(start: int, edges: Sequence[Sequence[int]]) -> set[int]:
-    """Nodes reachable from `start` along the edges, `start` itself excluded."""
-    reached: set[int] = set()
-    stack = [start]
-    while stack:
-        for i in edges[stack.pop()]:
-            if i not in reached:
-                reached.add(i)
-                stack.append(i)
-    return reached

@@ -36,6 +36,7 @@ class Having:
         program: minimises the joules of recomputing and paging.
         tensors: nodes whose tensors have columns, ascending.
         kept, again, paged: column index by node.
+        held: column index by node of tensors that stay in RAM until another moment, if any.
         unit_bytes: greatest common divisor of all sizes.
     """
 
@@ -45,17 +46,27 @@ class Having:
     again: dict[int, int] = field(repr=False)
     paged: dict[int, int] = field(repr=False)
     unit_bytes: int
+    held: dict[int, int] = field(default_factory=dict, repr=False)
 
     @staticmethod
-    def of(graph: Indexed, read: Collection[int], may_again: Callable[[int], bool]) -> Having:
+    def of(
+        graph: Indexed,
+        read: Collection[int],
+        may_again: Callable[[int], bool],
+        wanted: Collection[int] = (),
+        program: IntegerProgram | None = None,
+    ) -> Having:
         """The program without a limit on RAM.
 
         Args:
             graph: the problem.
             read: nodes whose tensors are read after the moment even if nothing is recomputed.
             may_again: true for a node that may be recomputed after the moment.
+            wanted: further nodes whose tensors have columns.
+            program: program to add columns and rows to; None for a new one.
         """
-        tensors, stack = set(read), list(read)
+        tensors = {*read, *wanted}
+        stack = list(tensors)
         while stack:
             i = stack.pop()
             if may_again(i):
@@ -63,7 +74,8 @@ class Having:
                 tensors.update(new)
                 stack += new
         ordered = tuple(sorted(tensors))
-        program, costs = IntegerProgram(), Costs.energy(graph)
+        program = IntegerProgram() if program is None else program
+        costs = Costs.energy(graph)
         kept, again, paged = {}, {}, {}
         for i in ordered:
             kept[i] = program.binary()
@@ -74,31 +86,35 @@ class Having:
         unit = math.gcd(*graph.size, *graph.workspace) or 1
         having = Having(program, ordered, kept, again, paged, unit)
         for i in ordered:
-            there = having.there(i, -1.0)
             if i in read:
-                program.at_most(there, -1.0)
+                program.at_most(having.there(i, -1.0), -1.0)
             for u in graph.inputs[i] if i in again else ():
                 program.at_most([(again[i], 1.0), *having.there(u, -1.0)], 0.0)
         return having
 
     def there(self, i: int, times: float) -> list[Term]:
         """The terms of kept + again + paged of tensor i, each with coefficient `times`."""
-        columns = (self.kept, self.again, self.paged)
-        return [(of_kind[i], times) for of_kind in columns if i in of_kind]
+        return [(self.kept[i], times), *self.produced(i, times)]
+
+    def produced(self, i: int, times: float) -> list[Term]:
+        """The terms of again + paged of tensor i, each with coefficient `times`."""
+        return [(of_kind[i], times) for of_kind in (self.again, self.paged) if i in of_kind]
 
     def limit(self, sized: Iterable[Term], most_bytes: int) -> None:
         """Require Σ bytes · column ≤ `most_bytes`; `sized` has pairs (column, bytes)."""
         unit = self.unit_bytes
         self.program.at_most([(x, m / unit) for x, m in sized if m], float(most_bytes // unit))
 
-    def highs(self, gap: float) -> tuple[Highs, float]:
-        """The program in HiGHS, and the scale factor of its objective.
 
-        Args:
-            gap: relative optimality gap at which HiGHS stops.
-        """
-        costs, (matrix, least, most) = np.array(self.program.costs), self.program.matrix()
-        upper, integer = np.array(self.program.upper), np.array(self.program.integer)
-        scale = OBJECTIVE_SCALE / (costs.sum() or 1.0)
-        model = LinearModel(costs * scale, upper, integer, matrix, least, most)
-        return Highs(model, {"mip_rel_gap": gap}), scale
+def in_highs(program: IntegerProgram, gap: float) -> tuple[Highs, float]:
+    """A program in HiGHS, and the scale factor of its objective.
+
+    Args:
+        program: the program.
+        gap: relative optimality gap at which HiGHS stops.
+    """
+    costs, (matrix, least, most) = np.array(program.costs), program.matrix()
+    upper, integer = np.array(program.upper), np.array(program.integer)
+    scale = OBJECTIVE_SCALE / (costs.sum() or 1.0)
+    model = LinearModel(costs * scale, upper, integer, matrix, least, most)
+    return Highs(model, {"mip_rel_gap": gap}), scale

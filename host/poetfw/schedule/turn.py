@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poetfw.common.limits import Work
-from poetfw.schedule.having import Having
+from poetfw.schedule.having import Having, in_highs
 from poetfw.schedule.highs import Highs, Vector
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.problem import ScheduleProblem
@@ -82,7 +82,7 @@ def _rounds(workload: Workload, turn: int, work: Work) -> Iterator[EventTrace]:
         return
     over = [(having.kept[i], graph.size[i]) for i in having.tensors]
     having.limit(over, graph.problem.ram_bytes)
-    highs, _ = having.highs(_GAP)
+    highs, _ = in_highs(having.program, _GAP)
     for _ in range(_ROUNDS):
         work.spend(n * _NODE_WORK)
         answer = highs.run(work.part(work.left * _ROUND_SHARE))

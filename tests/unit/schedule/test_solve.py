@@ -193,7 +193,7 @@ def test_each_better_plan_and_bound_is_told() -> None:
     energies = [progress.energy_j for progress in told]
     assert energies == sorted(energies, reverse=True)
     assert energies[-1] == schedule.energy_j
-    assert told[-1].gap == schedule.gap
+    assert told[-1].gap == pytest.approx(schedule.gap, abs=1e-7)
 
 
 def test_out_of_nodes_it_says_how_far_it_is() -> None:
@@ -213,7 +213,7 @@ def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) ->
     schedule = solve(problem, "poet", SolveOptions(gap=1e-3))
     assert schedule.gap is not None
     assert schedule.gap <= 1e-3
-    assert schedule.bound_covers is BoundCovers.STAGES
+    assert schedule.bound_covers is BoundCovers.ALL
     assert time.perf_counter() - began_s < 20  # about 1 s of one core's undivided time
 
 
