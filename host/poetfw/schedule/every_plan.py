@@ -21,6 +21,7 @@ nodes that are neither ancestors nor descendants of w, and the tensor that w may
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from poetfw.common.limits import Work
