@@ -209,12 +209,12 @@ def test_out_of_nodes_it_says_how_far_it_is() -> None:
 @pytest.mark.parametrize("fraction", [0.6, 0.5])
 def test_a_training_step_of_a_small_cnn_is_solved_in_seconds(fraction: float) -> None:
     problem = with_ram_fraction(training_chain(4), fraction)
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     schedule = solve(problem, "poet", SolveOptions(gap=1e-3))
     assert schedule.gap is not None
     assert schedule.gap <= 1e-3
     assert schedule.bound_covers is BoundCovers.ALL
-    assert time.perf_counter() - began_s < 20  # about 1 s of one core's undivided time
+    assert time.process_time() - began_s < 20  # about 1 s
 
 
 def test_a_small_plan_comes_near_the_smallest_budget() -> None:
