@@ -128,12 +128,14 @@ static void open_set(const struct poet_image *image, const struct poet_commit *c
     poet_slots_begin_step(commit->step, 0);
 }
 
-/* Verifies the streamed tensors of the set that is open; with `finite`, also their values. */
-static int verify_streams(int finite, uint32_t *crc)
+/* Verifies the streamed tensors of a commit; with `finite`, also their values. */
+static int verify_streams(const struct poet_image *image, const struct poet_commit *commit, int finite, uint32_t *crc)
 {
 #ifdef POET_STREAMS
-    return poet_streams_verify(finite, crc);
+    return poet_streams_verify(first_block(image, commit->set), commit->step, finite, crc);
 #else
+    (void)image;
+    (void)commit;
     (void)finite;
     (void)crc;
     return POET_OK;
@@ -150,7 +152,7 @@ static int read_set(const struct poet_image *image, const struct poet_commit *co
                       : poet_slot_read_back(i));
         crc = add_trailer(crc);
     }
-    POET_TRY(verify_streams(0, &crc));
+    POET_TRY(verify_streams(image, commit, 0, &crc));
     return crc == commit->crc ? POET_OK : POET_ERROR_COMMIT;
 }
 
@@ -256,7 +258,7 @@ static int write_set(const struct poet_image *image, struct poet_commit *commit)
     for (uint32_t i = 0u; i < POET_PERSISTENTS; i++) {
         POET_TRY(poet_slot_read_back(i));
     }
-    return verify_streams(1, &commit->crc);
+    return verify_streams(image, commit, 1, &commit->crc);
 }
 
 static int write_record(const struct poet_image *image, const struct poet_commit *commit)

@@ -55,27 +55,31 @@ uint32_t poet_slot_block(uint32_t slot)
 
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    poet_put_u32(page + TRAILER_OFFSET, MAGIC);
-    poet_put_u32(page + TRAILER_OFFSET + 4, bytes);
-    poet_put_u32(page + TRAILER_OFFSET + 8, state.generation);
-    poet_put_u32(page + TRAILER_OFFSET + 12, crc);
+    poet_slot_put_trailer(page + TRAILER_OFFSET, bytes, crc);
+}
+
+void poet_slot_put_trailer(uint8_t *trailer, uint32_t bytes, uint32_t crc)
+{
+    poet_put_u32(trailer, MAGIC);
+    poet_put_u32(trailer + 4, bytes);
+    poet_put_u32(trailer + 8, state.generation);
+    poet_put_u32(trailer + 12, crc);
 }
 
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    return poet_slot_verify_of(page, bytes, crc, state.generation);
+    return poet_slot_check_trailer(page + TRAILER_OFFSET, bytes, crc, state.generation);
 }
 
-int poet_slot_verify_of(const uint8_t *page, uint32_t bytes, uint32_t crc, uint32_t generation)
+int poet_slot_check_trailer(const uint8_t *trailer, uint32_t bytes, uint32_t crc, uint32_t generation)
 {
-    if (poet_get_u32(page + TRAILER_OFFSET) != MAGIC ||
-        poet_get_u32(page + TRAILER_OFFSET + 4) != bytes) {
+    if (poet_get_u32(trailer) != MAGIC || poet_get_u32(trailer + 4) != bytes) {
         return POET_ERROR_SLOT;
     }
-    if (poet_get_u32(page + TRAILER_OFFSET + 8) != generation) {
+    if (poet_get_u32(trailer + 8) != generation) {
         return POET_ERROR_LOST;
     }
-    return poet_get_u32(page + TRAILER_OFFSET + 12) == crc ? POET_OK : POET_ERROR_CRC;
+    return poet_get_u32(trailer + 12) == crc ? POET_OK : POET_ERROR_CRC;
 }
 
 int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)

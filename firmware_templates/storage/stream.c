@@ -17,27 +17,43 @@ static struct {
     uint8_t written[POET_STREAMS]; /* in this step */
 } state;
 
-static uint32_t tile_blocks(const struct poet_stream *stream)
+/* Bytes of a tile with its trailer. */
+static uint32_t part_bytes(const struct poet_stream *stream)
 {
-    return poet_slot_blocks(stream->tile_bytes);
+    return stream->tile_bytes + POET_SLOT_TRAILER_BYTES;
 }
 
-/* Block in a set of a tile: one request transfers the tile with its padding and trailer. */
-static uint32_t block_of(const struct poet_stream *stream, uint32_t column, uint32_t row)
+static uint32_t blocks_of(uint32_t bytes)
 {
-    return stream->first_block + (column * stream->rows + row) * tile_blocks(stream);
+    return (bytes + POET_BLOCK_BYTES - 1u) / POET_BLOCK_BYTES;
 }
 
-static uint8_t *last_block(const struct poet_stream *stream, uint8_t *tile)
+static uint32_t column_blocks(const struct poet_stream *stream)
 {
-    return tile + (tile_blocks(stream) - 1u) * POET_BLOCK_BYTES;
+    return blocks_of(stream->rows * part_bytes(stream));
+}
+
+/* First block of a column in a set. */
+static uint32_t first_block(const struct poet_stream *stream, uint32_t column)
+{
+    return stream->first_block + column * column_blocks(stream);
+}
+
+/* Checks a tile that was read, whose trailer follows. */
+static int check(const struct poet_stream *stream, const uint8_t *tile)
+{
+    return poet_slot_check_trailer(tile + stream->tile_bytes, stream->tile_bytes,
+                                   poet_crc32(0u, tile, stream->tile_bytes), state.done);
 }
 
 static int read_tile(const struct poet_stream *stream, uint32_t column, uint32_t row, uint8_t *to)
 {
-    POET_TRY(poet_storage_read_blocks(state.read_set + block_of(stream, column, row), to, tile_blocks(stream)));
-    return poet_slot_verify_of(last_block(stream, to), stream->tile_bytes, poet_crc32(0u, to, stream->tile_bytes),
-                               state.done);
+    const uint32_t begin = row * part_bytes(stream);
+    const uint32_t before = begin % POET_BLOCK_BYTES; /* bytes of the tile before, in the same block */
+    const uint32_t block = state.read_set + first_block(stream, column) + begin / POET_BLOCK_BYTES;
+    POET_TRY(poet_storage_read_blocks(block, to, blocks_of(before + part_bytes(stream))));
+    memmove(to, to + before, part_bytes(stream));
+    return check(stream, to);
 }
 
 int poet_stream_row(uint32_t stream, uint32_t row, void *to)
@@ -59,30 +75,32 @@ int poet_stream_row(uint32_t stream, uint32_t row, void *to)
     return POET_OK;
 }
 
-/* Each tile's padding is overwritten by the next one. */
+/* Tiles move together, over the trailers between them. */
 int poet_stream_column(uint32_t stream, uint32_t column, void *to)
 {
     const struct poet_stream *const of = &poet_streams[stream];
+    POET_TRY(poet_storage_read_blocks(state.read_set + first_block(of, column), to, column_blocks(of)));
     for (uint32_t row = 0u; row < of->rows; row++) {
-        POET_TRY(read_tile(of, column, row, (uint8_t *)to + row * of->tile_bytes));
+        const uint8_t *const tile = (uint8_t *)to + row * part_bytes(of);
+        POET_TRY(check(of, tile));
+        memmove((uint8_t *)to + row * of->tile_bytes, tile, of->tile_bytes);
     }
     return POET_OK;
 }
 
-/* From the last tile to the first, so that each tile's padding overwrites what has been written. */
+/* Tiles move apart, the last one first. */
 int poet_stream_put(uint32_t stream, uint32_t column, void *from)
 {
     const struct poet_stream *const of = &poet_streams[stream];
-    const uint32_t bytes = tile_blocks(of) * POET_BLOCK_BYTES;
+    const uint32_t bytes = of->rows * part_bytes(of);
+    memset((uint8_t *)from + bytes, 0, column_blocks(of) * POET_BLOCK_BYTES - bytes);
     for (uint32_t row = of->rows; row-- > 0u;) {
-        uint8_t *const tile = (uint8_t *)from + row * of->tile_bytes;
-        const uint32_t crc = poet_crc32(0u, tile, of->tile_bytes);
-        memset(tile + of->tile_bytes, 0, bytes - of->tile_bytes);
-        poet_slot_seal(last_block(of, tile), of->tile_bytes, crc);
-        POET_TRY(poet_storage_write_blocks(state.write_set + block_of(of, column, row), tile, tile_blocks(of)));
+        uint8_t *const tile = (uint8_t *)from + row * part_bytes(of);
+        memmove(tile, (uint8_t *)from + row * of->tile_bytes, of->tile_bytes);
+        poet_slot_put_trailer(tile + of->tile_bytes, of->tile_bytes, poet_crc32(0u, tile, of->tile_bytes));
     }
     state.written[stream] = 1u;
-    return POET_OK;
+    return poet_storage_write_blocks(state.write_set + first_block(of, column), from, column_blocks(of));
 }
 
 void poet_stream_gather(void *to, const void *from, uint32_t count, uint32_t stride, uint32_t bytes)
@@ -107,8 +125,7 @@ void poet_streams_end_step(void)
 
 uint32_t poet_stream_blocks(uint32_t stream)
 {
-    const struct poet_stream *const of = &poet_streams[stream];
-    return of->rows * of->columns * tile_blocks(of);
+    return poet_streams[stream].columns * column_blocks(&poet_streams[stream]);
 }
 
 uint32_t poet_stream_block(uint32_t stream)
@@ -116,31 +133,46 @@ uint32_t poet_stream_block(uint32_t stream)
     return (state.written[stream] ? state.write_set : state.read_set) + poet_streams[stream].first_block;
 }
 
-static int verify_tile(uint32_t block, uint32_t bytes, int finite, uint32_t *crc)
+/* Verifies a column block by block; a trailer may lie in two blocks. */
+static int verify_column(const struct poet_stream *stream, uint32_t block, uint32_t step, int finite, uint32_t *crc)
 {
-    uint8_t *const page = poet_storage_page();
-    uint32_t left = bytes;
-    uint32_t of_payload = 0u;
+    const uint8_t *const page = poet_storage_page();
+    uint8_t trailer[POET_SLOT_TRAILER_BYTES];
+    uint32_t at = 0u; /* byte of the current tile with its trailer */
+    uint32_t row = 0u;
+    uint32_t of_tile = 0u;
     int diverged = 0;
-    for (uint32_t i = 0u; i < poet_slot_blocks(bytes); i++) {
-        const uint32_t part = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
-        POET_TRY(poet_storage_read_blocks(block + i, page, 1u));
-        diverged |= finite && !poet_all_finite((const float *)(const void *)page, part / sizeof(float));
-        of_payload = poet_crc32(of_payload, page, part);
-        left -= part;
+    for (uint32_t i = 0u; i < column_blocks(stream); i++) {
+        POET_TRY(poet_storage_read_blocks(block + i, poet_storage_page(), 1u));
+        for (uint32_t offset = 0u; offset < POET_BLOCK_BYTES && row < stream->rows;) {
+            const uint32_t end = at < stream->tile_bytes ? stream->tile_bytes : part_bytes(stream);
+            const uint32_t rest = POET_BLOCK_BYTES - offset;
+            const uint32_t bytes = end - at < rest ? end - at : rest;
+            if (at < stream->tile_bytes) {
+                of_tile = poet_crc32(of_tile, page + offset, bytes);
+                diverged |= finite && !poet_all_finite((const float *)(const void *)(page + offset), bytes / sizeof(float));
+            } else {
+                memcpy(trailer + (at - stream->tile_bytes), page + offset, bytes);
+            }
+            at += bytes;
+            offset += bytes;
+            if (at == part_bytes(stream)) {
+                POET_TRY(poet_slot_check_trailer(trailer, stream->tile_bytes, of_tile, step));
+                *crc = poet_crc32(*crc, trailer, sizeof trailer);
+                at = of_tile = 0u;
+                row++;
+            }
+        }
     }
-    POET_TRY(poet_slot_verify(page, bytes, of_payload));
-    *crc = poet_crc32(*crc, page + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES, POET_SLOT_TRAILER_BYTES);
     return diverged ? POET_ERROR_DIVERGED : POET_OK;
 }
 
-int poet_streams_verify(int finite, uint32_t *crc)
+int poet_streams_verify(uint32_t set_first_block, uint32_t step, int finite, uint32_t *crc)
 {
-    const uint32_t set = poet_slot_block(0u) - poet_slots[0].first_block;
     for (uint32_t stream = 0u; stream < POET_STREAMS; stream++) {
         const struct poet_stream *const of = &poet_streams[stream];
-        for (uint32_t tile = 0u; tile < of->rows * of->columns; tile++) {
-            POET_TRY(verify_tile(set + block_of(of, 0u, tile), of->tile_bytes, finite, crc));
+        for (uint32_t column = 0u; column < of->columns; column++) {
+            POET_TRY(verify_column(of, set_first_block + first_block(of, column), step, finite, crc));
         }
     }
     return POET_OK;

@@ -356,10 +356,12 @@ static uint32_t collect_streams(uint8_t *to)
 #ifdef POET_STREAMS
     for (uint32_t i = 0u; i < POET_STREAMS; i++) {
         const struct poet_stream *const stream = &poet_streams[i];
+        const uint32_t part = stream->tile_bytes + POET_SLOT_TRAILER_BYTES;
+        const uint32_t column_blocks = poet_stream_blocks(i) / stream->columns;
         for (uint32_t tile = 0u; tile < stream->rows * stream->columns; tile++) {
+            const uint32_t block = poet_stream_block(i) + tile / stream->rows * column_blocks;
             if (to != NULL) {
-                const uint32_t block = poet_stream_block(i) + tile * poet_slot_blocks(stream->tile_bytes);
-                memcpy(to + bytes, at(h->blocks, block), stream->tile_bytes);
+                memcpy(to + bytes, at(h->blocks, block) + tile % stream->rows * part, stream->tile_bytes);
             }
             bytes += stream->tile_bytes;
         }

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from poetfw.common.transfer import BLOCK_BYTES as BLOCK_BYTES
-from poetfw.common.transfer import page_bytes
+from poetfw.common.transfer import TRAILER_BYTES, page_bytes
 from poetfw.ops import TileLayout
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
@@ -31,6 +31,13 @@ class SlotPurpose(StrEnum):
     """A parameter's gradient, kept for comparison when the run asks for it."""
 
 
+class PartPlace(NamedTuple):
+    """Offsets in a slot's blocks: of a payload, and of its trailer."""
+
+    start: int
+    trailer: int
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One slot.
@@ -40,8 +47,8 @@ class Slot:
         purpose: why it is in storage.
         first_block: relative to its set; without one, to the slots that are in none.
         size_bytes: bytes of its payload.
-        tiling: layout of a streamed tensor, whose tiles are slots one behind the other; None for
-            one slot.
+        tiling: layout of a streamed tensor, whose tiles have a trailer each; None for a tensor with
+            one trailer.
     """
 
     tensor: str
@@ -51,32 +58,41 @@ class Slot:
     tiling: TileLayout | None = None
 
     @property
-    def parts(self) -> int:
-        """Number of parts with a trailer each: the tiles of a streamed tensor, or one."""
-        return 1 if self.tiling is None else self.tiling.tiles
+    def blocks(self) -> int:
+        """Blocks it occupies, trailers included."""
+        runs = 1 if self.tiling is None else self.tiling.columns
+        return runs * self._run_bytes // BLOCK_BYTES
 
     @property
     def part_bytes(self) -> int:
-        """Payload of a part in bytes."""
-        return self.size_bytes // self.parts
+        """Payload of a part in bytes: of a tile, or of the whole tensor."""
+        return self.size_bytes if self.tiling is None else self.tiling.tile_bytes
 
     @property
-    def part_blocks(self) -> int:
-        """Blocks of a part, trailer included."""
-        return page_bytes(self.part_bytes, BLOCK_BYTES) // BLOCK_BYTES
+    def parts(self) -> tuple[PartPlace, ...]:
+        """Places of all parts that have a trailer: tiles, or the whole tensor."""
+        if self.tiling is None:
+            return (PartPlace(0, self._run_bytes - TRAILER_BYTES),)
+        size, trailer = self.tiling.part_bytes, self.tiling.tile_bytes
+        return tuple(
+            PartPlace(start, start + trailer)
+            for column in range(self.tiling.columns)
+            for row in range(self.tiling.rows)
+            for start in (column * self._run_bytes + row * size,)
+        )
 
     @property
-    def blocks(self) -> int:
-        """Blocks it occupies, trailers included."""
-        return self.parts * self.part_blocks
+    def _run_bytes(self) -> int:
+        """Bytes of blocks that begin with a part: of a column, or of the whole tensor."""
+        if self.tiling is None:
+            return page_bytes(self.size_bytes, BLOCK_BYTES)
+        return self.tiling.column_request_bytes
 
     def payload(self, raw: bytes) -> bytes:
         """The tensor's bytes in its own order, from the bytes of the slot's blocks."""
-        size = self.part_blocks * BLOCK_BYTES
-        parts = (raw[start : start + self.part_bytes] for start in range(0, len(raw), size))
-        whole = b"".join(parts)
         if self.tiling is None:
-            return whole
+            return raw[: self.size_bytes]
+        whole = b"".join(raw[part.start : part.start + self.part_bytes] for part in self.parts)
         return self.tiling.join(np.frombuffer(whole, "<u4")).tobytes()
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -476,9 +476,11 @@ def _raw_slot(content: bytes, first_block: int, slot: Slot) -> bytes:
 
 def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> bytes | None:
     """A slot's payload, of a generation if one is given; None if it is not what was written."""
-    for part in _parts(slot, raw):
-        magic, size, written, crc = _TRAILER.unpack(part[-TRAILER_BYTES:])
-        payload = part[: slot.part_bytes]
+    for place in slot.parts:
+        magic, size, written, crc = _TRAILER.unpack(
+            raw[place.trailer : place.trailer + TRAILER_BYTES]
+        )
+        payload = raw[place.start : place.start + slot.part_bytes]
         if (magic, size, crc) != (_TRAILER_MAGIC, slot.part_bytes, zlib.crc32(payload)):
             return None
         if generation not in (None, written):
@@ -486,14 +488,8 @@ def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> b
     return slot.payload(raw)
 
 
-def _parts(slot: Slot, raw: bytes) -> Iterator[bytes]:
-    """The blocks of each part of a slot."""
-    size = slot.part_blocks * BLOCK_BYTES
-    yield from (raw[start : start + size] for start in range(0, len(raw), size))
-
-
 def _trailers(slot: Slot, raw: bytes) -> bytes:
-    return b"".join(part[-TRAILER_BYTES:] for part in _parts(slot, raw))
+    return b"".join(raw[place.trailer : place.trailer + TRAILER_BYTES] for place in slot.parts)
 
 
 @dataclass(frozen=True)
@@ -592,12 +588,14 @@ def _payload(tensor: Tensor, value: Array | None) -> bytes:
 
 
 def _slot_bytes(slot: Slot, payload: bytes) -> bytes:
-    if slot.tiling is None:
-        return _part_bytes(slot, payload)
-    tiles = slot.tiling.split(np.frombuffer(payload, "<u4"))
-    return b"".join(_part_bytes(slot, tile.tobytes()) for tile in tiles)
-
-
-def _part_bytes(slot: Slot, payload: bytes) -> bytes:
-    body = payload.ljust(slot.part_blocks * BLOCK_BYTES - TRAILER_BYTES, b"\0")
-    return body + _TRAILER.pack(_TRAILER_MAGIC, slot.part_bytes, 0, zlib.crc32(payload))
+    """The blocks of a slot, as of step 0."""
+    raw = bytearray(slot.blocks * BLOCK_BYTES)
+    parts = [payload]
+    if slot.tiling is not None:
+        tiles = slot.tiling.split(np.frombuffer(payload, "<u4"))
+        parts = [tile.tobytes() for tile in tiles]
+    for place, part in zip(slot.parts, parts, strict=True):
+        raw[place.start : place.start + len(part)] = part
+        trailer = _TRAILER.pack(_TRAILER_MAGIC, len(part), 0, zlib.crc32(part))
+        raw[place.trailer : place.trailer + TRAILER_BYTES] = trailer
+    return bytes(raw)

@@ -89,8 +89,8 @@ def streaming_traffic(program: Program, plan: StepPlan) -> Traffic:
         kind = streamed_kind(ops[step.node])
         if plan.does(step) and step.kind is StepKind.COMPUTE and kind is not None:
             tiles = kind.traffic(ops[step.node], program.training)
-            size = tiles.request_bytes
-            found += Traffic(tiles.reads + tiles.writes, tiles.reads * size, tiles.writes * size)
+            requests = len(tiles.reads) + len(tiles.writes)
+            found += Traffic(requests, sum(tiles.reads), sum(tiles.writes))
     return found
 
 

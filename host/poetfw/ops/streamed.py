@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.common.transfer import BLOCK_BYTES, page_bytes
+from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
@@ -42,8 +42,6 @@ FAMILIES = ("conv2d", "linear")
 
 _PREFIX = "streamed_"
 _ALIGNMENT = 8
-_SLACK_BYTES = BLOCK_BYTES + _ALIGNMENT * 2
-"""Bytes after a buffer of tiles, for the padding and trailer of its last tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,20 @@ class TileLayout:
         return self.tile_outputs * self.run_bytes
 
     @property
-    def request_bytes(self) -> int:
-        """Bytes of a tile in storage: whole blocks, with its trailer. One request transfers it."""
-        return page_bytes(self.tile_bytes, BLOCK_BYTES)
+    def part_bytes(self) -> int:
+        """Bytes of a tile with its trailer."""
+        return self.tile_bytes + TRAILER_BYTES
+
+    @property
+    def column_request_bytes(self) -> int:
+        """Bytes of a column in storage: whole blocks, with trailers. One request transfers it."""
+        return _blocks_bytes(self.rows * self.part_bytes)
+
+    @property
+    def tile_request_bytes(self) -> tuple[int, ...]:
+        """Bytes of the blocks that each tile of a column lies in, which one request transfers."""
+        begins = (row * self.part_bytes for row in range(self.rows))
+        return tuple(_blocks_bytes(begin % BLOCK_BYTES + self.part_bytes) for begin in begins)
 
     @property
     def column_bytes(self) -> int:
@@ -129,17 +138,15 @@ class TileLayout:
 
 @dataclass(frozen=True, slots=True)
 class TileTraffic:
-    """Storage requests of one execution of a streamed op, all of the same size.
+    """Storage requests of one execution of a streamed op.
 
     Attributes:
-        reads: number of tiles read.
-        writes: number of tiles written.
-        request_bytes: bytes of a request.
+        reads: bytes of each request that reads.
+        writes: bytes of each request that writes.
     """
 
-    reads: int
-    writes: int
-    request_bytes: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...] = ()
 
 
 class StreamedForward(OpKind):
@@ -172,7 +179,7 @@ class StreamedForward(OpKind):
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
         tiling = self.tiling(op, graph)
-        return TileTraffic(tiling.tiles, 0, tiling.request_bytes)
+        return TileTraffic(tiling.tile_request_bytes * tiling.columns)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         inferred = self._kind.infer(self._plain(op), inputs)
@@ -267,8 +274,8 @@ class StreamedBackward(OpKind):
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
         tiling = self.tiling(op, graph)
-        tiles = len(op.updates) * tiling.tiles
-        return TileTraffic(tiles, tiles, tiling.request_bytes)
+        columns = (tiling.column_request_bytes,) * (len(op.updates) * tiling.columns)
+        return TileTraffic(columns, columns)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         w, x, dy, *pace = inputs
@@ -405,14 +412,19 @@ def by_sample(slices: int, x: Tensor) -> bool:
 
 def forward_bytes(tiling: TileLayout) -> int:
     """Workspace of a forward op in bytes: a row, and a tile in storage's order."""
-    staging = tiling.request_bytes if tiling.columns > 1 else _SLACK_BYTES
-    return _aligned(tiling.row_bytes) + staging
+    tile_bytes = max(tiling.tile_request_bytes)
+    return _aligned(tiling.row_bytes) + tile_bytes if tiling.columns > 1 else tile_bytes
 
 
 def backward_bytes(tiling: TileLayout, tensors: int, x: Tensor) -> tuple[int, int]:
     """Workspace of a backward op in bytes: columns of all tensors, and the gathered input."""
     gathered = x.size_bytes // tiling.columns if by_sample(tiling.columns, x) else 0
-    return _aligned(tensors * tiling.column_bytes + _SLACK_BYTES), _aligned(gathered)
+    behind = tiling.column_request_bytes - tiling.column_bytes
+    return _aligned(tensors * tiling.column_bytes + behind), _aligned(gathered)
+
+
+def _blocks_bytes(size_bytes: int) -> int:
+    return -(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
 def _aligned(size_bytes: int) -> int:

@@ -29,7 +29,7 @@ from poetfw.training import Program, StreamableWeight, stream, streamable_weight
 STREAMING_SETS = 3
 """Smallest number of sets where weights are streamed: one set is being written all the time."""
 
-_SHARES = (1 / 16, 1 / 8, 1 / 4)
+_SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2)
 """Shares of the budget that an op's tiles may take: candidates."""
 
 _WORK = 0.3
@@ -110,7 +110,7 @@ def stream_within(
         if best is None or found.energy_j < best.energy_j:
             best = _Candidate(streamed, found.energy_j)
     if best is not None:
-        return best.program
+        return order_program(best.program, work.deadline)
     return order_program(stream(program, _tiles(weights, 0)))
 
 
@@ -129,7 +129,7 @@ def _candidates(
         tiles = _tiles(weights, int(budget_bytes * share))
         for count in sorted({fewest, min(fewest + 1, len(weights)), len(weights)}):
             names = [each.weight.name for each in weights[:count]]
-            yield order_program(stream(program, {name: tiles[name] for name in names}))
+            yield stream(program, {name: tiles[name] for name in names})
 
 
 def _tiles(weights: tuple[StreamableWeight, ...], limit_bytes: int) -> dict[str, tuple[int, int]]:
@@ -150,7 +150,9 @@ def best_tile(weight: StreamableWeight, limit_bytes: int) -> tuple[int, int]:
                 forward_bytes(tiling),
                 sum(backward_bytes(tiling, 1 + len(weight.states), weight.x)),
             )
-            traffic = tiling.tiles * (tiling.request_bytes + _REQUEST_BYTES)
+            row = sum(tiling.tile_request_bytes) + tiling.rows * _REQUEST_BYTES
+            moved = 2 * (1 + len(weight.states)) * (tiling.column_request_bytes + _REQUEST_BYTES)
+            traffic = tiling.columns * (row + moved)
             excess = max(0, workspace - limit_bytes)
             found.append(((excess, traffic, workspace), (outputs, inputs)))
     return min(found)[1]

@@ -96,10 +96,11 @@ def streaming_cost(op: Op, graph: Graph, storage: Storage | None) -> OpCost:
     if kind is None or storage is None:
         return OpCost(0.0, 0.0)
     moved = kind.traffic(op, graph)
-    read, write, size = storage.page_in, storage.page_out, moved.request_bytes
+    requests = [(storage.page_in, size) for size in moved.reads]
+    requests += [(storage.page_out, size) for size in moved.writes]
     return OpCost(
-        moved.reads * read.time_s(size) + moved.writes * write.time_s(size),
-        moved.reads * read.cost_j(size) + moved.writes * write.cost_j(size),
+        sum(transfer.time_s(size) for transfer, size in requests),
+        sum(transfer.cost_j(size) for transfer, size in requests),
     )
 
 

@@ -392,15 +392,14 @@ def _planned(project: BuiltProject) -> float | None:
 
 
 def _tiles_moved(graph: Graph, plan: StepPlan) -> Iterator[tuple[str, int]]:
-    """Tiles of streamed weights that a step moves, each priced as a page of its bytes."""
+    """Requests for streamed weights of a step, each priced as a page of its bytes."""
     ops = {op.name: op for op in graph.ops}
     for step in plan.steps:
         kind = streamed_kind(ops[step.node])
         if step.kind is StepKind.COMPUTE and kind is not None:
             tiles = kind.traffic(ops[step.node], graph)
-            size = kind.tiling(ops[step.node], graph).tile_bytes
-            yield from [(StepKind.PAGE_IN.value, size)] * tiles.reads
-            yield from [(StepKind.PAGE_OUT.value, size)] * tiles.writes
+            yield from ((StepKind.PAGE_IN.value, size) for size in tiles.reads)
+            yield from ((StepKind.PAGE_OUT.value, size) for size in tiles.writes)
 
 
 def _report(
