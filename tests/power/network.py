@@ -91,7 +91,8 @@ def project(
 ) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
-    Weights may be streamed, in tiles of which there are several in each direction.
+    Weights may be streamed, in tiles of which there are several in each direction, and running
+    statistics.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
     convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks.
@@ -106,7 +107,8 @@ def project(
     program = make_program(graph, "softmax_cross_entropy", Sgd(0.05, momentum=0.9), constants)
     program = program.with_values(weights)
     if streamed:
-        program = order_program(stream(program, {"conv1.weight": (2, 1), "logits.weight": (1, 32)}))
+        tiles = {"conv1.weight": (2, 1), "logits.weight": (1, 32)}
+        program = order_program(stream(program, tiles, ("bn1.running",)))
     board = load_board(board_name)
     unlimited = plan_unscheduled(program, board, analytic_costs)
     transient = unlimited.memory.peak_bytes - resident_bytes(program.resident, BLOCK)

@@ -47,7 +47,8 @@ def test_streamed_weights_have_the_bits_of_weights_in_ram(
         values = read_slots(path, made.slots, tensors)
         trained.append({key: value for key, value in values.items() if key[1] == "persistent"})
     ours, theirs = trained
-    assert {name for name, _ in ours} >= {"conv1.weight", "conv1.weight.momentum", "logits.weight"}
+    streamed = set(project(BOARD, streamed=True).program.streamed)
+    assert streamed >= {"conv1.weight", "conv1.weight.momentum", "logits.weight", "bn1.running"}
     assert ours.keys() == theirs.keys()
     assert all(
         ours[name, "persistent"].any() for name in ("conv1.weight", "logits.weight.momentum")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from poetfw.firmware.c_text import wrap_call
 from poetfw.ir import Graph, Op, Tensor
 from poetfw.ops import Kernel, StreamedBackward, StreamedForward, TileLayout, kind_of
-from poetfw.ops.streamed import backward_bytes, by_sample, forward_bytes
+from poetfw.ops.streamed import LoadedOp, backward_bytes, by_sample, forward_bytes
 
 _INDENT = 4
 _WIDTH = 88
@@ -106,6 +106,22 @@ class StreamedCode:
         ]
         return _text(_loop("slice", tiling.columns, body))
 
+    def loading(self, kind: LoadedOp) -> str:
+        """The statement of an op that loads a tensor as a whole."""
+        op, runs = self.op, kind.slice_ops(self.op, self.graph)
+        (loaded,) = kind.streamed(op)
+        operands = (*op.inputs, *op.updates, *([op.output] if op.output is not None else []))
+        places = {
+            name: self.workspace if name == loaded else self.identifier(name) for name in operands
+        }
+        (run,) = runs.ops
+        behind = kind.tiling(op, self.graph).column_request_bytes
+        whole = [self.stream(loaded), "0u", self.workspace]
+        body = [self._try("poet_stream_column", whole), self._call(run, runs, places, behind)]
+        if loaded in op.updates:
+            body.append(self._try("poet_stream_put", whole))
+        return _text(body)
+
     def _part(self, tensor: Tensor, each: bool, slices: int = 1, channels: int = 0) -> str:
         """Address of the current sample of a tensor, and of the current slice's channels."""
         terms = [self.identifier(tensor.name)]
@@ -140,6 +156,8 @@ def streamed_statement(code: StreamedCode) -> str:
     kind = kind_of(code.op)
     if isinstance(kind, StreamedForward):
         return code.forward(kind)
+    if isinstance(kind, LoadedOp):
+        return code.loading(kind)
     assert isinstance(kind, StreamedBackward), code.op
     return code.backward(kind)
 

@@ -32,6 +32,7 @@ from poetfw.ops.base import (
     OpWork,
     Shape,
     Tape,
+    expect_integer,
     expect_integers,
     kind_of,
 )
@@ -39,6 +40,9 @@ from poetfw.ops.update import UpdateKind, fused_name
 
 FAMILIES = ("conv2d", "linear")
 """Operators whose weights, of one group, can be streamed."""
+
+LOADING = ("batch_norm_update_running", "batch_norm")
+"""Operators that may load running statistics."""
 
 _PREFIX = "streamed_"
 _ALIGNMENT = 8
@@ -357,6 +361,78 @@ class StreamedBackward(OpKind):
         return Kernel("", "poet_stream_column", (), workspace_bytes=sum(buffers) + own_bytes)
 
 
+class LoadedOp(OpKind):
+    """Op that loads one small persistent tensor as a whole, and stores it again if it updates it.
+
+    Inputs, output and updates are those of the wrapped op; attribute `loaded` is the position of
+    the tensor among inputs and updates together.
+    """
+
+    def __init__(self, kind: OpKind) -> None:
+        """Wrap an operator."""
+        self.name = loaded_name(kind.name)
+        self.recomputable = kind.recomputable  # type: ignore[misc]
+        self._kind = kind
+
+    def plain(self, op: Op) -> tuple[Op, ...]:
+        """Equivalent op on a tensor in RAM."""
+        attributes = {name: value for name, value in op.attributes.items() if name != "loaded"}
+        return (replace(op, kind=self._kind.name, attributes=attributes),)
+
+    def _plain(self, op: Op) -> Op:
+        (plain,) = self.plain(op)
+        return plain
+
+    def streamed(self, op: Op) -> tuple[str, ...]:
+        """Name of the tensor that it loads."""
+        operands = (*op.inputs, *op.updates)
+        return (operands[expect_integer(op, "loaded", 0, len(operands) - 1)],)
+
+    def tiling(self, op: Op, graph: Graph) -> TileLayout:
+        """Layout of the tensor: one tile."""
+        shape = (*graph.by_name[self.streamed(op)[0]].shape, 1)
+        return TileLayout.of(shape, shape[:2])
+
+    def traffic(self, op: Op, graph: Graph) -> TileTraffic:
+        """Storage requests of one execution."""
+        whole = (self.tiling(op, graph).column_request_bytes,)
+        return TileTraffic(whole, whole if self.streamed(op)[0] in op.updates else ())
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        return self._kind.infer(self._plain(op), inputs)
+
+    def never_negative(self, op: Op) -> tuple[str, ...]:
+        return self._kind.never_negative(self._plain(op))
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
+        return self._kind.compute(self._plain(op), inputs, updates)
+
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
+        return self._kind.error_bounds(self._plain(op), inputs, updates)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return self._kind.work(self._plain(op), inputs, output)
+
+    def slice_ops(self, op: Op, graph: Graph) -> Graph:
+        """The op itself, on the same tensors."""
+        names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))
+        tensors = (replace(graph.by_name[name], base=None, offset_bytes=0) for name in names)
+        return Graph(op.name, tuple(tensors), (self._plain(op),), op.output or self.streamed(op)[0])
+
+    def parts(self, op: Op, graph: Graph) -> Graph:
+        return self.slice_ops(op, graph)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        loaded = self.tiling(op, graph).column_request_bytes
+        own_bytes = _workspace_of(self.slice_ops(op, graph))
+        return Kernel("", "poet_stream_column", (), workspace_bytes=loaded + own_bytes)
+
+
+def loaded_name(kind: str) -> str:
+    """Name of the form of an operator that loads a tensor."""
+    return f"loaded_{kind}"
+
+
 def streamed_name(kind: str) -> str:
     """Name of the streamed form of a forward operator."""
     return _PREFIX + kind
@@ -376,12 +452,19 @@ def register_streamed() -> None:
             *(StreamedBackward(family, update) for update in updates),
         ):
             KINDS[kind.name] = kind
+    for name in LOADING:
+        loaded = LoadedOp(KINDS[name])
+        KINDS[loaded.name] = loaded
 
 
-def streamed_kind(op: Op) -> StreamedForward | StreamedBackward | None:
-    """Kind of an op that streams its weight; None for another op."""
+StreamedKind = StreamedForward | StreamedBackward | LoadedOp
+"""Kinds of ops that load persistent tensors from storage."""
+
+
+def streamed_kind(op: Op) -> StreamedKind | None:
+    """Kind of an op that loads a persistent tensor from storage; None for another op."""
     kind = kind_of(op)
-    return kind if isinstance(kind, StreamedForward | StreamedBackward) else None
+    return kind if isinstance(kind, StreamedKind) else None
 
 
 def tilings_of(graph: Graph) -> dict[str, TileLayout]:

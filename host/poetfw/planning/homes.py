@@ -24,7 +24,13 @@ from poetfw.planning.inference import plan_evaluation
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import largest_working_set, solve
 from poetfw.settings import BuildSettings
-from poetfw.training import Program, StreamableWeight, stream, streamable_weights
+from poetfw.training import (
+    Program,
+    StreamableWeight,
+    stream,
+    streamable_statistics,
+    streamable_weights,
+)
 
 STREAMING_SETS = 3
 """Smallest number of sets where weights are streamed: one set is being written all the time."""
@@ -60,7 +66,8 @@ def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
 
 def all_streamed(program: Program) -> Program:
     """The program with every streamable weight streamed, which takes the most static data."""
-    return stream(program, _tiles(streamable_weights(program), 0))
+    tiles = _tiles(streamable_weights(program), 0, 0)
+    return stream(program, tiles, streamable_statistics(program))
 
 
 @dataclass(frozen=True)
@@ -88,12 +95,14 @@ def stream_within(
         work: limit of the search.
 
     Returns:
-        The best program; if none is known to fit, that with all weights streamed in the tiles
+        The best program; if none is known to fit, that with everything streamed, in the tiles
         of least RAM, which the smallest possible budget refers to.
     """
-    weights = streamable_weights(program)
+    weights, statistics = streamable_weights(program), streamable_statistics(program)
     best: _Candidate | None = None
-    for streamed in _candidates(program, weights, budget_bytes):
+    for streamed in _candidates(program, weights, statistics, budget_bytes):
+        if best is not None and not statistics_in_ram(streamed, statistics):
+            break
         resident = resident_bytes(streamed.resident, BLOCK_BYTES)
         table = costs(streamed.training, board)
         problem = schedule_problem(streamed.training, board, table, None, settings.deadline_s)
@@ -111,50 +120,79 @@ def stream_within(
             best = _Candidate(streamed, found.energy_j)
     if best is not None:
         return order_program(best.program, work.deadline)
-    return order_program(stream(program, _tiles(weights, 0)))
+    return order_program(all_streamed(program))
+
+
+def statistics_in_ram(program: Program, statistics: tuple[str, ...]) -> bool:
+    """True if none of these running statistics is streamed."""
+    return program.streamed.keys().isdisjoint(statistics)
 
 
 def _candidates(
-    program: Program, weights: tuple[StreamableWeight, ...], budget_bytes: int
+    program: Program,
+    weights: tuple[StreamableWeight, ...],
+    statistics: tuple[str, ...],
+    budget_bytes: int,
 ) -> Iterator[Program]:
-    """Programs with some of the weights streamed: as few as can fit, one more, and all."""
-    resident = resident_bytes(program.resident, BLOCK_BYTES)
+    """Programs with some of the weights streamed: as few as can fit, one more, and all.
+
+    Programs with streamed statistics, too, come last.
+    """
+    left = resident_bytes(program.resident, BLOCK_BYTES)
     fewest = len(weights)
     for count in range(1, len(weights) + 1):
-        resident -= weights[count - 1].group_bytes
-        if resident < budget_bytes:
+        left -= weights[count - 1].group_bytes
+        if left < budget_bytes:
             fewest = count
             break
-    for share in _SHARES:
-        tiles = _tiles(weights, int(budget_bytes * share))
-        for count in sorted({fewest, min(fewest + 1, len(weights)), len(weights)}):
-            names = [each.weight.name for each in weights[:count]]
-            yield stream(program, {name: tiles[name] for name in names})
+    counts = sorted({fewest, min(fewest + 1, len(weights)), len(weights)})
+    choices: list[tuple[int, tuple[str, ...]]] = [(count, ()) for count in counts]
+    if statistics:
+        choices.append((len(weights), statistics))
+    for count, loaded in choices:
+        chosen = weights[:count]
+        smallest = stream(program, _tiles(chosen, 0, 0), loaded)
+        room = budget_bytes - resident_bytes(smallest.resident, BLOCK_BYTES)
+        tried = []
+        for share in _SHARES:
+            tiles = _tiles(chosen, int(budget_bytes * share), room)
+            if tiles not in tried:
+                tried.append(tiles)
+                yield stream(program, tiles, loaded)
 
 
-def _tiles(weights: tuple[StreamableWeight, ...], limit_bytes: int) -> dict[str, tuple[int, int]]:
-    return {each.weight.name: best_tile(each, limit_bytes) for each in weights}
+def _tiles(
+    weights: tuple[StreamableWeight, ...], limit_bytes: int, room_bytes: int
+) -> dict[str, tuple[int, int]]:
+    return {each.weight.name: best_tile(each, limit_bytes, room_bytes) for each in weights}
 
 
-def best_tile(weight: StreamableWeight, limit_bytes: int) -> tuple[int, int]:
+def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tuple[int, int]:
     """Output and input channels of the tiles with the least traffic, within a workspace.
 
-    If no tile fits the limit, the one with the smallest workspace.
+    Args:
+        weight: the weight.
+        limit_bytes: limit of an op's workspace.
+        room_bytes: limit of an op's workspace with its inputs and its output.
+
+    Returns:
+        The best tile; if none fits the limits, that which exceeds them least.
     """
     found = []
-    shape = weight.weight.shape
+    shape, x_bytes, y_bytes = weight.weight.shape, weight.x.size_bytes, weight.y_bytes
+    forward_limit = min(limit_bytes, room_bytes - x_bytes - y_bytes)
+    backward_limit = forward_limit if weight.back is None else forward_limit - x_bytes
+    tensors = 1 + len(weight.states)
     for outputs in _divisors(shape[0]):
         for inputs in _divisors(shape[1]):
             tiling = TileLayout.of(shape, (outputs, inputs))
-            workspace = max(
-                forward_bytes(tiling),
-                sum(backward_bytes(tiling, 1 + len(weight.states), weight.x)),
-            )
+            forward = forward_bytes(tiling)
+            backward = sum(backward_bytes(tiling, tensors, weight.x))
             row = sum(tiling.tile_request_bytes) + tiling.rows * _REQUEST_BYTES
-            moved = 2 * (1 + len(weight.states)) * (tiling.column_request_bytes + _REQUEST_BYTES)
+            moved = 2 * tensors * (tiling.column_request_bytes + _REQUEST_BYTES)
             traffic = tiling.columns * (row + moved)
-            excess = max(0, workspace - limit_bytes)
-            found.append(((excess, traffic, workspace), (outputs, inputs)))
+            excess = max(0, forward - forward_limit, backward - backward_limit)
+            found.append(((excess, traffic, forward + backward), (outputs, inputs)))
     return min(found)[1]
 
 

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops import StreamedBackward, StreamedForward, UpdateKind, kind_of, streamed_kind
-from poetfw.ops.streamed import FAMILIES, streamed_backward_name, streamed_name
+from poetfw.ops import UpdateKind, kind_of, streamed_kind
+from poetfw.ops.streamed import (
+    FAMILIES,
+    StreamedKind,
+    loaded_name,
+    streamed_backward_name,
+    streamed_name,
+)
 from poetfw.ops.update import FusedUpdate
 from poetfw.training.program import Program
 
@@ -21,6 +27,7 @@ class StreamableWeight:
     Attributes:
         weight: the weight.
         x: input of its layer.
+        y_bytes: bytes of its layer's output.
         family: operator of its layer.
         states: optimizer state, and the sum of micro-batches.
         forward: op of the training step that reads it.
@@ -30,6 +37,7 @@ class StreamableWeight:
 
     weight: Tensor
     x: Tensor
+    y_bytes: int
     family: str
     states: tuple[str, ...]
     forward: str
@@ -70,6 +78,7 @@ def _streamable(program: Program, tensor: Tensor) -> StreamableWeight | None:
     return StreamableWeight(
         tensor,
         graph.by_name[forward.inputs[0]],
+        graph.by_name[forward.output or ""].size_bytes,
         forward.kind,
         updates[0].updates[1:],
         forward.name,
@@ -106,12 +115,31 @@ def _apply(graph: Graph, family: str, update: Op, weight: Tensor) -> tuple[Op, .
     return (producer, update)
 
 
-def stream(program: Program, tiles: Mapping[str, tuple[int, int]]) -> Program:
-    """The program with streamed weights.
+def streamable_statistics(program: Program) -> tuple[str, ...]:
+    """Names of running statistics that one op updates, and only batch norms of evaluation read."""
+    found = []
+    evaluation = program.evaluation
+    for op in program.training.ops:
+        if op.kind == "batch_norm_update_running":
+            (name,) = op.updates
+            others = evaluation.consumers[name] if name in evaluation.by_name else ()
+            read = program.training.consumers[name]
+            if not read and all(each.kind == "batch_norm" for each in others):
+                found.append(name)
+    return tuple(found)
+
+
+def stream(
+    program: Program,
+    tiles: Mapping[str, tuple[int, int]],
+    statistics: Collection[str] = (),
+) -> Program:
+    """The program with streamed weights and statistics.
 
     Args:
-        program: a program without streamed weights.
+        program: a program in which nothing is streamed.
         tiles: output and input channels of a tile, by the name of a streamable weight.
+        statistics: names of streamed running statistics.
     """
     chosen = [each for each in streamable_weights(program) if each.weight.name in tiles]
     training = program.training
@@ -125,9 +153,12 @@ def stream(program: Program, tiles: Mapping[str, tuple[int, int]]) -> Program:
         op = _backward(each, ops, tile)
         merged |= dict.fromkeys((*([each.back] if each.back else ()), *each.apply), op)
         gone.update(ops[name].output or "" for name in each.apply)
+    merged |= {op.name: _loaded(op, statistics) for op in training.ops if op.name not in merged}
     evaluation = program.evaluation
     evaluated = tuple(
-        _forward(op, tiles[op.inputs[1]]) if len(op.inputs) > 1 and op.inputs[1] in tiles else op
+        _forward(op, tiles[op.inputs[1]])
+        if len(op.inputs) > 1 and op.inputs[1] in tiles
+        else _loaded(op, statistics)
         for op in evaluation.ops
     )
     return replace(
@@ -143,6 +174,14 @@ def stream(program: Program, tiles: Mapping[str, tuple[int, int]]) -> Program:
 
 def _forward(op: Op, tile: tuple[int, int]) -> Op:
     return replace(op, kind=streamed_name(op.kind), attributes={**op.attributes, "tile": tile})
+
+
+def _loaded(op: Op, statistics: Collection[str]) -> Op:
+    for position, name in enumerate((*op.inputs, *op.updates)):
+        if name in statistics:
+            attributes = {**op.attributes, "loaded": position}
+            return replace(op, kind=loaded_name(op.kind), attributes=attributes)
+    return op
 
 
 def _backward(each: StreamableWeight, ops: Mapping[str, Op], tile: tuple[int, int]) -> Op:
@@ -229,7 +268,7 @@ def _resident_form(graph: Graph) -> Graph:
     return replace(graph, ops=tuple(ops))
 
 
-def streamed_ops(graph: Graph) -> Sequence[tuple[Op, StreamedForward | StreamedBackward]]:
+def streamed_ops(graph: Graph) -> Sequence[tuple[Op, StreamedKind]]:
     """Streamed ops of a graph with their kinds, in order."""
     found = ((op, streamed_kind(op)) for op in graph.ops)
     return [(op, kind) for op, kind in found if kind is not None]

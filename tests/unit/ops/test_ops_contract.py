@@ -402,6 +402,7 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
     assert {name for name, kind in KINDS.items() if not kind.recomputable} == {
         "batch_norm_update_running",
         "store",
+        "loaded_batch_norm_update_running",
         "correct_count",
         "count_step",
         "mse",
