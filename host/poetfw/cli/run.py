@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,12 +20,15 @@ from poetfw.settings import (
     OneMachine,
     RunOutput,
     RunSettings,
+    Settings,
     Where,
+    setting,
 )
 
 if TYPE_CHECKING:
     from poetfw.firmware import Traffic
     from poetfw.report import ProgramRun, RunReport, StepTrace, Verification
+    from poetfw.runs.observer import RunObserver
 
 
 def _inapplicable(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -34,6 +39,33 @@ def _inapplicable(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     return firmware.inapplicable(given["on_board"])
 
 
+@dataclass(frozen=True)
+class Shown(Settings, group="Output"):
+    """Display of a run as it goes."""
+
+    live: bool = setting(
+        "Show loss, times, memory and checkpoints as the run goes, where there is a terminal.",
+        False,
+        first=True,
+    )
+
+
+@contextmanager
+def _observer(live: bool) -> Iterator[RunObserver]:
+    """Observer that shows a run: live on a terminal that can, else as a progress bar."""
+    from poetfw.runs.observer import Reporting
+
+    if live:
+        from poetfw.cli.live import can_show, live_display
+
+        if can_show(output.messages):
+            with live_display() as display:
+                yield display
+            return
+    with output.progress_bar() as update:
+        yield Reporting(update)
+
+
 @command("Example:  poetfw run --board nrf52840 --steps 10 --verify", _inapplicable)
 def run(
     built: Built,
@@ -41,6 +73,7 @@ def run(
     where: Where,
     machine: OneMachine,
     files: RunOutput,
+    shown: Shown,
     printed: Detailed,
 ) -> int:
     """Run the firmware of a build, on a twin of its board or on the board itself.
@@ -56,16 +89,15 @@ def run(
     --epochs count from the beginning.
     """
     from poetfw.api.firmware import open_built, ports_of
-    from poetfw.runs.observer import Reporting
 
     firmware = open_built(built)
     try:
         ports_of(firmware.programs, where.ports)
     except ConfigError as error:
         raise click.UsageError(error.message) from error
-    with output.progress_bar() as update:
+    with _observer(shown.live) as observer:
         finished = firmware.train(
-            *(settings, where, machine, files), Reporting(update), lambda: chosen_port(None)
+            *(settings, where, machine, files), observer, lambda: chosen_port(None)
         )
     return _finish(finished.figures, printed.verbose, printed.as_json)
 

@@ -225,19 +225,26 @@ class _Desks:
         self._observer.activity(min(done, steps), steps, "training")
         for step in range(done + 1, steps + 1):
             trained = self._step(step)
+            of_step = {name: each.traffic - moved[name] for name, each in trained.items()}
             for name, each in trained.items():
                 ticks[name] += each.ticks
-                traffic[name] += each.traffic - moved[name]
+                traffic[name] += of_step[name]
                 moved[name] = each.traffic
             losses.append(check_finite("loss", trained[tells].loss))
             parts = {name: each.ticks for name, each in trained.items()}
             self._observer.step(StepDone(step, steps, losses[-1], parts))
+            self._observer.moved(sum(of_step.values(), Traffic()))
+            self._observer.repeated(sum(d.failures - failures[n] for n, d in self._desks.items()))
             if step == steps:
                 self._send_the_last()
             if step == steps or (every and step % every == 0):
                 moved = self.on_each(lambda name, desk: desk.save())
+                self._observer.checkpoint(step)
         metrics = self.on_each(self._evaluate)[self._build.evaluator.stages.training.here]
         summaries = self.on_each(lambda name, desk: desk.summary())
+        for name, summary in summaries.items():
+            used = summary.high_water_bytes, summary.stack_high_water_bytes
+            self._observer.memory(name, *used)
         for desk in self._desks.values():
             desk.end_within(None)
         repeated = {name: desk.failures - failures[name] for name, desk in self._desks.items()}

@@ -127,6 +127,7 @@ def run_build(
     build.check()
     project = build.evaluator
     request = make_request(project, settings)
+    observer.begin(build, request.steps)
     training = launch(build, request, settings, observer)
     verification = None
     if settings.verify:
@@ -170,12 +171,32 @@ def on_twin(
 
 
 def report_steps(request: RunRequest, observer: RunObserver) -> OnEvent:
-    """Event handler that tells an observer of each training step of an only program."""
+    """Event handler that tells an observer of the events of an only program."""
+    moved: Traffic | None = None
+    after_step = False
 
     def on_event(event: Event) -> None:
-        if event.word == "step":
-            ticks = {ONLY: event.integer("ticks")}
-            observer.step(StepDone(event.number, request.steps, event.real("loss"), ticks))
+        nonlocal moved, after_step
+        match event.word:
+            case "step":
+                ticks = {ONLY: event.integer("ticks")}
+                observer.step(StepDone(event.number, request.steps, event.real("loss"), ticks))
+            case "transfers":
+                now = Traffic(*map(event.integer, ("requests", "read", "written")))
+                if moved is not None and after_step:
+                    observer.moved(now - moved)
+                moved = now
+            case "commit":
+                observer.checkpoint(event.number)
+            case "boot":
+                observer.reset(event.values.get("reset", "unknown"))
+            case "damaged" | "anew":
+                found = " ".join(f"{key} {value}" for key, value in event.values.items())
+                observer.problem(f"{event.word}: {found}")
+            case "done":
+                used = map(event.integer, ("high_water", "stack_high_water"))
+                observer.memory(ONLY, *used)
+        after_step = event.word == "step"
 
     return on_event
 
