@@ -87,6 +87,7 @@ def as_typed(command: str) -> str | None:
 
 
 SHORTENED = {
+    "poetfw run --board nrf52840 --live": "--steps 2",
     "poetfw compare --board rpi4 --model resnet18": "--fractions 0.5 --schedulers dtr,chen-sqrt",
     (
         "poetfw compare --board nrf52840 --batch 32 --schedulers dtr,checkmate,poet "

@@ -27,7 +27,7 @@ from poetfw.ops.tile_tables import no_tiles
 from poetfw.planning import Plan, lower_plan, plan_evaluation, plan_on_devices, read_device
 from poetfw.planning.several import boards_apart, require_room
 from poetfw.report import slots_of
-from poetfw.report.stage_files import _training_json, _training_of
+from poetfw.report.stage_files import _training_json, training_of
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.several.plan import Made, complete, named
@@ -274,10 +274,10 @@ def test_programs_that_belong_together_say_which_they_are(case: Case) -> None:
 def test_parts_are_read_as_they_were_written(case: Case) -> None:
     for each in plans_of(case, any_plan(case.problem, 1)).values():
         document = _training_json(each.step, case.program.training, no_tiles)
-        assert _training_of(document) == each.step
+        assert training_of(document) == each.step
         for broken in ({"evaluates": "nobody"}, {"memory": "nobody"}, {"parts": []}):
             with pytest.raises(PlanError, match=r"the plan has no (arena of|memory)"):
-                _training_of({**document, **broken})
+                training_of({**document, **broken})
 
 
 def boards(**of: str) -> Mapping[str, Board]:
