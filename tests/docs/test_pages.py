@@ -153,6 +153,10 @@ def provide(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
     """Make the files that a page says there are."""
     if page == "README.md":
         shutil.copytree(request.getfixturevalue("digits"), folder, dirs_exist_ok=True)
+    if page == "docs/tutorials/your-network.md":
+        pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
+        for text in python_blocks(page):
+            subprocess.run([sys.executable, "-W", "ignore", "-c", text], cwd=folder, check=True)
     if page == "docs/fine-tuning.md":
         pytest.importorskip("torch", reason="needs PyTorch (the extra `torch`)")
         (folder / "pretrain.py").write_text(block_behind(page, "`pretrain.py`"))
