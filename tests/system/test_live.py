@@ -21,7 +21,7 @@ import poetfw
 from poetfw.api.firmware import Firmware
 from poetfw.api.options import RUN, settings_of
 from poetfw.cli import output
-from poetfw.cli.live import Curve, LiveDisplay, can_show, live_display, planned_shares
+from poetfw.cli.live import LiveDisplay, Sparkline, can_show, live_display, planned_shares
 from poetfw.firmware import Traffic
 from poetfw.memory import ONLY
 from poetfw.runs.execution import open_build
@@ -85,7 +85,7 @@ def test_shares_are_those_of_the_plan(built: Firmware) -> None:
 
 def test_a_curve_has_the_same_width_whatever_its_length() -> None:
     for length in (1, 7, 48, 1000, 100_000):
-        curve = Curve(length)
+        curve = Sparkline(length)
         for number in range(1, length + 1):
             curve.add(number, float(-number))
         text = curve.text()

@@ -26,7 +26,7 @@ _COLUMNS = 48
 _REFRESHES_PER_S = 4
 
 
-class Curve:
+class Sparkline:
     """Means of a curve over equal parts of its length, whatever its length.
 
     Attributes:
@@ -68,7 +68,7 @@ class LiveDisplay(RunObserver):
         self._activity = ""
         self._steps = 0
         self._done = 0
-        self._curve = Curve(1)
+        self._curve = Sparkline(1)
         self._step_s: Mapping[str, float] = {}
         self._moved: Traffic | None = None
         self._checkpoint: int | None = None
@@ -84,7 +84,7 @@ class LiveDisplay(RunObserver):
         """Take what is planned from the build."""
         from poetfw.firmware import step_traffic
 
-        self._build, self._steps, self._curve = build, steps, Curve(steps)
+        self._build, self._steps, self._curve = build, steps, Sparkline(steps)
         if not build.apart:
             stages = build.evaluator.stages
             self._planned_moved = step_traffic(stages.program, stages.training)
