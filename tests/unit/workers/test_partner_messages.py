@@ -27,10 +27,11 @@ from poetfw.ops.tile_tables import no_tiles
 from poetfw.planning import Plan, lower_plan, plan_evaluation, plan_on_devices, read_device
 from poetfw.planning.several import boards_apart, require_room
 from poetfw.report import slots_of
-from poetfw.report.stage_files import _training_json, training_of
+from poetfw.report.stage_files import _training_json, step_costs_of, training_of
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.several.plan import Made, complete, named
+from poetfw.schedule.timeline import Span, StepCost
 from unit.workers.device_plans import PAIR, Case, any_plan, case_of
 
 Parts = Mapping[str, tuple[Plan, ProjectView]]
@@ -273,8 +274,13 @@ def test_programs_that_belong_together_say_which_they_are(case: Case) -> None:
 
 def test_parts_are_read_as_they_were_written(case: Case) -> None:
     for each in plans_of(case, any_plan(case.problem, 1)).values():
-        document = _training_json(each.step, case.program.training, no_tiles)
+        costs = tuple(
+            StepCost(float(i), i + 0.5, 0.25 * i, (Span(i - 0.5, float(i)),) * (i % 2))
+            for i in range(len(each.step.steps))
+        )
+        document = _training_json(each.step, costs, case.program.training, no_tiles)
         assert training_of(document) == each.step
+        assert step_costs_of(document) == costs
         for broken in ({"evaluates": "nobody"}, {"memory": "nobody"}, {"parts": []}):
             with pytest.raises(PlanError, match=r"the plan has no (arena of|memory)"):
                 training_of({**document, **broken})
