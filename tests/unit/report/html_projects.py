@@ -12,7 +12,7 @@ from poetfw.common.limits import Deadline
 from poetfw.costs import analytic_costs
 from poetfw.firmware import Traffic, statement_numbers
 from poetfw.memory import ONLY
-from poetfw.models import build_model
+from poetfw.models.bert import BertSize, bert
 from poetfw.pipeline import plan_build
 from poetfw.planning import (
     Build,
@@ -143,8 +143,8 @@ def ran(build: Build) -> RunReport:
 
 @cache
 def large() -> ReportSource:
-    """A network of 635 ops that keeps everything, with the report of another build."""
-    model = build_model("resnet50", 1)
+    """A network of 12 attention blocks that keeps everything, with the report of another build."""
+    model = bert("deep", BertSize(12, 16, 2, sequence=8, vocabulary=50, positions=16), 1, seed=0)
     program = make_program(model.graph, model.loss, model.optimizer)
     board = load_board("rpi4")
     plan = plan_unscheduled(program, board, analytic_costs)

@@ -195,7 +195,7 @@ def _pauses(source: ReportSource) -> Columns:
         until = 0.0
         for begin, end in known:
             if begin > until + 1e-9 * total_s:
-                spans.append((number, until, begin, int(not several)))
+                spans.append((number, until, begin, int(not several and begin < total_s)))
             until = max(until, end)
     spans += [(0, *wait, 0) for wait in waits]
     keys = ("device", "begin", "end", "works")
