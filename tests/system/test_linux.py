@@ -249,3 +249,5 @@ def test_wheel_builds_the_demo_outside_the_checkout(tmp_path: Path) -> None:
     succeed("build", "--board", "linux", cwd=work, PYTHONPATH=str(site))
     run = succeed("run", "--board", "linux", cwd=work, PYTHONPATH=str(site))
     assert run["accuracy"] >= 0.90
+    succeed("report", "--board", "linux", "-o", "report.html", cwd=work, PYTHONPATH=str(site))
+    assert f"{100 * run['accuracy']:.2f}" in (work / "report.html").read_text()

@@ -22,6 +22,7 @@ from poetfw.common.errors import OutputError
 from poetfw.memory import ONLY
 from poetfw.models import build_model
 from poetfw.planning import schedule_problem
+from poetfw.report import StreamingReport
 from poetfw.report.html import _render, chart_data, read_source, report_html, words
 from poetfw.report.html.charts import Action, Content
 from poetfw.report.html.layers import SHARED, layers_of
@@ -389,6 +390,18 @@ def test_ram_that_differs_from_the_plan_is_called_a_difference() -> None:
 )
 def test_times_have_three_digits_and_a_unit(value: float, text: str) -> None:
     assert words.seconds(value) == text
+
+
+def test_streamed_weights_are_part_of_what_a_step_moves() -> None:
+    streaming = StreamingReport(
+        ("fc.weight",), 464_640, 29_016, 260, 712_704, 475_136, 0.5, 1.5, 359, 120.0
+    )
+    source = read_source(files_of(two()))
+    assert source.build.streaming is None
+    assert "stream" not in words.lead(source)
+    streamed = replace(source, build=replace(source.build, streaming=streaming))
+    assert "they read 712,704 B from storage and write 475,136 B." in words.lead(streamed)
+    assert "nothing to storage" not in words.lead(streamed)
 
 
 def test_commands_make_build_run_and_report_again() -> None:

@@ -171,6 +171,13 @@ def lead(source: ReportSource) -> str:
         )
         sentences.append(f"The devices take for tensors: {'; '.join(used)}.")
     sentences.append(_moves(schedule))
+    if build.streaming is not None:
+        streaming = build.streaming
+        sentences.append(
+            f"Ops stream {size(streaming.streamed_bytes)} of weights and their state: in a step "
+            f"they read {size(streaming.read_bytes)} from storage and write "
+            f"{size(streaming.written_bytes)}."
+        )
     sentences += _price(build)
     if build.more_ram is not None:
         more = build.more_ram
@@ -191,7 +198,7 @@ def _moves(schedule: ScheduleSummary) -> str:
             f"{schedule.page_ins:,} back"
         )
     if not did:
-        return "A step computes each op once, and moves nothing to storage."
+        return "A step computes each op once, and pages nothing."
     return f"A step {' and '.join(did)}."
 
 
@@ -230,6 +237,8 @@ def tiles(source: ReportSource) -> tuple[Tile, ...]:
     if schedule.energy_j:
         value, unit = _scaled(schedule.energy_j, "J")
         note = f"{joules(schedule.compute_energy_j)} computing"
+        if build.streaming is not None:
+            note += f" and streaming ({joules(build.streaming.energy_j)} of it)"
         if build.devices == 1:
             note += f", {joules(schedule.paging_energy_j)} paging"
         found.append(Tile("Energy of a step, planned", value, unit, note))
