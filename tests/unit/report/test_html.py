@@ -394,7 +394,16 @@ def test_times_have_three_digits_and_a_unit(value: float, text: str) -> None:
 
 def test_streamed_weights_are_part_of_what_a_step_moves() -> None:
     streaming = StreamingReport(
-        ("fc.weight",), 464_640, 29_016, 260, 712_704, 475_136, 0.5, 1.5, 359, 120.0
+        tensors=("fc.weight",),
+        streamed_bytes=464_640,
+        resident_bytes=29_016,
+        requests=260,
+        read_bytes=712_704,
+        written_bytes=475_136,
+        energy_j=0.5,
+        time_s=1.5,
+        epoch_steps=359,
+        rewrites=120.0,
     )
     source = read_source(files_of(two()))
     assert source.build.streaming is None
