@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streamed weights: which can be, the ops that load them, and where their tiles lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from poetfw.common.errors import ModelError
+from poetfw.common.transfer import BLOCK_BYTES
+from poetfw.memory.ordering import from_graph, order_ops
+from poetfw.models.layers import Layers
+from poetfw.ops import TileLayout, check_shapes
+from poetfw.planning.homes import best_tile
+from poetfw.training import (
+    Program,
+    Reference,
+    Sgd,
+    make_program,
+    resident_form,
+    stream,
+    streamable_statistics,
+    streamable_weights,
+)
+
+BATCH, CLASSES = 3, 4
+
+
+def network(
+    optimizer: Sgd, frozen: frozenset[str] = frozenset()
+) -> tuple[Program, dict[str, object]]:
+    """Two convolutions, of which one is depthwise, batch norm and a linear layer."""
+    layers = Layers("net", (BATCH, 2, 6, 6), seed=1)
+    x = layers.conv("first", layers.input, 8, 3, padding=(1, 1, 1, 1))
+    x = layers.relu("relu", layers.batch_norm("bn", x))
+    x = layers.conv("depthwise", x, 8, 3, groups=8)
+    x = layers.linear("logits", layers.flatten("flat", x), CLASSES)
+    graph, weights = layers.build(x)
+    return make_program(graph, "softmax_cross_entropy", optimizer, frozen), dict(weights)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_streamed_program_is_equivalent(momentum: float) -> None:
+    program, weights = network(Sgd(0.05, momentum=momentum))
+    chosen = streamable_weights(program)
+    assert [each.weight.name for each in chosen] == ["logits.weight", "first.weight"]
+    tiles = {"logits.weight": (2, 16), "first.weight": (4, 1)}
+    statistics = streamable_statistics(program)
+    assert statistics == ("bn.running",)
+    streamed = stream(program, tiles, statistics)
+    states = {f"{name}.momentum" for name in tiles} if momentum else set()
+    assert set(streamed.streamed) == {*tiles, *states, *statistics}
+    assert {t.name for t in streamed.resident} == {
+        t.name for t in program.persistent if t.name not in streamed.streamed
+    }
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(BATCH, 2, 6, 6)).astype("f4")
+    y = rng.integers(0, CLASSES, BATCH).astype("i4")
+    trained = []
+    for each in (program, streamed, resident_form(streamed)):
+        check_shapes(each.training)
+        check_shapes(each.evaluation)
+        reference = Reference(each, weights, np.float32)
+        losses = [reference.step(x, y) for _ in range(3)]
+        trained.append((losses, {n: v.tobytes() for n, v in reference.persistent.items()}))
+    assert trained[0] == trained[1] == trained[2]
+    assert order_ops(from_graph(streamed.training)).order  # updates follow what reads the weight
+
+
+def test_weights_whose_gradients_wait_for_a_norm_are_not_streamed() -> None:
+    program, _ = network(Sgd(0.05, clip_norm=1.0))
+    assert streamable_weights(program) == ()
+
+
+def test_tiles_that_do_not_divide_a_weight_are_refused() -> None:
+    program, _ = network(Sgd(0.05))
+    with pytest.raises(ModelError, match=r"tiles of 3x1 channels do not divide"):
+        check_shapes(stream(program, {"first.weight": (3, 1)}).training)
+
+
+@pytest.mark.parametrize("tile", [(6, 10), (2, 10), (6, 5), (3, 2), (1, 1)])
+def test_a_layout_gives_back_what_it_stores(tile: tuple[int, int]) -> None:
+    shape = (6, 10, 3, 3)
+    layout = TileLayout.of(shape, tile)
+    values = np.arange(540, dtype="f4")
+    tiles = layout.split(values)
+    assert tiles.shape == (layout.tiles, layout.tile_bytes // 4)
+    assert (layout.join(tiles) == values).all()
+    weight = values.reshape(shape)
+    for number, payload in enumerate(tiles):
+        column, row = divmod(number, layout.rows)
+        part = weight[row * tile[0] :, column * tile[1] :][: tile[0], : tile[1]]
+        assert (payload == part.reshape(-1)).all()
+
+
+@pytest.mark.parametrize("tile", [(8, 4), (2, 4), (4, 1)])
+def test_requests_are_the_blocks_that_tiles_lie_in(tile: tuple[int, int]) -> None:
+    layout = TileLayout.of((8, 16, 3, 3), tile)
+    for row, size in enumerate(layout.tile_request_bytes):
+        begin = row * layout.part_bytes
+        blocks = {at // BLOCK_BYTES for at in range(begin, begin + layout.part_bytes)}
+        assert size == len(blocks) * BLOCK_BYTES
+    assert layout.column_request_bytes >= layout.rows * layout.part_bytes
+    assert layout.column_request_bytes % BLOCK_BYTES == 0
+
+
+def test_the_best_tile_has_least_traffic_within_the_limits() -> None:
+    program, _ = network(Sgd(0.05, momentum=0.9))
+    logits = streamable_weights(program)[0]
+    whole = logits.weight.shape[:2]
+    assert best_tile(logits, 1 << 20, 1 << 20) == whole
+    smaller = best_tile(logits, 4096, 1 << 20)
+    assert smaller != whole
+    smallest = best_tile(logits, 0, 0)
+    assert np.prod(smallest) < np.prod(smaller) < np.prod(whole)
