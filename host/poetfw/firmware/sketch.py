@@ -132,6 +132,7 @@ class _SketchView:
     fills: tuple[_Fill, ...]
     values: tuple[float, ...]
     flash: tuple[()] = ()
+    streams: tuple[()] = ()
     messages: None = None
 
 
