@@ -57,7 +57,7 @@ def forget_old() -> None:
 
 
 def _is_off() -> bool:
-    return PLATFORMIO in os.environ or marks.MAP in os.environ  # which watches compilers
+    return PLATFORMIO in os.environ
 
 
 def _compiling(run_tool: Any) -> Any:
@@ -190,7 +190,7 @@ def _run_once(command: Command, folder: Path) -> None:
         scripts = (f"ld/{path.name}" for path in sorted((folder / "ld").glob("*")))
         inputs = [*(word for word in command if word.endswith(".o")), *scripts]
         output = _after(command, "-o")
-    said = repr((command, _stamp(command[0]))).encode()
+    said = repr((_stamp(command[0]), command[1:])).encode()
     place = KEPT / "linked" / _digest([said, *((folder / path).read_bytes() for path in inputs)])
     if not place.exists():
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
@@ -217,10 +217,21 @@ def compile_once(command: Command, folder: Path) -> None:
             shutil.copy(entry.parent / "object", target)
             if (entry.parent / "stack").exists():
                 shutil.copy(entry.parent / "stack", target.with_suffix(".su"))
+            _note_reached(command, folder / source)
             return
     target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([*command, _NOTE_HEADERS], cwd=folder, check=True, capture_output=True)
     _keep_object(command, folder)
+
+
+def _note_reached(command: Command, source: Path) -> None:
+    """Note the mark of a source for mutation testing, as its compilers do where one runs."""
+    if marks.COMPILED in os.environ:
+        found = re.match(r"/\* mark (\d+) (\d+) \*/\n", source.read_text())
+        if found:
+            is_own = "-" not in os.path.basename(command[0])
+            with open(os.environ[marks.COMPILED], "a") as file:
+                file.write(f"{found[1] if is_own else found[2]}\n")
 
 
 def _place_of(command: Command, folder: Path) -> tuple[Path, Path, str, list[str]]:
@@ -228,8 +239,8 @@ def _place_of(command: Command, folder: Path) -> tuple[Path, Path, str, list[str
     target = _after(command, "-o")
     source = next(word for word in command if word.endswith(_SUFFIXES))
     includes = [word[2:] for word in command if word.startswith("-I")]
-    words = [word for word in command if not word.startswith("-I") and word != target]
-    place = KEPT / "compiled" / _digest([repr((words, _stamp(command[0]))).encode()])
+    words = [word for word in command[1:] if not word.startswith("-I") and word != target]
+    place = KEPT / "compiled" / _digest([repr((_stamp(command[0]), words)).encode()])
     return place, folder / target, source, includes
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 MAP, SIZE = "REACHED_MAP", 1 << 16
+COMPILED = "REACHED_COMPILED"
 """The environment variable that names the mapped file, and bytes of the file."""
 
 

@@ -65,13 +65,14 @@ class Recorder:
             self._map = mmap.mmap(opened.fileno(), 0)
         self._compiled = self.folder / "compiled"
         self._compiled.touch()
+        os.environ[marks.COMPILED] = str(self._compiled)
         self._shared: dict[str, set[int]] = defaultdict(set)
         self._at = 0
         self._tests = self.folder.parent / "checkout/tests"
         self._note_inputs()
 
     def _note_inputs(self) -> None:
-        folder = self.folder / "compilers"
+        folder = self.folder / "ccache"  # as tests.builds takes it for what stands before compilers
         folder.mkdir()
         path = f"/usr/lib/ccache{os.pathsep}{os.environ['PATH']}"
         for name in COMPILERS:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import builds
+from mutants import marks
 from poetfw.common.errors import ToolError
 from poetfw.tools import build_environments, platformio
 
@@ -140,3 +141,14 @@ def test_an_object_is_made_anew_where_another_header_is_found(
     assert value("c", "a") == 2
     (tmp_path / "c/x.h").write_text("#define X 3\n")
     assert value("c", "a") == 3
+
+
+def test_mutation_testing_hears_of_what_is_not_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builds, "KEPT", tmp_path / "kept")
+    monkeypatch.setenv(marks.COMPILED, str(tmp_path / "note"))
+    (tmp_path / "x.c").write_text("/* mark 3 9 */\nint x;\n")
+    for _ in range(2):
+        builds.compile_once(["gcc", "-c", "x.c", "-o", "x.o"], tmp_path)
+    assert (tmp_path / "note").read_text() == "3\n"

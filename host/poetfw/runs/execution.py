@@ -257,11 +257,14 @@ def open_build(
     if not names or any(name in (".", "..") or Path(name).name != name for name in names):
         raise OutputError(f"{folder / REPORT} names no memories", "run `poetfw build` again")
     if (folder / PLAN).exists():
-        project = _open(folder, board, threads)
+        project = _open(folder, report, board, threads)
         opened = {project.stages.training.here: project}
     else:
         places = folders_of(report.memories, folder)
-        opened = {name: _open(place, board, threads) for name, place in places.items()}
+        opened = {
+            name: _open(place, BuildReport.read(place / REPORT), board, threads)
+            for name, place in places.items()
+        }
     on_twins = {name: project for name, project in opened.items() if name not in on_board}
     able = [name for name, p in on_twins.items() if emulator in [t.name for t in p.board.twins]]
     projects = {
@@ -288,12 +291,14 @@ def open_project(folder: Path, board: str | None = None, on_board: bool = False)
         OutputError: The folder holds no project, an uncompiled one or one for another board, or
             contains a link.
     """
-    return _choose(_open(folder, board, None), None, on_board, None)
-
-
-def _open(folder: Path, board: str | None, threads: int | None) -> BuiltProject:
-    """Open a project with its first twin; its firmware may be missing."""
     report = BuildReport.read(folder / REPORT)
+    return _choose(_open(folder, report, board, None), None, on_board, None)
+
+
+def _open(
+    folder: Path, report: BuildReport, board: str | None, threads: int | None
+) -> BuiltProject:
+    """Open a project with its first twin; its firmware may be missing."""
     refuse_links(folder)
     expect_board(folder, report, board)
     if threads is not None and report.devices > 1:
