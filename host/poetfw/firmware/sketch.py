@@ -138,15 +138,15 @@ class _SketchView:
 
 @dataclass(frozen=True)
 class Sketch:
-    """A measuring firmware.
+    """Firmware that measures cases: ops and transfers.
 
     Attributes:
-        project: its files.
-        sketch_id: eight hexadecimal digits that name it; the firmware says them.
-        cases: what it measures, by the numbers that its commands take.
-        sets: how many sets of numbers each case is fed in turn, before each of its runs; 0 where
-            its operands are filled once, before all of them.
-        scratch_blocks: blocks of storage that it writes.
+        project: files of the firmware.
+        sketch_id: eight hexadecimal digits, which the firmware sends as its identity.
+        cases: measured cases, by the numbers that commands take.
+        sets: number of operand sets that a case takes in turn, one before each run; 0 if its
+            operands are filled once, before all runs.
+        scratch_blocks: number of storage blocks that the firmware overwrites.
     """
 
     project: Project
@@ -161,8 +161,8 @@ class _Layout:
     """Addresses of an op's operands in the arena.
 
     Attributes:
-        offsets: by tensor; that of the workspace under None.
-        end: the first byte behind all of it.
+        offsets: byte offsets by tensor; None is the workspace.
+        end: first byte after all operands.
         overwrites: True if the output lies over an input.
     """
 
@@ -219,11 +219,11 @@ def render_sketch(
     """Render the firmware that measures some cases of a program on a board.
 
     Args:
-        cases: what it measures.
-        program: what they are of.
-        board: what it is for.
-        room_bytes: what the arena may have; operands lie apart from each other where they can.
-        operands: what their inputs are like, as far as that matters; None where it does not.
+        cases: cases to measure.
+        program: program of the cases' ops.
+        board: board of the firmware.
+        room_bytes: largest arena in bytes; operands do not overlap if it is large enough.
+        operands: input values of cases whose time depends on them; None if none does.
 
     Raises:
         BoardError: The board has no firmware support.

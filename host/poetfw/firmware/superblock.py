@@ -65,7 +65,7 @@ class SampleRegion:
 
     @property
     def end(self) -> int:
-        """The first block behind them."""
+        """First block after the samples."""
         return self.first_block + self.samples * self.record_blocks
 
 
@@ -101,7 +101,7 @@ class Superblock:
         return _TABLE.pack(0, ends, _NON_FS_DATA, ends, PARTITION_BLOCK, self.blocks, _SIGNATURE)
 
     def pack(self) -> bytes:
-        """The partition's first block."""
+        """Encode as the first block of the partition."""
         request, training, held_out = self.request, self.training, self.held_out
         packed = _SUPERBLOCK.pack(
             *(_MAGIC, _VERSION, self.plan_id, BLOCK_BYTES, self.blocks),

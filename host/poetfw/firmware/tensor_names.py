@@ -59,7 +59,7 @@ class Names:
         return self._transient[(graph or self._training).name, tensor.name]
 
     def slot(self, slot: Slot) -> str:
-        """Macro of a slot's index."""
+        """Name of the macro with a slot's index."""
         if slot.purpose is SlotPurpose.PAGE:
             return f"SLOT_{self._transient[self._training.name, slot.tensor]}"
         prefix = "CAPTURE" if slot.purpose is SlotPurpose.CAPTURE else "SLOT"

@@ -234,7 +234,7 @@ class Concat(_Moves):
 
 
 def _slice_kernel(op: Op, function: str, whole: Shape, start: int, length: int) -> Kernel:
-    """The call that copies between a tensor and a run of positions along one axis of it."""
+    """Call that copies between a tensor and a slice of it along one axis."""
     axis = op.integer("axis")
     return Kernel(
         source="slice",

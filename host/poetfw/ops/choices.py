@@ -164,7 +164,7 @@ class ToFloat(_Convert):
 
 @register
 class ToInteger(_Convert):
-    """Input x; y = x as i32, without its fraction; NaN is 0, and what is too large the limit."""
+    """Input x; y = x as i32, truncated towards zero and saturated; NaN gives 0."""
 
     name = "to_integer"
     function = "poet_to_integer"

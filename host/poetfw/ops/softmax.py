@@ -23,7 +23,7 @@ from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDO
 
 
 class _Softmax(Elementwise):
-    """Shared by both passes."""
+    """Kernel and costs of both passes."""
 
     source = "softmax"
 

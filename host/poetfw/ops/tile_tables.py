@@ -15,7 +15,7 @@ TileChoice = Callable[[TileTable], TiledPass | None]
 
 
 def no_tiles(table: TileTable) -> TiledPass | None:
-    """The choice of a core that runs none."""
+    """Choice for a core that runs no tiles."""
     return None
 
 
