@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 from poetfw.api.folders import built_folder
 from poetfw.api.options import RUN, converted, keyword, settings_of
 from poetfw.api.report_page import HtmlReport
-from poetfw.common.errors import ConfigError, listed
+from poetfw.common.errors import ConfigError, OutputError, listed
 from poetfw.common.output_file import replace_file
 from poetfw.firmware.project import RUN_DIR
 from poetfw.pipeline import REPORT
@@ -178,12 +178,25 @@ class Firmware:
             report = replace(report, trace=traced)
         given = arguments(settings, where, machine, files)
         report = replace(report, command=("poetfw", "run", "--out", str(self.folder), *given))
-        replace_file(self.folder / RUN_DIR / RUN_REPORT, json_bytes(report.to_json()))
+        write_report(self.folder / RUN_DIR, report)
         if files.metrics is not None:
             replace_file(files.metrics, running.metrics_csv(report))
         if files.tensorboard is not None:
             write_events(files.tensorboard, report)
         return TrainingRun(report, build)
+
+
+def write_report(folder: Path, report: RunReport) -> None:
+    """Write the figures of a run; programs of several memories run in folders of their own.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make {folder}: {error.strerror or error}") from error
+    replace_file(folder / RUN_REPORT, json_bytes(report.to_json()))
 
 
 @dataclass(frozen=True)
