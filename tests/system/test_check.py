@@ -196,12 +196,12 @@ def test_the_fullest_step() -> None:
             "persistent": [stay("w", 0, 0, 0, 64)],
             "page_buffer_offset": 64,
             "training": [stay("a", 0, 2, 576, 100), stay("b", 1, 3, 676, 24)],
-            "evaluation": [stay("c", 0, 1, 576, 120)],
-            "arena_bytes": 700,
+            "evaluation": [stay("c", 0, 1, 690, 20)],  # fewer bytes, but up to the end
+            "arena_bytes": 710,
             "peak_bytes": 700,
         }
     )
-    assert shares(arena_spans(memory)) == {"w": 64, "(page buffer)": 512, "a": 100, "b": 24}
+    assert shares(arena_spans(memory)) == {"w": 64, "(page buffer)": 512, "c": 20}
 
 
 def action() -> dict[str, Any]:

@@ -31,7 +31,7 @@ from poetfw.memory import ONLY, on_one
 from poetfw.report import RunReport
 from poetfw.runs.desks import _Desks
 from poetfw.runs.execution import BuildFolder, BuiltProject
-from poetfw.runs.observer import Reporting, RunObserver, Update
+from poetfw.runs.observer import RunObserver
 from poetfw.runs.running import Training, run_build
 from poetfw.schedule import Step, StepKind
 from poetfw.settings import RunSettings
@@ -210,7 +210,7 @@ def sample_project(folder: Path, image: bytes) -> BuiltProject:
 
 
 def run_at_desk(
-    project: BuiltProject, settings: RunSettings, desk: Desk, port: str, update: Update
+    project: BuiltProject, settings: RunSettings, desk: Desk, port: str, observer: RunObserver
 ) -> RunReport:
     """A run of the sample project on a board."""
     report: Any = SimpleNamespace(memories={ONLY: project.report}, messages=())
@@ -223,4 +223,4 @@ def run_at_desk(
             desks = _Desks(build, {ONLY: port}, {ONLY: desk}, pool, observer)
             return desks.train(request, settings)
 
-    return run_build(build, settings, launch, Reporting(update))
+    return run_build(build, settings, launch, observer)

@@ -28,6 +28,7 @@ from poetfw.firmware import PARTITION_BLOCK, UNFINISHED, Traffic, read_commit
 from poetfw.report import RunReport
 from poetfw.runs import on_board
 from poetfw.runs.execution import BuiltProject
+from poetfw.runs.observer import Reporting, RunObserver, StepDone
 from poetfw.settings import RunSettings
 from poetfw.tools.link import Desk, DeviceLink
 from poetfw.tools.link.desk import Summary
@@ -59,10 +60,15 @@ def flash(project: BuiltProject, desk: Desk, force: bool = False) -> on_board.Up
 
 
 def run(
-    project: BuiltProject, desk: Desk, steps: int = STEPS, every: int = 0, resume: bool = False
+    project: BuiltProject,
+    desk: Desk,
+    steps: int = STEPS,
+    every: int = 0,
+    resume: bool = False,
+    observer: RunObserver | None = None,
 ) -> RunReport:
     settings = RunSettings(steps, checkpoint_every=every, resume=resume)
-    return run_at_desk(project, settings, desk, "here", quiet)
+    return run_at_desk(project, settings, desk, "here", observer or Reporting(quiet))
 
 
 def test_what_is_there_is_not_sent_again(
@@ -204,9 +210,46 @@ def test_a_training_ends_with_its_time(
             line.dead_after = math.inf if steps > 1 else line.writes
 
     with pytest.raises(DeviceError, match=f"did not end within {timeout_s:g} s") as caught:
-        run_at_desk(project, settings, desk, "here", update)
+        run_at_desk(project, settings, desk, "here", Reporting(update))
     assert "--timeout" in caught.value.try_next[0]
     assert 0 <= line.now_s() - trained[0] <= timeout_s + 0.01
+
+
+class Recorder(RunObserver):
+    """Observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.traffic: list[Traffic] = []
+        self.checkpoints: list[int] = []
+        self.sent_again = 0
+        self.used: dict[str, tuple[int, int]] = {}
+
+    def step(self, step: StepDone) -> None:
+        self.losses.append(step.loss)
+
+    def moved(self, traffic: Traffic) -> None:
+        self.traffic.append(traffic)
+
+    def checkpoint(self, step: int) -> None:
+        self.checkpoints.append(step)
+
+    def repeated(self, commands: int) -> None:
+        self.sent_again = commands
+
+    def memory(self, name: str, arena_bytes: int, stack_bytes: int) -> None:
+        self.used[name] = arena_bytes, stack_bytes
+
+
+def test_an_observer_is_told_what_happens(device: Device, project: BuiltProject) -> None:
+    flash(project, desk_of(device))
+    seen = Recorder()
+    report = run(project, desk_of(device, Noise(0.001, Random(3))), every=2, observer=seen)
+    assert seen.losses == list(report.loss)
+    assert seen.traffic == [Traffic(18, 18 * BLOCK, 6 * BLOCK)] * STEPS
+    assert seen.checkpoints == [*range(2, STEPS, 2), STEPS]
+    assert 0 < seen.sent_again <= report.repeated_commands
+    assert seen.used == {"": (report.high_water_bytes, report.stack_high_water_bytes)}
 
 
 def test_a_step_whose_answer_is_lost_is_not_trained_again(
