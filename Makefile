@@ -20,9 +20,8 @@ PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: setup ## Train digits-cnn inside an emulated nRF52840
-	$(BIN)/poetfw build --board nrf52840
-	$(BIN)/poetfw run --board nrf52840
+demo: $(VENV)/.installed-portable ## Train digits-cnn inside an emulated nRF52840, without root
+	$(BIN)/poetfw demo
 
 test: setup-dev ## Run every check but the slow ones, of parametrised ones each value in a case
 	$(BESIDE) CHOICE='-m "not slow"'
@@ -90,6 +89,14 @@ COMPILE := $(BIN)/python -m compileall -q $(addprefix $(VENV)/lib/python*/site-p
 $(VENV)/.installed: pyproject.toml constraints.txt | system
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
+	$(COMPILE)
+	touch $@
+
+# Compiler and emulator as Python packages, where the system has none.
+THERE := $(shell command -v arm-none-eabi-gcc >/dev/null && command -v qemu-system-arm >/dev/null && echo yes)
+$(VENV)/.installed-portable: pyproject.toml constraints.txt
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.$(if $(THERE),,[portable])'
 	$(COMPILE)
 	touch $@
 

@@ -25,7 +25,7 @@ from poetfw.costs.fitted import fit_beside, fit_transfer
 from poetfw.firmware import BLOCK_BYTES, IMAGE, write_project
 from poetfw.firmware.sketch import NOTHING, render_sketch
 from poetfw.planning import BuildSettings, derive_program, load_model
-from poetfw.tools import build_environments, choose_environment
+from poetfw.tools import build_environments, choose_toolchain
 from poetfw.tools.emulators.unicorn.__main__ import _hear, _print, read_flash
 from poetfw.tools.emulators.unicorn.flash import Flash
 from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
@@ -107,10 +107,10 @@ def times_of(
     Raises:
         PoetfwError: the sketch cannot be built, or the driver fails.
     """
-    board = load_board(name)
+    board = choose_toolchain(load_board(name))
     sketch = render_sketch(cases, program, board, room_bytes)
     write_project(sketch.project, folder)
-    environment = choose_environment(board, "auto")
+    environment = board.own_environment
     elf = build_environments(folder, [environment])[environment]
     (folder / IMAGE).write_bytes(bytes(STORAGE_BYTES))
     times = {}

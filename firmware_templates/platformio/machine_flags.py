@@ -17,8 +17,9 @@ CXX_FLAGS = [
     "-fno-use-cxa-atexit",
 ]
 
-env.Append(ASFLAGS=FLAGS, CCFLAGS=FLAGS, LINKFLAGS=FLAGS)  # noqa: F821
+LINK_FLAGS = TOOLCHAIN["link_flags"].split()
+LIBS = TOOLCHAIN["libs"].split()
+
+env.Append(ASFLAGS=FLAGS, CCFLAGS=FLAGS, LINKFLAGS=[*FLAGS, *LINK_FLAGS], LIBS=LIBS)  # noqa: F821
 if BARE_METAL:
-    env.Append(  # noqa: F821
-        CCFLAGS=["-ffreestanding"], CXXFLAGS=CXX_FLAGS, LINKFLAGS=["-nostdlib"], LIBS=["gcc"]
-    )
+    env.Append(CCFLAGS=["-ffreestanding"], CXXFLAGS=CXX_FLAGS)  # noqa: F821

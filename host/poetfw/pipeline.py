@@ -77,7 +77,7 @@ from poetfw.report import (
 from poetfw.schedule import Tell, tell_nobody
 from poetfw.schedule.several import devices_to_json
 from poetfw.schedule.several.solve import Tell as TellOfDevices
-from poetfw.tools import build_environments, choose_environment, elf_size
+from poetfw.tools import build_environments, elf_size, require_toolchain
 from poetfw.training import constant_bytes
 
 REPORT = "build.json"
@@ -86,7 +86,7 @@ REPORT = "build.json"
 DATA = "data.json"
 """File name of the description of data that were made from images or sounds."""
 
-_OVERFLOWED = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
+_OVERFLOWED = re.compile(r"region [`'](\w+)'(?: overflowed by|: overflowed by) (\d+) bytes")
 
 
 def plan_build(
@@ -303,7 +303,7 @@ def _overflow(build: Build, board: Board, error: ToolError) -> ToolError | None:
         f"{int(found[2]):,} B"
         + (f", and frozen weights take {frozen:,} B of it" if frozen else ""),
         "train a smaller network, or choose a scheduler with fewer recomputes",
-        said=[line for line in error.said if " region `" in line],
+        said=[line for line in error.said if _OVERFLOWED.search(line)],
     )
 
 
@@ -311,7 +311,6 @@ def compile_build(
     build: Build,
     report: BuildReport,
     folder: Path,
-    toolchain: str = "auto",
     progress: Progress = lambda text: None,
 ) -> BuildReport:
     """Compile written projects for their boards and twins; returns the report with their sizes.
@@ -320,7 +319,6 @@ def compile_build(
         build: the build.
         report: report of the written build.
         folder: folder of the build.
-        toolchain: compiler choice, see `choose_environment`.
         progress: called with the name of each stage as it begins.
 
     Raises:
@@ -331,17 +329,16 @@ def compile_build(
         which = "" if name == ONLY else f" {name!r}"
         progress(f"compiling{which} with PlatformIO")
         board = build.images[name].board
-        compiled[name] = _compile(build, board, report.memories[name], place, toolchain)
+        compiled[name] = _compile(build, board, report.memories[name], place)
     report = replace(report, memories=compiled).of(build.plan.step.here)
     for place, document in _documents(report, folder).items():
         replace_file(place / REPORT, document)
     return report
 
 
-def _compile(
-    build: Build, board: Board, report: ProgramReport, folder: Path, toolchain: str
-) -> ProgramReport:
-    itself = choose_environment(board, toolchain)
+def _compile(build: Build, board: Board, report: ProgramReport, folder: Path) -> ProgramReport:
+    require_toolchain(board)
+    itself = board.own_environment
     try:
         elfs = build_environments(folder, list(dict.fromkeys([itself, *twin_environments(board)])))
     except ToolError as error:

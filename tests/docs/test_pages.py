@@ -53,6 +53,7 @@ ELSEWHERE = {
     "tests/system/test_two_workers.py": r"poetfw (?:build .* --parallel .*|run) --out two.*",
     "tests/system/test_partners.py": r"poetfw (?:build .* --apart .*|run) --out pair.*",
     "tests/system/test_profile.py": "poetfw run --board nrf52840 --steps 1 --trace",
+    "tests/system/test_portable.py": "(?:env .*)?poetfw demo",
     "tests/system/test_ring.py": r"poetfw (?:pull --ring|push) --image .*",
     "tests/system/test_platformio.py": r"pio run -e \S+ -t \S+",
     "tests/docs/test_library_page.py": "poetfw export --as cmake .*",
@@ -64,11 +65,11 @@ ELSEWHERE = {
 """Tests of their own that type commands of pages, beside what these need."""
 
 NOT_RUN = {
-    r"pip install 'poetfw\[\w+\]'": "it needs a package registry; the extra is looked for",
-    r"pip install \.": "it changes what the tests run; tests/system/test_linux.py installs a wheel",
+    r"pip install (?:'(?:poetfw|\.)\[\w+\]'|poetfw)": "it needs a registry; extras are looked for",
     "poetfw flash": "it needs a board; typed below without one",
     "python benchmarks/flash.py ELF": "ELF stands for a file; test_nrf52840.py counts flash",
     "sudo dd .*": "it needs a card",
+    "(?:sudo apt-get install|pip uninstall) .*": "it changes the system or what the tests run",
     r"pio (run|pkg install) -e nrf52840": "it needs PlatformIO's registry",
 }
 """Commands that no test types, and why."""

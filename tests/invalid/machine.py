@@ -43,15 +43,19 @@ def twin_project(folder: Path) -> None:
 CASES = (
     Case(
         "no compiler",
-        LINUX,
+        f"{LINUX} --toolchain system",
         3,
-        ("the compiler gcc is not installed", "sudo apt-get install gcc libc6-dev"),
+        (
+            "the compiler gcc is not installed",
+            "sudo apt-get install gcc libc6-dev",
+            "pip install 'poetfw[portable]'",
+        ),
         no_programs,
         NOTHING,
     ),
     Case(
         "no compiler, budget given",
-        f"{LINUX} --ram 1000000",
+        f"{LINUX} --ram 1000000 --toolchain system",
         3,
         ("the compiler gcc is not installed",),
         no_programs,
@@ -86,7 +90,7 @@ CASES = (
     ),
     Case(
         "no QEMU",
-        "run --board nrf52840",
+        "run --board nrf52840 --emulator qemu",
         3,
         ("qemu-system-arm is not installed", "sudo apt-get install qemu-system-arm"),
         both(twin_project, no_programs),

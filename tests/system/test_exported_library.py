@@ -31,8 +31,16 @@ PLATFORMIO = """\
 [platformio]
 core_dir = .pio/core
 [toolchain]
-prefix =
+cc = gcc
+cxx = g++
+ar = gcc-ar
+ranlib = gcc-ranlib
+objcopy = objcopy
+hex = ihex
 machine_flags =
+link_flags =
+libs =
+size_flags =
 hosted = yes
 [env:native]
 platform = symlink://./platforms/systemgcc

@@ -17,8 +17,16 @@ from poetfw.tools import build_environments, platformio
 PLATFORMS = Path(__file__).parents[2] / "firmware_templates/platformio"
 SETTINGS = """
 [toolchain]
-prefix =
+cc = gcc
+cxx = g++
+ar = gcc-ar
+ranlib = gcc-ranlib
+objcopy = objcopy
+hex = ihex
 machine_flags =
+link_flags =
+libs =
+size_flags =
 hosted = yes
 
 [env:linux]

@@ -41,6 +41,8 @@ PACKAGE = Path(poetfw.__file__).parent
 CLOCKS = {
     "common/limits.py": "ends searches",
     "costs/exchange.py": "refuses what was measured in the future",
+    "cli/demo.py": "prints what the demo took",
+    "common/system.py": "knows when the process began",
     "tools/link/pipe.py": "waits for a device",
     "tools/link/port.py": "waits for a device",
     "tools/process.py": "waits for compilers and emulators",
@@ -117,7 +119,7 @@ def test_a_reserve_leaves_something_to_the_searches() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
 def test_a_process_knows_when_it_began() -> None:
     code = (
-        "import time; time.sleep(0.3); from poetfw.common.limits import process_start_s; "
+        "import time; time.sleep(0.3); from poetfw.common.system import process_start_s; "
         "print(time.perf_counter() - process_start_s())"
     )
     before_s = time.perf_counter()

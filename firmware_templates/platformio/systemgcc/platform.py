@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PlatformIO platform that builds with the compilers on PATH."""
+"""PlatformIO platform that builds with compilers on PATH or in Python packages."""
 
 import json
 import os
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from platformio.package.manager.core import get_core_package_dir
 from platformio.package.manager.tool import ToolPackageManager
 from platformio.package.meta import PackageSpec
 from platformio.public import PlatformBase
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from programs import find_program
 
 SCONS = "tool-scons"
 OWNER = "platformio"
@@ -63,11 +67,10 @@ class SystemgccPlatform(PlatformBase):
     def run(self, *arguments, **options):
         """Build; other platforms of the same `pio run` have the user's packages again."""
         toolchain = dict(self.config.items("toolchain"))
-        compiler = f"{toolchain['prefix']}gcc"
-        if shutil.which(compiler) is None:
+        if find_program(toolchain["cc"]) is None:
             raise Missing(
-                f"the compiler {compiler} is not installed. "
-                f"On Debian or Ubuntu: sudo apt-get install {toolchain['packages']}"
+                f"the compiler {toolchain['cc']} is not installed. Install it, "
+                f"{toolchain['install']}"
             )
         try:
             return super().run(*arguments, **options)
@@ -109,7 +112,7 @@ def provide_scons(packages):
     names = {"owner": OWNER, "id": None, "name": SCONS, "requirements": None, "uri": None}
     package = {"type": "tool", "name": SCONS, "version": version, "spec": names}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scons.py").write_text(START)
+    (folder / "scons.py").write_text(START, encoding="utf-8")
     shutil.copytree(
         Path(spec.origin).parent,
         folder / "local/SCons",
@@ -117,6 +120,6 @@ def provide_scons(packages):
         dirs_exist_ok=True,
     )
     manifest = {"name": SCONS, "version": version, "system": "*"}
-    (folder / "package.json").write_text(json.dumps(manifest))
+    (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
     (folder / ".piokeep").touch()
-    (folder / ".piopm").write_text(json.dumps(package))
+    (folder / ".piopm").write_text(json.dumps(package), encoding="utf-8")

@@ -160,6 +160,11 @@ class PlanOptions(TypedDict, total=False):
     Safety limit for the build without compilers; if it ends a search, results may differ
     between runs.
     """
+    toolchain: Literal["auto", "system", "stock", "clang", "zig"] | None
+    """
+    Toolchain: this computer's GCC (system), that of the board's stock PlatformIO platform,
+    clang, or zig (pip install 'poetfw[portable]').
+    """
 
 
 class RunOptions(TypedDict, total=False):

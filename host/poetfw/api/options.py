@@ -17,6 +17,7 @@ from poetfw.settings import (
     Budget,
     BuildLimits,
     CellLimits,
+    CompilerSettings,
     CostSettings,
     Devices,
     Limits,
@@ -49,6 +50,7 @@ PLAN: tuple[type[Settings], ...] = (
     Application,
     CostSettings,
     BuildLimits,
+    CompilerSettings,
 )
 """Settings of `poetfw.plan`, as of `poetfw build`."""
 

@@ -33,14 +33,13 @@ from poetfw.schedule import Tell, tell_nobody
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import (
     BuildSettings,
-    CompilerSettings,
     CostSettings,
     Devices,
     DevicesSettings,
     Programmed,
     Settings,
 )
-from poetfw.tools import choose_environment
+from poetfw.tools import require_toolchain
 
 if TYPE_CHECKING:
     from poetfw.api.firmware import Firmware
@@ -215,26 +214,21 @@ class TrainingPlan:
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
-        toolchain: str = "auto",
         progress: Callable[[str], None] = _silent,
     ) -> Firmware:
         """Write the project and compile it for the board and its twins.
 
         Args:
             folder: folder of the project; None for build/BOARD.
-            toolchain: compiler choice, as `poetfw build --toolchain`.
             progress: called with the name of each stage as it begins.
 
         Raises:
             OutputError: The folder is not poetfw's, or cannot be written.
             ToolError: The compiler or PlatformIO is missing or fails.
         """
-        (compiler,) = settings_of([CompilerSettings], {"toolchain": toolchain})
-        check_target(self.settings, folder, compiler.toolchain)
+        check_target(self.settings, folder, compiles=True)
         written = self.write(folder)
-        report = compile_build(
-            self.build, written.figures, written.folder, compiler.toolchain, progress
-        )
+        report = compile_build(self.build, written.figures, written.folder, progress)
         return replace(written, figures=report)
 
     def report(self) -> HtmlReport:
@@ -254,9 +248,9 @@ class TrainingPlan:
 
 
 def check_target(
-    settings: BuildSettings, folder: str | os.PathLike[str] | None, toolchain: str | None
+    settings: BuildSettings, folder: str | os.PathLike[str] | None, compiles: bool
 ) -> None:
-    """Check, before a search, that a build can be written, and compiled if a toolchain is named.
+    """Check, before a search, that a build can be written, and compiled if it shall be.
 
     Raises:
         OutputError: A folder is not poetfw's.
@@ -266,6 +260,5 @@ def check_target(
     place = default_folder(boards) if folder is None else Path(folder)
     for written in (place, *folders_of(boards, place).values()):
         check_output_folder(written)
-    if toolchain is not None:
-        for known in boards.values():
-            choose_environment(known, toolchain)
+    for known in boards.values() if compiles else ():
+        require_toolchain(known)

@@ -12,7 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
-from poetfw.boards.toolchain import Toolchain
+from poetfw.boards.environments import SYSTEM_SUFFIX, known_environments
+from poetfw.boards.toolchain import STOCK, Toolchain
 from poetfw.common.errors import BoardError, DataError
 from poetfw.common.transfer import Transfer
 
@@ -282,6 +283,24 @@ class Board:
             )
         return replace(self, compute=replace(self.compute, threads=threads))
 
+    def with_toolchain(self, name: str) -> Board:
+        """The board with another toolchain of `toolchains.toml`, or with `stock`.
+
+        Raises:
+            BoardError: The toolchain does not build for the board.
+        """
+        firmware = self.require_firmware()
+        try:
+            toolchain = firmware.toolchain.of(name)
+            if not toolchain.links:
+                raise ValueError(f"{name} compiles for its processor, but does not link")
+        except ValueError as error:
+            known = ", ".join(each.name for each in (firmware.toolchain, *self.toolchain.others))
+            raise BoardError(
+                f"board {self.name!r}: {error}", f"use another --toolchain: {known}"
+            ) from None
+        return replace(self, firmware=replace(firmware, toolchain=toolchain))
+
     def require_firmware(self) -> FirmwareSupport:
         """Return the build settings of the board's firmware.
 
@@ -304,6 +323,13 @@ class Board:
     def platformio_env(self) -> str:
         """PlatformIO environment; raises `BoardError` without firmware support."""
         return self.require_firmware().platformio_env
+
+    @property
+    def own_environment(self) -> str:
+        """PlatformIO environment that builds for the board with its toolchain."""
+        system = self.platformio_env + SYSTEM_SUFFIX
+        stock = self.toolchain.name == STOCK or system not in known_environments()
+        return self.platformio_env if stock else system
 
     @property
     def console_baud(self) -> int:

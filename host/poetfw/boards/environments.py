@@ -8,6 +8,9 @@ from functools import cache
 
 from poetfw.common.resources import platformio_ini
 
+SYSTEM_SUFFIX = "-system"
+"""Ends the name of the environment that builds for a board without its stock platform."""
+
 
 def known_environments() -> frozenset[str]:
     """Names of all environments in platformio.ini."""
@@ -22,5 +25,5 @@ def known_environments() -> frozenset[str]:
 def read_environments() -> configparser.RawConfigParser:
     """Read the platformio.ini that holds all environments."""
     parser = configparser.RawConfigParser()
-    parser.read_string(platformio_ini().read_text())
+    parser.read_string(platformio_ini().read_text(encoding="utf-8"))
     return parser

@@ -25,6 +25,7 @@ from poetfw.settings import (
     Programmed,
     ProjectSettings,
     SchedulerSettings,
+    Settings,
     TrainingSettings,
     arguments,
     setting,
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Compiling(CompilerSettings, group="Output"):
-    """Compiler choice, and a build without it."""
+class Written(Settings, group="Output"):
+    """Extent of a build."""
 
     generate_only: bool = setting("Write the project without compiling it.", False, first=True)
 
@@ -59,7 +60,8 @@ def build(
     application: Application,
     costs: CostSettings,
     limits: BuildLimits,
-    compiling: Compiling,
+    compiler: CompilerSettings,
+    written: Written,
     project: ProjectSettings,
     printed: Detailed,
 ) -> None:
@@ -67,9 +69,8 @@ def build(
     from poetfw.api.plans import PlanWatch, check_target, plan_settings
 
     end = command_deadline(limits.time_limit_s)
-    toolchain = None if compiling.generate_only else compiling.toolchain
-    given = devices, network, budget, by, training, application, costs, limits
-    typed = arguments(programmed, *given, compiling, project)
+    given = devices, network, budget, by, training, application, costs, limits, compiler
+    typed = arguments(programmed, *given, written, project)
     with output.spinner() as progress:
         plan = plan_settings(
             PlanWatch(progress, output.search_log(progress, end), log_of_devices("time")),
@@ -77,12 +78,12 @@ def build(
             *given,
             end=end,
             command=("poetfw", "build", *typed),
-            check=lambda settings: check_target(settings, project.out, toolchain),
+            check=lambda settings: check_target(settings, project.out, not written.generate_only),
         )
-        if toolchain is None:
+        if written.generate_only:
             firmware = plan.write(project.out)
         else:
-            firmware = plan.compile(project.out, toolchain=toolchain, progress=progress)
+            firmware = plan.compile(project.out, progress=progress)
     for warning in plan.warnings:
         output.warn(warning)
     if printed.as_json:
@@ -91,7 +92,7 @@ def build(
         run = ["--board", programmed.board] if programmed.board else []
         is_default = firmware.folder == plan.default_folder
         run += [] if is_default and run else ["--out", str(firmware.folder)]
-        _print(firmware.figures, firmware.folder, end, run, printed.verbose)
+        print_build(firmware.figures, firmware.folder, end, run, printed.verbose)
 
 
 _LAYER_NAMES = {
@@ -180,7 +181,7 @@ def _trained(report: BuildReport) -> str:
     return f"{text}; {', '.join(parts[:4])}{more}" if parts else text
 
 
-def _print(
+def print_build(
     report: BuildReport,
     folder: Path,
     end: Deadline,
@@ -212,6 +213,7 @@ def _print(
         *(output.proven_rows(schedule) if report.devices == 1 else []),
         *([] if report.more_ram is None else [("more RAM", _saved(report.more_ram))]),
         output.Detail("costs", report.costs),
+        output.Detail("toolchain", report.toolchain),
         *([(f"energy per step ({basis})", energy)] if report.devices == 1 else []),
         (f"time per step ({basis})", f"{schedule.time_s:.4g} s"),
         *output.spent_rows(end),

@@ -21,7 +21,7 @@ from poetfw.cli.command import Command
 from poetfw.cli.config import FILE, has_config, read_config
 from poetfw.common.errors import ConfigError, PoetfwError, ToolError, is_out_of_memory
 from poetfw.common.interrupts import EXIT_INTERRUPTED, leave
-from poetfw.common.limits import process_start_s
+from poetfw.common.system import process_start_s
 from poetfw.common.version import __version__
 
 EXIT_USAGE = 2
@@ -34,6 +34,7 @@ _MODULES = {
     "check": "check",
     "compare": "compare",
     "costs": "costs",
+    "demo": "demo",
     "doctor": "doctor",
     "export": "export",
     "export-weights": "weights",

@@ -99,10 +99,10 @@ def run(
         finished = firmware.train(
             *(settings, where, machine, files), observer, lambda: chosen_port(None)
         )
-    return _finish(finished.figures, printed.verbose, printed.as_json)
+    return finish(finished.figures, printed.verbose, printed.as_json)
 
 
-def _finish(report: RunReport, verbose: bool, as_json: bool) -> int:
+def finish(report: RunReport, verbose: bool, as_json: bool) -> int:
     """Print a report and failed verification; returns the exit code."""
     from poetfw.runs.verification import verdict
 

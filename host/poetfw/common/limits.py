@@ -10,13 +10,10 @@ other module ends a search by the clock.
 from __future__ import annotations
 
 import math
-import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 WORK_LIMIT = 60.0
@@ -32,24 +29,6 @@ Clock = Callable[[], float]
 """Reads a clock, in seconds from an arbitrary origin."""
 
 _T = TypeVar("_T")
-
-
-_SLOWEST_START_S = 60.0
-"""A process that seems to have begun earlier has not: some sandboxes count from elsewhere."""
-
-
-def process_start_s() -> float:
-    """Start of this process on `time.perf_counter`'s clock; now, if the system does not know it."""
-    now_s = time.perf_counter()
-    if sys.platform != "linux":
-        return now_s
-    try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return now_s
-    began_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # proc(5): field 22, starttime
-    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
-    return now_s - age_s if 0 <= age_s <= _SLOWEST_START_S else now_s
 
 
 class OutOfTime(Exception):

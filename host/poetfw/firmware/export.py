@@ -73,7 +73,9 @@ class _Format:
 
     @staticmethod
     def of(name: str) -> _Format:
-        text = (firmware_templates_dir() / "export" / name / "format.toml").read_text()
+        text = (firmware_templates_dir() / "export" / name / "format.toml").read_text(
+            encoding="utf-8"
+        )
         return _Format(**tomllib.loads(text))
 
 
@@ -126,7 +128,7 @@ def export_library(
     if chosen.examples is not None:
         folder = firmware_templates_dir() / "export" / "examples"
         for example in (*(f"{example}.c" for example in examples), "file_card.h"):
-            shown[f"{chosen.examples}/{example}"] = (folder / example).read_text()
+            shown[f"{chosen.examples}/{example}"] = (folder / example).read_text(encoding="utf-8")
     files |= {rename_public(path, name): rename_public(text, name) for path, text in shown.items()}
     context = {
         "name": name,

@@ -48,7 +48,7 @@ class StatusCode:
 @cache
 def statuses() -> tuple[StatusCode, ...]:
     """Statuses that a call of the library may end with, besides those of storage and board."""
-    text = (firmware_templates_dir() / "runtime" / "status.h").read_text()
+    text = (firmware_templates_dir() / "runtime" / "status.h").read_text(encoding="utf-8")
     return tuple(StatusCode(name, int(value), said) for name, value, said in _STATUS.findall(text))
 
 

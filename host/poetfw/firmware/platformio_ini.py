@@ -10,9 +10,6 @@ from poetfw.boards import Toolchain
 from poetfw.boards.environments import read_environments
 from poetfw.common.resources import platformio_ini
 
-SYSTEM_SUFFIX = "-system"
-"""Ends the name of the environment that builds for a board with this computer's compiler."""
-
 SANITIZE_SUFFIX = "-sanitize"
 """Ends the name of the environment that builds for this computer with sanitizers."""
 
@@ -61,13 +58,24 @@ def select_environments(
     texts["toolchain"] = [
         *(line for line in texts["toolchain"] if line.startswith(";")),
         "[toolchain]",
-        f"prefix = {toolchain.prefix}".rstrip(),
-        f"packages = {toolchain.packages}",
-        f"machine_flags = {' '.join(toolchain.machine_flags)}".rstrip(),
-        f"hosted = {'yes' if toolchain.hosted else 'no'}",
+        *(f"{key} = {value}".rstrip() for key, value in _toolchain(toolchain).items()),
     ]
     sections = ("\n".join(texts[section]) for section in wanted)
     return ("\n\n".join([_LICENCE, *sections]) + "\n").encode()
+
+
+def _toolchain(toolchain: Toolchain) -> dict[str, str]:
+    """The section `toolchain` of a project's platformio.ini."""
+    return {
+        **toolchain.commands,
+        "hex": toolchain.hex_format,
+        "install": toolchain.install,
+        "machine_flags": " ".join(toolchain.machine_flags),
+        "link_flags": " ".join(toolchain.link_flags),
+        "libs": " ".join(toolchain.libs),
+        "size_flags": " ".join(toolchain.size_flags),
+        "hosted": "yes" if toolchain.hosted else "no",
+    }
 
 
 def _texts() -> dict[str, list[str]]:
@@ -75,7 +83,7 @@ def _texts() -> dict[str, list[str]]:
     texts: dict[str, list[str]] = {}
     comments: list[str] = []
     section = ""
-    for line in platformio_ini().read_text().splitlines():
+    for line in platformio_ini().read_text(encoding="utf-8").splitlines():
         if line.startswith(";"):
             comments += [line] if line != _LICENCE else []
             continue

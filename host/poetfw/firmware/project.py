@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 import jinja2
 
 from poetfw.boards import Arithmetic, Board, Machine, with_used
-from poetfw.boards.environments import known_environments
+from poetfw.boards.environments import SYSTEM_SUFFIX, known_environments
+from poetfw.boards.toolchain import STOCK, SYSTEM
 from poetfw.common.errors import OutputError, listed
 from poetfw.common.interrupts import uninterrupted
 from poetfw.common.reading import parse_json, read_bytes
@@ -37,7 +38,6 @@ from poetfw.firmware.library import (
 )
 from poetfw.firmware.platformio_ini import (
     SANITIZE_SUFFIX,
-    SYSTEM_SUFFIX,
     select_environments,
 )
 from poetfw.firmware.views import ProjectView
@@ -274,8 +274,13 @@ def twin_environments(board: Board) -> list[str]:
 
 
 def _environments(board: Board) -> list[str]:
-    """The PlatformIO environments of a board: itself, in each variant, and what stands for it."""
-    names = [board.platformio_env + suffix for suffix in ("", SYSTEM_SUFFIX, SANITIZE_SUFFIX)]
+    """The PlatformIO environments of a board: itself, in each variant, and what stands for it.
+
+    A stock platform brings its own GCC, which takes no other toolchain's flags.
+    """
+    gcc = board.toolchain.name in (SYSTEM, STOCK)
+    variants = ("", SYSTEM_SUFFIX, SANITIZE_SUFFIX) if gcc else ()
+    names = [board.platformio_env + suffix for suffix in variants] or [board.own_environment]
     of_machines = [machine.platformio_env for machine in _machines(board)]
     known = known_environments()
     return [name for name in dict.fromkeys([*names, *of_machines]) if name in known]
@@ -283,9 +288,8 @@ def _environments(board: Board) -> list[str]:
 
 def _default_environments(board: Board) -> list[str]:
     """Environments that `poetfw build` and a plain `pio run` build: the board, and its twins."""
-    system = board.platformio_env + SYSTEM_SUFFIX
-    itself = system if system in known_environments() else board.platformio_env
-    return list(dict.fromkeys([itself, *twin_environments(board)]))
+    itself = board.with_toolchain(SYSTEM) if board.toolchain.name == STOCK else board
+    return list(dict.fromkeys([itself.own_environment, *twin_environments(board)]))
 
 
 def check_output_folder(folder: Path) -> None:
@@ -523,18 +527,20 @@ def _swap(staging: Path, folder: Path) -> None:
     if not folder.exists():
         staging.rename(folder)
         return
-    old = Path(tempfile.mkdtemp(prefix=_staging_prefix(folder), dir=folder.parent))
+    aside = Path(tempfile.mkdtemp(prefix=_staging_prefix(folder), dir=folder.parent))
+    old = aside / folder.name  # not there yet: Windows replaces no folder, not even an empty one
     try:
-        os.replace(folder, old)
+        folder.rename(old)
     except OSError:  # the folder may be where a disk is mounted
-        old.rmdir()
+        aside.rmdir()
         raise
     try:
         staging.rename(folder)
     except OSError:
-        os.replace(old, folder)
+        old.rename(folder)
+        aside.rmdir()
         raise
     for name in (BUILD_DIR, RUN_DIR):
         if (old / name).exists():
             (old / name).rename(folder / name)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)

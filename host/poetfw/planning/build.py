@@ -216,6 +216,7 @@ def _report_program(image: Image, folder: Path) -> ProgramReport:
         threads=image.board.compute.threads,
         plan_id=image.plan_id,
         parts=image.plan.step.own,
+        toolchain=image.board.toolchain.name,
     )
 
 

@@ -31,7 +31,7 @@ from poetfw.schedule.several import (
 )
 from poetfw.schedule.several.solve import Tell
 from poetfw.settings import BuildSettings
-from poetfw.tools import emulator_of
+from poetfw.tools import choose_toolchain, emulator_of
 from poetfw.training import Program
 
 _RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
@@ -39,13 +39,18 @@ _RESERVED = ("run", "src", "lib", "ld", "platforms", "include", "test")
 
 
 def boards_of(settings: BuildSettings) -> Mapping[str, Board]:
-    """Boards by memory name.
+    """Boards by memory name, each with the toolchain that builds its program.
 
     Raises:
         BoardError: A board is unknown or has no firmware, or a device file is malformed or names no
-            board that can run its program.
+            board that can run its program, or the toolchain does not build for a board.
         ConfigError: The devices' boards cannot be combined.
     """
+    found = _boards_of(settings)
+    return {name: choose_toolchain(board, settings.toolchain) for name, board in found.items()}
+
+
+def _boards_of(settings: BuildSettings) -> Mapping[str, Board]:
     devices = settings.devices
     if devices is None:
         board = load_board(settings.board, check_machine=emulator_of).with_threads(settings.threads)

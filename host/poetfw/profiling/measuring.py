@@ -38,9 +38,10 @@ from poetfw.profiling.store import Store
 from poetfw.profiling.update import Update
 from poetfw.tools import (
     build_environments,
-    choose_environment,
+    choose_toolchain,
     compiler_name,
     emulator_of,
+    require_toolchain,
     static_ram_bytes,
     upload_firmware,
 )
@@ -62,7 +63,6 @@ class ProfileSettings:
         emulator: name of the twin to measure on; None for the board.
         port: port of the board, or of a twin that is already running.
         out: folder of the sketch.
-        toolchain: toolchain, as for `choose_environment`.
         meter: energy meter, as for `poetfw.meters.open_meter`.
     """
 
@@ -70,7 +70,6 @@ class ProfileSettings:
     emulator: str | None
     port: str | None
     out: Path
-    toolchain: str = "auto"
     meter: str = "none"
 
 
@@ -182,7 +181,8 @@ def profile(settings: ProfileSettings, store: Store, update: Update) -> ProfileR
         ToolError: A compiler or an emulator is missing or fails.
     """
     board = load_board(settings.build.board, check_machine=emulator_of)
-    board.require_firmware()
+    board = choose_toolchain(board, settings.build.toolchain)
+    require_toolchain(board)
     build = settings.build.on(board)
     model = load_model(build)
     program = derive_program(build, model)
@@ -334,7 +334,7 @@ def _environment(board: Board, settings: ProfileSettings) -> str:
     twin = None if settings.emulator is None else board.twin(settings.emulator).machine
     if twin is not None and twin.platformio_env is not None:
         return twin.platformio_env
-    return choose_environment(board, settings.toolchain)
+    return board.own_environment
 
 
 def _built(
@@ -405,6 +405,7 @@ def _has_sketch(profiler: Profiler, sketch: Sketch, setup: Setup) -> bool:
 def _twin(sketch: Sketch, elf: Path, board: Board, settings: ProfileSettings) -> Iterator[PortLine]:
     machine = board.twin(settings.emulator).machine
     emulator = emulator_of(machine)
+    machine = emulator.counting(machine)
     emulator.require()
     folder = settings.out / RUN_DIR
     image = folder / IMAGE

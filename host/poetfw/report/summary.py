@@ -11,6 +11,7 @@ from pydantic import ConfigDict, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from poetfw.boards import Arithmetic
+from poetfw.boards.toolchain import SYSTEM
 from poetfw.common.errors import OutputError
 from poetfw.common.limits import Timing
 from poetfw.common.reading import first_flaw, parse_json, read_bytes
@@ -45,6 +46,7 @@ class ProgramReport:
         threads: that kernels divide their results among.
         plan_id: names the plan; firmware and storage image must agree on it.
         parts: its devices, each with its part of the arena.
+        toolchain: name of the toolchain that builds it.
     """
 
     board: str
@@ -62,6 +64,7 @@ class ProgramReport:
     threads: PositiveInt
     plan_id: str
     parts: tuple[Part, ...]
+    toolchain: str = SYSTEM
 
 
 @dataclass(frozen=True)

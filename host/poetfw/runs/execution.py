@@ -23,7 +23,6 @@ from poetfw.firmware import (
     set_request,
     trains_alike,
 )
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
 from poetfw.ir import Tensor
 from poetfw.memory import Message
 from poetfw.ops import Array
@@ -32,7 +31,7 @@ from poetfw.planning import folders_of
 from poetfw.report import BuildReport, Stages, read_stages
 from poetfw.report.stage_files import PLAN
 from poetfw.schedule import StepKind
-from poetfw.tools import Event, RunLog, emulator_of, run_firmware
+from poetfw.tools import Event, RunLog, default_twin, emulator_of, run_firmware
 
 OnEvent = Callable[[Event], None]
 SlotValues = Mapping[tuple[str, SlotPurpose], Array]
@@ -68,14 +67,13 @@ class BuiltProject:
         Raises:
             OutputError: The report names no ELF of the board.
         """
-        elf = Path(self.report.elf or "")
-        own = self.board.platformio_env
-        if elf.parent.name not in (own, own + SYSTEM_SUFFIX):
+        elf, own = Path(self.report.elf or ""), self.board.own_environment
+        if elf.parent.name != own:
             raise OutputError(
                 f"{self.folder / REPORT}: elf is not the board's: {str(elf)!r:.200}",
                 "run `poetfw build` again",
             )
-        return elf.parent.name
+        return own
 
     def environment_of(self, machine: Machine) -> str:
         """PlatformIO environment whose ELF runs on a machine.
@@ -308,7 +306,7 @@ def _open(
         )
     built_for = board_of(folder, report)
     stages = read_stages(folder, built_for.erase_bytes)
-    return BuiltProject(folder, built_for, built_for.twin(None), report, stages)
+    return BuiltProject(folder, built_for, default_twin(built_for), report, stages)
 
 
 def expect_board(folder: Path, report: BuildReport, board: str | None) -> None:
@@ -328,7 +326,8 @@ def _choose(
     project: BuiltProject, emulator: str | None, on_board: bool, threads: int | None
 ) -> BuiltProject:
     """Select the twin that runs a project, and check that the firmware to run is compiled."""
-    twin = project.board.with_threads(threads).twin(emulator)
+    board = project.board.with_threads(threads)
+    twin = default_twin(board) if emulator is None else board.twin(emulator)
     chosen = replace(project, twin=replace(twin, machine=replace(twin.machine, threads=threads)))
     if project.report.elf is None:
         raise OutputError(
@@ -348,7 +347,7 @@ def board_of(folder: Path, report: BuildReport) -> Board:
         BoardError: The project's board file is malformed.
     """
     board = load_board(folder / "board.toml", report.board.partition(":")[2] or None)
-    return board.with_threads(report.threads)
+    return board.with_threads(report.threads).with_toolchain(report.toolchain)
 
 
 def execute(
@@ -391,8 +390,7 @@ def execute(
     emulator.require()
     copy = fresh_image(machine, image, folder, request, prepare, room_bytes, resume)
     command = emulator.command(machine, elf)
-    if machine.threads is not None:
-        command = ["env", f"POETFW_THREADS={machine.threads}", *command]
+    threads = {} if machine.threads is None else {"POETFW_THREADS": str(machine.threads)}
     log = run_firmware(
         command,
         folder,
@@ -402,6 +400,7 @@ def execute(
         evaluations=evaluations,
         resume=resume,
         silence_s=silence_s,
+        environment=threads,
     )
     set_request(copy, replace(request, capture=False))
     return log

@@ -339,8 +339,8 @@ def _program_run(
         ticks=log.ticks,
         tick_unit=log.tick_unit,
         tick_s=1 / hz,
-        step_s=log.ticks / hz / len(log.losses) if log.losses else None,
-        instructions=log.ticks if log.tick_unit == "instructions" else None,
+        step_s=log.ticks / hz / len(log.losses) if log.losses and log.ticks else None,
+        instructions=log.ticks or None if log.tick_unit == "instructions" else None,
         storage_bytes_read=log.storage_bytes_read,
         storage_bytes_written=log.storage_bytes_written,
         step_traffic=log.step_traffic,
@@ -386,8 +386,10 @@ def _arenas(plan: StepPlan, log: RunLog) -> dict[str, int]:
 
 
 def _counted(project: BuiltProject, log: RunLog) -> float | None:
-    """Instructions of a training step, on average; None where they are not those of one thread."""
-    if log.tick_unit != "instructions" or not log.losses or project.stages.training.threads:
+    """Instructions of a training step, on average; None if not counted or those of threads."""
+    if log.tick_unit != "instructions" or not log.losses or not log.ticks:
+        return None
+    if project.stages.training.threads:
         return None
     return log.ticks / len(log.losses)
 

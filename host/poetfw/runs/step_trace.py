@@ -30,7 +30,8 @@ def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress)
         ToolError: A compiler or the emulator is missing or fails.
     """
     steps = _steps(project)
-    machine = project.twin.machine
+    emulator = emulator_of(project.twin.machine)
+    machine = emulator.counting(project.twin.machine)
     folder = project.folder / RUN_DIR / "timed"
     copy = timed_project(project.folder, project.board)
     progress("building the step that is timed")
@@ -40,7 +41,6 @@ def trace_step(project: BuiltProject, settings: RunSettings, progress: Progress)
     image = folder / IMAGE
     try:
         shutil.copyfile(project.image, image)
-        emulator = emulator_of(machine)
         emulator.require()
         emulator.prepare(machine, image, 0)
         progress("timing each op of a step")

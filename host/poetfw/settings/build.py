@@ -47,6 +47,9 @@ _ON_SYSTEMS = (
 )
 
 
+TOOLCHAINS = ("auto", "system", "stock", "clang", "zig")
+"""Choices of `--toolchain`."""
+
 KEEPING = ("auto", "storage", "never")
 """Choices of `--keep-features`."""
 
@@ -164,12 +167,13 @@ class Devices(DevicesSettings):
 
 @dataclass(frozen=True)
 class CompilerSettings(Settings, group="Output"):
-    """Compiler choice."""
+    """Toolchain choice."""
 
     toolchain: str = setting(
-        "Compiler: this computer's, or that of the board's stock PlatformIO platform.",
+        "Toolchain: this computer's GCC (system), that of the board's stock PlatformIO platform, "
+        "clang, or zig (pip install 'poetfw[portable]').",
         "auto",
-        type=click.Choice(("auto", "system", "stock")),
+        type=click.Choice(TOOLCHAINS),
     )
 
 
@@ -182,7 +186,14 @@ class _OnBoard:
 
 @dataclass(frozen=True)
 class BuildSettings(
-    Application, BuildLimits, SchedulerSettings, Budget, TrainingSettings, NetworkSettings, _OnBoard
+    CompilerSettings,
+    Application,
+    BuildLimits,
+    SchedulerSettings,
+    Budget,
+    TrainingSettings,
+    NetworkSettings,
+    _OnBoard,
 ):
     """All settings that determine the files of a build; the fields of the last base come first.
 

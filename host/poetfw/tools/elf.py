@@ -41,7 +41,7 @@ def elf_size(path: Path) -> ElfSize:
                 flags, size = section["sh_flags"], section["sh_size"]
                 if not flags & _ALLOC:
                     continue
-                if flags & _WRITE:
+                if _is_in_ram(section):
                     ram += _word_padded(size)
                 if section["sh_type"] != "SHT_NOBITS":
                     flash += size
@@ -64,6 +64,11 @@ def elf_machine(path: Path) -> str:
             return str(ELFFile(file)["e_machine"])
     except (OSError, ELFError) as error:
         raise ToolError(f"{path} is not a readable ELF file: {error}") from error
+
+
+def _is_in_ram(section: Any) -> bool:
+    """True for sections in RAM; LLVM's linker marks that of the stack read-only."""
+    return bool(section["sh_flags"] & _WRITE) or section["sh_type"] == "SHT_NOBITS"
 
 
 def _word_padded(size: int) -> int:
@@ -135,7 +140,7 @@ def elf_sections(path: Path) -> tuple[ElfSection, ...]:
                     section["sh_addr"],
                     section["sh_size"],
                     section["sh_type"] != "SHT_NOBITS",
-                    bool(section["sh_flags"] & _WRITE),
+                    _is_in_ram(section),
                     tuple(
                         ElfSymbol(name, section.name, address, size)
                         for name, address, size in symbols.get(number, ())

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from poetfw.boards import list_boards
+from poetfw.boards import Toolchain, list_boards
+from poetfw.boards.environments import SYSTEM_SUFFIX
 from poetfw.common.errors import ToolError
 from poetfw.common.resources import platformio_ini
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX
 from poetfw.tools.emulators import Emulator, emulator_of
 from poetfw.tools.process import run_tool
+from poetfw.tools.toolchains import find_compiler
 from poetfw.tools.uploaders import Uploader, uploaders_of
 
 _TIMEOUT_S = 20.0
@@ -52,7 +53,9 @@ _PACKAGES = (
 def take_inventory() -> tuple[Finding, ...]:
     """List everything poetfw uses, installed or missing."""
     return (
-        *(_program(*program) for program in _programs()),
+        *_compilers(),
+        *_emulator_programs(),
+        _portable(),
         *map(_optional, _uploaders()),
         _optional(_program("ssh", "boards under Linux elsewhere (--host)", "openssh-client", "-V")),
         *(_package(name, needed_for, name) for name, needed_for in _PACKAGES),
@@ -61,19 +64,33 @@ def take_inventory() -> tuple[Finding, ...]:
     )
 
 
-def _programs() -> Iterator[tuple[str, str, str]]:
-    """Compilers and emulators of all boards: name, uses, Debian packages."""
-    needed: dict[tuple[str, str], list[str]] = {}
+def _compilers() -> Iterator[Finding]:
+    """GCC of each target, which another installed toolchain makes optional."""
+    needed: dict[str, tuple[Toolchain, list[str]]] = {}
     for board in list_boards(lambda error: None):
         if board.firmware is not None:
             toolchain = board.firmware.toolchain
-            key = toolchain.compiler, toolchain.packages
-            needed.setdefault(key, []).append(f"firmware for {board.name}")
+            _, uses = needed.setdefault(toolchain.compiler, (toolchain, []))
+            uses.append(f"firmware for {board.name}")
+    for name, (toolchain, uses) in needed.items():
+        finding = _program(name, ", ".join(uses), toolchain.packages)
+        replaced = any(find_compiler(other) is not None for other in toolchain.others)
+        yield replace(finding, required=not replaced)
+
+
+def _emulator_programs() -> Iterator[Finding]:
+    """Emulators that are programs; optional beside an installed one that is a Python package."""
+    replaced = any(each.extra is not None and each.installed for each in _emulators())
     for emulator, boards in _emulators().items():
         if emulator.package is not None:
-            needed[emulator.name, emulator.package] = [f"the twin of {board}" for board in boards]
-    for (name, packages), uses in needed.items():
-        yield name, ", ".join(uses), packages
+            uses = ", ".join(f"the twin of {name}" for name in boards)
+            finding = _program(emulator.name, uses, emulator.package)
+            yield replace(finding, required=not replaced)
+
+
+def _portable() -> Finding:
+    """Compiler for all boards that pip installs."""
+    return _optional(_package("ziglang", "firmware without those compilers", "'poetfw[portable]'"))
 
 
 def _uploaders() -> Iterator[Finding]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from poetfw.boards import Board
 from poetfw.firmware import Project
 from poetfw.tools.elf import ElfSize, elf_size
-from poetfw.tools.platformio import require_compiler
 from poetfw.tools.process import run_tool
 from poetfw.tools.temporary import temporary_folder
+from poetfw.tools.toolchains import require_compiler
 
 _COMPILE_TIMEOUT_S = 60.0
 
@@ -41,8 +41,10 @@ class Sources:
                 if path.endswith((".c", ".h")):
                     (folder / path).parent.mkdir(parents=True, exist_ok=True)
                     (folder / path).write_bytes(content)
-            includes = [f"-I{p}" for p in sorted({str(Path(p).parent) for p in project.files})]
-            yield Sources(folder, (compiler, *toolchain.machine_flags, *includes))
+            includes = [
+                f"-I{p}" for p in sorted({Path(p).parent.as_posix() for p in project.files})
+            ]
+            yield Sources(folder, (*compiler, *toolchain.machine_flags, *includes))
 
     def compiled_size(self, path: str, *flags: str) -> ElfSize:
         """Compile one source; returns the size of its object.

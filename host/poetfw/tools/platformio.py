@@ -5,25 +5,21 @@ from __future__ import annotations
 
 import configparser
 import os
-import shutil
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from poetfw.boards import Board, Toolchain
-from poetfw.boards.environments import known_environments
+from poetfw.boards import Board
+from poetfw.boards.toolchain import STOCK
 from poetfw.common.errors import ToolError
-from poetfw.firmware.platformio_ini import SYSTEM_SUFFIX, code_flags, select_environments
+from poetfw.firmware.platformio_ini import select_environments
 from poetfw.tools.process import run_tool
 from poetfw.tools.temporary import temporary_folder
+from poetfw.tools.toolchains import find_compiler, require_compiler, search_path
 from poetfw.tools.uploaders import require_uploader
 
 BUILD_TIMEOUT_S = 600.0
-_VERSION_TIMEOUT_S = 20.0
 
-_REGISTRY = "api.registry.platformio.org"
-_REGISTRY_TIMEOUT_S = 3.0
 _UNREACHABLE = ("HTTPClientError", "InternetConnectionError")
 _BUILD = "run", "--disable-auto-clean"
 _VARIABLES = {
@@ -34,62 +30,15 @@ _VARIABLES = {
 }
 
 
-def find_compiler(toolchain: Toolchain) -> str | None:
-    """Path of a compiler on PATH or among PlatformIO packages; None if not installed."""
-    return shutil.which(toolchain.compiler, path=_search_path())
-
-
-def require_compiler(toolchain: Toolchain) -> str:
-    """Path of a compiler.
-
-    Raises:
-        ToolError: The compiler is missing; the message holds the command that installs it.
-    """
-    compiler = find_compiler(toolchain)
-    if compiler is None:
-        raise ToolError(
-            f"the compiler {toolchain.compiler} is not installed",
-            f"on Debian or Ubuntu: sudo apt-get install {toolchain.packages}",
-            *(["or have PlatformIO bring one: --toolchain stock"] * (not toolchain.hosted)),
-            "or do without it: --ram SIZE --generate-only",
-        )
-    return compiler
-
-
-def _search_path() -> str:
-    """PATH, followed by the compilers of installed stock PlatformIO platforms."""
-    core = os.environ.get("PLATFORMIO_CORE_DIR") or Path.home() / ".platformio"
-    packages = Path(os.environ.get("PLATFORMIO_PACKAGES_DIR") or Path(core, "packages"))
-    stock = sorted(map(str, packages.glob("toolchain-*/bin")))
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), *stock])
-
-
-def choose_environment(board: Board, toolchain: str = "auto") -> str:
-    """Choose the PlatformIO environment that builds for a board.
-
-    Args:
-        board: the board.
-        toolchain: "system" for the compiler installed on this computer, "stock" for the board's
-            stock PlatformIO platform, which brings a compiler and is installed if it is missing,
-            "auto" for the first of the two that is available.
+def require_toolchain(board: Board) -> None:
+    """Check that a board's toolchain is installed; a stock platform is installed if it is missing.
 
     Raises:
         ToolError: The compiler is missing, and the stock platform cannot be installed.
     """
-    system = board.platformio_env + SYSTEM_SUFFIX
-    if system not in known_environments():
-        require_compiler(board.toolchain)
-        return board.platformio_env
-    on_path = shutil.which(board.toolchain.compiler) is not None
-    found = find_compiler(board.toolchain) is not None
-    if toolchain == "stock" or (
-        toolchain == "auto" and not on_path and (found or _registry_answers())
-    ):
-        if not found:
-            _install(board)
-        return board.platformio_env
+    if board.toolchain.name == STOCK and find_compiler(board.toolchain) is None:
+        _install(board)
     require_compiler(board.toolchain)
-    return system
 
 
 def _install(board: Board) -> None:
@@ -102,27 +51,8 @@ def _install(board: Board) -> None:
     if find_compiler(board.toolchain) is None:
         raise ToolError(
             f"PlatformIO's platform for {board.name} brings no {board.toolchain.compiler}",
-            f"on Debian or Ubuntu: sudo apt-get install {board.toolchain.packages}",
+            board.toolchain.install,
         )
-
-
-def _registry_answers() -> bool:
-    """True if PlatformIO's registry can be reached; PlatformIO itself would retry for a minute."""
-    try:
-        socket.create_connection((_REGISTRY, 443), _REGISTRY_TIMEOUT_S).close()
-    except OSError:
-        return False
-    return True
-
-
-def compiler_name(toolchain: Toolchain) -> str:
-    """Name and version of a compiler, with the flags that affect the generated code.
-
-    Raises:
-        ToolError: The compiler is missing or fails.
-    """
-    said = run_tool([require_compiler(toolchain), "--version"], Path(), _VERSION_TIMEOUT_S)
-    return " ".join([said.splitlines()[0].strip(), *toolchain.machine_flags, *code_flags()])
 
 
 def build_environments(folder: Path, environments: Sequence[str]) -> dict[str, Path]:
@@ -169,7 +99,7 @@ def upload_firmware(folder: Path, environment: str, port: str | None) -> None:
 def is_stock(folder: Path, environment: str) -> bool:
     """True for an environment on a stock PlatformIO platform, which brings its own compiler."""
     environments = configparser.RawConfigParser()
-    environments.read_string((folder / "platformio.ini").read_text())
+    environments.read_string((folder / "platformio.ini").read_text(encoding="utf-8"))
     section = f"env:{environment}"
     while "platform" not in environments[section]:
         section = environments[section]["extends"]
@@ -188,7 +118,7 @@ def _run(
     command = [sys.executable, "-m", "platformio", *action, "-d", ".", *selected, *options]
     stock = is_stock(folder, environments[0])
     # Stock platforms are large and shared by the user's projects; ours needs no download.
-    own = {"PLATFORMIO_CORE_DIR": str(folder.resolve() / ".pio" / "core"), "PATH": _search_path()}
+    own = {"PLATFORMIO_CORE_DIR": str(folder.resolve() / ".pio" / "core"), "PATH": search_path()}
     try:
         variables = {**_VARIABLES, **({} if stock else own), **variables}
         run_tool(command, folder, BUILD_TIMEOUT_S, variables)

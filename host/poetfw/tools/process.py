@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import queue
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from poetfw.common.errors import ToolError
 from poetfw.common.interrupts import uninterrupted
+from poetfw.common.system import kill_group, own_group
 from poetfw.tools.console import MAX_LINE_BYTES
 from poetfw.tools.temporary import MAKE_ROOM
 
@@ -53,28 +51,6 @@ class Files:
 _NONE = Files()
 
 
-_PR_SET_PDEATHSIG = 1
-
-
-def _ender() -> Callable[[], None] | None:
-    """Child's first action after fork, which ties its lifetime to this process.
-
-    On Linux the kernel then kills the child when this process ends in any way. The function is
-    looked up here, since little may be done between fork and exec.
-    """
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None).prctl
-
-    def end_with_parent() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-    return end_with_parent
-
-
-_END_WITH_PARENT = _ender()
-
-
 class Process:
     """A running program whose output, with standard error merged in, is read line by line."""
 
@@ -104,8 +80,7 @@ class Process:
                 stdin=files.source or subprocess.DEVNULL,
                 stdout=files.target or subprocess.PIPE,
                 stderr=subprocess.PIPE if files.target else subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_END_WITH_PARENT,
+                **own_group(),
             )
         except OSError as error:
             raise ToolError(f"cannot start {command[0]}: {error}", "run `poetfw doctor`") from error
@@ -159,8 +134,7 @@ class Process:
 
     def kill(self) -> None:
         """Kill the program and its process group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process)
         self._process.wait()
         self._unwanted = True
         with contextlib.suppress(queue.Empty):

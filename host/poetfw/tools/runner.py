@@ -89,6 +89,7 @@ def run_firmware(
     evaluations: int,
     resume: bool = False,
     silence_s: float = SILENCE_S,
+    environment: Mapping[str, str] | None = None,
 ) -> RunLog:
     """Run firmware to its end in the folder of its storage image.
 
@@ -101,6 +102,7 @@ def run_firmware(
         evaluations: number of held-out batches in the image.
         resume: True if earlier runs may have done some of the steps.
         silence_s: seconds without a line after which the firmware counts as hung.
+        environment: variables added to those of this process.
 
     Raises:
         DeviceError: The firmware hangs, faults or reports an error, or its steps and evaluations
@@ -109,7 +111,7 @@ def run_firmware(
     """
     transcript = _Transcript(steps, evaluations, resume)
     ends_s = time.monotonic() + timeout_s
-    with started(command, folder) as process:
+    with started(command, folder, environment) as process:
         try:
             for line in process.lines(timeout_s, silence_s):
                 event = parse_line(line)

@@ -169,7 +169,7 @@ def test_only_a_board_that_says_so_has_an_inductor(tmp_path: Path):
 
 def test_the_twins_of_nrf52840():
     board = load_board("nrf52840")
-    twin, exact = board.twins
+    twin, ours, exact = board.twins
     assert twin == board.twin() == board.twin("qemu")
     itself = Machine(
         emulator="qemu-system-arm",
@@ -182,7 +182,11 @@ def test_the_twins_of_nrf52840():
     )
     assert twin.machine == itself
     roomy = {"platformio_env": "nrf52840-reference", "ram_bytes": 4 * 2**20}
-    assert twin.reference == exact.reference == replace(itself, **roomy)
+    assert twin.reference == replace(itself, **roomy)
+    assert ours == board.twin("mps2")
+    without_qemu = replace(itself, emulator="unicorn", options=())
+    assert ours.machine == without_qemu
+    assert ours.reference == exact.reference == replace(without_qemu, **roomy)
     assert exact == board.twin("unicorn")
     assert (exact.machine.emulator, exact.machine.machine) == ("unicorn", "nrf52840")
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
@@ -198,7 +202,7 @@ def test_a_board_may_have_several_storages():
     assert (first.hal, first.platformio_env) == ("nrf52840", "nrf52840")
     assert (other.hal, other.platformio_env) == ("nrf52840_qspi", "nrf52840-qspi")
     assert other.twin("qemu") == first.twin("qemu")
-    assert [twin.name for twin in other.twins] == ["qemu", "unicorn"]
+    assert [twin.name for twin in other.twins] == ["qemu", "mps2", "unicorn"]
     assert other.twin("unicorn").machine.machine == "nrf52840-qspi"
     assert other.require_firmware().dcdc_inductor
     assert other.storage is not None
@@ -295,7 +299,7 @@ def test_the_twins_of_mkr1000():
         "samd21",
     )
     assert (exact.machine.hal, exact.machine.platformio_env) == ("samd21", None)
-    assert exact.reference == twin.reference
+    assert exact.reference == replace(twin.reference, emulator="unicorn", options=())
 
 
 def test_linux_is_its_own_twin():
@@ -334,7 +338,7 @@ def test_a_board_may_have_several_twins(tmp_path: Path):
     path = tmp_path / "more.toml"
     path.write_text(NRF52840.read_text() + TWO_MORE_TWINS)
     board = load_board(path)
-    assert [twin.name for twin in board.twins] == ["qemu", "unicorn", "exact", "slow"]
+    assert [twin.name for twin in board.twins] == ["qemu", "mps2", "unicorn", "exact", "slow"]
     assert board.twin() is board.twins[0]
     exact, slow = board.twin("exact"), board.twin("slow")
     assert (exact.machine.hal, exact.machine.platformio_env) == ("nrf52840", None)
@@ -804,7 +808,7 @@ def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
         "firmware.platformio_env: must be an environment of platformio.ini",
         "toolchain: core must be one of",
         "fpu must be one of fpv4-sp-d16, fpv5-sp-d16, fpv5-d16, not 'none'",
-        "other_storage.0.twin.0: the emulator 'unicorn' has no machine 'nrf5340'",
+        "other_storage.0.twin.1: the emulator 'unicorn' has no machine 'nrf5340'",
     ):
         assert flaw in caught.value.message
     path.write_text(text.replace('core = "cortex-m35"', 'core = "cortex-m4"'))

@@ -8,9 +8,9 @@ import configparser
 import pytest
 
 from poetfw.boards import Board, list_boards, load_board
-from poetfw.boards.environments import known_environments
+from poetfw.boards.environments import SYSTEM_SUFFIX, known_environments
 from poetfw.common.resources import firmware_templates_dir, platformio_ini
-from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX, SYSTEM_SUFFIX
+from poetfw.firmware.platformio_ini import SANITIZE_SUFFIX
 
 BARE_METAL = [board.name for board in list_boards() if not board.toolchain.hosted]
 

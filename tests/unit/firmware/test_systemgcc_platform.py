@@ -18,8 +18,8 @@ from poetfw.common.resources import firmware_templates_dir
 FOLDER = firmware_templates_dir() / "platformio/systemgcc"
 INI = """\
 [toolchain]
-prefix = no-such-
-packages = gcc-no-such
+cc = no-such-gcc
+install = on Debian or Ubuntu: sudo apt-get install gcc-no-such
 [env:board]
 platform = symlink://./systemgcc
 """
@@ -84,7 +84,7 @@ def test_the_next_platform_has_the_users_packages_again(
 ) -> None:
     own = platform(module)
     own.configure_default_packages({}, [])
-    monkeypatch.setattr(module.shutil, "which", lambda name: name)
+    monkeypatch.setattr(module, "find_program", lambda command: command)
     monkeypatch.setattr(module.PlatformBase, "run", lambda *arguments: {"returncode": 0})
     assert own.run({}, [], True, False, 1) == {"returncode": 0}
     assert "PLATFORMIO_PACKAGES_DIR" not in os.environ
@@ -112,6 +112,6 @@ def test_without_the_compiler_the_line_that_installs_it_is_said(module: ModuleTy
     with pytest.raises(module.Missing) as caught:
         platform(module).run({}, [], True, False, 1)
     assert str(caught.value) == (
-        "the compiler no-such-gcc is not installed. "
-        "On Debian or Ubuntu: sudo apt-get install gcc-no-such"
+        "the compiler no-such-gcc is not installed. Install it, "
+        "on Debian or Ubuntu: sudo apt-get install gcc-no-such"
     )

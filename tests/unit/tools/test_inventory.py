@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_the_ssh_client_is_listed() -> None:
 
 
 def test_a_missing_ssh_client_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     found = {finding.name: finding for finding in take_inventory()}["ssh"]
     assert (found.found, found.fix) == (None, "sudo apt-get install openssh-client")
 
@@ -53,7 +54,7 @@ def test_a_package_that_is_missing_says_how_to_install_it(monkeypatch: pytest.Mo
 def test_optional_parts_that_are_missing_do_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = {"nrfjprog", "bossac", "openocd", "dfu-util", "ssh"}
     monkeypatch.setattr(
-        shutil, "which", lambda name: None if name in lacking else f"/usr/bin/{name}"
+        shutil, "which", lambda name, path=None: None if name in lacking else f"/usr/bin/{name}"
     )
     monkeypatch.setattr(inventory, "run_tool", lambda *_: "version 1.2\n")
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0")
@@ -64,7 +65,14 @@ def test_optional_parts_that_are_missing_do_not_fail(monkeypatch: pytest.MonkeyP
     assert (json.loads(result.stdout)["ok"], result.return_value) == (True, 0)
     shown = CliRunner().invoke(cli, ["doctor"], standalone_mode=False)
     assert shown.return_value == 0
-    lacking.add("arm-none-eabi-gcc")
+    lacking |= {"arm-none-eabi-gcc", "gcc", "aarch64-linux-gnu-gcc"}
+    assert CliRunner().invoke(cli, ["doctor"], standalone_mode=False).return_value == 0
+    lacking |= {"zig", "clang"}
+    assert CliRunner().invoke(cli, ["doctor"], standalone_mode=False).return_value == 3
+    lacking -= {"zig", "clang"}
+    lacking |= {"qemu-system-arm", "qemu-aarch64"}
+    assert CliRunner().invoke(cli, ["doctor"], standalone_mode=False).return_value == 0
+    monkeypatch.setitem(sys.modules, "unicorn", None)
     assert CliRunner().invoke(cli, ["doctor"], standalone_mode=False).return_value == 3
 
 

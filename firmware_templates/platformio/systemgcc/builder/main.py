@@ -5,36 +5,56 @@ The section `toolchain` of platformio.ini says which compiler, and what the proc
 """
 
 import os
+import sys
 
 from platformio.device.list.util import list_serial_ports
 from SCons.Script import AlwaysBuild, Builder, Default, DefaultEnvironment
 
+FOR_SIZE = '#include "for_size.h"'
+
 env = DefaultEnvironment()
 board = env.BoardConfig()
+platform_folder = env.PioPlatform().get_dir()
+sys.path.insert(0, platform_folder)
+from programs import command_line  # noqa: E402 (it travels with the platform)
+
 toolchain = dict(env.GetProjectConfig().items("toolchain"))
-prefix = toolchain["prefix"]
 bare_metal = toolchain["hosted"] == "no"
 
 env.Replace(
-    AR=f"{prefix}gcc-ar",  # which reads objects of -flto
-    AS=f"{prefix}gcc",
-    CC=f"{prefix}gcc",
-    CXX=f"{prefix}g++",
-    LINK=f"{prefix}gcc",
-    OBJCOPY=f"{prefix}objcopy",
-    RANLIB=f"{prefix}gcc-ranlib",
-    SIZETOOL=f"{prefix}size",
+    AR=command_line(toolchain["ar"]),
+    AS=command_line(toolchain["cc"]),
+    CC=command_line(toolchain["cc"]),
+    CXX=command_line(toolchain["cxx"]),
+    LINK=command_line(toolchain["cc"]),
+    OBJCOPY=command_line(toolchain["objcopy"]),
+    RANLIB=command_line(toolchain["ranlib"]),
+    SIZETOOL=os.path.join(platform_folder, "elf_size.py"),
     ARFLAGS=["rc"],
     PROGNAME="firmware",
     PROGSUFFIX=".elf",
     SIZEPROGREGEXP=r"^(?:\.vectors|\.text|\.rodata|\.data)\s+(\d+).*",
     SIZEDATAREGEXP=r"^(?:\.data|\.bss|\.noinit)\s+(\d+).*",
-    SIZECHECKCMD="$SIZETOOL -A -d $SOURCES",
-    SIZEPRINTCMD="$SIZETOOL -B -d $SOURCES",
+    SIZECHECKCMD="$PYTHONEXE $SIZETOOL $SOURCES",  # whose words PlatformIO splits itself
+    SIZEPRINTCMD='"$PYTHONEXE" "$SIZETOOL" $SOURCES',
 )
+if os.name == "posix":
+    env.Replace(SHELL="/bin/sh")  # which need not be on PATH
 env.Append(ASFLAGS=["-x", "assembler-with-cpp"])
-platforms = os.path.dirname(env.PioPlatform().get_dir())
-env.SConscript(os.path.join(platforms, "machine_flags.py"), exports={"env": env})
+env.SConscript(
+    os.path.join(os.path.dirname(platform_folder), "machine_flags.py"), exports={"env": env}
+)
+
+
+def for_size(env, node):
+    """Compile what includes for_size.h for size, where its pragma is not the compiler's."""
+    flags = toolchain["size_flags"].split()
+    if flags and FOR_SIZE in node.get_text_contents():
+        return env.Object(node, CCFLAGS=[*env["CCFLAGS"], *flags])
+    return node
+
+
+env.AddBuildMiddleware(for_size, "*.c")
 
 
 def converter(output_format, suffix):
@@ -44,7 +64,10 @@ def converter(output_format, suffix):
 
 
 env.Append(
-    BUILDERS={"ElfToBin": converter("binary", ".bin"), "ElfToHex": converter("ihex", ".hex")}
+    BUILDERS={
+        "ElfToBin": converter("binary", ".bin"),
+        "ElfToHex": converter(toolchain["hex"], ".hex"),
+    }
 )
 
 elf = env.BuildProgram()

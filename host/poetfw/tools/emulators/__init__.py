@@ -4,9 +4,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from poetfw.tools.emulators.base import EMULATORS, Emulator, emulator_of
+from poetfw.tools.emulators.base import EMULATORS, Emulator, default_twin, emulator_of
 
-__all__ = ["EMULATORS", "Emulator", "emulator_of"]
+__all__ = ["EMULATORS", "Emulator", "default_twin", "emulator_of"]
 
 for _module in sorted(found.name for found in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")

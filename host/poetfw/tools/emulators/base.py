@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from poetfw.boards import Machine
+from poetfw.boards import Board, Machine, Twin
 from poetfw.common.errors import BoardError, ToolError
 from poetfw.tools.process import TimedOut, started
 
@@ -57,6 +57,19 @@ class Emulator(ABC):
             "choose another twin of the board with --emulator (`poetfw boards`)",
         )
 
+    def counting(self, machine: Machine) -> Machine:
+        """The machine with its instructions counted, if it can leave that out; else as it is."""
+        return machine
+
+    @property
+    def installed(self) -> bool:
+        """True if the emulator can run firmware on this computer."""
+        try:
+            self.require()
+        except ToolError:
+            return False
+        return True
+
     def prepare(self, machine: Machine, image: Path, room_bytes: int) -> None:  # noqa: B027
         """Convert a copy of a storage image to the form the machine needs: by default, none.
 
@@ -89,6 +102,7 @@ class Emulator(ABC):
             raise ToolError(
                 f"{self.name} is not installed: it runs the firmware on this computer",
                 f"on Debian or Ubuntu: sudo apt-get install {self.package}",
+                "without root: pip install 'poetfw[portable]', which emulates nrf52840 and mkr1000",
                 "or choose a board with another emulator (`poetfw boards`)",
             )
 
@@ -113,6 +127,16 @@ def emulator_of(machine: Machine) -> Emulator:
     emulator = EMULATORS[machine.emulator]
     emulator.check(machine)
     return emulator
+
+
+def default_twin(board: Board) -> Twin:
+    """First twin of a board whose emulator is installed; its first one without any.
+
+    Raises:
+        BoardError: The board has no twin.
+    """
+    installed = (twin for twin in board.twins if emulator_of(twin.machine).installed)
+    return next(installed, None) or board.twin(None)
 
 
 def check_listed(program: str, option: str, name: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import select
 import time
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from poetfw.common.errors import (
     PortLostError,
     listed,
 )
+from poetfw.common.system import wait_for_input
 from poetfw.tools.link.frames import MAX_LINE_BYTES
 
 _SOCKET = "socket://"
@@ -84,7 +84,7 @@ class Port:
 
         wait_s = min(max(0.0, timeout_s), _LONGEST_WAIT_S)
         try:
-            ready, _, _ = select.select([self._serial.fileno()], [], [], wait_s)
+            ready = wait_for_input(self._serial, wait_s)
             received: bytes = self._serial.read(_READ_BYTES) if ready else b""
             return received
         except (SerialException, OSError) as error:

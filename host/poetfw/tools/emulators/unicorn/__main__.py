@@ -2,9 +2,10 @@
 """Run an ELF on a chip model: `python -m poetfw.tools.emulators.unicorn nrf52840 firmware.elf`.
 
 The storage image in the working folder is the chip's SD card or flash; standard output is the
-console. A third argument adds input to the console: "-" reads it from standard input; a port number
-moves the console to this TCP port, for one client at a time. Exit code 0: the firmware sleeps for
-ever, as it does on a board at its end. Exit code 1: the firmware did something that the chip
+console. A further argument adds input to the console: "-" reads it from standard input; a port
+number moves the console to this TCP port, for one client at a time. "instruction-count" is for the
+machine whose time stands still without it. Exit code 0: the firmware sleeps for ever, as it does on
+a board at its end, or exits with this code. Exit code 1: the firmware did something that the chip
 forbids or the model lacks; standard error says what and at which address.
 """
 
@@ -22,10 +23,11 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from poetfw.firmware import IMAGE
-from poetfw.tools.emulators.unicorn import STANDARD_INPUT
+from poetfw.tools.emulators.unicorn import COUNT, STANDARD_INPUT
 from poetfw.tools.emulators.unicorn.bus import MachineError
 from poetfw.tools.emulators.unicorn.chip import ChipBoard
 from poetfw.tools.emulators.unicorn.flash import Flash
+from poetfw.tools.emulators.unicorn.mps2 import Mps2
 from poetfw.tools.emulators.unicorn.nrf52840 import Nrf52840Dk
 from poetfw.tools.emulators.unicorn.nrf52840_qspi import Nrf52840DkFlash
 from poetfw.tools.emulators.unicorn.samd21 import Mkr1000
@@ -38,11 +40,13 @@ MACHINES: dict[str, type[ChipBoard[Any]]] = {
 }
 """Boards with their chips, by machine name in board files."""
 
+_SEMIHOSTED = "mps2-an386"
+
 _STORAGES: dict[str, Callable[[BinaryIO], Any]] = {"nrf52840-qspi": Flash}
 """Model of the storage, for machines that store on flash instead of an SD card."""
 
 
-def read_flash(elf: Path, machine: type[ChipBoard[Any]]) -> bytes:
+def read_flash(elf: Path, machine: type[ChipBoard[Any]] | type[Mps2]) -> bytes:
     """Content of a chip's whole flash: the program, and erased bytes (0xFF) elsewhere.
 
     Raises:
@@ -110,9 +114,23 @@ class _Plug:
             self._other = None
 
 
+def _run_semihosted(elf: Path, *, listens: bool, counts: bool) -> int:
+    try:
+        flash = read_flash(elf, Mps2)
+        with Path(IMAGE).open("r+b") as image:
+            return Mps2(flash, image, _print, _hear if listens else None, counts=counts).run()
+    except MachineError as error:
+        print(f"{_SEMIHOSTED}: {error}", file=sys.stderr)
+        return 1
+
+
 def main() -> int:
     """Run the ELF that the command line names; returns the exit code."""
-    _, name, elf, *port = sys.argv
+    _, name, elf, *rest = sys.argv
+    counts = COUNT in rest
+    port = [word for word in rest if word != COUNT]
+    if name == _SEMIHOSTED:
+        return _run_semihosted(Path(elf), listens=port == [STANDARD_INPUT], counts=counts)
     machine = MACHINES[name]
     try:
         flash = read_flash(Path(elf), machine)
