@@ -42,6 +42,7 @@ CLOCKS = {
     "common/limits.py": "ends searches",
     "costs/exchange.py": "refuses what was measured in the future",
     "cli/demo.py": "prints what the demo took",
+    "cli/live.py": "times the steps that it shows",
     "common/system.py": "knows when the process began",
     "tools/link/pipe.py": "waits for a device",
     "tools/link/port.py": "waits for a device",
