@@ -101,8 +101,9 @@ def stream_within(
     weights, statistics = streamable_weights(program), streamable_statistics(program)
     best: _Candidate | None = None
     for streamed in _candidates(program, weights, statistics, budget_bytes):
-        if best is not None and not statistics_in_ram(streamed, statistics):
-            break
+        loads = not streamed.streamed.keys().isdisjoint(statistics)
+        if loads and best is not None and best.program.streamed.keys().isdisjoint(statistics):
+            break  # they are streamed only where nothing fits otherwise
         resident = resident_bytes(streamed.resident, BLOCK_BYTES)
         table = costs(streamed.training, board)
         problem = schedule_problem(streamed.training, board, table, None, settings.deadline_s)
@@ -121,11 +122,6 @@ def stream_within(
     if best is not None:
         return order_program(best.program, work.deadline)
     return order_program(all_streamed(program))
-
-
-def statistics_in_ram(program: Program, statistics: tuple[str, ...]) -> bool:
-    """True if none of these running statistics is streamed."""
-    return program.streamed.keys().isdisjoint(statistics)
 
 
 def _candidates(
