@@ -53,8 +53,9 @@ bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (20 min
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/memory.py
 
-bench-kernels: setup-dev ## Count what every kernel executes, beside goals and other libraries; time a step (3 minutes)
+bench-kernels: setup-dev ## Count what every kernel executes, beside goals and other libraries; time a step (8 minutes)
 	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/kernels.py --survey
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/step.py --threads 2
 

@@ -9,6 +9,7 @@
 #include "dot.h"
 #include "parts.h"
 #include "product.h"
+#include "shapes.h"
 #include "tiles.h"
 
 /* A sum runs over the taps of one channel first and then over the channels, so that rounding errors grow with their number
@@ -177,6 +178,11 @@ static inline bool are_finite(const struct poet_conv2d *op, const float *weight)
     return 0.0f * sum == 0.0f; /* some that are so large that their sum overflows are taken for infinite */
 }
 
+static inline bool by_tiles(const struct poet_conv2d *op, const float *weight)
+{
+    return !POET_PLAIN_CONV2D || (op->tiles != NULL && (op->tiles->padded == 0u || are_finite(op, weight)));
+}
+
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y)
 {
@@ -184,7 +190,7 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
-    if (POET_BY_TILES && op->tiles != NULL && are_finite(op, w)) {
+    if (POET_BY_TILES && by_tiles(op, w)) {
         poet_tiles_sum_f32(op->tiles, x, w, b, y);
         return;
     }
@@ -214,7 +220,7 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
         return;
     }
-    if (POET_BY_TILES && op->tiles != NULL && are_finite(op, w)) {
+    if (POET_BY_TILES && by_tiles(op, w)) {
         poet_tiles_sum_f32(op->tiles, dy, w, NULL, dx);
         return;
     }
@@ -270,6 +276,10 @@ PLAIN float sum_tap(const struct poet_conv2d *op, const struct tap *tap, const f
     return poet_dot_f32(&walk, tap->columns.count, x, dy);
 }
 
+#define GRADIENT_BY_TILES(op) (POET_BY_TILES && (!POET_PLAIN_CONV2D_WEIGHT || (op)->tiles != NULL))
+/* What sums an element again; not where no tile multiplies padding. */
+#define AGAIN (POET_PLAIN_CONV2D_WEIGHT ? sum_weight : NULL)
+
 /* The same of any weight, for a tile whose zeros for padding made it NaN. */
 static inline float sum_weight(const void *context, int32_t weight, const float *x, const float *dy)
 {
@@ -287,10 +297,6 @@ static void sum_taps(const struct poet_conv2d *op, const float *x, const float *
 {
     if (POET_HAS_VECTORS && by_vectors(op, 5)) {
         poet_conv2d_vectors_backward_weight_f32(op, x, dy, dw);
-        return;
-    }
-    if (POET_BY_TILES && op->tiles != NULL) {
-        poet_tiles_gradient_f32(op->tiles, x, dy, dw, sum_weight, op);
         return;
     }
     const int32_t kernel = op->kernel_height * op->kernel_width;
@@ -316,6 +322,12 @@ void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *
                                      float *dw)
 {
     const struct poet_gradient_sink sink = {.gradient = dw};
+    if (GRADIENT_BY_TILES(op)) {
+        const int32_t weights =
+            op->in_channels / op->groups * op->out_channels * op->kernel_height * op->kernel_width;
+        poet_tiles_gradient_f32(op->tiles, x, dy, dw, weights, AGAIN, op);
+        return;
+    }
     sum_taps(op, x, dy, &sink);
 }
 
@@ -325,6 +337,10 @@ void poet_conv2d_backward_weight_update_f32(const struct poet_conv2d *op, const 
                                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
+    if (GRADIENT_BY_TILES(op)) {
+        poet_tiles_apply_f32(op->tiles, x, dy, &sink, AGAIN, op);
+        return;
+    }
     sum_taps(op, x, dy, &sink);
 }
 

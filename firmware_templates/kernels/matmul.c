@@ -1,81 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "matmul.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "dot.h"
 #include "panel.h"
+#include "product.h"
+#include "shapes.h"
 
-/* Products are summed in groups of this size, then the sums are added: this limits rounding errors. */
-enum { RUN = 32 };
+/* A pair of matrices whose products go to a sink. */
+struct product {
+    struct poet_panel_matrix lanes; /* columns of b, or rows of a */
+    const struct poet_matmul *op;
+    const float *a;
+    const float *b;
+    const float *bias;
+    const struct poet_gradient_sink *y;
+    int32_t first; /* element of y */
+    bool by_rows;  /* lanes are rows of a */
+};
 
-static struct poet_dot row_by_column(const struct poet_matmul *op)
+static struct poet_dot walk_of(const struct poet_matmul *op)
 {
-    const struct poet_dot dot = {.outer = {1, 0, 0},
-                                 .middle = {1, 0, 0},
-                                 .inner = {op->inner, op->a_column, op->b_row}};
-    return dot;
+    return (struct poet_dot){.outer = {1, 0, 0},
+                             .middle = {1, 0, 0},
+                             .inner = {op->inner, op->a_column, op->b_row}};
 }
 
 #if POET_HAS_VECTORS
 
-/* A product whose rows and lanes are those of y, and whose k is the inner axis. */
-struct product {
-    struct poet_panel_matrix b;
-    const struct poet_matmul *op;
-    const float *a;
-    float *y;
-};
-
-static void put_columns(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes,
-                        const float *sums, int32_t next)
+static float sum_one(const struct product *of, int32_t row, int32_t column)
 {
-    const struct product *product = context;
-    const struct poet_matmul *op = product->op;
-    const struct poet_dot dot = row_by_column(op);
-    for (int32_t i = row; i < row + rows; i++) {
-        for (int32_t j = lane; j < lane + lanes; j++) {
-            const float sum = sums[(i - row) * next + j - lane];
-            product->y[i * op->columns + j] =
-                sum == sum ? sum
-                           : poet_dot_f32(&dot, RUN, product->a + i * op->a_row,
-                                          product->b.numbers + j * op->b_column);
+    const struct poet_dot dot = walk_of(of->op);
+    return poet_dot_f32(&dot, of->op->run, of->a + row * of->op->a_row, of->b + column * of->op->b_column);
+}
+
+static void put(const struct product *of, int32_t row, int32_t column, float sum)
+{
+    const int32_t at = of->first + row * of->op->y_row + column * of->op->y_column;
+    poet_gradient_sink_put_f32(of->y, at, of->bias != NULL ? sum + of->bias[column] : sum);
+}
+
+/* Takes sums of some lanes. One that is NaN is summed again, as numbers that complete a run took part in it. */
+static void put_lanes(void *context, int32_t row, int32_t rows, int32_t lane, int32_t lanes, const float *sums,
+                      int32_t next)
+{
+    const struct product *const of = context;
+    const bool is_one_run = of->op->inner <= of->op->run;
+    for (int32_t i = 0; i < rows; i++) {
+        const float *const of_row = sums + i * next;
+        if (is_one_run && !of->by_rows && of->bias == NULL && of->op->y_column == 1) {
+            poet_gradient_sink_put_run_f32(of->y, of->first + (row + i) * of->op->y_row + lane, lanes, of_row);
+            continue;
+        }
+        for (int32_t j = 0; j < lanes; j++) {
+            const int32_t r = of->by_rows ? lane + j : row + i;
+            const int32_t c = of->by_rows ? row + i : lane + j;
+            put(of, r, c, of_row[j] == of_row[j] ? of_row[j] : sum_one(of, r, c));
         }
     }
 }
 
-static void sum_product(const struct poet_matmul *op, const float *a, const float *b, float *y)
+static void sum_all(struct product *of)
 {
-    struct product product = {{b, op->inner, op->b_row, op->b_column, op->a_column}, op, a, y};
+    const struct poet_matmul *const op = of->op;
+    of->by_rows = op->b_row == 1 && op->b_column != 1 && op->rows >= 4; /* with less, most lanes would be idle */
+    of->lanes = of->by_rows
+                    ? (struct poet_panel_matrix){of->a, op->inner, op->a_column, op->a_row, op->b_row}
+                    : (struct poet_panel_matrix){of->b, op->inner, op->b_row, op->b_column, op->a_column};
     const struct poet_panel panel = {
-        .rows = op->rows,
-        .lanes = op->columns,
-        .units = (op->inner + RUN - 1) / RUN,
-        .taps = op->inner < RUN ? op->inner : RUN,
-        .factors = a,
-        .row_next = op->a_row,
-        .op = &product,
+        .rows = of->by_rows ? op->columns : op->rows,
+        .lanes = of->by_rows ? op->rows : op->columns,
+        .units = (op->inner + op->run - 1) / op->run,
+        .taps = op->inner < op->run ? op->inner : op->run,
+        .factors = of->by_rows ? of->b : of->a,
+        .row_next = of->by_rows ? op->b_column : op->a_row,
+        .op = of,
         .pack = poet_panel_pack_matrix,
-        .put = put_columns,
+        .put = put_lanes,
     };
     poet_panel_sum_f32(&panel);
 }
 
+#else
+
+/* The plain form: one result after the other. */
+static void sum_all(const struct product *of)
+{
+    const struct poet_matmul *const op = of->op;
+    const struct poet_dot dot = walk_of(op);
+    const float *a = of->a;
+    int32_t first = of->first;
+    for (int32_t i = op->rows; i > 0; i--) {
+        const float *b = of->b;
+        const float *bias = of->bias;
+        int32_t at = first;
+        for (int32_t j = op->columns; j > 0; j--) {
+            float sum = op->inner == 1 ? poet_add_product(0.0f, *a, *b) : poet_dot_f32(&dot, op->run, a, b);
+            sum = bias != NULL ? sum + *bias++ : sum;
+            poet_gradient_sink_put_f32(of->y, at, sum);
+            b += op->b_column;
+            at += op->y_column;
+        }
+        a += op->a_row;
+        first += op->y_row;
+    }
+}
+
 #endif
+
+static void sum_pairs(const struct poet_matmul *op, const float *a, const float *b, const float *bias,
+                      const struct poet_gradient_sink *y)
+{
+    struct product of = {.op = op, .a = a, .b = b, .bias = bias, .y = y};
+    for (int32_t n = 0; n < op->batch; n++) {
+        sum_all(&of);
+        of.a += op->rows * op->inner;
+        of.b += op->inner * op->columns;
+        of.first += op->rows * op->columns;
+    }
+}
+
+/* Whether generated tiles compute a product. */
+static inline bool by_tiles(const struct poet_matmul *op)
+{
+    return !POET_PLAIN_MATMUL || op->tiles != NULL;
+}
+
+void poet_matmul_biased_f32(const struct poet_matmul *op, const float *a, const float *b, const float *bias,
+                            float *y)
+{
+    const struct poet_gradient_sink sink = {.gradient = y};
+    if (POET_BY_TILES && by_tiles(op)) {
+        poet_tiles_sum_f32(op->tiles, b, a, bias, y);
+        return;
+    }
+    sum_pairs(op, a, b, bias, &sink);
+}
 
 void poet_matmul_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
 {
-    for (int32_t n = 0; n < op->batch; n++) {
-#if POET_HAS_VECTORS
-        sum_product(op, a, b, y);
-        y += op->rows * op->columns;
-#else
-        const struct poet_dot dot = row_by_column(op);
-        for (int32_t i = 0; i < op->rows; i++) {
-            for (int32_t j = 0; j < op->columns; j++) {
-                *y++ = poet_dot_f32(&dot, RUN, a + i * op->a_row, b + j * op->b_column);
-            }
-        }
-#endif
-        a += op->rows * op->inner;
-        b += op->inner * op->columns;
+    poet_matmul_biased_f32(op, a, b, NULL, y);
+}
+
+void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const float *b,
+                            const struct poet_update *update, const float *pace, float *w, float *first,
+                            float *second, float *sum)
+{
+    const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
+    if (POET_BY_TILES && by_tiles(op)) {
+        poet_tiles_apply_f32(op->tiles, b, a, &sink, NULL, NULL);
+        return;
     }
+    sum_pairs(op, a, b, NULL, &sink);
 }

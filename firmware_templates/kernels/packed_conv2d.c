@@ -6,14 +6,14 @@
 static void forward(const void *op, const float *x, const float *w, const float *b, float *y)
 {
     const struct poet_packed_conv2d *packed = op;
-    packed->kernel(&packed->layer, x, w, b, y);
+    poet_conv2d_forward_f32(&packed->layer, x, w, b, y);
 }
 
 static void backward_input(const void *op, const float *dy, const float *w, const float *b, float *dx)
 {
-    const struct poet_packed_conv2d_input *packed = op;
+    const struct poet_packed_conv2d *packed = op;
     (void)b;
-    packed->kernel(&packed->layer, w, dy, dx);
+    poet_conv2d_backward_input_f32(&packed->layer, w, dy, dx);
 }
 
 void poet_packed_conv2d_forward_f32(const struct poet_packed_conv2d *op, const float *x, const int32_t *words,
@@ -22,7 +22,7 @@ void poet_packed_conv2d_forward_f32(const struct poet_packed_conv2d *op, const f
     poet_run_packed_f32(&op->packed, forward, op, x, words, b, scales, y, workspace);
 }
 
-void poet_packed_conv2d_backward_input_f32(const struct poet_packed_conv2d_input *op, const int32_t *words,
+void poet_packed_conv2d_backward_input_f32(const struct poet_packed_conv2d *op, const int32_t *words,
                                            const float *dy, const float *scales, float *dx, void *workspace)
 {
     poet_run_packed_f32(&op->packed, backward_input, op, dy, words, NULL, scales, dx, workspace);

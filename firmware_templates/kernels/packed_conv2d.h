@@ -6,21 +6,9 @@
 #include "conv2d.h"
 #include "packed.h"
 
-typedef void poet_conv2d_of_slice_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                                      const float *b, float *y);
-typedef void poet_conv2d_input_of_slice_f32(const struct poet_conv2d *op, const float *w, const float *dy,
-                                            float *dx);
-
 struct poet_packed_conv2d {
     struct poet_packed packed;
     struct poet_conv2d layer; /* of a slice */
-    poet_conv2d_of_slice_f32 *kernel;
-};
-
-struct poet_packed_conv2d_input {
-    struct poet_packed packed;
-    struct poet_conv2d layer; /* of a slice */
-    poet_conv2d_input_of_slice_f32 *kernel;
 };
 
 /* y as of the layer with weights in floats; b and scales may be NULL. */
@@ -28,7 +16,7 @@ void poet_packed_conv2d_forward_f32(const struct poet_packed_conv2d *op, const f
                                     const float *b, const float *scales, float *y, void *workspace);
 
 /* dx as of the layer with weights in floats; scales may be NULL. */
-void poet_packed_conv2d_backward_input_f32(const struct poet_packed_conv2d_input *op, const int32_t *words,
+void poet_packed_conv2d_backward_input_f32(const struct poet_packed_conv2d *op, const int32_t *words,
                                            const float *dy, const float *scales, float *dx, void *workspace);
 
 #endif

@@ -3,24 +3,12 @@
 #ifndef POET_PACKED_LINEAR_H
 #define POET_PACKED_LINEAR_H
 
-#include "linear.h"
+#include "matmul.h"
 #include "packed.h"
-
-typedef void poet_linear_of_slice_f32(const struct poet_linear *op, const float *x, const float *w,
-                                      const float *b, float *y);
-typedef void poet_linear_input_of_slice_f32(const struct poet_linear *op, const float *w, const float *dy,
-                                            float *dx);
 
 struct poet_packed_linear {
     struct poet_packed packed;
-    struct poet_linear layer; /* layer of one slice */
-    poet_linear_of_slice_f32 *kernel;
-};
-
-struct poet_packed_linear_input {
-    struct poet_packed packed;
-    struct poet_linear layer; /* layer of one slice */
-    poet_linear_input_of_slice_f32 *kernel;
+    struct poet_matmul layer; /* of a slice */
 };
 
 /* y as with weights in floats; b and scales may be NULL. */
@@ -28,7 +16,7 @@ void poet_packed_linear_forward_f32(const struct poet_packed_linear *op, const f
                                     const float *b, const float *scales, float *y, void *workspace);
 
 /* dx as with weights in floats; scales may be NULL. */
-void poet_packed_linear_backward_input_f32(const struct poet_packed_linear_input *op, const int32_t *words,
+void poet_packed_linear_backward_input_f32(const struct poet_packed_linear *op, const int32_t *words,
                                            const float *dy, const float *scales, float *dx, void *workspace);
 
 #endif

@@ -14,7 +14,7 @@ struct chain {
 static void run_slice(const void *of_op, const float *x, const float *w, const float *b, float *y)
 {
     const struct chain *chain = of_op;
-    chain->op->kernel(&chain->op->layer, x, w, b, chain->map);
+    poet_conv2d_forward_f32(&chain->op->layer, x, w, b, chain->map);
     if (chain->activation != NULL) {
         chain->activation->run(chain->activation, chain->map, chain->map);
     }

@@ -15,7 +15,6 @@
 struct poet_pooled_conv2d {
     struct poet_packed packed;
     struct poet_conv2d layer; /* of a slice */
-    poet_conv2d_of_slice_f32 *kernel;
     int32_t unpacked; /* weights of a slice in the workspace; 0 for floats, which are read as they are */
 };
 

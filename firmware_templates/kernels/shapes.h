@@ -7,9 +7,11 @@
 #define POET_BATCH_NORM_PLANE 1 /* elements of a feature map */
 #define POET_BATCH_NORM_ROWS 1  /* rows of a feature map */
 #define POET_BATCH_NORM_WIDTH 1 /* elements of a row */
-#define POET_LINEAR_FEATURES 1  /* features of x */
-#define POET_LINEAR_OUTPUTS 1   /* outputs of y */
-#define POET_LINEAR_SUMS 1      /* products in a sum for dx and dw */
 #define POET_RELU_ELEMENTS 1    /* elements of x */
+
+/* 0 where generated tiles compute all ops of a kind, whatever their numbers: then its plain loops are not compiled. */
+#define POET_PLAIN_CONV2D 1        /* forward and dX of convolutions may run without tiles */
+#define POET_PLAIN_CONV2D_WEIGHT 1 /* dW of convolutions may */
+#define POET_PLAIN_MATMUL 1        /* products of matrices may */
 
 #endif

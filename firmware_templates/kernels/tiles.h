@@ -64,9 +64,16 @@ struct poet_dots {
     int32_t source_row;
     int32_t put_source;
     int32_t put_weight;
-    int32_t sources;
-    int32_t weights;
-    int32_t taps;
+    int32_t last_groups;
+};
+
+/* What a sink takes of each call: rows of adjacent results. It stands behind an entry's loops, and counts elements. */
+struct poet_tile_put {
+    int32_t rows;
+    int32_t elements;
+    int32_t step;  /* from a row to the next */
+    int32_t first; /* of the first call */
+    int32_t unused[3];
 };
 
 /* A block is called by poet_tiles_sum_f32 alone, which keeps all registers for it. */
@@ -79,19 +86,21 @@ struct poet_tiles {
     poet_tile *block;
     const struct poet_tile_run *runs;
     const struct poet_tile_loop *loops;
-    uint16_t run_count;
-    uint8_t loop_count;
-    uint8_t more; /* 1 where another entry of the table follows */
+    uint8_t run_count;
+    uint8_t padded;     /* 1 where a block of the table multiplies zeros of padding */
+    uint8_t loop_count; /* and POET_TILE_PUTS where a sink takes the results */
+    uint8_t more;       /* 1 where another entry of the table follows */
     union {
         struct poet_stencil stencil;
         struct poet_dots dots;
     } of;
 };
 
-enum { POET_TILE_LOOPS = 4 };
+enum { POET_TILE_LOOPS = 4, POET_TILE_PUTS = 0x80 };
 
 /* Forward: source x, result y. dX: source dy, result dx, no bias. dW: source x, weight dy, result dw; returns whether a sum
- * that padding took part in is not finite. Weights of the others must be finite: padding is multiplied with them. */
+ * that padding took part in is not finite. Weights of the others must be finite: padding is multiplied with them. Products of
+ * matrices: source b, weight a. */
 uint32_t poet_tiles_sum_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
                             const float *bias, float *result);
 
@@ -99,10 +108,13 @@ uint32_t poet_tiles_sum_f32(const struct poet_tiles *tiles, const float *source,
 typedef float poet_gradient_again_f32(const void *op, int32_t weight, const float *x,
                                       const float *dy);
 
-/* dW, each element of which goes to the sink once. Elements that are NaN, perhaps as padding met an infinite dy, are summed
- * again. */
-void poet_tiles_gradient_f32(const struct poet_tiles *tiles, const float *x, const float *dy,
-                             const struct poet_gradient_sink *dw, poet_gradient_again_f32 *again,
-                             const void *op);
+/* dW. Elements that are NaN, perhaps as padding met an infinite dy, are summed again. */
+void poet_tiles_gradient_f32(const struct poet_tiles *tiles, const float *x, const float *dy, float *dw,
+                             int32_t weights, poet_gradient_again_f32 *again, const void *op);
+
+/* The same for a table whose sums a sink takes, each once; without `again` none is summed again. */
+void poet_tiles_apply_f32(const struct poet_tiles *tiles, const float *source, const float *weight,
+                          const struct poet_gradient_sink *sink, poet_gradient_again_f32 *again,
+                          const void *op);
 
 #endif

@@ -26,7 +26,8 @@
    add     r12, sp, #24
    stm     r12, {r1-r4}
    ldrb    r5, [r0, #14]
-   cbz     r5, 3f
+   ands    r5, r5, #15
+   beq.n   3f
    ldr     r6, [r0, #8]
    add     r7, sp, #48
 2: ldr     r8, [r6], #28
@@ -34,7 +35,7 @@
    subs    r5, r5, #1
    bne.n   2b
 3: ldr     r4, [r0, #4]
-   ldrh    r5, [r0, #12]
+   ldrb    r5, [r0, #12]
 4: str     r4, [sp, #40]
    str     r5, [sp, #44]
    add     r12, sp, #24
@@ -53,7 +54,9 @@
    bne.n   4b
    ldrb    r5, [r0, #14]
    cbz     r5, 8f
-   ldr     r6, [r0, #8]
+   cmp     r5, #0x80
+   bhs.n   9f
+7: ldr     r6, [r0, #8]
    add     r7, sp, #48
    add     r12, sp, #24
    ldm     r12, {r1-r4}
@@ -93,6 +96,18 @@
    add     sp, sp, #84
    vpop    {s16-s31}
    pop     {r4-r11, pc}
+/* A sink takes the results: a function whose address is in the word before them. */
+9: ldr     r0, [sp, #32]
+   ldr     r1, [sp, #64]
+   ldr     r2, [sp, #36]
+   ldr     r3, [sp, #20]
+   ldr     r12, [r0, #-4]
+   blx     r12
+   ldr     r0, [sp, #64]
+   ldrb    r5, [r0, #14]
+   ands    r5, r5, #15
+   beq.n   8b
+   b.n     7b
    end_function poet_tiles_sum_f32
 
 /* Rows of results that nothing meets: r3 result, [r0, #20] how many in a row, [r0, #56] bytes from a row to the next. They

@@ -22,7 +22,7 @@ from compiling import compile_each
 from emulator.firmware_tools import C_FLAGS, CORTEX_M0PLUS, CORTEX_M4F, TEMPLATES
 from poetfw.ir import NUMPY_TYPES, Attribute
 from poetfw.ops import KINDS, Array, Constants
-from poetfw.ops.base import DIVISORS, Field, TileTable
+from poetfw.ops.base import DIVISORS, PLAIN_LOOPS, Field, TileTable
 from unit.kernels.conftest import INCLUDES, KERNELS, WARNINGS, graph_of_one
 
 PAGE = 0x1000
@@ -242,7 +242,7 @@ def kernel_objects(build: Build, folder: Path) -> list[str]:
         *KERNELS.glob(f"{dot}_asm.S"),
         *(path for name in runtime for path in (TEMPLATES / "runtime").glob(f"{name}*.[cS]")),
     ]
-    told = dict.fromkeys(DIVISORS, 1)
+    told = dict.fromkeys((*DIVISORS, *PLAIN_LOOPS), 1)
     command = {
         "gcc": ["arm-none-eabi-gcc"],
         "clang": ["clang", "--target=arm-none-eabi", "-meabi", "gnu", "-Wno-overlength-strings"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,21 @@ import unicorn as uc
 
 from compiling import compile_each
 from emulator.drawn_convolutions import drawn
+from emulator.drawn_products import RUN, drawn_products, matrices, summed
 from emulator.firmware_tools import C_FLAGS, TEMPLATES
 from emulator.kernel_core import Build, Core, Operand, needs_compiler
 from poetfw.firmware.project import render_blocks
-from poetfw.kernels import Convolution, Dot, Pass, TiledPass, tiling
+from poetfw.kernels import (
+    Convolution,
+    ConvolutionPass,
+    Dot,
+    Pass,
+    Product,
+    Stencil,
+    Task,
+    TiledPass,
+    tiling,
+)
 from poetfw.ops import Array
 from unit.kernels.conftest import INCLUDES, KERNELS, WARNINGS
 from unit.kernels.test_canonical_sums import (
@@ -80,8 +92,9 @@ static void step(const struct poet_gradient_sink *sink, int32_t index, int32_t c
 void test_store(const struct poet_tiles *tiles, const float *x, const float *dy, float *dw,
                 const void *op)
 {
-    const struct poet_gradient_sink sink = {.gradient = dw};
-    poet_tiles_gradient_f32(tiles, x, dy, &sink, test_again, op);
+    const struct extents *e = op;
+    const int32_t pairs = e->in_channels / e->groups * e->out_channels;
+    poet_tiles_gradient_f32(tiles, x, dy, dw, pairs * e->kernel[0] * e->kernel[1], test_again, op);
 }
 
 void test_apply(const struct poet_tiles *tiles, const float *x, const float *dy, float *dw,
@@ -89,7 +102,15 @@ void test_apply(const struct poet_tiles *tiles, const float *x, const float *dy,
 {
     const struct poet_update update = {.step = step};
     const struct poet_gradient_sink sink = {.update = &update, .parameter = dw, .first = times};
-    poet_tiles_gradient_f32(tiles, x, dy, &sink, test_again, op);
+    poet_tiles_apply_f32(tiles, x, dy, &sink, test_again, op);
+}
+
+void test_put(const struct poet_tiles *tiles, const float *source, const float *weight,
+              float *result, float *times)
+{
+    const struct poet_update update = {.step = step};
+    const struct poet_gradient_sink sink = {.update = &update, .parameter = result, .first = times};
+    poet_tiles_apply_f32(tiles, source, weight, &sink, NULL, NULL);
 }
 """
 
@@ -108,7 +129,7 @@ class TileCore(Core):
         tables = [f"extern poet_tile {name};\n" for name in blocks]
         tables += [
             one.table(name).replace(
-                f"static const struct poet_tiles {name}", f"const struct poet_tiles {name}"
+                f"static const struct poet_tiles {name}[", f"const struct poet_tiles {name}["
             )
             for name, one in passes.items()
         ]
@@ -172,7 +193,8 @@ class Case:
         blank = Operand(b"\xa5" * self.w.nbytes, written=True)
         zeros = Operand(bytes(self.w.nbytes), written=True)
         (stored,) = core.results("test_store", [name, x, dy, blank, self.extents])
-        applied, times = core.results("test_apply", [name, x, dy, blank, self.extents, zeros])
+        table = applied_name(name)
+        applied, times = core.results("test_apply", [table, x, dy, blank, self.extents, zeros])
         return stored, applied, times
 
 
@@ -207,22 +229,101 @@ def sums(core: TileCore, name: str, operands: Sequence[Array], count: int) -> Ar
 
 def check_all(shapes: Sequence[Convolution], folder: Path) -> int:
     """Check all passes of some shapes; returns how many have no tile."""
-    tiles = {(i, which): tiling(shape, which) for i, shape in enumerate(shapes) for which in Pass}
-    passes = {f"pass_{i}_{which}": one for (i, which), one in tiles.items() if one is not None}
+    tasks = {
+        f"pass_{i}_{which}": ConvolutionPass(shape, which)
+        for i, shape in enumerate(shapes)
+        for which in Pass
+    }
+    passes = tiled(tasks)
     core = TileCore(passes, folder)
     for i, shape in enumerate(shapes):
         case = Case(shape, i)
         for which in Pass:
-            if (one := tiles[i, which]) is not None:
+            if (one := passes.get(f"pass_{i}_{which}")) is not None:
                 check(core, case, f"pass_{i}_{which}", which, one)
+    check_sizes(core, passes)
+    return sum(name not in passes for name in tasks)
+
+
+def applied_name(name: str) -> str:
+    """Name of the table of a gradient's sums that a sink takes."""
+    return f"{name}_applied"
+
+
+def tiled(tasks: Mapping[str, Task]) -> dict[str, TiledPass]:
+    """Tiles of each that has some, by its name, and those of gradients that are applied."""
+    every = dict(tasks)
+    for name, task in tasks.items():
+        if isinstance(task, ConvolutionPass) and task.which is Pass.BACKWARD_WEIGHT:
+            every[applied_name(name)] = replace(task, applied=True)
+    return {name: one for name, task in every.items() if (one := tiling(task)) is not None}
+
+
+def check_sizes(core: TileCore, passes: Mapping[str, TiledPass]) -> None:
+    """The bytes of each block are those that the assembler makes."""
     for one in passes.values():
         for block in one.blocks:
             assert core.sizes[block.name] == block.size_bytes, block.name
-    return len(tiles) - len(passes)
+
+
+def check_products(products: Sequence[Product], folder: Path) -> list[TiledPass]:
+    """Check bits, instructions and zeros of some products; returns their tiles."""
+    passes = tiled({f"product_{i}": of for i, of in enumerate(products)})
+    assert len(passes) == len(products)
+    core = TileCore(passes, folder)
+    for i, (of, (name, one)) in enumerate(zip(products, passes.items(), strict=True)):
+        left, right, bias = matrices(of, i)
+        expected = summed(of, left, right, bias)
+        if of.applied:
+            source, weight = Operand(right.tobytes()), Operand(left.tobytes())
+            blank = Operand(b"\xa5" * expected.nbytes, written=True)
+            zeros = Operand(bytes(expected.nbytes), written=True)
+            found, times = core.results("test_put", [name, source, weight, blank, zeros])
+            assert (times == 1).all(), of
+        else:
+            found = sums(core, name, [right, left, bias], expected.size)
+            assert core.instructions == one.instructions, of
+            negative = [np.zeros_like(right), np.full_like(left, -1), np.full_like(bias, -0.0)]
+            assert not bits(sums(core, name, negative, expected.size)).any(), of
+        np.testing.assert_array_equal(bits(found), bits(expected).ravel(), str(of))
+    check_sizes(core, passes)
+    return [*passes.values()]
 
 
 def test_drawn_shapes(tmp_path: Path) -> None:
     assert check_all([*drawn(40, 1)], tmp_path) <= 2
+
+
+def test_drawn_products(tmp_path: Path) -> None:
+    """Both blocks, runs of 32 with a shorter one behind them, and updates in several entries."""
+    rows = Product(1, 1, 63, 8, (63, 1), (1, 63), (8, 1), RUN, True)
+    found = check_products([*drawn_products(59, 1), rows], tmp_path)
+    blocks = [block for one in found for block in one.blocks]
+    assert any(isinstance(block, Dot) and block.short and block.last_tail for block in blocks)
+    assert any(isinstance(block, Stencil) and block.run for block in blocks)
+    assert any(isinstance(block, Stencil) and block.targets for block in blocks)
+    assert any(len(one.entries) > 1 and one.puts for one in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_more_drawn_products(tmp_path: Path, seed: int) -> None:
+    check_products([*drawn_products(60, seed)], tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_products_of_numbers_that_are_not_finite(tmp_path: Path) -> None:
+    """No number takes part in a sum that is not its own."""
+    products = [*drawn_products(12, 20)]
+    passes = tiled({f"product_{i}": replace(of, applied=False) for i, of in enumerate(products)})
+    core = TileCore(passes, tmp_path)
+    for i, (of, name) in enumerate(zip(products, passes, strict=True)):
+        left, right, bias = matrices(of, i)
+        special = (np.inf, -np.inf, np.nan)[i % 3]
+        left[i % len(left)] = right[-1 - i % len(right)] = special
+        found = sums(core, name, [right, left, bias], of.batch * of.rows * of.columns)
+        expected = summed(replace(of, applied=False), left, right, bias)
+        np.testing.assert_array_equal(found, expected.ravel(), str(of))
 
 
 @pytest.mark.slow
@@ -239,12 +340,13 @@ def test_gradients_of_numbers_that_are_not_finite(tmp_path: Path) -> None:
         for taps, stride in ((3, 1), (5, 1), (3, 2), (4, 1))
         for width in range(14, 30, 3)
     ]
-    found = {shape: tiles for shape in shapes if (tiles := tiling(shape, Pass.BACKWARD_WEIGHT))}
-    assert len(found) == len(shapes)
-    blocks = [block for one in found.values() for block in one.blocks]
-    assert sum(isinstance(block, Dot) and block.is_guarded for block in blocks) > 4
-    core = TileCore({f"pass_{i}": one for i, one in enumerate(found.values())}, tmp_path)
-    for i, (shape, special) in enumerate(zip(found, cycle((np.inf, -np.inf, np.nan)))):
+    which = Pass.BACKWARD_WEIGHT
+    passes = tiled({f"pass_{i}": ConvolutionPass(of, which) for i, of in enumerate(shapes)})
+    assert len(passes) == 2 * len(shapes)
+    blocks = [block for one in passes.values() for block in one.blocks]
+    assert sum(isinstance(block, Dot) and block.is_padded for block in blocks) > 4
+    core = TileCore(passes, tmp_path)
+    for i, (shape, special) in enumerate(zip(shapes, cycle((np.inf, -np.inf, np.nan)))):
         case = Case(shape, i)
         case.dy[-1, i % shape.out_channels, i % shape.out_height, [0, -1][i % 2]] = special
         expected = backward_weight(case.geometry, case.x, case.dy)
@@ -265,8 +367,8 @@ def test_an_op_runs_the_plain_loop_where_a_weight_is_not_finite(
     case.w[:, :, :, 0] = case.w[:, :, :, -1] = special
     x, w, dy, b = (Operand(value.tobytes()) for value in (case.x, case.w, case.dy, case.b))
     blank = Operand(b"\xa5" * case.x.nbytes, written=True)
-    passes = {f"pass_{which}": tiling(of, which) for which in (Pass.FORWARD, Pass.BACKWARD_INPUT)}
-    core = TileCore({name: tiles for name, tiles in passes.items() if tiles}, tmp_path)
+    both = (Pass.FORWARD, Pass.BACKWARD_INPUT)
+    core = TileCore(tiled({f"pass_{one}": ConvolutionPass(of, one) for one in both}), tmp_path)
     extents = [1, 1, 2, 3, 28, 2, 3, 28, 3, 3, 1, 1, 1, 1]
     runs = {}
     for which, given, expected in (

@@ -2,23 +2,23 @@
 """Features of a kernel's running time: how often each of its loops runs.
 
 Every kernel has the work that its operator states, the elements, rows and planes of its operands,
-and a fixed cost. For most that is enough. The kernels of linear layers do the same work at speeds
-that differ by a factor of three: in blocks of 16 sums, by fours, or one by one. So for these, what
-is done in which way is counted, as the C files choose it; MACs alone miss single ops by half. The
-tiles of a convolution count their own instructions.
+and a fixed cost. For most that is enough. Tiles count their own instructions: a kernel that runs
+some has no other features than these, the weights that it checks, and what a sink takes.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from poetfw.boards import Board
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
-from poetfw.costs.taps import LINE, group_channels, met_taps
+from poetfw.costs.taps import group_channels, met_taps
+from poetfw.ir import Tensor
+from poetfw.kernels import TiledPass
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.base import Constants
 from poetfw.ops.tile_tables import TileChoice, no_tiles, own_tiles, table_of
@@ -29,8 +29,6 @@ _BURST = 8
 """Elements that are loaded at the same time."""
 _WIDE = 32
 """Planes of a multiple of that many elements are normalised by so many."""
-_RUN = 32
-"""Products that `linear.c` and `matmul.c` sum before they add to a total."""
 _LONGEST, _LARGEST = 1 << 16, 1 << 12
 """Positions along an axis, and places of a window, that are gone through one by one at most."""
 _GIVEN = ("pace", "parameter", "first", "second", "sum")
@@ -75,6 +73,11 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
     kernel = kind_of(op).kernel(op, graph)
     inputs = [graph.by_name[name] for name in op.inputs]
     output = None if op.output is None else graph.by_name[op.output]
+    step = _step(kernel)
+    names = (kernel.function or case.kind) + step, kernel.source + step
+    table = table_of(kernel)
+    if table is not None and (tiled := tiles(table)) is not None:
+        return Featured(*names, _tiled(tiled, inputs, kernel))
     work = kind_of(op).work(op, inputs, output)
     found: Counter[str] = Counter(fixed=1, macs=work.macs, bytes=work.bytes_moved)
     for name, tensor in [(f"in{i}", t) for i, t in enumerate(inputs)] + (
@@ -88,19 +91,12 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
             found[f"{name}.channels"] = tensor.shape[1]
     if kernel.source.startswith("conv2d") and "bias" not in kernel.function:
         found.update(_convolution(kernel))
-        table = table_of(kernel)
-        if table is not None and (tiled := tiles(table)) is not None:
-            found["tiles"] = tiled.instructions
-            found["tiles.calls"] = tiled.calls
-            found["tiles.puts"] = tiled.puts
     elif kernel.source.startswith("batch_norm") and "running" not in kernel.function:
         found.update(_batch_norm(kernel))
-    elif kernel.source.startswith("linear"):
-        found.update(_linear(kernel))
-    elif kernel.source == "matmul":
-        extents = _extents(kernel)
-        results = extents["batch"] * extents["rows"] * extents["columns"]
-        found["runs"] = results * -(-extents["inner"] // _RUN)
+    elif kernel.source.endswith("matmul"):
+        at = _extents(kernel)
+        found["sums"] = at["batch"] * at["rows"] * at["columns"]
+        found["runs"] = found["sums"] * -(-at["inner"] // at["run"])
     elif not kernel.source and output is not None:  # a load
         found["samples"] = output.shape[0]
     elif kernel.source == "update_rows":
@@ -113,8 +109,17 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
             found["further"] = inputs[0].elements - output.elements
     elif kernel.source in ("avg_pool2d", "max_pool2d") and "out_height" in _extents(kernel):
         found.update(_windows(kernel))
-    step = _step(kernel)
-    return Featured((kernel.function or case.kind) + step, kernel.source + step, found)
+    return Featured(*names, found)
+
+
+def _tiled(tiles: TiledPass, inputs: Sequence[Tensor], kernel: Kernel) -> Counter[str]:
+    """Instructions of tiles, and what the C code around them depends on."""
+    found: Counter[str] = Counter(fixed=1, tiles=tiles.instructions)
+    if tiles.puts:
+        found.update({"puts.calls": tiles.calls, "puts.rows": tiles.puts, "puts": tiles.results})
+    elif tiles.padded and "weight" not in kernel.function:
+        found["checked"] = inputs["forward" in kernel.function].elements
+    return found
 
 
 def _step(kernel: Kernel) -> str:
@@ -192,43 +197,6 @@ def _windows(kernel: Kernel) -> Counter[str]:
             "windows.elements": every * at["kernel_height"] * at["kernel_width"],
         }
     )
-
-
-def _linear(kernel: Kernel) -> Counter[str]:
-    """Features of `linear.c`: products by fours, by sixteens, one by one, of few features."""
-    extents = _extents(kernel)
-    batch, outputs = extents["batch"], extents["out_features"]
-    features = extents.get("in_features", 1)
-    found: Counter[str] = Counter()
-    if "forward" in kernel.function and features < _BURST and outputs >= LINE:
-        for width, calls in ((4, outputs // 4), (1, outputs % 4)):
-            found[f"few{width}.calls"] = batch * calls
-            found[f"few{width}.steps"] = batch * calls * features
-    elif "forward" in kernel.function:
-        for width, calls in ((4, outputs // 4), (2, outputs % 4 // 2), (1, outputs % 2)):
-            found[f"dots{width}.runs"] = batch * calls * -(-features // _RUN)
-            _bursts(found, f"dots{width}", batch * calls, features)
-    elif "bias" not in kernel.function:
-        rows, steps = (batch, outputs) if "input" in kernel.function else (outputs, batch)
-        found["rows"] = rows
-        found["products" if steps == 1 else "sums"] = rows * features
-        if steps > 1:
-            found["sums.terms"] = rows * features * steps
-        if steps == 1 and "update" not in kernel.function:
-            _bursts(found, "scaled", rows, features)
-            return found
-        few = features % 4 if features < _BURST else 0
-        for width, calls in (
-            (16, features // 16),
-            (8, features % 16 // 8),
-            (4, features % 8 // 4),
-            (3, int(few == 3)),
-            (2, int(few == 2)),
-            (1, int(few == 1) if features < _BURST else features % 4),
-        ):
-            found[f"columns{width}.calls"] = rows * calls
-            found[f"columns{width}.steps"] = rows * calls * steps
-    return found
 
 
 def _convolution(kernel: Kernel) -> Counter[str]:

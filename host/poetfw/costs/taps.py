@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-LINE = 4
-"""Sums that are taken at the same time along one axis."""
-
 
 def group_channels(at: Mapping[str, int], backward: bool) -> tuple[int, int]:
     """Channels of a group that are summed over, and that there are sums of."""

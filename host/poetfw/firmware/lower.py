@@ -176,6 +176,7 @@ def lower(
         constants=constants.views(),
         tiles=constants.tiles(),
         blocks=constants.blocks(),
+        plain_loops=constants.plain_loops(),
         divisors=divisors_of(
             program.training,
             program.evaluation,

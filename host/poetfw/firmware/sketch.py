@@ -125,6 +125,7 @@ class _SketchView:
     persistents: tuple[PersistentView, ...]
     constants: tuple[ConstantsView, ...]
     tiles: tuple[TilesView, ...]
+    plain_loops: tuple[Define, ...]
     blocks: tuple[InnerBlock, ...]
     divisors: tuple[Define, ...]
     kernels: tuple[str, ...]
@@ -253,6 +254,7 @@ def render_sketch(
         constants=lowering.constants.views(),
         tiles=lowering.constants.tiles(),
         blocks=lowering.constants.blocks(),
+        plain_loops=lowering.constants.plain_loops(),
         divisors=divisors_of(program.training, program.evaluation, make_prediction(program)),
         kernels=tuple(sorted(lowering.kernels)),
         cases=views,

@@ -18,7 +18,7 @@ from poetfw.firmware.views import (
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import InnerBlock
 from poetfw.ops import Constants, Kernel
-from poetfw.ops.base import Field, TileTable
+from poetfw.ops.base import PLAIN_LOOPS, Field, TileTable
 from poetfw.ops.tile_tables import TileChoice
 from poetfw.training import Program
 
@@ -109,6 +109,7 @@ class ConstantTable:
         self._tiles_for = tiles
         self._views: dict[tuple[str, tuple[tuple[str, str], ...]], ConstantsView] = {}
         self._tiles: dict[TileTable, TilesView] = {}
+        self._plain: dict[str, bool] = {}
         self._blocks: dict[str, InnerBlock] = {}
 
     def arguments(self, op: Op, kernel: Kernel, identifier: Callable[[str], str]) -> list[str]:
@@ -150,6 +151,8 @@ class ConstantTable:
     def _tiles_of(self, table: TileTable) -> str:
         """The name of a table of tiles; a null pointer where the core or the op has none."""
         tiles = self._tiles_for(table)
+        plain = tiles is None or tiles.padded
+        self._plain[table.plain_loop] = self._plain.get(table.plain_loop, False) or plain
         if tiles is None:
             return "NULL"
         if table not in self._tiles:
@@ -165,6 +168,13 @@ class ConstantTable:
     def tiles(self) -> tuple[TilesView, ...]:
         """The tables of tiles that they point to."""
         return tuple(self._tiles.values())
+
+    def plain_loops(self) -> tuple[Define, ...]:
+        """Definitions of shapes.h: 0 where no op of a kind needs its plain loops."""
+        return tuple(
+            Define(name, str(int(self._plain.get(name, True))), comment)
+            for name, comment in PLAIN_LOOPS.items()
+        )
 
     def blocks(self) -> tuple[InnerBlock, ...]:
         """The inner blocks that the tiles name, by their names."""

@@ -32,5 +32,5 @@ def program_tiles(program: Program, board: Board) -> TileChoice:
 @lru_cache(maxsize=8)
 def _together(runs: tuple[tuple[TileTable, int], ...]) -> Mapping[TileTable, TiledPass | None]:
     tables = [table for table, _ in runs]
-    chosen = tilings([(table.of, table.which, count) for table, count in runs])
+    chosen = tilings([(table.of, count) for table, count in runs])
     return dict(zip(tables, chosen, strict=True))

@@ -244,7 +244,8 @@ class ProjectView:
         constants: the kernels' constants.
         tiles: the tables of tiles that these point to.
         blocks: the inner blocks of the tiles, in assembly.
-        divisors: the macros of shapes.h.
+        plain_loops: the macros of shapes.h that say which kinds of ops may run without tiles.
+        divisors: its other macros.
         kernels: every kernel header in use.
         training, evaluation: the generated functions of the two steps.
         prediction: that of one sample's prediction; None where it is left out.
@@ -269,6 +270,7 @@ class ProjectView:
     streams: tuple[StreamView, ...]
     constants: tuple[ConstantsView, ...]
     tiles: tuple[TilesView, ...]
+    plain_loops: tuple[Define, ...]
     blocks: tuple[InnerBlock, ...]
     divisors: tuple[Define, ...]
     kernels: tuple[str, ...]

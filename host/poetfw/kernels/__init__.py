@@ -11,10 +11,23 @@ pass a `TiledPass`: blocks to assemble, the table in C, and instructions, cycles
 
 from __future__ import annotations
 
-from poetfw.kernels.convolution import Convolution, Pass
+from poetfw.kernels.convolution import Convolution, ConvolutionPass, Pass
 from poetfw.kernels.dot import Dot
 from poetfw.kernels.networks import tilings
+from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
-from poetfw.kernels.tilings import InnerBlock, TiledPass, tiling
+from poetfw.kernels.tilings import InnerBlock, Task, TiledPass, tiling
 
-__all__ = ["Convolution", "Dot", "InnerBlock", "Pass", "Stencil", "TiledPass", "tiling", "tilings"]
+__all__ = [
+    "Convolution",
+    "ConvolutionPass",
+    "Dot",
+    "InnerBlock",
+    "Pass",
+    "Product",
+    "Stencil",
+    "Task",
+    "TiledPass",
+    "tiling",
+    "tilings",
+]

@@ -41,7 +41,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Term:
     """An addition of `source` * `weight` to a float register; `begins` where it is the first."""
 
     total: int
@@ -173,7 +173,7 @@ class Assembler:
                 text = f"vldr{condition} s{first + i}, [{pointer}, #{4 * offset}]"
                 self._append(text, 2, 4)
 
-    def products(self, items: Sequence[Product], spare: Sequence[int]) -> None:
+    def products(self, items: Sequence[Term], spare: Sequence[int]) -> None:
         """Multiply and add; as many products are under way as there are spare registers."""
         count = max(len(spare), 1)
         for first in range(0, len(items), count):

@@ -146,3 +146,23 @@ class Convolution:
             for i, (x, y) in enumerate(extents)
         )
         return rows, columns
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionPass:
+    """A pass of a convolution.
+
+    Attributes:
+        of: its extents.
+        which: the pass.
+        applied: gradients go to an optimizer as they are completed, without being stored.
+    """
+
+    of: Convolution
+    which: Pass
+    applied: bool = False
+
+    @property
+    def macs(self) -> int:
+        """Products, those with padding too."""
+        return self.of.macs

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inner block whose results are sums along rows: dW of convolutions.
+"""Inner block whose results are sums along rows: dW of convolutions, and products of matrices.
 
     for samples, rows:
         sums = 0
         for groups of J columns:  A x V x B sums += source[column + tap] * weight[column]
         totals += sums
 
-The source is x, and the "weight" dy.
+For dW the source is x, and the "weight" dy; for a dense layer these are w and x.
 """
 
 from __future__ import annotations
@@ -20,13 +20,22 @@ from poetfw.kernels.assembler import (
     FLOATS,
     Assembler,
     Cost,
-    Product,
+    Term,
     float_list,
 )
 from poetfw.kernels.comments import nested, source_text
 from poetfw.kernels.inner_block import LARGEST_BYTES, InnerBlock
 from poetfw.kernels.stencil_shape import MOST_PRODUCTS
-from poetfw.kernels.tables import FARTHEST, NOT_FINITE, RUN_NEXT, WORD, DotWords, TileRun, place_of
+from poetfw.kernels.tables import (
+    BIAS_AT,
+    FARTHEST,
+    NOT_FINITE,
+    RUN_NEXT,
+    WORD,
+    DotWords,
+    TileRun,
+    place_of,
+)
 
 MOST_POINTERS = 8
 MOST_GUARDED = 3
@@ -56,6 +65,11 @@ class Dot(InnerBlock):
         held: totals stay in registers.
         one_row: there is one row of one sample.
         steps: columns of the source lie between rows. Rows of weights are always adjacent.
+        adjacent: results of all sources with a row of weights are adjacent.
+        short: the last row has fewer groups.
+        last_tail: columns behind the groups of the last row.
+        bias: each source has a number that is added to its results.
+        through: the block goes through all sources, A at a time, of which each is one group.
     """
 
     sources: int
@@ -73,6 +87,11 @@ class Dot(InnerBlock):
     held: bool = False
     one_row: bool = False
     steps: bool = True
+    adjacent: bool = False
+    short: bool = False
+    last_tail: int = 0
+    bias: bool = False
+    through: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -101,8 +120,8 @@ class Dot(InnerBlock):
         return (columns - 1) * self.step + (self.taps - 1) * self.dilation + 1
 
     @property
-    def is_guarded(self) -> bool:
-        """True where padding is multiplied, as zeros: a sum may be NaN for that."""
+    def is_padded(self) -> bool:
+        """True where zeros of padding are multiplied: a sum may be NaN for that."""
         return not self.whole and ((self.padding > 0 and not self.head) or self.right > 0)
 
     @cached_property
@@ -145,8 +164,7 @@ class Dot(InnerBlock):
     def _needed(self) -> int:
         rows = 1 if self.by_weights else self.weights
         found = self._weight + rows * self.group
-        if self.tail:
-            found = max(found, self._weight + rows * self.tail)
+        found = max(found, self._weight + rows * max(self.tail, self.last_tail))
         if self.head:
             found = max(found, self.head_source + rows * self.head)
         return found
@@ -161,9 +179,12 @@ class Dot(InnerBlock):
             and self.right <= (FLOATS if self.whole else MOST_GUARDED)
             and (self.whole or self.head > 0 or self.padding <= self.kept)
             and not (self.head and self.sources > 1)
+            and not (self.bias and self.sums + self.sources > FLOATS)
+            and not (self.through and not (self.one_row and self.whole and self.taps == 1))
             and not (self.gathers and self.group * self.stride > FARTHEST)
             and not (self.padding and self.kept == 0 and not self.whole and not self.head)
-            and self.sums * (self.group + self.head + self.tail) <= LARGEST_BYTES // 8
+            and self.sums * (self.group + self.head + self.tail + self.last_tail)
+            <= LARGEST_BYTES // 8
         )
 
     @property
@@ -231,12 +252,12 @@ class Dot(InnerBlock):
                             at = place(source, column * self.step + tap * self.dilation)
                             if at is None:
                                 continue
-                            to = self.sum + (source * self.weights + b) * self.taps + tap
+                            to = self.sum + (b * self.sources + source) * self.taps + tap
                             begins = begun is not None and to not in begun
                             if begun is not None:
                                 begun.add(to)
                             first = weight + (0 if self.by_weights else b * columns)
-                            items.append(Product(to, at, first + column, begins))
+                            items.append(Term(to, at, first + column, begins))
                 code.products(items, spare)
 
     def _emit_head(self, code: Assembler) -> None:
@@ -294,6 +315,13 @@ class Dot(InnerBlock):
             if ahead > 0:
                 code.emit(f"add.w {pointer}, {pointer}, #{4 * ahead}")
 
+        if self.short:
+            code.emit("cmp.w r10, #1")
+            code.emit("it eq")
+            code.emit(f"ldreq.w r9, {_at('last_groups')}", 2)
+            code.emit("cmp.w r9, #0")
+            code.emit("beq.w 4f")
+            code.part("group")
         code.label(3)
         if self.right:
             code.emit("subs.w r9, r9, #1")
@@ -305,9 +333,20 @@ class Dot(InnerBlock):
             code.emit("subs.w r9, r9, #1")
         code.emit("bne.w 3b")
 
-    def _emit_tail(self, code: Assembler) -> None:
+    def _emit_last_tail(self, code: Assembler) -> None:
+        """Columns behind the groups of the last row alone."""
+        code.label(4)
+        if self.last_tail:
+            code.emit("cmp.w r10, #1")
+            code.emit("bne.w 5f")
+            code.part("last tail")
+            self._emit_tail(code, self.last_tail)
+            code.label(5)
+            code.part("row end")
+
+    def _emit_tail(self, code: Assembler, tail: int) -> None:
         base = self.sources * self.kept
-        length = self.segment(self.tail)
+        length = self.segment(tail)
 
         def place(source: int, at: int) -> int | None:
             if at >= length - self.tail_right:
@@ -318,7 +357,7 @@ class Dot(InnerBlock):
             count = max(0, length - self.kept - self.tail_right)
             self._load(code, f"r{1 + source}", base, count)
 
-        self._emit_products(code, self.tail, self._weight, place, load, None)
+        self._emit_products(code, tail, self._weight, place, load, None)
 
     @property
     def stack_bytes(self) -> int:
@@ -330,9 +369,15 @@ class Dot(InnerBlock):
         code.part("run")
         code.emit("str lr, [sp, #16]")
         code.emit("str r3, [sp, #12]")
-        code.emit(f"add.w r5, r4, #{RUN_NEXT}")
-        code.load_many("r5", ("r5", "r6", "r7"))
-        code.emit("stm.w sp, {r5, r6, r7}", 4)
+        if not self.one_row:
+            code.emit(f"add.w r5, r4, #{RUN_NEXT}")
+            code.load_many("r5", ("r5", "r6", "r7"))
+            code.emit("stm.w sp, {r5, r6, r7}", 4)
+        if self.through:
+            code.load("lr", _at("samples"))
+            if self.bias:
+                code.load("r10", f"[sp, #{BIAS_AT}]")
+                code.emit("str r10, [sp, #8]")
         if self.stack_bytes:
             code.emit(f"sub sp, #{self.stack_bytes}")
             code.emit("mov lr, sp")
@@ -377,25 +422,36 @@ class Dot(InnerBlock):
         if not held:
             code.load_floats("lr", 0, self.sums)
         code.load("r9", f"[sp, #{top + 12}]")
-        if self.sources > 1:
+        if self.bias:
+            code.load("r10", f"[sp, #{8 if self.through else top + BIAS_AT}]")
+            first = 0 if held else self.sums
+            code.load_floats("r10", first, self.sources)
+            for i in range(self.sums):
+                code.add(base + i, first + i % self.sources)
+        one_by_one = self.sources > 1 and not self.adjacent
+        if one_by_one:
             code.load("r10", _at("put_source"))
         if self.weights > 1:
             code.load("r11", _at("put_weight"))
-        for source in range(self.sources):
-            if self.weights > 1 and source < self.sources - 1:
-                code.emit("mov r12, r9")
-            for weight in range(self.weights):
-                first = base + (source * self.weights + weight) * self.taps
-                code.store_floats("r9", first, self.taps)
-                if weight < self.weights - 1:
+        for weight in range(self.weights):
+            at = base + weight * self.sources * self.taps
+            last = weight == self.weights - 1
+            if one_by_one:
+                if not last:
+                    code.emit("mov r12, r9")
+                for source in range(self.sources):
+                    code.store_floats("r9", at + source * self.taps, self.taps)
+                    if source < self.sources - 1:
+                        code.emit("add r9, r9, r10")
+                if not last:
+                    code.emit("add.w r9, r12, r11")
+            else:
+                code.store_floats("r9", at, self.sources * self.taps)
+                if not last:
                     code.emit("add r9, r9, r11")
-            if source < self.sources - 1:
-                if self.weights > 1:
-                    code.emit("mov r9, r12")
-                code.emit("add r9, r9, r10")
-        if self.is_guarded:  # what is not finite in a row of weights is in all of its sums
+        if self.is_padded:  # what is not finite in a row of weights is in all of its sums
             for weight in range(1, self.weights):
-                code.add(base, base + weight * self.taps)
+                code.add(base, base + weight * self.sources * self.taps)
             code.emit(f"vmov r9, s{base}", 2)
             code.emit("ubfx r9, r9, #23, #8")
             code.emit("cmp.w r9, #255")
@@ -419,14 +475,16 @@ class Dot(InnerBlock):
                 count = self.kept - padding
                 code.load_floats(f"r{1 + source}", first + padding, count, advance=True)
             code.load("r9", _at("groups"))
-        code.part("group")
+        code.part("shorten" if self.short else "group")
         if self.whole:
             self._emit_whole(code)
         else:
             self._emit_group(code)
         code.part("row end")
+        if self.short or self.last_tail:
+            self._emit_last_tail(code)
         if self.tail:
-            self._emit_tail(code)
+            self._emit_tail(code, self.tail)
 
     def _emit_totals(self, code: Assembler) -> None:
         if self.held:
@@ -446,6 +504,21 @@ class Dot(InnerBlock):
 
             self._through_totals(code, add)
 
+    def _emit_through(self, code: Assembler) -> None:
+        """The next sources, with the same weights."""
+        code.part("through")
+        for source in range(self.sources if self.sources > 1 else 0):
+            code.emit(
+                f"add.w r{1 + source}, r{1 + source}, #{WORD * (self.sources - 1) * self.group}"
+            )
+        for weight in range(1 + self.sources, 1 + self.sources + self.weights):
+            code.emit(f"sub.w r{weight}, r{weight}, #{WORD * self.group}")
+        for place in ("[sp, #12]", "[sp, #8]")[: 1 + self.bias]:
+            code.load("r9", place)
+            code.emit(f"add.w r9, r9, #{WORD * self.sources}")
+            code.emit(f"str r9, {place}")
+        code.emit("b.w 1b", 3)
+
     def _emit_steps(self, code: Assembler, place: str, first: int, count: int) -> None:
         """Pointers to the next row or sample."""
         code.load("r9", place)
@@ -456,6 +529,8 @@ class Dot(InnerBlock):
         top = self.stack_bytes
         self._emit_begin(code)
         code.part("sample")
+        if self.through:
+            code.label(1)
         if not self.one_row:
             code.label(1)
             code.load("r10", f"[sp, #{top}]")
@@ -471,8 +546,14 @@ class Dot(InnerBlock):
             self._emit_steps(code, f"[sp, #{top + 8}]", 1 + self.sources, self.weights)
             code.emit("subs.w r12, r12, #1")
             code.emit("bne.w 1b")
-        code.part("return")
+        code.part("put")
         self._emit_put(code)
+        if self.through:
+            code.emit("subs.w lr, lr, #1")
+            code.emit("beq.w 2f")
+            self._emit_through(code)
+            code.label(2)
+        code.part("return")
         if top:
             code.emit(f"add sp, #{top}")
         code.emit("ldr.w pc, [sp, #16]", 2)
@@ -481,12 +562,22 @@ class Dot(InnerBlock):
         """Instructions and cycles of all runs of a call."""
         total = Cost()
         groups = 1 if self.whole else words.groups
-        samples = 1 if self.one_row else words.samples
+        samples = words.samples if self.through or not self.one_row else 1
         for run in runs:
             rows = samples * (1 if self.one_row else run.rows)
             times = {"run": 1, "sample": samples, "row": rows, "group": rows * groups}
-            times |= {"row end": rows, "return": 1}
+            times |= {"row end": rows, "put": 1, "return": 1}
+            if self.through:
+                times |= {"put": samples, "through": samples - 1}
             taken = rows * (groups - 1)
+            if self.short:
+                times |= {"shorten": rows, "group": (rows - 1) * groups + words.last_groups}
+                taken += words.last_groups - groups
+                taken += 2 if not words.last_groups else 0
+            if self.last_tail:
+                times["last tail"] = 1
+                taken += rows - 1
+            taken += self.through
             if not self.one_row:
                 times["sample end"] = samples
                 taken += rows - samples + samples - 1
@@ -502,7 +593,7 @@ class Dot(InnerBlock):
             f"s{self._weight}-s{self._needed - 1}": "columns of weights",
             f"s{self._needed}-s{self.free - 1}": "products",
             f"s{self.sum - 1}": "" if self.whole else "0",
-            f"s{self.sum}-s{self.sum + self.sums - 1}": "sums [a][b][v]",
+            f"s{self.sum}-s{self.sum + self.sums - 1}": "sums [b][a][v]",
             f"s{totals}-s31": "totals" if self.held else "",
             "lr": "totals, on the stack" if self.stack_bytes else "",
             "r0": "constants",
@@ -521,6 +612,6 @@ class Dot(InnerBlock):
             f"for (a = 0; a < {self.sources}; a++)",
             f"for (b = 0; b < {self.weights}; b++)",
             f"for (v = 0; v < {self.taps}; v++)",
-            f"sum[a][b][v] += source[a][{place}] * weight[b][j]",
+            f"sum[b][a][v] += source[a][{place}] * weight[b][j]",
         ]
         return source_text(self.name, nested(loops), registers, self.code)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from poetfw.kernels.assembler import TAKEN, Cost
 from poetfw.kernels.dot import Dot
+from poetfw.kernels.outer import Outer
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.tables import (
     DotWords,
     StencilWords,
     TileLoop,
+    TilePut,
     TileRun,
     Words,
     initializer,
@@ -21,11 +23,18 @@ from poetfw.kernels.tables import (
 
 # Costs of tiles_asm.S, of which `LOOPING` and `CALLING` are those of entries with loops.
 BEGIN = Cost(13, 71)
-ENTRY, LOOPING, LOOP = Cost(11, 23), Cost(2, 3), Cost(4, 7)
-CALL, CALLING, RUN = Cost(4, 6), Cost(4, 9), Cost(16, 28)
+ENTRY, LOOPING, LOOP = Cost(12, 24), Cost(2, 3), Cost(4, 7)
+CALL, CALLING, RUN = Cost(4, 6), Cost(6, 11), Cost(16, 28)
+PUT, PUT_ALONE = Cost(11, 18), Cost(1, -1)
 ADVANCE, EXHAUSTED = Cost(16, 28), Cost(14, 25)
 JUMP = Cost(0, TAKEN)
+PUTS = 0x80
+"""Flag beside the number of an entry's loops: a sink takes its results."""
+MOST_RUNS = 255
+"""Runs of an entry, whose number is a byte."""
 DRIVER_STACK_BYTES = 184
+# A sink's own code, which a compiler writes: for an estimate.
+PUT_CALL_CYCLES, PUT_ROW_CYCLES = 60, 70
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ class Empty:
         return total
 
 
-AnyBlock = Stencil | Dot | Empty
+AnyBlock = Stencil | Dot | Outer | Empty
 
 
 @dataclass(frozen=True)
@@ -57,12 +66,25 @@ class Tiles:
 
     Attributes:
         loops: from the innermost to the outermost; those of one iteration are left out.
+        put: what a sink takes of each call; None where results are stored.
     """
 
     block: AnyBlock
     runs: tuple[TileRun, ...]
     loops: tuple[TileLoop, ...]
     words: Words
+    put: TilePut | None = None
+
+    @property
+    def rows_of_put(self) -> tuple[TileLoop | TilePut, ...]:
+        """Loops, and behind them what a sink takes."""
+        return self.loops if self.put is None else (*self.loops, self.put)
+
+    @property
+    def put_cycles(self) -> int:
+        """Estimated cycles of what a sink does besides its steps."""
+        rows = 0 if self.put is None else self.put.rows
+        return self.calls * (PUT_CALL_CYCLES * (rows > 0) + PUT_ROW_CYCLES * rows)
 
     @property
     def calls(self) -> int:
@@ -72,9 +94,9 @@ class Tiles:
     def cost(self) -> Cost:
         """Instructions and cycles, those of the driver's loops too."""
         own = self.block.cost(self.runs, self.words)  # type: ignore[arg-type]
-        each = own + CALL + RUN * len(self.runs) - JUMP
+        each = own + CALL + RUN * len(self.runs) - JUMP + (PUT if self.put is not None else Cost())
         if not self.loops:
-            return ENTRY + each + JUMP * 2
+            return ENTRY + each + JUMP * 2 + (PUT_ALONE if self.put is not None else Cost())
         total = ENTRY + LOOPING + LOOP * len(self.loops) - JUMP * 2
         total += (each + CALLING) * self.calls
         outer = self.calls
@@ -83,10 +105,18 @@ class Tiles:
             total += ADVANCE * (outer * (loop.count - 1)) + EXHAUSTED * outer
         return total
 
-    def text(self, runs: str, loops: str, *, more: bool) -> str:
-        """An initializer in C, with the names of the runs and of the loops."""
+    def text(self, runs: str, loops: str, *, padded: bool, more: bool) -> str:
+        """An initializer in C.
+
+        Args:
+            runs: name of the runs.
+            loops: name of the loops; empty without any.
+            padded: a block of the table multiplies zeros of padding.
+            more: another entry follows.
+        """
         kind = "dots" if isinstance(self.words, DotWords) else "stencil"
-        counts = f"{len(self.runs)}, {len(self.loops)}, {int(more)}"
+        count = len(self.loops) + (0 if self.put is None else PUTS)
+        counts = f"{len(self.runs)}, {int(padded)}, {count}, {int(more)}"
         return (
             f"{{{self.block.name}, {runs}, {loops or 'NULL'}, {counts},\n"
             f"     {{.{kind} = {initializer(self.words)}}}}}"

@@ -20,6 +20,16 @@ class InnerBlock(ABC):
     def fits(self) -> bool:
         """True where registers suffice, and the description is one of a block."""
 
+    @property
+    def is_padded(self) -> bool:
+        """True where zeros of padding are multiplied."""
+        return False
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of stack beside the driver's."""
+        return 0
+
     @abstractmethod
     def _emit(self, code: Assembler) -> None:
         """Append all instructions."""

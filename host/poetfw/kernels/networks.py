@@ -8,15 +8,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from poetfw.kernels.convolution import Convolution, Pass
-from poetfw.kernels.entries import AnyBlock, Estimate
-from poetfw.kernels.tilings import InnerBlock, TiledPass, counted, estimates
+from poetfw.kernels.entries import AnyBlock, Empty, Estimate
+from poetfw.kernels.tilings import InnerBlock, Task, TiledPass, counted, estimates
 
 COUNTED = 16
 """Candidates of an op whose instructions are counted."""
 ROUNDS = 8
-SHARE_PER_KB = 0.01
+PLAIN_LOOPS_BYTES = 1200
+"""Code of the plain loops, which are there where some tiles multiply padding."""
+SHARE_PER_KB = 0.02
 """Part of a network's cycles that saves as much as a thousand bytes of flash."""
+
+
+PLAIN_LOOPS = "plain loops"
+Code = InnerBlock | str
+"""Code that ops share: a block, or the plain loops."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +31,20 @@ class _Candidate:
 
     Attributes:
         price: cycles of all its runs, and the price of its table.
-        sizes: bytes of each block.
+        sizes: bytes of each block, and of the plain loops where they are needed.
     """
 
     tiles: TiledPass
     price: float
-    sizes: dict[InnerBlock, int]
+    sizes: dict[Code, int]
 
-    def total(self, byte: float, there: Iterable[InnerBlock] = ()) -> float:
+    def total(self, byte: float, there: Iterable[Code] = ()) -> float:
         """Price with those blocks that are not there already."""
         return self.price + byte * sum(n for block, n in self.sizes.items() if block not in there)
 
 
 def tilings(
-    ops: Sequence[tuple[Convolution, Pass, int]], share_per_kb: float = SHARE_PER_KB
+    ops: Sequence[tuple[Task, int]], share_per_kb: float = SHARE_PER_KB
 ) -> list[TiledPass | None]:
     """Tiles of ops and how often each runs: fewest cycles, with a price of flash.
 
@@ -46,37 +52,33 @@ def tilings(
     the others' blocks, and a block is given up where its users cost less without it.
 
     Args:
-        ops: passes, and runs of each in a step.
+        ops: passes or products, and runs of each in a step.
         share_per_kb: part of all cycles that 1,000 bytes of flash may save at most.
 
     Returns:
         For each op its tiles, None where none fit.
     """
-    distinct = dict.fromkeys((of, which) for of, which, _ in ops)
-    runs: Counter[tuple[Convolution, Pass]] = Counter()
-    for of, which, times in ops:
-        runs[of, which] += times
-    found = {key: list(estimates(*key)) for key in distinct}
-    found = {key: every for key, every in found.items() if every}
+    runs: Counter[Task] = Counter()
+    for task, times in ops:
+        runs[task] += times
+    found = {task: every for task in runs if (every := list(estimates(task)))}
     least = sum(min(one.cycles for one in every) * runs[key] for key, every in found.items())
     byte = share_per_kb * least / 1000
     offers = _offers(found, runs, byte)
     chosen = {key: min(offers[key], key=lambda one: one.total(byte)) for key in offers}
+    _offer_shared(offers, found, chosen, runs, byte)
     for _ in range(ROUNDS):
         before = dict(chosen)
         _settle(chosen, offers, byte)
         _drop(chosen, offers, byte)
         if chosen == before:
             break
-    return [chosen[of, which].tiles if (of, which) in chosen else None for of, which, _ in ops]
-
-
-_Key = tuple[Convolution, Pass]
+    return [chosen[task].tiles if task in chosen else None for task, _ in ops]
 
 
 def _offers(
-    found: dict[_Key, list[Estimate]], runs: Counter[_Key], byte: float
-) -> dict[_Key, list[_Candidate]]:
+    found: dict[Task, list[Estimate]], runs: Counter[Task], byte: float
+) -> dict[Task, list[_Candidate]]:
     """Candidates of each op: those that are cheap where blocks are shared by all that could."""
     users: Counter[AnyBlock] = Counter()
     for every in found.values():
@@ -102,21 +104,45 @@ def _offers(
             )
             for one in ranked
         )
-        candidates = [
-            _Candidate(
-                tiles,
-                tiles.cycles * runs[key] + byte * tiles.table_bytes,
-                {block: block.size_bytes for block in tiles.blocks},
-            )
-            for tiles in counted(interned, COUNTED)
-        ]
+        candidates = [_candidate(tiles, runs[key], byte) for tiles in counted(interned, COUNTED)]
         if candidates:
             offers[key] = candidates
     return offers
 
 
+def _offer_shared(
+    offers: dict[Task, list[_Candidate]],
+    found: dict[Task, list[Estimate]],
+    chosen: dict[Task, _Candidate],
+    runs: Counter[Task],
+    byte: float,
+) -> None:
+    """Offer each op the fastest tiles of chosen blocks, and of those that are not its own."""
+    every = {code for one in chosen.values() for code in one.sizes}
+    for task, own in offers.items():
+        for there in (every, every - chosen[task].sizes.keys()):
+            shared = [
+                one
+                for one in found[task]
+                if all(type(e.block) is Empty or e.block in there for e in one.entries)
+            ]
+            fastest = sorted(shared, key=lambda one: one.cycles)[:1]
+            own += [_candidate(one, runs[task], byte) for one in counted(fastest, 1)]
+
+
+def _candidate(tiles: TiledPass, runs: int, byte: float) -> _Candidate:
+    return _Candidate(tiles, tiles.cycles * runs + byte * tiles.table_bytes, _sizes(tiles))
+
+
+def _sizes(tiles: TiledPass) -> dict[Code, int]:
+    found: dict[Code, int] = {block: block.size_bytes for block in tiles.blocks}
+    if tiles.padded:
+        found[PLAIN_LOOPS] = PLAIN_LOOPS_BYTES
+    return found
+
+
 def _settle(
-    chosen: dict[_Key, _Candidate], offers: dict[_Key, list[_Candidate]], byte: float
+    chosen: dict[Task, _Candidate], offers: dict[Task, list[_Candidate]], byte: float
 ) -> None:
     """Have each op take what costs least beside the others' blocks."""
     users = Counter(block for one in chosen.values() for block in one.sizes)
@@ -128,14 +154,14 @@ def _settle(
 
 
 def _drop(
-    chosen: dict[_Key, _Candidate], offers: dict[_Key, list[_Candidate]], byte: float
+    chosen: dict[Task, _Candidate], offers: dict[Task, list[_Candidate]], byte: float
 ) -> None:
     """Give up blocks where their users cost less without."""
     for block in dict.fromkeys(block for one in chosen.values() for block in one.sizes):
         users = [key for key, one in chosen.items() if block in one.sizes]
         left = {b for one in chosen.values() for b in one.sizes} - {block}
         others = {b for key, one in chosen.items() if key not in users for b in one.sizes}
-        trial: dict[_Key, _Candidate] = {}
+        trial: dict[Task, _Candidate] = {}
         for key in users:
             without = [one for one in offers[key] if block not in one.sizes]
             if not without:
@@ -147,7 +173,7 @@ def _drop(
                 chosen.update(trial)
 
 
-def _price(several: Sequence[_Candidate], there: set[InnerBlock], byte: float) -> float:
+def _price(several: Sequence[_Candidate], there: set[Code], byte: float) -> float:
     """Price of some ops beside the blocks of the others."""
     sizes = {block: size for one in several for block, size in one.sizes.items()}
     return sum(one.price for one in several) + byte * sum(

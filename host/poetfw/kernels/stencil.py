@@ -19,7 +19,7 @@ from poetfw.kernels.assembler import (
     FLOATS,
     Assembler,
     Cost,
-    Product,
+    Term,
     float_list,
 )
 from poetfw.kernels.comments import nested, source_text
@@ -87,9 +87,10 @@ class Stencil(StencilShape, InnerBlock):
                     for place in (at for one, at in met if one == tap):
                         to = first_sum + column
                         begins = to not in begun and (self.two_levels or self.single)
+                        begins = begins and not self.run
                         begun.add(to)
                         weight = self._weight(output, tap, kernel_row, channel)
-                        items.append(Product(to, place, weight, begins))
+                        items.append(Term(to, place, weight, begins))
                 spare = range(self.length + self.weight_registers, self.sum)[: self.spare]
                 code.products(items, spare)
             goes_on = not (self.single and last) and not self.resident and not self.lines
@@ -99,17 +100,24 @@ class Stencil(StencilShape, InnerBlock):
     def _emit_begin(self, code: Assembler) -> None:
         """Registers that hold for all rows."""
         code.part("run")
-        code.emit(f"str lr, {RETURN}")
-        code.emit("str r1, [sp]")
-        code.emit("str r2, [sp, #8]")
+        if not self.is_flat:
+            code.emit(f"str lr, {RETURN}")
+        if not self.one_row:
+            code.emit("str r1, [sp]")
+        if not self.is_flat:
+            code.emit("str r2, [sp, #8]")
         code.emit("mov r12, r3")
         if self.cut or self.ends_early:
             code.load("r10", f"[r4, #{RUN_FLAGS}]")
         if self.cut and not self.resident:
             code.emit("uxtb.w r11, r10")
-        code.emit(f"add r5, r4, #{RUN_NEXT}")
-        code.load_many("r5", ("r6", "r7", "r8"))
-        code.emit("str r6, [sp, #4]")
+        if not self.one_row:
+            code.emit(f"add r5, r4, #{RUN_NEXT}")
+            code.load_many("r5", ("r6", "r7", "r8"))
+            code.emit("str r6, [sp, #4]")
+        elif not self.single:
+            code.load("r7", f"[r4, #{RUN_NEXT + WORD}]")
+            code.load("r8", f"[r4, #{RUN_NEXT + 2 * WORD}]")
         if self.rows > 1:
             code.load("r6", _at("row_step"))
         if self.cut and not self.resident:
@@ -148,8 +156,9 @@ class Stencil(StencilShape, InnerBlock):
     def _emit_strip(self, code: Assembler) -> None:
         """Zeros, and weights of each result channel."""
         code.part("row")
-        code.label(5)
-        code.load("r1", "[sp]")
+        if not self.one_row:
+            code.label(5)
+            code.load("r1", "[sp]")
         if not self.whole_rows:
             code.load("lr", _at("strips"))
         if self.cut or self.ends_early:
@@ -173,17 +182,26 @@ class Stencil(StencilShape, InnerBlock):
             code.zero(padding, "r9")
         else:
             code.zero([*range(self.total, FLOATS), *padding], "r9")
-        if not self.resident:
+        if not self.resident and not self.is_flat:
             code.load("r2", "[sp, #8]")
         if self.outputs > 1 and not self.adjacent:
             code.load("r9", _at("weight_other"))
             for output in range(1, self.outputs):
                 code.emit(f"add r{2 + output}, r{1 + output}, r9")
         if not self.single:
-            code.load("r9", _at("channels"))
+            code.load("r11" if self.run else "r9", _at("channels"))
 
     def _emit_channel(self, code: Assembler) -> None:
         """Products of a channel, and their sums added to totals."""
+        if self.run:
+            code.part("channels")
+            code.label(2)
+            code.zero(range(self.sum, self.total), "r6")
+            code.emit("mov r9, r11")
+            code.emit(f"cmp.w r11, #{self.run}")
+            code.emit("it hi")
+            code.emit(f"movhi.w r9, #{self.run}")
+            code.emit(f"sub.w r11, r11, #{self.run}")
         code.part("channel")
         code.label(1)
         if self.left or self.right or self.cut or self.ends_early:
@@ -205,16 +223,24 @@ class Stencil(StencilShape, InnerBlock):
                 if self.ends_early and row == self.rows - 1 - self.ends_early:
                     code.emit("beq.w 7f")
             code.part("channel")
-            if self.two_levels:
-                for i in range(self.results):
-                    if self.columns[i % self.strip]:
-                        code.add(self.total + i, self.sum + i)
+            if self.two_levels and not self.run:
+                self._emit_totals(code)
         if not self.single:
             if not self.adjacent and not several:
                 for output in range(self.outputs):
                     code.emit(f"add r{2 + output}, r{2 + output}, r8")
-            code.emit("subs r9, r9, #1")
+            code.emit(f"subs r9, r9, #{self.unrolled if self.run else 1}")
             code.emit("bne.w 1b")
+        if self.run:
+            code.part("channels")
+            self._emit_totals(code)
+            code.emit("cmp.w r11, #0")
+            code.emit("bgt.w 2b")
+
+    def _emit_totals(self, code: Assembler) -> None:
+        for i in range(self.results):
+            if self.columns[i % self.strip]:
+                code.add(self.total + i, self.sum + i)
 
     def _emit_end(self, code: Assembler) -> None:
         """Results, and the next strip or row."""
@@ -253,6 +279,17 @@ class Stencil(StencilShape, InnerBlock):
             code.emit("beq.n 3f")
             self._emit_next_strip(code)
         code.part("row end")
+        if self.one_row and not self.whole_rows:
+            code.label(3)
+        if not self.one_row:
+            self._emit_next_row(code)
+        code.part("return")
+        code.emit("bx lr", 3) if self.is_flat else code.emit(f"ldr.w pc, {RETURN}", 2)
+        if self.cut:
+            self._emit_cut(code)
+
+    def _emit_next_row(self, code: Assembler) -> None:
+        """The next row of results, and behind the last one the next plane."""
         if not self.whole_rows:
             code.label(3)
             code.load("r1", "[sp]")
@@ -269,22 +306,22 @@ class Stencil(StencilShape, InnerBlock):
         code.emit("bne.w 5b")
         if self.planes:
             self._emit_next_plane(code)
-        code.part("return")
-        code.emit(f"ldr.w pc, {RETURN}", 2)
-        if self.cut:
-            code.part("cut")
-            code.label(8)
-            first = self.sum if self.two_levels else self.total
-            scratch = "r3" if self.planes else "r5"
-            code.emit(f"mov.w {scratch}, #0")
-            code.emit(f"vmov s{first}, {scratch}", 2)
-            for i in range(1, self.results):
-                code.move(first + i, first)
-            code.emit("bx r11", 3)
-            code.align()
-            code.label(9)
-            for row in range(self.rows):
-                code.word(f"2{row}b + 1" if row else "0")
+
+    def _emit_cut(self, code: Assembler) -> None:
+        """Zeros, as no row begins the sums, and on to the first row that is met."""
+        code.part("cut")
+        code.label(8)
+        first = self.sum if self.two_levels else self.total
+        scratch = "r3" if self.planes else "r5"
+        code.emit(f"mov.w {scratch}, #0")
+        code.emit(f"vmov s{first}, {scratch}", 2)
+        for i in range(1, self.results):
+            code.move(first + i, first)
+        code.emit("bx r11", 3)
+        code.align()
+        code.label(9)
+        for row in range(self.rows):
+            code.word(f"2{row}b + 1" if row else "0")
 
     def _emit_store(self, code: Assembler, pointer: str, first: int) -> None:
         """Results of a row or channel."""
@@ -336,15 +373,10 @@ class Stencil(StencilShape, InnerBlock):
         self._emit_channel(code)
         self._emit_end(code)
 
-    @property
-    def stack_bytes(self) -> int:
-        """Bytes of stack beside the driver's."""
-        return 0
-
     def cost(self, runs: Sequence[TileRun], words: StencilWords) -> Cost:
         """Instructions and cycles of all runs of a call."""
         total = Cost()
-        channels = 1 if self.single else words.channels
+        channels = 1 if self.single else words.channels // (self.unrolled if self.run else 1)
         planes = words.channels if self.planes else 1
         for run in runs:
             rows = run.rows * planes
@@ -355,6 +387,8 @@ class Stencil(StencilShape, InnerBlock):
             last = self.rows - (self.ends_early if run.ends_early else 0)
             times |= {f"row {row}": each for row in range(run.skipped, last)}
             taken = rows - planes + strips * (channels - 1)
+            if self.run:  # one loop ends where another one goes on
+                times["channels"] = strips * -(-words.channels // self.run)
             if not self.whole_rows:
                 times["next strip"] = strips - rows
                 taken += rows
@@ -386,7 +420,9 @@ class Stencil(StencilShape, InnerBlock):
             "r7, r8": "bytes to the next " + ("plane" if self.planes else "channel"),
             "r9": "channels to come",
             "r10": "flags: N padding on the left, C on the right, V and Z rows that are left out",
-            "r11": "address of the first row that is met",
+            "r11": "channels behind this run"
+            if self.run
+            else "address of the first row that is met",
             "r12": "result",
             "lr": "strips to come",
             "[sp]": "row's source, and behind it rows to come, weights, strip's source",
@@ -394,7 +430,8 @@ class Stencil(StencilShape, InnerBlock):
         loops = [
             "for (i = 0; i < run->rows; i++)",
             f"for (strip = 0; strip < strips; strip++)  {self.strip} columns",
-            f"for (c = 0; c < channels; c += {self.unrolled})",
+            f"for (c = 0; c < channels; c += {self.unrolled})"
+            + (f"  sums of {self.run} added to totals" if self.run else ""),
             f"for (u = run->skipped; u < {self.rows}; u++)  rows of the source",
             f"for (v = 0; v < {self.taps}; v++)",
             f"for (o = 0; o < {self.outputs}; o++)",

@@ -45,6 +45,8 @@ class StencilShape:
         planes: the block goes through feature maps too (single, Q = 1).
         sources: elements to each float of the segment; none where they are adjacent.
         targets: elements to each result of a strip; none where they are adjacent.
+        one_row: a run has one row of results.
+        run: channels whose products are summed before they are added to a total; 0 for one sum.
     """
 
     rows: int
@@ -69,6 +71,8 @@ class StencilShape:
     planes: bool = False
     sources: tuple[int, ...] = ()
     targets: tuple[int, ...] = ()
+    run: int = 0
+    one_row: bool = False
 
     @property
     def height(self) -> int:
@@ -92,6 +96,16 @@ class StencilShape:
         return f"poet_tile_{self.rows}x{self.taps}_{self.outputs}x{self.strip}_{digest:08x}"
 
     @property
+    def is_padded(self) -> bool:
+        """True where zeros of padding are multiplied."""
+        return self.left + self.right > 0
+
+    @property
+    def is_flat(self) -> bool:
+        """True where a call computes one strip of one row."""
+        return self.one_row and self.whole_rows
+
+    @property
     def products(self) -> int:
         """Products of a channel."""
         return sum(map(len, self.met_by_line)) * self.outputs * sum(map(len, self.columns))
@@ -99,7 +113,8 @@ class StencilShape:
     @cached_property
     def two_levels(self) -> bool:
         """True where a channel has sums of its own, which are added to totals."""
-        return not self.single and (self.rows > 1 or any(len(met) > 1 for met in self.columns))
+        several = self.run > 0 or self.rows > 1 or any(len(met) > 1 for met in self.columns)
+        return not self.single and several
 
     @cached_property
     def weight_registers(self) -> int:
@@ -165,7 +180,8 @@ class StencilShape:
             met = sum(map(len, self.met_by_line))
             loads += met * self.outputs * (self.taps + chunks + bool(self.lines))
         stalls = self.products * 2 // self.spare if self.spare < 2 else 0
-        sums = self.results if self.two_levels else 0
+        sums = self.results if self.two_levels and not self.run else 0
         channel = self.unrolled * (loads + 2 * self.products + stalls + sums) + 4 + self.outputs
-        strip = 2 * self.results + 5 * self.result_rows + (10 if self.whole_rows else 30)
+        strip = 2 * self.results + 5 * self.result_rows
+        strip += (0 if self.one_row else 10) if self.whole_rows else 30
         return channel, strip

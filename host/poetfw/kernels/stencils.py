@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles of forward and dX: how strips cover a row of results, and which blocks compute them."""
+"""Tiles of results that are neighbours: forward, dX, and products of matrices.
+
+How strips cover a row of results, and which blocks compute them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from poetfw.kernels.bands import Band, bands_of
-from poetfw.kernels.convolution import Axis, Convolution, Pass
+from poetfw.kernels.convolution import Axis, Convolution, ConvolutionPass, Pass
 from poetfw.kernels.entries import Empty, Estimate, Tiles
+from poetfw.kernels.outer import ROWS, Outer
+from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
 from poetfw.kernels.strips import Strips, coverings
-from poetfw.kernels.tables import FARTHEST, StencilWords, TileLoop, TileRun
+from poetfw.kernels.tables import (
+    FARTHEST,
+    MOST_PUT,
+    StencilWords,
+    TileLoop,
+    TilePut,
+    TileRun,
+    parts_of,
+)
 
 WIDEST = 17
 """Columns of a strip."""
@@ -34,7 +47,9 @@ class _Operands:
     result_output: int
     kernel_rows: int
     loops: tuple[TileLoop, ...]  # groups and samples
-    bias: bool
+    bias: bool = False
+    result_column: int = 1
+    run: int = 0
 
 
 def _operands(of: Convolution, which: Pass) -> _Operands:
@@ -55,8 +70,22 @@ def _operands(of: Convolution, which: Pass) -> _Operands:
         TileLoop(of.groups, 1, 1, y_group, group, x_group),
         TileLoop(of.batch, 1, 1, of.groups * y_group, 0, of.groups * x_group),
     )
+    return _Operands(outputs, inputs, y_plane, inputs * taps, taps, x_plane, of.kernel[0], loops)
+
+
+def _operands_of_product(of: Product) -> _Operands:
+    left, right, result = of.steps
     return _Operands(
-        outputs, inputs, y_plane, inputs * taps, taps, x_plane, of.kernel[0], loops, False
+        channels=of.inner,
+        outputs=of.rows,
+        source_channel=of.right[0],
+        weight_channel=of.left[1],
+        weight_output=of.left[0],
+        result_output=of.result[0],
+        kernel_rows=1,
+        loops=(TileLoop(of.batch, 1, 1, right, left, result),),
+        result_column=of.result[1],
+        run=of.run if of.run < of.inner else 0,
     )
 
 
@@ -70,6 +99,8 @@ class _Choice:
     unrolled: int = 1
     resident: bool = False
     height: int = 1
+    alone: bool = True
+    """A sum of one channel is computed as such."""
 
 
 def _loops(operands: _Operands, outputs: int) -> tuple[TileLoop, ...]:
@@ -123,7 +154,7 @@ def _tile(
     """The entry of a block; None where it does not fit."""
     one_tap = columns.taps == 1 and operands.kernel_rows == 1
     adjacent = one_tap and operands.weight_output == 1 and operands.weight_channel != 1
-    single = operands.channels == 1 and all(strips.columns)
+    single = operands.channels == 1 and all(strips.columns) and choice.alone
     if (choice.resident or choice.height > 1) and not single:
         return None
     starts, bases, width = strips.starts, strips.bases, len(strips.columns)
@@ -138,6 +169,9 @@ def _tile(
         and inner.advance == inner.last == 1
         and not (operands.bias and inner.bias != 1)
     )
+    step = operands.result_column
+    if step * (width - 1) > FARTHEST:
+        return None
     block = Stencil(
         rows=band.rows,
         columns=strips.columns,
@@ -158,7 +192,10 @@ def _tile(
         lines=band.lines,
         ends_early=band.ends_early if any(run.ends_early for run in band.runs) else 0,
         whole_rows=not several,
+        one_row=not planes and all(run.count == 1 for run in band.runs),
         planes=planes,
+        targets=tuple(range(0, width * step, step)) if step > 1 else (),
+        run=operands.run,
     )
     if not block.fits:
         return None
@@ -166,13 +203,13 @@ def _tile(
     words = StencilWords(
         row_step=row_step,
         strips=len(starts),
-        channels=operands.channels // choice.unrolled,
+        channels=operands.channels if operands.run else operands.channels // choice.unrolled,
         weight_other=operands.weight_output if choice.outputs > 1 else 0,
         result_other=operands.result_output if choice.outputs > 1 else columns.results,
         source_strip=bases[1] - bases[0] if several else 0,
-        result_strip=width if several else 0,
+        result_strip=width * step if several else 0,
         source_last=bases[-1] - bases[-2] if overlap else 0,
-        result_last=starts[-1] - starts[-2] if overlap else 0,
+        result_last=(starts[-1] - starts[-2]) * step if overlap else 0,
         source_row=band.source_advance * columns.sources,
         result_row=band.result_advance * columns.results - (starts[-1] - starts[0]),
     )
@@ -190,7 +227,7 @@ def _tile(
             TileRun(
                 run.source * columns.sources + bases[0] + strips.left,
                 run.kernel * columns.taps,
-                run.result * columns.results + starts[0],
+                run.result * columns.results + starts[0] * step,
                 run.count,
                 source_next,
                 weight_next,
@@ -213,15 +250,20 @@ def _estimate(entries: list[Tiles]) -> Estimate:
     cycles, size = 0.0, 0.0
     for entry in entries:
         block, words = entry.block, entry.words
-        if isinstance(block, Stencil) and isinstance(words, StencilWords):
+        if isinstance(block, Outer) and isinstance(words, StencilWords):
+            group, call = block.estimate
+            cycles += entry.calls * (90 + call + words.strips * group) + entry.put_cycles
+            size += 80 + 4 * group
+        elif isinstance(block, Stencil) and isinstance(words, StencilWords):
             channel, strip = block.estimate
-            channels = 1 if block.single else words.channels
+            channels = 1 if block.single else words.channels / (block.unrolled if block.run else 1)
             planes = entry.calls * (words.channels if block.planes else 1)
             for run in entry.runs:
                 met = (block.rows - run.skipped - block.ends_early * run.ends_early) / block.rows
                 strips = run.rows * words.strips
                 cycles += planes * (20 * run.rows + strips * (strip + channels * met * channel))
                 cycles += 90 * entry.calls
+            cycles += entry.put_cycles
             size += 250 + 3 * channel + strip * 2
         elif isinstance(words, StencilWords):
             for run in entry.runs:
@@ -232,10 +274,8 @@ def _estimate(entries: list[Tiles]) -> Estimate:
 def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice]:
     one_tap = rows.taps * columns.taps == 1
     single = operands.channels == 1
-    most = 28 if one_tap or single else 14
-    unrolls = [1]
-    if (one_tap and operands.weight_channel == 1) or (one_tap and operands.weight_output == 1):
-        unrolls = [n for n in range(1, MOST_UNROLLED + 1) if operands.channels % n == 0]
+    most = 28 if (one_tap or single) and not operands.run else 14
+    unrolls = _unrolls(operands) if one_tap else [1]
     taps = columns.taps
     chunks = sorted({1 if one_tap else taps, -(-taps // 2), 1}, reverse=True)
     heights = [1]
@@ -246,9 +286,19 @@ def _choices(operands: _Operands, rows: Axis, columns: Axis) -> Iterator[_Choice
         for outputs in range(1, min(operands.outputs, 8, most // width) + 1):
             for strips, unrolled, chunk in product(covers, unrolls, chunks):
                 yield _Choice(strips, outputs, chunk, unrolled)
+                if single and not one_tap and outputs * width <= 14:  # by a block of several
+                    yield _Choice(strips, outputs, chunk, alone=False)
         for strips, height, resident in product(covers, heights, (False, True)):
             if single and not one_tap and (height > 1 or resident) and height * width <= 28:
                 yield _Choice(strips, 1, taps, 1, resident, height)
+
+
+def _unrolls(operands: _Operands) -> list[int]:
+    """Channels at a time of a kernel of one tap."""
+    if operands.weight_channel != 1 and operands.weight_output != 1:
+        return [1]
+    counts = range(1, MOST_UNROLLED + 1)
+    return [n for n in counts if operands.channels % n == operands.run % n == 0]
 
 
 def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Iterator[list[Tiles]]:
@@ -295,6 +345,7 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
             bias=operands.bias,
             overlap=overlap,
             whole_rows=columns == width,
+            one_row=height <= rows,
             sources=sources,
             targets=targets,
         )
@@ -337,10 +388,137 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
         ]
 
 
-def stencil_candidates(of: Convolution, which: Pass) -> Iterator[Estimate]:
+def _outer(
+    operands: _Operands, columns: int, held: int, streamed: int, *, transposed: bool
+) -> Tiles | None:
+    """The entry of products that are not summed; None where it does not fit."""
+    groups, tail = divmod(operands.outputs if transposed else columns, streamed)
+    block = Outer(
+        held,
+        streamed,
+        tail,
+        transposed or operands.weight_output == 1,
+        transposed,
+        operands.bias,
+        groups > 1,
+    )
+    if not block.fits or not groups:
+        return None
+    words = StencilWords(
+        strips=groups,
+        weight_other=0 if block.adjacent else operands.weight_output,
+        result_other=0 if transposed or held == 1 else operands.result_output,
+    )
+    loops = operands.loops if transposed else _loops(operands, held)
+    loops = tuple(loop for loop in loops if loop.count > 1)
+    return Tiles(block, (TileRun(0, 0, 0, 1),), loops, words)
+
+
+def _outers(operands: _Operands, columns: int) -> Iterator[Tiles]:
+    """Entries of products that are not summed, where all results are of that kind."""
+    if operands.channels > 1 or operands.result_column != 1:
+        return
+    for held in range(1, min(operands.outputs, len(ROWS)) + 1):
+        for streamed in range(1, min(columns, WIDEST) + 1):
+            one = _outer(operands, columns, held, streamed, transposed=False)
+            if one is not None:
+                yield one
+    if operands.result_output == columns and operands.weight_output == 1 and columns <= WIDEST:
+        for streamed in range(1, min(operands.outputs, WIDEST) + 1):
+            one = _outer(operands, columns, columns, streamed, transposed=True)
+            if one is not None:
+                yield one
+
+
+def _applied(of: Product, operands: _Operands) -> Iterator[list[Tiles]]:
+    """Tiles of results that go to a sink, and so do not overlap: some rows of some columns each."""
+    widths = range(1, min(of.columns, WIDEST) + 1)
+    heights = range(1, min(of.rows, 8) + 1)
+    (band,) = bands_of(Axis(1, 1, 1), 1)
+    for width, outputs, unrolled in product(widths, heights, _unrolls(operands)):
+        most = min(of.columns, MOST_PUT // outputs)
+        for chunk in {
+            *range(width, most + 1, width),
+            *([of.columns] if most == of.columns else ()),
+        }:
+
+            def tile(own: _Operands, columns: int) -> Tiles | None:
+                axis = Axis(columns, columns, 1)
+                (strips,) = next(coverings(axis, min(width, columns)))  # noqa: B023
+                choice = _Choice((), own.outputs, 1, unrolled)  # noqa: B023
+                return _tile(own, axis, choice, band, strips)
+
+            def outer(own: _Operands, columns: int) -> Tiles | None:
+                streamed = min(width, columns)  # noqa: B023
+                return _outer(own, columns, own.outputs, streamed, transposed=False)
+
+            yield from filter(None, (_chunks(of, operands, outputs, chunk, tile),))
+            if operands.channels == 1:
+                yield from filter(None, (_chunks(of, operands, outputs, chunk, outer),))
+    if operands.channels == 1 and operands.weight_output == 1 and of.columns <= WIDEST:
+        for outputs, streamed in product(range(1, of.rows + 1), range(1, WIDEST + 1)):
+            if outputs * of.columns > MOST_PUT:
+                break
+
+            def rows(own: _Operands, columns: int) -> Tiles | None:
+                count = min(streamed, own.outputs)  # noqa: B023
+                return _outer(own, columns, columns, count, transposed=True)
+
+            yield from filter(None, (_chunks(of, operands, outputs, of.columns, rows),))
+
+
+def _chunks(
+    of: Product,
+    operands: _Operands,
+    outputs: int,
+    chunk: int,
+    tile: Callable[[_Operands, int], Tiles | None],
+) -> list[Tiles] | None:
+    """Entries for all blocks of rows and columns, the last ones smaller; None if one is unfit."""
+    found = []
+    for (row, row_count, rows), (column, column_count, columns) in product(
+        parts_of(of.rows, outputs), parts_of(of.columns, chunk)
+    ):
+        one = tile(replace(operands, outputs=rows, result_output=columns, loops=()), columns)
+        if one is None:
+            return None
+        (run,) = one.runs
+        starts = column, row * of.left[0]
+        run = replace(run, source_at=run.source_at + starts[0], weight_at=starts[1])
+        both = (
+            TileLoop(row_count, rows, rows, weight=of.left[0], bias=of.result[0]),
+            TileLoop(column_count, columns, columns, source=1, bias=1),
+        )
+        loops = tuple(loop for loop in both if loop.count > 1)
+        put = TilePut(row * of.result[0] + column, rows, columns, of.result[0]).joined
+        found.append(replace(one, runs=(run,), loops=loops, put=put))
+    return found
+
+
+def product_stencils(of: Product) -> Iterator[Estimate]:
+    """Tiles of a product of matrices that fit in registers."""
+    if of.right[1] != 1 or of.bias:
+        return
+    operands = _operands_of_product(of)
+    rows, columns = Axis(1, 1, 1), Axis(of.columns, of.columns, 1)
+    if of.applied:
+        if of.batch == 1:
+            yield from map(_estimate, _applied(of, operands))
+        return
+    yield from (_estimate([one]) for one in _outers(operands, of.columns))
+    for choice in _choices(operands, rows, columns):
+        entries = _tiles(operands, rows, columns, choice)
+        if entries is not None:
+            yield _estimate(entries)
+
+
+def stencil_candidates(task: ConvolutionPass) -> Iterator[Estimate]:
     """Tiles that fit in registers."""
+    of, which = task.of, task.which
     rows, columns = of.axes(transposed=which is Pass.BACKWARD_INPUT, merged=True)
     operands = _operands(of, which)
+    if of.is_pointwise:
+        yield from (_estimate([one]) for one in _outers(operands, columns.results))
     for choice in _choices(operands, rows, columns):
         entries = _tiles(operands, rows, columns, choice)
         if entries is not None:

@@ -15,7 +15,7 @@ CUT, ENDS_EARLY = 0x10000000, 0x40000000
 """Flags V and Z: a run leaves out rows of the kernel or source at the beginning or end."""
 RUN_NEXT, RUN_FLAGS = 12, 24
 """Bytes to the members `rows` and `flags` of struct poet_tile_run."""
-RETURN, NOT_FINITE, BIAS = "[sp, #16]", 20, "[sp, #36]"
+RETURN, NOT_FINITE, BIAS_AT, BIAS = "[sp, #16]", 20, 36, "[sp, #36]"
 """Places on the stack of the driver, tiles_asm.S; the 16 bytes before are a block's own."""
 
 
@@ -98,6 +98,40 @@ class TileLoop:
         return f"{{{', '.join(map(str, words))}}}"
 
 
+def parts_of(units: int, block: int) -> list[tuple[int, int, int]]:
+    """Blocks that cover units without overlap: first unit, number of blocks, and units of each."""
+    count, rest = divmod(units, block)
+    return [(0, count, block), (units - rest, 1, rest)][: 1 + (rest > 0)][count == 0 :]
+
+
+@dataclass(frozen=True, slots=True)
+class TilePut:
+    """Results of a call that a gradient's sink takes; struct poet_tile_put.
+
+    Attributes:
+        first: element of the gradient that the first result of the first call is.
+        rows: rows of results.
+        elements: adjacent ones in a row.
+        step: elements of the gradient from a row to the next.
+    """
+
+    first: int
+    rows: int
+    elements: int
+    step: int
+
+    @property
+    def joined(self) -> TilePut:
+        """The same results as one row where rows are adjacent."""
+        if self.elements != self.step:
+            return self
+        return TilePut(self.first, 1, self.rows * self.elements, 0)
+
+    def text(self) -> str:
+        """An initializer in C, as the element behind an entry's loops."""
+        return f"{{{self.rows}, {self.elements}, {self.step}, {self.first}, 0, 0, 0}}"
+
+
 @dataclass(frozen=True, slots=True)
 class StencilWords:
     """Constants of a stencil block; struct poet_stencil. Steps count elements."""
@@ -126,13 +160,13 @@ class DotWords:
     source_row: int = 0
     put_source: int = 0
     put_weight: int = 0
-    sources: int = 0
-    weights: int = 0
-    taps: int = 0
+    last_groups: int = 0
 
 
 Words = StencilWords | DotWords
-COUNTS = frozenset(("strips", "channels", "samples", "groups", "sources", "weights", "taps"))
+COUNTS = frozenset(("strips", "channels", "samples", "groups", "last_groups"))
+MOST_PUT = 48
+"""Results that a sink takes at a time: SUMS of tiles.c."""
 HEADER_WORDS = 4
 """Words of struct poet_tiles before the block's own."""
 

@@ -7,29 +7,32 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 
 from poetfw.kernels.assembler import Cost, TooManyRegistersError
-from poetfw.kernels.convolution import Convolution, Pass
+from poetfw.kernels.convolution import ConvolutionPass, Pass
 from poetfw.kernels.dot import Dot
 from poetfw.kernels.dots import dot_candidates
-from poetfw.kernels.entries import BEGIN, DRIVER_STACK_BYTES, Empty, Estimate, Tiles
+from poetfw.kernels.entries import BEGIN, DRIVER_STACK_BYTES, MOST_RUNS, Empty, Estimate, Tiles
+from poetfw.kernels.outer import Outer
+from poetfw.kernels.products import Product
 from poetfw.kernels.stencil import Stencil
-from poetfw.kernels.stencils import stencil_candidates
-from poetfw.kernels.tables import DotWords, TileLoop, TileRun
+from poetfw.kernels.stencils import product_stencils, stencil_candidates
+from poetfw.kernels.tables import TileLoop, TilePut, TileRun
 
 PRICE = 12000
 """Bytes of code that may double the cycles: 120 bytes more have to save one percent."""
-SINK_SUMS = 36
-"""Sums of a call that go to the sink together: SUMS of tiles.c."""
 COUNTED = 6
 """Candidates whose instructions are counted, those of the least estimates."""
 
-InnerBlock = Stencil | Dot
+InnerBlock = Stencil | Dot | Outer
+Task = ConvolutionPass | Product
+"""A pass of a convolution, or a product of matrices, that tiles compute."""
 
 
 @dataclass(frozen=True)
 class TiledPass:
-    """Tiles of a pass of a layer.
+    """Tiles of a pass of a layer, or of a product of matrices.
 
     Attributes:
         entries: of its table, in the order in which they run.
@@ -66,15 +69,22 @@ class TiledPass:
 
     @property
     def puts(self) -> int:
-        """Calls of the sink where a gradient is applied: for rows of pairs of channels, or taps."""
-        found = 0
-        for one in self.entries:
-            words = one.words
-            if isinstance(words, DotWords) and words.put_source:
-                together = words.sources * words.weights * words.put_source <= SINK_SUMS
-                rows = 1 if together else words.put_source // words.taps * words.sources
-                found += one.calls * words.weights * rows
-        return found
+        """Rows of results that a sink takes."""
+        return sum(one.calls * one.put.rows for one in self.entries if one.put is not None)
+
+    @cached_property
+    def padded(self) -> bool:
+        """True where zeros of padding are multiplied, so that weights must be finite."""
+        return any(block.is_padded for block in self.blocks)
+
+    @property
+    def results(self) -> int:
+        """Results that a sink takes."""
+        return sum(
+            one.calls * one.put.rows * one.put.elements
+            for one in self.entries
+            if one.put is not None
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -89,15 +99,21 @@ class TiledPass:
     @property
     def table_bytes(self) -> int:
         """Bytes of constants."""
-        rows = (*self._distinct("runs"), *self._distinct("loops"))
+        rows = (*self._distinct("runs"), *self._distinct("rows_of_put"))
         return 60 * len(self.entries) + 28 * sum(map(len, rows))
 
     def table(self, name: str) -> str:
         """The table in C, with the runs and loops that it points to."""
         runs = {rows: f"{name}_runs_{i}" for i, rows in enumerate(self._distinct("runs"))}
-        loops = {rows: f"{name}_loops_{i}" for i, rows in enumerate(self._distinct("loops"))}
+        distinct = enumerate(self._distinct("rows_of_put"))
+        loops = {rows: f"{name}_loops_{i}" for i, rows in distinct}
         entries = (
-            one.text(runs[one.runs], loops.get(one.loops, ""), more=one is not self.entries[-1])
+            one.text(
+                runs[one.runs],
+                loops.get(one.rows_of_put, ""),
+                padded=self.padded,
+                more=one is not self.entries[-1],
+            )
             for one in self.entries
         )
         return "".join(
@@ -109,28 +125,32 @@ class TiledPass:
             )
         )
 
-    def _distinct(self, rows: str) -> list[tuple[TileRun | TileLoop, ...]]:
+    def _distinct(self, rows: str) -> list[tuple[TileRun | TileLoop | TilePut, ...]]:
         """Distinct runs or loops that are not empty."""
         return [
             found for found in dict.fromkeys(getattr(one, rows) for one in self.entries) if found
         ]
 
 
-def _initializers(rows: Sequence[TileRun | TileLoop]) -> str:
+def _initializers(rows: Sequence[TileRun | TileLoop | TilePut]) -> str:
     return ",\n    ".join(row.text() for row in rows)
 
 
-def estimates(of: Convolution, which: Pass) -> Iterator[Estimate]:
+def estimates(task: Task) -> Iterator[Estimate]:
     """Tiles that fit in registers, whatever they take."""
-    if which is Pass.BACKWARD_WEIGHT:
-        return dot_candidates(of)
-    return stencil_candidates(of, which)
+    if isinstance(task, Product):
+        return chain(product_stencils(task), dot_candidates(task))
+    if task.which is Pass.BACKWARD_WEIGHT:
+        return dot_candidates(task)
+    return stencil_candidates(task)
 
 
 def counted(found: Iterable[Estimate], most: int) -> Iterator[TiledPass]:
     """The first so many tiles whose code fits, with their instructions counted."""
     for estimate in found:
         one = TiledPass(estimate.entries)
+        if any(len(entry.runs) > MOST_RUNS for entry in one.entries):
+            continue
         try:
             one.cost  # noqa: B018 - writes the code, which may be too long
         except TooManyRegistersError:
@@ -142,11 +162,11 @@ def counted(found: Iterable[Estimate], most: int) -> Iterator[TiledPass]:
 
 
 @lru_cache(maxsize=1024)
-def tiling(of: Convolution, which: Pass) -> TiledPass | None:
+def tiling(task: Task) -> TiledPass | None:
     """Tiles of least estimated cycles, with a price of flash; None where no tile fits."""
 
     def price(one: Estimate | TiledPass) -> float:
         return one.cycles * (1 + one.size_bytes / PRICE)
 
-    ranked = heapq.nsmallest(4 * COUNTED, estimates(of, which), key=price)
+    ranked = heapq.nsmallest(4 * COUNTED, estimates(task), key=price)
     return min(counted(ranked, COUNTED), key=price, default=None)

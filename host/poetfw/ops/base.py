@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
-from poetfw.kernels import Convolution, Pass
+from poetfw.kernels import Pass, Product, Task
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 Array = NDArray[Any]
@@ -32,12 +32,18 @@ class TileTable:
     """The address of a table of tiles that a core with an FPU runs; a null pointer on other cores.
 
     Attributes:
-        of: the convolution.
-        which: its pass.
+        of: what they compute.
     """
 
-    of: Convolution
-    which: Pass
+    of: Task
+
+    @property
+    def plain_loop(self) -> str:
+        """The macro of `PLAIN_LOOPS` that its kind of ops has."""
+        if isinstance(self.of, Product):
+            return "POET_PLAIN_MATMUL"
+        is_weight = self.of.which is Pass.BACKWARD_WEIGHT
+        return "POET_PLAIN_CONV2D" + "_WEIGHT" * is_weight
 
 
 Field = int | float | str | tuple[float, ...] | TileTable
@@ -84,12 +90,16 @@ DIVISORS: Mapping[str, str] = {
     "POET_BATCH_NORM_PLANE": "elements of a feature map",
     "POET_BATCH_NORM_ROWS": "rows of a feature map",
     "POET_BATCH_NORM_WIDTH": "elements of a row",
-    "POET_LINEAR_FEATURES": "features of x",
-    "POET_LINEAR_OUTPUTS": "outputs of y",
-    "POET_LINEAR_SUMS": "products in a sum for dx and dw",
     "POET_RELU_ELEMENTS": "elements of x",
 }
 """Macros of `kernels/shapes.h`, with the extents of all layers whose common divisor they are."""
+
+PLAIN_LOOPS: Mapping[str, str] = {
+    "POET_PLAIN_CONV2D": "forward and dX of convolutions may run without tiles",
+    "POET_PLAIN_CONV2D_WEIGHT": "dW of convolutions may",
+    "POET_PLAIN_MATMUL": "products of matrices may",
+}
+"""Macros of `kernels/shapes.h` that are 0 where tiles compute all ops of a kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
-from poetfw.kernels import Pass
+from poetfw.kernels import ConvolutionPass, Pass
 from poetfw.ops.base import (
     Array,
     Kernel,
@@ -32,6 +32,7 @@ from poetfw.ops.base import (
 )
 from poetfw.ops.conv2d_geometry import Conv2dGeometry
 from poetfw.ops.linear import LinearBackwardWeight
+from poetfw.ops.matmul import matmul_kernel
 
 
 class _Conv2d(OpKind):
@@ -56,7 +57,8 @@ class _Conv2d(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         geometry = self.geometry_in(op, graph)
-        tiles = TileTable(geometry.loops(bias=len(op.inputs) == 3), self.which)
+        loops = geometry.loops(bias=len(op.inputs) == 3)
+        tiles = TileTable(ConvolutionPass(loops, self.which))
         return Kernel(
             source="conv2d",
             function=f"poet_conv2d_{self.which}_f32",
@@ -208,8 +210,9 @@ class Conv2dBackwardWeight(_Conv2d):
         geometry = self.geometry_in(op, graph)
         if not geometry.dense:
             return super().kernel(op, graph)
-        extents = (geometry.x[0], geometry.x[1], geometry.w[0])
-        return LinearBackwardWeight().kernel_of(extents, (*self.inputs_of(op), op.output))
+        dense = LinearBackwardWeight()
+        product = dense.product(geometry.x[0], geometry.x[1], geometry.w[0])
+        return matmul_kernel(product, (*dense.operands(op), op.output))
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.kernels import Product
 from poetfw.ops.base import (
     Array,
     Kernel,
@@ -21,23 +21,22 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.matmul import matmul_kernel
 
 _RUN = 32
-"""Products that the forward kernel adds up before it adds up their sums."""
-
-
-_FEWEST = 12
-"""Products from which on blocks are worth what they begin with."""
+"""Products that the forward pass adds up before it adds up their sums."""
 
 
 class _Linear(OpKind):
-    """Shared by the passes."""
-
-    function: ClassVar[str]
+    """Shared by the passes, each of which is a product of matrices."""
 
     @abstractmethod
-    def is_small(self, batch: int, features: int, outputs: int) -> bool:
-        """True if one product after the other takes less than blocks, as measured."""
+    def product(self, batch: int, features: int, outputs: int) -> Product:
+        """Extents of the product."""
+
+    @abstractmethod
+    def operands(self, op: Op) -> tuple[str | None, ...]:
+        """Left and right matrix, and the bias of a pass that has one or None."""
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         batch, features, outputs = self.extents([tensor.shape for tensor in inputs])
@@ -45,37 +44,12 @@ class _Linear(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         extents = self.extents([graph.by_name[name].shape for name in op.inputs])
-        return self.kernel_of(extents, (*self.inputs_of(op), op.output))
-
-    def kernel_of(self, extents: tuple[int, int, int], arguments: tuple[str | None, ...]) -> Kernel:
-        """The kernel for so many samples, input features and output features."""
-        batch, features, outputs = extents
-        source = "linear_small" if self.is_small(*extents) else "linear"
-        return Kernel(
-            source=source,
-            function=f"poet_{source}_{self.function}_f32",
-            arguments=arguments,
-            struct="poet_linear",
-            fields=(("batch", batch), ("in_features", features), ("out_features", outputs)),
-            divided=(
-                ("POET_LINEAR_FEATURES", features),
-                ("POET_LINEAR_OUTPUTS", outputs),
-                *self.summed(batch, outputs),
-            ),
-        )
-
-    def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
-        """Number of products in a sum, where the kernel asks for it."""
-        return ()
+        return matmul_kernel(self.product(*extents), (*self.operands(op), op.output))
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         """Samples, input features and output features, from the shapes of the inputs."""
         (batch, features), (outputs, _) = shapes[0], shapes[1]
         return batch, features, outputs
-
-    def inputs_of(self, op: Op) -> tuple[str | None, ...]:
-        """The inputs, with None for an absent one."""
-        return op.inputs
 
 
 @register
@@ -83,10 +57,13 @@ class Linear(_Linear):
     """Inputs x [N,F], w [O,F] and optionally b [O]; y [N,O]."""
 
     name = "linear"
-    function = "forward"
 
-    def is_small(self, batch: int, features: int, outputs: int) -> bool:
-        return batch < 8 and batch * features * outputs < _FEWEST + 4
+    def product(self, batch: int, features: int, outputs: int) -> Product:
+        left, right, result = (features, 1), (1, features), (outputs, 1)
+        return Product(1, batch, features, outputs, left, right, result, _RUN)
+
+    def operands(self, op: Op) -> tuple[str | None, ...]:
+        return (*op.inputs[:2], op.inputs[2] if len(op.inputs) == 3 else None)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2, 3)
@@ -106,9 +83,6 @@ class Linear(_Linear):
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         _, features = inputs[0]
         return min(features, _RUN) + -(-features // _RUN) - 1 + len(inputs[2:])
-
-    def inputs_of(self, op: Op) -> tuple[str | None, ...]:
-        return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
 
     def training_form(self, op: Op, tape: Tape) -> None:
         super().training_form(op, tape)
@@ -140,18 +114,17 @@ class LinearBackwardInput(_Linear):
     """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
 
     name = "linear_backward_input"
-    function = "backward_input"
 
-    def is_small(self, batch: int, features: int, outputs: int) -> bool:
-        products = batch * features * outputs
-        return products < 6 or (outputs > 1 and products < _FEWEST)
+    def product(self, batch: int, features: int, outputs: int) -> Product:
+        rows = (features, 1)
+        return Product(1, batch, outputs, features, (outputs, 1), rows, rows)
+
+    def operands(self, op: Op) -> tuple[str | None, ...]:
+        return op.inputs[::-1]
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (outputs, features), (batch, _) = shapes[0], shapes[1]
         return batch, features, outputs
-
-    def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
-        return (("POET_LINEAR_SUMS", outputs),)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)
@@ -176,21 +149,18 @@ class LinearBackwardWeight(_Linear):
     """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
 
     name = "linear_backward_weight"
-    function = "backward_weight"
     streams = True
 
-    def is_small(self, batch: int, features: int, outputs: int) -> bool:
-        products = batch * features * outputs
-        column = features == 1 and products <= 32
-        sums = column or products < _FEWEST + (outputs == 1)
-        return products < 6 or (batch > 1 and sums)
+    def product(self, batch: int, features: int, outputs: int) -> Product:
+        rows = (features, 1)
+        return Product(1, outputs, batch, features, (1, outputs), rows, rows)
+
+    def operands(self, op: Op) -> tuple[str | None, ...]:
+        return op.inputs[::-1]
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         (batch, features), (_, outputs) = shapes[0], shapes[1]
         return batch, features, outputs
-
-    def summed(self, batch: int, outputs: int) -> tuple[tuple[str, int], ...]:
-        return (("POET_LINEAR_SUMS", batch),)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 2)

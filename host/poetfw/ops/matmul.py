@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.kernels import Product
 from poetfw.ops.base import (
     Array,
     Kernel,
@@ -19,6 +21,7 @@ from poetfw.ops.base import (
     OpWork,
     Shape,
     Tape,
+    TileTable,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -33,6 +36,37 @@ def _seen(shape: Shape, transpose: int) -> tuple[int, int]:
     """Rows and columns of the matrices of a tensor."""
     rows, columns = shape[-2:]
     return (columns, rows) if transpose else (rows, columns)
+
+
+def matmul_kernel(of: Product, arguments: tuple[str | None, ...]) -> Kernel:
+    """The kernel of a product.
+
+    Args:
+        of: the product.
+        arguments: left and right matrix, the bias or None for a product that can have one, result.
+    """
+    left, right, *bias, result = arguments
+    biased = bool(bias) and bias[0] is not None
+    return Kernel(
+        source="matmul",
+        function="poet_matmul_biased_f32" if biased else "poet_matmul_f32",
+        arguments=(left, right, *(bias if biased else ()), result),
+        struct="poet_matmul",
+        fields=(
+            ("batch", of.batch),
+            ("rows", of.rows),
+            ("inner", of.inner),
+            ("columns", of.columns),
+            ("a_row", of.left[0]),
+            ("a_column", of.left[1]),
+            ("b_row", of.right[0]),
+            ("b_column", of.right[1]),
+            ("y_row", of.result[0]),
+            ("y_column", of.result[1]),
+            ("run", of.run or of.inner),
+            ("tiles", TileTable(replace(of, bias=biased))),
+        ),
+    )
 
 
 @register
@@ -88,22 +122,21 @@ class Matmul(OpKind):
         transpose_a, transpose_b = op.integer("transpose_a"), op.integer("transpose_b")
         rows, inner = _seen(a, transpose_a)
         _, columns = _seen(b, transpose_b)
-        return Kernel(
-            source="matmul",
-            function="poet_matmul_f32",
-            arguments=(*op.inputs, op.output),
-            struct="poet_matmul",
-            fields=(
-                ("batch", math.prod(a[:-2])),
-                ("rows", rows),
-                ("inner", inner),
-                ("columns", columns),
-                ("a_row", 1 if transpose_a else inner),
-                ("a_column", rows if transpose_a else 1),
-                ("b_row", 1 if transpose_b else columns),
-                ("b_column", inner if transpose_b else 1),
-            ),
-        )
+        left = (1, rows) if transpose_a else (inner, 1)
+        right = (1, inner) if transpose_b else (columns, 1)
+        one, other = op.inputs
+        product = Product(math.prod(a[:-2]), rows, inner, columns, left, right, (columns, 1), _RUN)
+        if transpose_a and transpose_b:  # rows of b times columns of a: neighbours are in a
+            product = replace(
+                product,
+                rows=columns,
+                columns=rows,
+                left=right[::-1],
+                right=left[::-1],
+                result=(1, columns),
+            )
+            one, other = other, one
+        return matmul_kernel(product, (one, other, op.output))
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         a, b = op.inputs

@@ -131,7 +131,7 @@ class _Packed(OpKind):
         if layer:
             family = layer.removesuffix("_backward_input")
             cls.name, cls.layer, cls.source = f"packed_{layer}", layer, f"packed_{family}"
-            cls.struct = f"poet_packed_{family}" + "_input" * (layer != family)
+            cls.struct = f"poet_packed_{family}"
             cls.function = f"poet_packed_{layer}{'_forward' * (layer == family)}_f32"
 
     @property
@@ -274,7 +274,6 @@ class _Packed(OpKind):
             fields=(
                 *((f"packed.{name}", value) for name, value in fields.items()),
                 *((f"layer.{name}", value) for name, value in layer.fields),
-                ("kernel", layer.function),
             ),
             workspace_bytes=own * stretch * Dtype.F32.size_bytes,
             divided=layer.divided,

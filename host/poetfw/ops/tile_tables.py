@@ -21,7 +21,7 @@ def no_tiles(table: TileTable) -> TiledPass | None:
 
 def own_tiles(table: TileTable) -> TiledPass | None:
     """The best tiles of a pass by itself."""
-    return tiling(table.of, table.which)
+    return tiling(table.of)
 
 
 def table_of(kernel: Kernel) -> TileTable | None:

@@ -24,9 +24,11 @@ from poetfw.ops.base import (
     Array,
     Bounds,
     Constants,
+    Field,
     Kernel,
     OpKind,
     OpWork,
+    TileTable,
     bytes_of,
     expect_floats,
     expect_integer,
@@ -309,6 +311,7 @@ class FusedUpdate(OpKind):
             gradient,
             function=gradient.function.removesuffix("_f32") + "_update_f32",
             arguments=(*gradient.arguments[:-1], *self.update.target(op)),
+            fields=tuple((name, _applied(value)) for name, value in gradient.fields),
         )
 
     def _gradient(self, op: Op) -> Op:
@@ -317,6 +320,13 @@ class FusedUpdate(OpKind):
         return replace(
             op, kind=self.gradient_kind.name, inputs=tuple(kept), output="gradient", updates=()
         )
+
+
+def _applied(value: Field) -> Field:
+    """A constant of a gradient's kernel where an update takes the gradient."""
+    if isinstance(value, TileTable):
+        return TileTable(replace(value.of, applied=True))
+    return value
 
 
 def fused_name(gradient: str, update: str) -> str:

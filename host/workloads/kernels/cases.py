@@ -160,6 +160,7 @@ def dense(
     features: int,
     outputs: int,
     *,
+    fused: bool = False,
     goals: Goals | None = None,
     peers: Peers | None = None,
 ) -> Iterator[Case]:
@@ -169,8 +170,11 @@ def dense(
         FORWARD: Call("linear", (x, w, (outputs,))),
         INPUT: Call("linear_backward_input", (w, y)),
         WEIGHT: Call("linear_backward_weight", (x, y)),
+        FUSED: Call("linear_backward_weight_sgd", (x, y), SGD, (w, w)),
     }
     for part, call in calls.items():
+        if part == FUSED and not fused:
+            continue
         yield Case(
             name,
             part,
@@ -391,6 +395,13 @@ SURVEYED_PLANES = {1: ((28, 28), (16, 16), (15, 13), (8, 8), (7, 7)), 32: ((8, 8
 """Rows and columns, by batch."""
 
 
+SURVEYED_PRODUCTS = (
+    *((1, 8, 8, 8), (1, 10, 64, 10), (4, 16, 16, 16), (2, 16, 48, 24), (1, 7, 33, 5)),
+    *((8, 4, 32, 4), (1, 1, 64, 16), (3, 17, 12, 9), (2, 32, 100, 8), (1, 64, 64, 64)),
+)
+"""Pairs, rows, inner extent and columns."""
+
+
 def surveyed() -> Iterator[Case]:
     """Ops of many shapes; the goal of each is 1.5 times that of a shape in the first table."""
     square = _goals((3.9, 4.65), (3.9, 4.65), (4.2, 4.95))
@@ -429,7 +440,18 @@ def surveyed() -> Iterator[Case]:
             yield from normalization(name, (batch, channels, height, width), normalized)
         for features, outputs in itertools.product((3, 10, 16, 64, 100), repeat=2):
             name = f"dense {features}>{outputs} x{batch}"
-            yield from dense(name, batch, features, outputs, goals=linear)
+            yield from dense(name, batch, features, outputs, fused=True, goals=linear)
+    for batch, rows, inner, columns in SURVEYED_PRODUCTS:
+        for turned in itertools.product((0, 1), repeat=2):
+            a = (batch, inner, rows) if turned[0] else (batch, rows, inner)
+            b = (batch, columns, inner) if turned[1] else (batch, inner, columns)
+            attributes = dict(zip(("transpose_a", "transpose_b"), turned, strict=True))
+            yield Case(
+                f"matmul {rows}x{inner}x{columns} x{batch}",
+                f"{'aT' if turned[0] else 'a'} {'bT' if turned[1] else 'b'}",
+                (Call("matmul", (a, b), attributes),),
+                batch * rows * inner * columns,
+            )
 
 
 FAST = (

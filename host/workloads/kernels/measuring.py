@@ -12,7 +12,7 @@ import math
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,10 +33,14 @@ from workloads.kernels.cases import Case
 HERE = Path(__file__).parent
 FIRMWARE = HERE / "firmware"
 KEPT = HERE / "figures.json"
+REPLACED = HERE / "replaced.txt"
 TEMPLATES = firmware_templates_dir()
 
 TOLERANCE = 0.03
 """A kernel may take so much more than the kept figure says before it counts as worse."""
+
+MOST_RATIO, FEW_CYCLES = 1.1, 500
+"""A pass is slower than the kernel that it replaced from this ratio and so many cycles on."""
 
 RAM_BYTES = {"mps2": 4 << 20, "lm3s6965": 64 << 10}
 FLASH_BYTES = {"mps2": 4 << 20, "lm3s6965": 256 << 10}
@@ -179,6 +183,45 @@ def load(path: Path = KEPT) -> tuple[str, dict[str, Results]]:
         for board, entry in document["boards"].items()
     }
     return document["compiler"], results
+
+
+def replaced(path: Path = REPLACED) -> dict[str, tuple[int, str]]:
+    """Cycles and CRC-32 of each case of hand-written kernels, by the case's key."""
+    lines = (line.split(maxsplit=2) for line in path.read_text().splitlines() if line[0] != "#")
+    return {key: (int(cycles), crc) for cycles, crc, key in lines}
+
+
+def family(key: str) -> str:
+    """Kind of layer, kernel, stride and pass of a surveyed case."""
+    kind, size = key.split()[:2]
+    part = key.rpartition(", ")[2]
+    if kind in ("dense", "matmul"):
+        return f"{kind} {part}"
+    return f"{kind} {size}" + (" stride 2" if "stride 2" in key else "")
+
+
+def beside_replaced(before: Mapping[str, tuple[int, str]], now: Results) -> Iterator[str]:
+    """Lines of a table by family: geometric mean and largest of the ratios of cycles.
+
+    Behind it are the passes that take over a tenth more, and 500 cycles or more, and those with
+    other bits.
+    """
+    ratios: dict[str, list[tuple[float, str]]] = {}
+    for key in before.keys() & now.keys():
+        ratios.setdefault(family(key), []).append((now[key].cycles / before[key][0], key))
+    yield "| family | passes | cycles / replaced | largest | of |"
+    yield "|---|--:|--:|--:|---|"
+    for name, found in sorted(ratios.items()):
+        mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
+        largest, key = max(found)
+        yield f"| {name} | {len(found)} | {mean:.2f} | {largest:.2f} | {key} |"
+    every = sorted((one for found in ratios.values() for one in found), reverse=True)
+    for ratio, key in every:
+        if ratio > MOST_RATIO and now[key].cycles >= FEW_CYCLES:
+            yield f"slower: {ratio:.2f} {key}"
+    for _, key in every:
+        if now[key].crc32 != before[key][1]:
+            yield f"other bits: {key}"
 
 
 def text_of(document: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from system.commands import benchmark
 from workloads.kernels import measuring as kernels
-from workloads.kernels.cases import CASES, FAST
+from workloads.kernels.cases import CASES, FAST, surveyed
 
 needs_tools = pytest.mark.skipif(
     shutil.which("qemu-system-arm") is None or shutil.which("arm-none-eabi-gcc") is None,
@@ -45,6 +45,29 @@ def test_every_goal_is_reached_by_the_kept_figures() -> None:
     _, kept = kernels.load()
     for board, cases in CASES.items():
         assert [case.key for case in cases if kernels.misses(case, kept[board][case.key])] == []
+
+
+def test_every_replaced_kernel_has_a_case() -> None:
+    known = {case.key for case in (*surveyed(), *CASES["nrf52840"])}
+    assert len(kernels.replaced()) > 1_700
+    assert not kernels.replaced().keys() - known
+
+
+def test_a_pass_is_compared_with_the_kernel_that_it_replaced() -> None:
+    before = {
+        "dense 3>3 x1, dX": (1000, "0"),
+        "dense 3>64 x1, dX": (1000, "0"),
+        "conv 3x3 1>8 8x8 stride 2 x1, dW": (400, "0"),
+    }
+    cycles = dict(zip(before, (1200, 300, 480), strict=True))
+    now = {key: kernels.Measured(1, count, 0, "0") for key, count in cycles.items()}
+    now["dense 3>64 x1, dX"] = replace(now["dense 3>64 x1, dX"], crc32="1")
+    assert list(kernels.beside_replaced(before, now))[2:] == [
+        "| conv 3x3 stride 2 | 1 | 1.20 | 1.20 | conv 3x3 1>8 8x8 stride 2 x1, dW |",
+        "| dense dX | 2 | 0.60 | 1.20 | dense 3>3 x1, dX |",
+        "slower: 1.20 dense 3>3 x1, dX",
+        "other bits: dense 3>64 x1, dX",
+    ]
 
 
 def test_worse_means_three_percent() -> None:

@@ -1,34 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No op is given to a kernel that holds less of it in registers or on the stack than it has."""
+"""No table of tiles gives the sink more results at a time than tiles.c has room for."""
 
 from __future__ import annotations
 
 import re
-from itertools import product
 from pathlib import Path
 
-from poetfw.kernels.tilings import SINK_SUMS
-from poetfw.ops.linear import LinearBackwardWeight
+from emulator.drawn_convolutions import drawn
+from emulator.drawn_products import drawn_products
+from poetfw.kernels import ConvolutionPass, Pass, tiling
+from poetfw.kernels.tables import MOST_PUT
 
-KERNELS = Path(__file__).parents[3] / "firmware_templates/kernels"
-
-
-def constant(file: str, name: str) -> int:
-    """What an enumeration of a C file gives to a name."""
-    found = re.findall(rf"\b{name} = (\d+)", (KERNELS / file).read_text())
-    assert len(found) == 1
-    return int(found[0])
+TILES = Path(__file__).parents[3] / "firmware_templates/kernels/tiles.c"
 
 
-def test_all_weights_of_a_small_layer_are_held() -> None:
-    most = constant("linear_small.c", "MOST_PRODUCTS")
-    given = [
-        features * outputs
-        for batch, features, outputs in product(range(1, 67), repeat=3)
-        if "small" in LinearBackwardWeight().kernel_of((batch, features, outputs), ()).function
+def test_results_that_a_sink_takes_fit_in_its_buffer() -> None:
+    assert re.findall(r"\bSUMS = (\d+)", TILES.read_text()) == [str(MOST_PUT)]
+    tasks = [
+        *(ConvolutionPass(of, Pass.BACKWARD_WEIGHT, applied=True) for of in drawn(20, 5)),
+        *(of for of in drawn_products(60, 5) if of.applied),
     ]
-    assert 1 < max(given) <= most
-
-
-def test_sums_that_go_to_the_sink_together_are_counted_as_such() -> None:
-    assert constant("tiles.c", "SUMS") == SINK_SUMS
+    puts = [
+        entry.put.rows * entry.put.elements
+        for task in tasks
+        if (one := tiling(task)) is not None
+        for entry in one.entries
+        if entry.put is not None
+    ]
+    assert len(puts) > len(tasks)
+    assert MOST_PUT // 2 < max(puts) <= MOST_PUT

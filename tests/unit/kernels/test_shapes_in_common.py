@@ -12,7 +12,7 @@ import pytest
 
 from poetfw.ir import Attribute
 from poetfw.ops import KINDS
-from poetfw.ops.base import DIVISORS
+from poetfw.ops.base import DIVISORS, PLAIN_LOOPS
 from unit.kernels.conftest import (
     INCLUDES,
     KERNELS,
@@ -23,12 +23,9 @@ from unit.kernels.conftest import (
     graph_of_one,
 )
 
-TOLD = dict.fromkeys(DIVISORS, 8) | {"POET_LINEAR_FEATURES": 16}
-SOURCES = ("batch_norm", "dot", "linear", "linear_lanes", "relu", "update")
+TOLD = dict.fromkeys(DIVISORS, 8) | dict.fromkeys(PLAIN_LOOPS, 1)
+SOURCES = ("batch_norm", "relu")
 OPS: tuple[tuple[str, tuple[tuple[int, ...], ...], Mapping[str, Attribute]], ...] = (
-    ("linear", ((3, 32), (8, 32), (8,)), {}),
-    ("linear_backward_input", ((8, 32), (3, 8)), {}),
-    ("linear_backward_weight", ((8, 32), (8, 8)), {}),
     ("relu", ((4, 6),), {}),
     ("relu_backward", ((4, 6), (4, 6)), {}),
     ("batch_norm_statistics", ((2, 3, 8, 8),), {}),
@@ -73,9 +70,8 @@ def test_a_shape_that_is_no_multiple_shows_what_was_left_out(
     compiled: tuple[ctypes.CDLL, ctypes.CDLL],
 ) -> None:
     """Or the test above would compare the same code."""
-    inputs = [np.ones(shape, np.float32) for shape in ((1, 32), (9, 32))]
-    op, graph = graph_of_one("linear", inputs, {}, ())
-    kernel = KINDS["linear"].kernel(op, graph)
+    inputs = [np.ones((5, 7), np.float32)]
+    op, graph = graph_of_one("relu", inputs, {}, ())
+    kernel = KINDS["relu"].kernel(op, graph)
     every, told = (call(library, kernel, op, graph, inputs, (), 0xA5) for library in compiled)
-    assert every[0][:32] == told[0][:32]
-    assert every[0][32:] != told[0][32:]
+    assert every[0] != told[0]

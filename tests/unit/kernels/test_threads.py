@@ -20,7 +20,7 @@ SOURCES = (
                 "conv2d",
                 "conv2d_vectors",
             ),
-            *("dot", "linear", "linear_vectors"),
+            "dot",
             *("matmul", "panel", "sgd", "update"),
         )
     ),

@@ -8,7 +8,17 @@ from collections import defaultdict
 import pytest
 
 from emulator.drawn_convolutions import drawn
-from poetfw.kernels import Convolution, InnerBlock, Pass, TiledPass, tiling, tilings
+from poetfw.kernels import (
+    Convolution,
+    ConvolutionPass,
+    InnerBlock,
+    Pass,
+    Task,
+    TiledPass,
+    tiling,
+    tilings,
+)
+from poetfw.kernels.networks import PLAIN_LOOPS_BYTES
 
 SHAPES = [*drawn(25, 3)]
 
@@ -33,37 +43,38 @@ def test_equal_names_are_equal_blocks() -> None:
     texts: defaultdict[str, set[str]] = defaultdict(set)
     for shape in SHAPES:
         for which in Pass:
-            one = tiling(shape, which)
+            one = tiling(ConvolutionPass(shape, which))
             for block in one.blocks if one is not None else ():
                 texts[block.name].add(block.text())
     assert len(texts) > len(SHAPES)
     assert all(len(found) == 1 for found in texts.values())
 
 
-def network() -> list[tuple[Convolution, Pass, int]]:
+def network() -> list[tuple[Task, int]]:
     """Three stages of equal layers, as a residual network has them."""
     same = (1, 1, 1, 1)
     layers = [
         Convolution(1, 8 << i, 24 >> i, 24 >> i, 8 << i, (3, 3), (1, 1), same) for i in range(3)
     ]
     layers += [Convolution(1, 8, 24, 24, 16, (3, 3), (2, 2), same)]
-    return [(layer, which, 2) for layer in layers for which in Pass]
+    return [(ConvolutionPass(layer, which), 2) for layer in layers for which in Pass]
 
 
 def price(found: list[TiledPass | None], byte: float) -> float:
-    """Cycles of two runs of each, and bytes at a price."""
+    """Cycles of two runs of each, and bytes at a price, those of plain loops too."""
     tiles = [one for one in found if one is not None]
     blocks: dict[InnerBlock, int] = {
         block: block.size_bytes for one in tiles for block in one.blocks
     }
     tables = sum(one.table_bytes for one in tiles)
-    return 2 * sum(one.cycles for one in tiles) + byte * (sum(blocks.values()) + tables)
+    plain = PLAIN_LOOPS_BYTES * any(one.padded for one in tiles)
+    return 2 * sum(one.cycles for one in tiles) + byte * (sum(blocks.values()) + tables + plain)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.1])
 def test_together_is_not_worse_than_alone(share: float) -> None:
     ops = network()
-    alone = [tiling(shape, which) for shape, which, _ in ops]
+    alone = [tiling(task) for task, _ in ops]
     together = tilings(ops, share)
     byte = share * 2 * sum(one.cycles for one in alone if one is not None) / 1000
     assert price(together, byte) <= price(alone, byte)
@@ -79,7 +90,7 @@ def test_flash_that_costs_more_is_less() -> None:
 
 
 def test_a_table_names_what_it_points_to() -> None:
-    one = tiling(network()[-1][0], Pass.BACKWARD_WEIGHT)
+    one = tiling(network()[-1][0])
     assert one is not None
     text = one.table("TABLE")
     assert "static const struct poet_tiles TABLE[] = {" in text
@@ -88,5 +99,6 @@ def test_a_table_names_what_it_points_to() -> None:
 
 def test_nothing_fits_a_kernel_wider_than_the_registers() -> None:
     shape = Convolution(1, 1, 1, 80, 1, (1, 40), (1, 1), (0, 0, 0, 0))
-    assert tiling(shape, Pass.FORWARD) is None
-    assert tilings([(shape, Pass.FORWARD, 1)]) == [None]
+    task = ConvolutionPass(shape, Pass.FORWARD)
+    assert tiling(task) is None
+    assert tilings([(task, 1)]) == [None]

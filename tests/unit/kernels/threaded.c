@@ -47,8 +47,10 @@ int main(void)
     static const struct poet_sgd sgd = {
         .update = {.step = poet_sgd_step_f32, .learning_rate = 0.1f}, .momentum = 0.9f};
     static const struct poet_conv2d planes = {2, 7, 7, 13, 21, 7, 13, 21, 3, 3, 1, 1, 1, 1, NULL};
-    static const struct poet_linear dense = {37, 301, 83};
-    static const struct poet_matmul product = {3, 41, 70, 53, 70, 1, 53, 1};
+    static const struct poet_matmul dense = {1, 37, 301, 83, 301, 1, 1, 301, 83, 1, 32, NULL};
+    static const struct poet_matmul input = {1, 37, 83, 301, 83, 1, 301, 1, 301, 1, 83, NULL};
+    static const struct poet_matmul update = {1, 83, 37, 301, 1, 83, 301, 1, 301, 1, 37, NULL};
+    static const struct poet_matmul product = {3, 41, 70, 53, 70, 1, 53, 1, 53, 1, 32, NULL};
     start();
     for (int32_t i = 0; i < 3; i++) {
         poet_conv2d_forward_f32(&ops[i], a, b, NULL, c);
@@ -67,11 +69,11 @@ int main(void)
     end("planes");
     poet_conv2d_backward_input_f32(&planes, a, b, c);
     end("planes_input");
-    poet_linear_forward_f32(&dense, a, b, NULL, c);
+    poet_matmul_biased_f32(&dense, a, b, a, c);
     end("dense");
-    poet_linear_backward_input_f32(&dense, a, b, c);
+    poet_matmul_f32(&input, b, a, c);
     end("dense_input");
-    poet_linear_backward_weight_update_f32(&dense, a, b, &sgd.update, NULL, c, moment, NULL, NULL);
+    poet_matmul_update_f32(&update, b, a, &sgd.update, NULL, c, moment, NULL, NULL);
     end("dense_update");
     poet_matmul_f32(&product, a, b, c);
     end("product");

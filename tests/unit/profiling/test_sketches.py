@@ -36,7 +36,7 @@ from poetfw.importers import load_data
 from poetfw.ir import Attribute, Dtype
 from poetfw.kernels import Stencil
 from poetfw.ops import kind_of
-from poetfw.ops.base import DIVISORS
+from poetfw.ops.base import DIVISORS, PLAIN_LOOPS
 from poetfw.planning import BuildSettings, derive_program, load_model, lower_plan, plan_unscheduled
 from poetfw.profiling import cases_of, measuring
 from poetfw.profiling import operands as operands_module
@@ -439,7 +439,7 @@ def test_kernels_are_told_of_the_network_what_its_project_tells_them(
         for found in (project, *(sketch.project for sketch in sketches))
     )
     assert here == [there, there]
-    assert len(there) == 1 + len(DIVISORS)
+    assert len(there) == 1 + len(DIVISORS) + len(PLAIN_LOOPS)
 
 
 def test_a_version_is_that_of_the_sources() -> None:

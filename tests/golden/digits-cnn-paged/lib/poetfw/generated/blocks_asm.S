@@ -3,12 +3,14 @@
  * Written by poetfw 0.1.0 (plan 6313a2e5). Do not edit: change the plan and build again.
  */
 #include "assembly.h"
-poet_tile_3x3_1x1_2f215851: 149 lines, 420b6abe
-poet_tile_3x3_1x1_f75b8a09: 163 lines, b49eef8c
-poet_tile_3x3_1x8_0c0b8530: 256 lines, 3d94b387
-poet_tile_3x3_1x8_43689773: 245 lines, 80034390
-poet_tile_3x3_1x8_92e49f01: 245 lines, 9b031638
-poet_tile_3x3_2x4_a0d51946: 242 lines, fcaed60c
-poet_tile_3x3_2x4_a7d8c5ea: 236 lines, 42f58873
-poet_tile_sums_1x2x3_30edc2bf: 156 lines, d9ff0835
-poet_tile_sums_1x2x3_869650b6: 87 lines, 500a9d36
+poet_tile_1x1_1x8_25f30aad: 93 lines, f43d387a
+poet_tile_1x1_2x4_30b52dc6: 97 lines, c634bc27
+poet_tile_3x3_1x8_18a2a7b2: 245 lines, c33f400d
+poet_tile_3x3_1x8_53586eec: 244 lines, 9fd3f263
+poet_tile_3x3_1x8_ca8efd95: 256 lines, f503bd4d
+poet_tile_3x3_2x4_822c4410: 242 lines, 948addbf
+poet_tile_3x3_2x4_e66e6089: 237 lines, 29a37db6
+poet_tile_sums_1x1x1_b5063e85: 70 lines, 4053d83f
+poet_tile_sums_1x2x3_d7f4918f: 109 lines, 123ec856
+poet_tile_sums_1x2x3_f0fcc8bf: 158 lines, 1eb026da
+poet_tile_sums_2x2x1_03ec879a: 87 lines, dfc63262

@@ -82,13 +82,13 @@ int poet_evaluate_step(void)
     poet_between_ops();
     /*  13  flatten: reshape T0047[4,16,2,2] -> T0048[4,64] (a view: nothing moves) */
     /*  14  logits: linear T0048[4,64], P0009[10,64], P0010[10] -> T0049[4,10] */
-    poet_linear_forward_f32(&poet_op0013, T0048, P0009, P0010, T0049);
+    poet_matmul_biased_f32(&poet_op0013, T0048, P0009, P0010, T0049);
     poet_between_ops();
     /*  15  load y: load_y T0050[4] */
     POET_TRY(poet_data_load_y(T0050));
     poet_between_ops();
     /*  16  metric: correct_count T0049[4,10], T0050[4] -> P0020[1] */
-    poet_correct_count_f32(&poet_op0022, T0049, T0050, P0020);
+    poet_correct_count_f32(&poet_op0024, T0049, T0050, P0020);
     poet_between_ops();
     return POET_OK;
 }

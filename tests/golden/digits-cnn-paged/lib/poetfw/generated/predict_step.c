@@ -47,41 +47,41 @@ int poet_predict_step(const void *x, void *output)
     memcpy(T0051, x, POET_X_BYTES);
     poet_between_ops();
     /*   2  conv1: conv2d T0051[1,1,8,8], P0000[8,1,3,3] -> T0052[1,8,8,8] */
-    poet_conv2d_forward_f32(&poet_op0023, T0051, P0000, NULL, T0052);
+    poet_conv2d_forward_f32(&poet_op0025, T0051, P0000, NULL, T0052);
     poet_between_ops();
     /*   3  bn1: batch_norm T0052[1,8,8,8], P0001[2,8], P0002[2,8] -> T0053[1,8,8,8] */
-    poet_batch_norm_inference_f32(&poet_op0024, T0052, P0001, P0002, T0053);
+    poet_batch_norm_inference_f32(&poet_op0026, T0052, P0001, P0002, T0053);
     poet_between_ops();
     /*   4  relu1: relu T0053[1,8,8,8] -> T0054[1,8,8,8] */
-    poet_relu_forward_f32(&poet_op0025, T0053, T0054);
+    poet_relu_forward_f32(&poet_op0027, T0053, T0054);
     poet_between_ops();
     /*   5  conv2: conv2d T0054[1,8,8,8], P0003[8,8,3,3] -> T0055[1,8,8,8] */
-    poet_conv2d_forward_f32(&poet_op0026, T0054, P0003, NULL, T0055);
+    poet_conv2d_forward_f32(&poet_op0028, T0054, P0003, NULL, T0055);
     poet_between_ops();
     /*   6  bn2: batch_norm T0055[1,8,8,8], P0004[2,8], P0005[2,8] -> T0056[1,8,8,8] */
-    poet_batch_norm_inference_f32(&poet_op0024, T0055, P0004, P0005, T0056);
+    poet_batch_norm_inference_f32(&poet_op0026, T0055, P0004, P0005, T0056);
     poet_between_ops();
     /*   7  relu2: relu T0056[1,8,8,8] -> T0057[1,8,8,8] */
-    poet_relu_forward_f32(&poet_op0025, T0056, T0057);
+    poet_relu_forward_f32(&poet_op0027, T0056, T0057);
     poet_between_ops();
     /*   8  pool2: max_pool2d T0057[1,8,8,8] -> T0058[1,8,4,4] */
-    poet_max_pool2d_2x2_forward_f32(&poet_op0027, T0057, T0058);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0029, T0057, T0058);
     poet_between_ops();
     /*   9  conv3: conv2d T0058[1,8,4,4], P0006[16,8,3,3] -> T0059[1,16,4,4] */
-    poet_conv2d_forward_f32(&poet_op0028, T0058, P0006, NULL, T0059);
+    poet_conv2d_forward_f32(&poet_op0030, T0058, P0006, NULL, T0059);
     poet_between_ops();
     /*  10  bn3: batch_norm T0059[1,16,4,4], P0007[2,16], P0008[2,16] -> T0060[1,16,4,4] */
-    poet_batch_norm_inference_f32(&poet_op0029, T0059, P0007, P0008, T0060);
+    poet_batch_norm_inference_f32(&poet_op0031, T0059, P0007, P0008, T0060);
     poet_between_ops();
     /*  11  relu3: relu T0060[1,16,4,4] -> T0061[1,16,4,4] */
-    poet_relu_forward_f32(&poet_op0030, T0060, T0061);
+    poet_relu_forward_f32(&poet_op0032, T0060, T0061);
     poet_between_ops();
     /*  12  pool3: max_pool2d T0061[1,16,4,4] -> T0062[1,16,2,2] */
-    poet_max_pool2d_2x2_forward_f32(&poet_op0031, T0061, T0062);
+    poet_max_pool2d_2x2_forward_f32(&poet_op0033, T0061, T0062);
     poet_between_ops();
     /*  13  flatten: reshape T0062[1,16,2,2] -> T0063[1,64] (a view: nothing moves) */
     /*  14  logits: linear T0063[1,64], P0009[10,64], P0010[10] -> T0064[1,10] */
-    poet_linear_forward_f32(&poet_op0032, T0063, P0009, P0010, T0064);
+    poet_matmul_biased_f32(&poet_op0034, T0063, P0009, P0010, T0064);
     memcpy(output, T0064, POET_OUTPUT_BYTES);
     poet_between_ops();
     return POET_OK;

@@ -170,7 +170,7 @@ int poet_train_step(void)
     poet_between_ops();
     POET_STATEMENT(24u); /* flatten: reshape T0014[4,16,2,2] -> T0015[4,64] (a view: nothing moves) */
     POET_STATEMENT(25u); /* logits: linear T0015[4,64], P0009[10,64], P0010[10] -> T0016[4,10] */
-    poet_linear_forward_f32(&poet_op0013, T0015, P0009, P0010, T0016);
+    poet_matmul_biased_f32(&poet_op0013, T0015, P0009, P0010, T0016);
     poet_between_ops();
     POET_STATEMENT(26u); /* load y: load_y T0017[4] */
     POET_TRY(poet_data_load_y(T0017));
@@ -186,15 +186,15 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0009));
     POET_STATEMENT(30u); /* logits.backward_input: linear_backward_input P0009[10,64], T0018[4,10] -> T0020[4,64] */
-    poet_linear_backward_input_f32(&poet_op0013, P0009, T0018, T0020);
+    poet_matmul_f32(&poet_op0016, T0018, P0009, T0020);
     poet_between_ops();
     POET_STATEMENT(31u); /* logits.weight.update: linear_backward_weight_sgd T0015[4,64], T0018[4,10] -> P0009[10,64], P0012[10,64] */
-    poet_linear_backward_weight_update_f32(&poet_op0013, T0015, T0018, &poet_op0016.update, NULL,
-                                           P0009, P0012, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0017, T0018, T0015, &poet_op0018.update, NULL, P0009, P0012,
+                           NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(32u); /* logits.bias.update: sgd T0019[10] -> P0010[10], P0013[10] */
     POET_TRY(poet_capture(CAPTURE_P0010, T0019, 40u));
-    poet_update_f32(10, T0019, NULL, &poet_op0016.update, NULL, P0010, P0013, NULL, NULL);
+    poet_update_f32(10, T0019, NULL, &poet_op0018.update, NULL, P0010, P0013, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(33u); /* flatten.backward: reshape T0020[4,64] -> T0021[4,16,2,2] (a view: nothing moves) */
     POET_STATEMENT(34u); /* pool3.backward: max_pool2d_backward T0013[4,16,4,4], T0021[4,16,2,2] -> T0022[4,16,4,4] */
@@ -218,14 +218,14 @@ int poet_train_step(void)
     poet_between_ops();
     POET_STATEMENT(40u); /* bn3.affine.update: sgd T0024[2,16] -> P0007[2,16], P0014[2,16] */
     POET_TRY(poet_capture(CAPTURE_P0007, T0024, 128u));
-    poet_update_f32(32, T0024, NULL, &poet_op0016.update, NULL, P0007, P0014, NULL, NULL);
+    poet_update_f32(32, T0024, NULL, &poet_op0018.update, NULL, P0007, P0014, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(41u); /* conv3.backward_input: conv2d_backward_input P0006[16,8,3,3], T0025[4,16,4,4] -> T0026[4,8,4,4] */
-    poet_conv2d_backward_input_f32(&poet_op0017, P0006, T0025, T0026);
+    poet_conv2d_backward_input_f32(&poet_op0019, P0006, T0025, T0026);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0009));
     POET_STATEMENT(42u); /* conv3.weight.update: conv2d_backward_weight_sgd T0009_2[4,8,4,4], T0025[4,16,4,4] -> P0006[16,8,3,3], P0015[16,8,3,3] */
-    poet_conv2d_backward_weight_update_f32(&poet_op0018, T0009_2, T0025, &poet_op0016.update,
+    poet_conv2d_backward_weight_update_f32(&poet_op0020, T0009_2, T0025, &poet_op0018.update,
                                            NULL, P0006, P0015, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(43u); /* pool2.backward: max_pool2d_backward T0008[4,8,8,8], T0026[4,8,4,4] -> T0027[4,8,8,8] */
@@ -245,21 +245,21 @@ int poet_train_step(void)
     poet_between_ops();
     POET_STATEMENT(48u); /* bn2.affine.update: sgd T0029[2,8] -> P0004[2,8], P0016[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0004, T0029, 64u));
-    poet_update_f32(16, T0029, NULL, &poet_op0016.update, NULL, P0004, P0016, NULL, NULL);
+    poet_update_f32(16, T0029, NULL, &poet_op0018.update, NULL, P0004, P0016, NULL, NULL);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0004));
     POET_STATEMENT(49u); /* conv2.backward_weight: conv2d_backward_weight T0004_2[4,8,8,8], T0030[4,8,8,8] -> T0031[8,8,3,3] */
-    poet_conv2d_backward_weight_f32(&poet_op0019, T0004_2, T0030, T0031);
+    poet_conv2d_backward_weight_f32(&poet_op0021, T0004_2, T0030, T0031);
     poet_between_ops();
     POET_STATEMENT(50u); /* conv2.backward_input: conv2d_backward_input P0003[8,8,3,3], T0030[4,8,8,8] -> T0032[4,8,8,8] */
-    poet_conv2d_backward_input_f32(&poet_op0020, P0003, T0030, T0032);
+    poet_conv2d_backward_input_f32(&poet_op0022, P0003, T0030, T0032);
     poet_between_ops();
     POET_STATEMENT(51u); /* page in conv1 */
     POET_TRY(poet_page_in_begin(SLOT_T0001, T0001, 8192u));
     poet_between_ops();
     POET_STATEMENT(52u); /* conv2.weight.update: sgd T0031[8,8,3,3] -> P0003[8,8,3,3], P0017[8,8,3,3] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0031, 2304u));
-    poet_update_f32(576, T0031, NULL, &poet_op0016.update, NULL, P0003, P0017, NULL, NULL);
+    poet_update_f32(576, T0031, NULL, &poet_op0018.update, NULL, P0003, P0017, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(53u); /* page in x */
     POET_TRY(poet_page_in_begin(SLOT_T0000, T0000_2, 1024u));
@@ -276,11 +276,11 @@ int poet_train_step(void)
     poet_between_ops();
     POET_STATEMENT(57u); /* bn1.affine.update: sgd T0034[2,8] -> P0001[2,8], P0018[2,8] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0034, 64u));
-    poet_update_f32(16, T0034, NULL, &poet_op0016.update, NULL, P0001, P0018, NULL, NULL);
+    poet_update_f32(16, T0034, NULL, &poet_op0018.update, NULL, P0001, P0018, NULL, NULL);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0000));
     POET_STATEMENT(58u); /* conv1.weight.update: conv2d_backward_weight_sgd T0000_2[4,1,8,8], T0035[4,8,8,8] -> P0000[8,1,3,3], P0019[8,1,3,3] */
-    poet_conv2d_backward_weight_update_f32(&poet_op0021, T0000_2, T0035, &poet_op0016.update,
+    poet_conv2d_backward_weight_update_f32(&poet_op0023, T0000_2, T0035, &poet_op0018.update,
                                            NULL, P0000, P0019, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(59u); /* the end */

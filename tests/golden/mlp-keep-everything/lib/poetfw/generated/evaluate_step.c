@@ -32,25 +32,25 @@ int poet_evaluate_step(void)
     POET_TRY(poet_data_load_x(T0015));
     poet_between_ops();
     /*   2  hidden1: linear T0015[4,64], P0000[64,64], P0001[64] -> T0016[4,64] */
-    poet_linear_forward_f32(&poet_op0000, T0015, P0000, P0001, T0016);
+    poet_matmul_biased_f32(&poet_op0000, T0015, P0000, P0001, T0016);
     poet_between_ops();
     /*   3  relu1: relu T0016[4,64] -> T0017[4,64] */
     poet_relu_forward_f32(&poet_op0001, T0016, T0017);
     poet_between_ops();
     /*   4  hidden2: linear T0017[4,64], P0002[32,64], P0003[32] -> T0018[4,32] */
-    poet_linear_forward_f32(&poet_op0002, T0017, P0002, P0003, T0018);
+    poet_matmul_biased_f32(&poet_op0002, T0017, P0002, P0003, T0018);
     poet_between_ops();
     /*   5  relu2: relu T0018[4,32] -> T0019[4,32] */
     poet_relu_forward_f32(&poet_op0003, T0018, T0019);
     poet_between_ops();
     /*   6  logits: linear T0019[4,32], P0004[10,32], P0005[10] -> T0020[4,10] */
-    poet_linear_forward_f32(&poet_op0004, T0019, P0004, P0005, T0020);
+    poet_matmul_biased_f32(&poet_op0004, T0019, P0004, P0005, T0020);
     poet_between_ops();
     /*   7  load y: load_y T0021[4] */
     POET_TRY(poet_data_load_y(T0021));
     poet_between_ops();
     /*   8  metric: correct_count T0020[4,10], T0021[4] -> P0013[1] */
-    poet_correct_count_f32(&poet_op0010, T0020, T0021, P0013);
+    poet_correct_count_f32(&poet_op0015, T0020, T0021, P0013);
     poet_between_ops();
     return POET_OK;
 }

@@ -31,19 +31,19 @@ int poet_predict_step(const void *x, void *output)
     memcpy(T0022, x, POET_X_BYTES);
     poet_between_ops();
     /*   2  hidden1: linear T0022[1,64], P0000[64,64], P0001[64] -> T0023[1,64] */
-    poet_linear_forward_f32(&poet_op0011, T0022, P0000, P0001, T0023);
+    poet_matmul_biased_f32(&poet_op0016, T0022, P0000, P0001, T0023);
     poet_between_ops();
     /*   3  relu1: relu T0023[1,64] -> T0024[1,64] */
-    poet_relu_forward_f32(&poet_op0012, T0023, T0024);
+    poet_relu_forward_f32(&poet_op0017, T0023, T0024);
     poet_between_ops();
     /*   4  hidden2: linear T0024[1,64], P0002[32,64], P0003[32] -> T0025[1,32] */
-    poet_linear_forward_f32(&poet_op0013, T0024, P0002, P0003, T0025);
+    poet_matmul_biased_f32(&poet_op0018, T0024, P0002, P0003, T0025);
     poet_between_ops();
     /*   5  relu2: relu T0025[1,32] -> T0026[1,32] */
-    poet_relu_forward_f32(&poet_op0014, T0025, T0026);
+    poet_relu_forward_f32(&poet_op0019, T0025, T0026);
     poet_between_ops();
     /*   6  logits: linear T0026[1,32], P0004[10,32], P0005[10] -> T0027[1,10] */
-    poet_linear_forward_f32(&poet_op0015, T0026, P0004, P0005, T0027);
+    poet_matmul_biased_f32(&poet_op0020, T0026, P0004, P0005, T0027);
     memcpy(output, T0027, POET_OUTPUT_BYTES);
     poet_between_ops();
     return POET_OK;

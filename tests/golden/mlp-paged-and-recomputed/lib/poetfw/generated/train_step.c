@@ -56,7 +56,7 @@ int poet_train_step(void)
     POET_TRY(poet_data_load_x(T0000));
     poet_between_ops();
     POET_STATEMENT(3u); /* hidden1: linear T0000[4,64], P0000[64,64], P0001[64] -> T0001[4,64] */
-    poet_linear_forward_f32(&poet_op0000, T0000, P0000, P0001, T0001);
+    poet_matmul_biased_f32(&poet_op0000, T0000, P0000, P0001, T0001);
     poet_between_ops();
     POET_STATEMENT(4u); /* relu1: relu T0001[4,64] -> T0002_1[4,64] */
     poet_relu_forward_f32(&poet_op0001, T0001, T0002_1);
@@ -65,13 +65,13 @@ int poet_train_step(void)
     POET_TRY(poet_page_out_begin(SLOT_T0002, T0002_1, 1024u));
     poet_between_ops();
     POET_STATEMENT(6u); /* hidden2: linear T0002_1[4,64], P0002[32,64], P0003[32] -> T0003[4,32] */
-    poet_linear_forward_f32(&poet_op0002, T0002_1, P0002, P0003, T0003);
+    poet_matmul_biased_f32(&poet_op0002, T0002_1, P0002, P0003, T0003);
     poet_between_ops();
     POET_STATEMENT(7u); /* relu2: relu T0003[4,32] -> T0004[4,32] */
     poet_relu_forward_f32(&poet_op0003, T0003, T0004);
     poet_between_ops();
     POET_STATEMENT(8u); /* logits: linear T0004[4,32], P0004[10,32], P0005[10] -> T0005[4,10] */
-    poet_linear_forward_f32(&poet_op0004, T0004, P0004, P0005, T0005);
+    poet_matmul_biased_f32(&poet_op0004, T0004, P0004, P0005, T0005);
     poet_between_ops();
     POET_STATEMENT(9u); /* loss: softmax_cross_entropy T0005[4,10], T0006[4] -> P0006[1] */
     poet_softmax_cross_entropy_forward_f32(&poet_op0005, T0005, T0006, P0006);
@@ -87,11 +87,11 @@ int poet_train_step(void)
     poet_update_f32(10, T0008, NULL, &poet_op0007.update, NULL, P0005, P0008, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(13u); /* logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
-    poet_linear_backward_input_f32(&poet_op0004, P0004, T0007, T0009);
+    poet_matmul_f32(&poet_op0008, T0007, P0004, T0009);
     poet_between_ops();
     POET_STATEMENT(14u); /* logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
-    poet_linear_backward_weight_update_f32(&poet_op0004, T0004, T0007, &poet_op0007.update, NULL,
-                                           P0004, P0007, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0009, T0007, T0004, &poet_op0007.update, NULL, P0004, P0007,
+                           NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(15u); /* relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010_1[4,32] */
     poet_relu_backward_f32(&poet_op0003, T0004, T0009, T0010_1);
@@ -101,7 +101,7 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0002));
     POET_STATEMENT(17u); /* hidden2.backward_input: linear_backward_input P0002[32,64], T0010_1[4,32] -> T0012[4,64] */
-    poet_linear_backward_input_f32(&poet_op0002, P0002, T0010_1, T0012);
+    poet_matmul_f32(&poet_op0010, T0010_1, P0002, T0012);
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0010));
     POET_STATEMENT(18u); /* page in relu1 */
@@ -115,21 +115,21 @@ int poet_train_step(void)
     POET_TRY(poet_data_load_x(T0000));
     poet_between_ops();
     POET_STATEMENT(21u); /* hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
-    poet_linear_backward_weight_update_f32(&poet_op0000, T0000, T0013, &poet_op0007.update, NULL,
-                                           P0000, P0011, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0011, T0013, T0000, &poet_op0007.update, NULL, P0000, P0011,
+                           NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(22u); /* page in relu2.backward */
     POET_TRY(poet_page_in_begin(SLOT_T0010, T0010_2, 512u));
     poet_between_ops();
     POET_STATEMENT(23u); /* hidden1.backward_bias: linear_backward_bias T0013[4,64] -> T0014[64] */
-    poet_linear_backward_bias_f32(&poet_op0008, T0013, T0014);
+    poet_linear_backward_bias_f32(&poet_op0012, T0013, T0014);
     poet_between_ops();
     POET_STATEMENT(24u); /* page in relu1 */
     POET_TRY(poet_page_in_begin(SLOT_T0002, T0002_1, 1024u));
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0010));
     POET_STATEMENT(25u); /* hidden2.backward_bias: linear_backward_bias T0010_2[4,32] -> T0011[32] */
-    poet_linear_backward_bias_f32(&poet_op0009, T0010_2, T0011);
+    poet_linear_backward_bias_f32(&poet_op0013, T0010_2, T0011);
     poet_between_ops();
     POET_STATEMENT(26u); /* hidden2.bias.update: sgd T0011[32] -> P0003[32], P0010[32] */
     POET_TRY(poet_capture(CAPTURE_P0003, T0011, 128u));
@@ -137,8 +137,8 @@ int poet_train_step(void)
     poet_between_ops();
     POET_TRY(poet_page_wait(SLOT_T0002));
     POET_STATEMENT(27u); /* hidden2.weight.update: linear_backward_weight_sgd T0002_1[4,64], T0010_2[4,32] -> P0002[32,64], P0009[32,64] */
-    poet_linear_backward_weight_update_f32(&poet_op0002, T0002_1, T0010_2, &poet_op0007.update,
-                                           NULL, P0002, P0009, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0014, T0010_2, T0002_1, &poet_op0007.update, NULL, P0002,
+                           P0009, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(28u); /* hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0014, 256u));

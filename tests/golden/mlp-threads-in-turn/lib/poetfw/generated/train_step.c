@@ -131,7 +131,7 @@ static int take_turns(uint32_t worker)
     POET_STATEMENT(3u); /* hidden1: linear A1_T0000[4,64], P0000[64,64], P0001[64] -> A1_T0001[4,64], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 2u));
-        poet_linear_forward_f32(&poet_op0000, A1_T0000, P0000, P0001, A1_T0001);
+        poet_matmul_biased_f32(&poet_op0000, A1_T0000, P0000, P0001, A1_T0001);
         poet_end_statement(worker, 3u);
     }
     POET_STATEMENT(4u); /* copy hidden1, A1_T0001 -> A0_T0001, from linux-small to linux-big */
@@ -148,7 +148,7 @@ static int take_turns(uint32_t worker)
     }
     POET_STATEMENT(6u); /* hidden2: linear A0_T0002[4,64], P0002[32,64], P0003[32] -> A0_T0003[4,32], on linux-big */
     if (POET_TAKES(0u)) {
-        poet_linear_forward_f32(&poet_op0002, A0_T0002, P0002, P0003, A0_T0003);
+        poet_matmul_biased_f32(&poet_op0002, A0_T0002, P0002, P0003, A0_T0003);
         poet_end_statement(worker, 6u);
     }
     POET_STATEMENT(7u); /* relu2: relu A0_T0003[4,32] -> A0_T0004[4,32], on linux-big */
@@ -165,7 +165,7 @@ static int take_turns(uint32_t worker)
     POET_STATEMENT(9u); /* logits: linear A1_T0004[4,32], P0004[10,32], P0005[10] -> A1_T0005[4,10], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 8u));
-        poet_linear_forward_f32(&poet_op0004, A1_T0004, P0004, P0005, A1_T0005);
+        poet_matmul_biased_f32(&poet_op0004, A1_T0004, P0004, P0005, A1_T0005);
         poet_end_statement(worker, 9u);
     }
     POET_STATEMENT(10u); /* load y: load_y A1_T0006[4], on linux-small */
@@ -216,7 +216,7 @@ static int take_turns(uint32_t worker)
     POET_STATEMENT(18u); /* logits.backward_input: linear_backward_input P0004[10,32], A0_T0007[4,10] -> A0_T0009[4,32], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(1u, 17u));
-        poet_linear_backward_input_f32(&poet_op0004, P0004, A0_T0007, A0_T0009);
+        poet_matmul_f32(&poet_op0008, A0_T0007, P0004, A0_T0009);
         poet_end_statement(worker, 18u);
     }
     POET_STATEMENT(19u); /* relu2.backward: relu_backward A0_T0004[4,32], A0_T0009[4,32] -> A0_T0010[4,32], on linux-big */
@@ -233,14 +233,14 @@ static int take_turns(uint32_t worker)
     POET_STATEMENT(21u); /* logits.weight.update: linear_backward_weight_sgd A1_T0004[4,32], A1_T0007[4,10] -> P0004[10,32], P0007[10,32], on linux-small */
     if (POET_TAKES(1u)) {
         POET_TRY(poet_wait_for(2u, 20u));
-        poet_linear_backward_weight_update_f32(&poet_op0004, A1_T0004, A1_T0007, &poet_op0007.update,
-                                               NULL, P0004, P0007, NULL, NULL);
+        poet_matmul_update_f32(&poet_op0009, A1_T0007, A1_T0004, &poet_op0007.update, NULL, P0004,
+                               P0007, NULL, NULL);
         poet_end_statement(worker, 21u);
     }
     POET_STATEMENT(22u); /* hidden2.backward_bias: linear_backward_bias A0_T0010[4,32] -> A0_T0011[32], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(1u, 21u));
-        poet_linear_backward_bias_f32(&poet_op0008, A0_T0010, A0_T0011);
+        poet_linear_backward_bias_f32(&poet_op0010, A0_T0010, A0_T0011);
         poet_end_statement(worker, 22u);
     }
     POET_STATEMENT(23u); /* copy hidden2.backward_bias, A0_T0011 -> A1_T0011, from linux-big to linux-small */
@@ -259,7 +259,7 @@ static int take_turns(uint32_t worker)
     POET_STATEMENT(25u); /* hidden2.backward_input: linear_backward_input P0002[32,64], A0_T0010[4,32] -> A0_T0012[4,64], on linux-big */
     if (POET_TAKES(0u)) {
         POET_TRY(poet_wait_for(1u, 24u));
-        poet_linear_backward_input_f32(&poet_op0002, P0002, A0_T0010, A0_T0012);
+        poet_matmul_f32(&poet_op0011, A0_T0010, P0002, A0_T0012);
         poet_end_statement(worker, 25u);
     }
     POET_STATEMENT(26u); /* copy relu1, A0_T0002 -> A1_T0002, from linux-big to linux-small */
@@ -281,13 +281,13 @@ static int take_turns(uint32_t worker)
     }
     POET_STATEMENT(29u); /* hidden1.weight.update: linear_backward_weight_sgd A1_T0000[4,64], A1_T0013[4,64] -> P0000[64,64], P0011[64,64], on linux-small */
     if (POET_TAKES(1u)) {
-        poet_linear_backward_weight_update_f32(&poet_op0000, A1_T0000, A1_T0013, &poet_op0007.update,
-                                               NULL, P0000, P0011, NULL, NULL);
+        poet_matmul_update_f32(&poet_op0012, A1_T0013, A1_T0000, &poet_op0007.update, NULL, P0000,
+                               P0011, NULL, NULL);
         poet_end_statement(worker, 29u);
     }
     POET_STATEMENT(30u); /* hidden1.backward_bias: linear_backward_bias A1_T0013[4,64] -> A1_T0014[64], on linux-small */
     if (POET_TAKES(1u)) {
-        poet_linear_backward_bias_f32(&poet_op0009, A1_T0013, A1_T0014);
+        poet_linear_backward_bias_f32(&poet_op0013, A1_T0013, A1_T0014);
         poet_end_statement(worker, 30u);
     }
     POET_STATEMENT(31u); /* copy hidden1.backward_bias, A1_T0014 -> A0_T0014, from linux-small to linux-big */
@@ -317,8 +317,8 @@ static int take_turns(uint32_t worker)
     }
     POET_STATEMENT(35u); /* hidden2.weight.update: linear_backward_weight_sgd A1_T0002[4,64], A1_T0010[4,32] -> P0002[32,64], P0009[32,64], on linux-small */
     if (POET_TAKES(1u)) {
-        poet_linear_backward_weight_update_f32(&poet_op0002, A1_T0002, A1_T0010, &poet_op0007.update,
-                                               NULL, P0002, P0009, NULL, NULL);
+        poet_matmul_update_f32(&poet_op0014, A1_T0010, A1_T0002, &poet_op0007.update, NULL, P0002,
+                               P0009, NULL, NULL);
         poet_end_statement(worker, 35u);
     }
     POET_STATEMENT(36u); /* the end */

@@ -56,7 +56,7 @@ int poet_train_step(void)
     poet_relu_forward_f32(&poet_op0000, T0001, T0002);
     poet_between_ops();
     POET_STATEMENT(6u); /* hidden2: linear T0002[4,64], P0002[32,64], P0003[32] -> T0003[4,32] */
-    poet_linear_forward_f32(&poet_op0001, T0002, P0002, P0003, T0003);
+    poet_matmul_biased_f32(&poet_op0001, T0002, P0002, P0003, T0003);
     poet_between_ops();
     POET_STATEMENT(7u); /* relu2: relu T0003[4,32] -> T0004[4,32] */
     poet_relu_forward_f32(&poet_op0002, T0003, T0004);
@@ -77,7 +77,7 @@ int poet_train_step(void)
     POET_STATEMENT(16u); /* message 5: logits.backward_bias to linux-small */
     POET_STOP_FOR(5u);
     POET_STATEMENT(18u); /* logits.backward_input: linear_backward_input P0004[10,32], T0007[4,10] -> T0009[4,32] */
-    poet_linear_backward_input_f32(&poet_op0005, P0004, T0007, T0009);
+    poet_matmul_f32(&poet_op0005, T0007, P0004, T0009);
     poet_between_ops();
     POET_STATEMENT(19u); /* relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
     poet_relu_backward_f32(&poet_op0002, T0004, T0009, T0010);
@@ -94,7 +94,7 @@ int poet_train_step(void)
     POET_STATEMENT(24u); /* message 9: hidden2.bias from linux-small */
     POET_STOP_FOR(9u);
     POET_STATEMENT(25u); /* hidden2.backward_input: linear_backward_input P0002[32,64], T0010[4,32] -> T0012[4,64] */
-    poet_linear_backward_input_f32(&poet_op0001, P0002, T0010, T0012);
+    poet_matmul_f32(&poet_op0007, T0010, P0002, T0012);
     poet_between_ops();
     POET_STATEMENT(26u); /* message 10: relu1 to linux-small */
     POET_STOP_FOR(10u);
@@ -104,7 +104,7 @@ int poet_train_step(void)
     POET_STOP_FOR(12u);
     POET_STATEMENT(32u); /* hidden1.bias.update: sgd T0014[64] -> P0001[64], P0012[64] */
     POET_TRY(poet_capture(CAPTURE_P0001, T0014, 256u));
-    poet_update_f32(64, T0014, NULL, &poet_op0007.update, NULL, P0001, P0012, NULL, NULL);
+    poet_update_f32(64, T0014, NULL, &poet_op0008.update, NULL, P0001, P0012, NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(32u); /* message 13: hidden1.bias to linux-small */
     POET_STOP_FOR(13u);

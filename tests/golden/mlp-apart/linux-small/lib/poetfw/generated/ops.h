@@ -6,18 +6,21 @@
 #define POET_OPS_H
 
 #include "linear.h"
+#include "matmul.h"
 #include "relu.h"
 #include "sgd.h"
 #include "softmax_cross_entropy.h"
 #include "update.h"
 
-extern const struct poet_linear poet_op0000; /* hidden1 */
-extern const struct poet_linear poet_op0001; /* logits */
+extern const struct poet_matmul poet_op0000; /* hidden1 */
+extern const struct poet_matmul poet_op0001; /* logits */
 extern const struct poet_softmax_cross_entropy poet_op0002; /* loss */
 extern const struct poet_sgd poet_op0003; /* logits.bias.update */
-extern const struct poet_relu poet_op0004; /* relu1.backward */
-extern const struct poet_linear_bias poet_op0005; /* hidden1.backward_bias */
-extern const struct poet_relu poet_op0006; /* relu2.backward */
-extern const struct poet_linear poet_op0007; /* hidden2.weight.update */
+extern const struct poet_matmul poet_op0004; /* logits.weight.update */
+extern const struct poet_relu poet_op0005; /* relu1.backward */
+extern const struct poet_matmul poet_op0006; /* hidden1.weight.update */
+extern const struct poet_linear_bias poet_op0007; /* hidden1.backward_bias */
+extern const struct poet_relu poet_op0008; /* relu2.backward */
+extern const struct poet_matmul poet_op0009; /* hidden2.weight.update */
 
 #endif

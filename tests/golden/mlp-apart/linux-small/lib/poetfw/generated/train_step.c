@@ -48,14 +48,14 @@ int poet_train_step(void)
     POET_STATEMENT(2u); /* message 1: x from linux-big */
     POET_STOP_FOR(1u);
     POET_STATEMENT(3u); /* hidden1: linear T0000[4,64], P0000[64,64], P0001[64] -> T0001[4,64] */
-    poet_linear_forward_f32(&poet_op0000, T0000, P0000, P0001, T0001);
+    poet_matmul_biased_f32(&poet_op0000, T0000, P0000, P0001, T0001);
     poet_between_ops();
     POET_STATEMENT(4u); /* message 2: hidden1 to linux-big */
     POET_STOP_FOR(2u);
     POET_STATEMENT(8u); /* message 3: relu2 from linux-big */
     POET_STOP_FOR(3u);
     POET_STATEMENT(9u); /* logits: linear T0004[4,32], P0004[10,32], P0005[10] -> T0005[4,10] */
-    poet_linear_forward_f32(&poet_op0001, T0004, P0004, P0005, T0005);
+    poet_matmul_biased_f32(&poet_op0001, T0004, P0004, P0005, T0005);
     poet_between_ops();
     POET_STATEMENT(10u); /* load y: load_y T0006[4] */
     POET_TRY(poet_data_load_y(T0006));
@@ -74,8 +74,8 @@ int poet_train_step(void)
     POET_STATEMENT(20u); /* message 6: loss.backward from linux-big */
     POET_STOP_FOR(6u);
     POET_STATEMENT(21u); /* logits.weight.update: linear_backward_weight_sgd T0004[4,32], T0007[4,10] -> P0004[10,32], P0007[10,32] */
-    poet_linear_backward_weight_update_f32(&poet_op0001, T0004, T0007, &poet_op0003.update, NULL,
-                                           P0004, P0007, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0004, T0007, T0004, &poet_op0003.update, NULL, P0004, P0007,
+                           NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(21u); /* message 7: logits.weight to linux-big */
     POET_STOP_FOR(7u);
@@ -92,14 +92,14 @@ int poet_train_step(void)
     POET_STATEMENT(27u); /* message 11: hidden2.backward_input from linux-big */
     POET_STOP_FOR(11u);
     POET_STATEMENT(28u); /* relu1.backward: relu_backward T0002[4,64], T0012[4,64] -> T0013[4,64] */
-    poet_relu_backward_f32(&poet_op0004, T0002, T0012, T0013);
+    poet_relu_backward_f32(&poet_op0005, T0002, T0012, T0013);
     poet_between_ops();
     POET_STATEMENT(29u); /* hidden1.weight.update: linear_backward_weight_sgd T0000[4,64], T0013[4,64] -> P0000[64,64], P0011[64,64] */
-    poet_linear_backward_weight_update_f32(&poet_op0000, T0000, T0013, &poet_op0003.update, NULL,
-                                           P0000, P0011, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0006, T0013, T0000, &poet_op0003.update, NULL, P0000, P0011,
+                           NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(30u); /* hidden1.backward_bias: linear_backward_bias T0013[4,64] -> T0014[64] */
-    poet_linear_backward_bias_f32(&poet_op0005, T0013, T0014);
+    poet_linear_backward_bias_f32(&poet_op0007, T0013, T0014);
     poet_between_ops();
     POET_STATEMENT(31u); /* message 12: hidden1.backward_bias to linux-big */
     POET_STOP_FOR(12u);
@@ -108,11 +108,11 @@ int poet_train_step(void)
     POET_STATEMENT(33u); /* message 14: logits.backward_input from linux-big */
     POET_STOP_FOR(14u);
     POET_STATEMENT(34u); /* relu2.backward: relu_backward T0004[4,32], T0009[4,32] -> T0010[4,32] */
-    poet_relu_backward_f32(&poet_op0006, T0004, T0009, T0010);
+    poet_relu_backward_f32(&poet_op0008, T0004, T0009, T0010);
     poet_between_ops();
     POET_STATEMENT(35u); /* hidden2.weight.update: linear_backward_weight_sgd T0002[4,64], T0010[4,32] -> P0002[32,64], P0009[32,64] */
-    poet_linear_backward_weight_update_f32(&poet_op0007, T0002, T0010, &poet_op0003.update, NULL,
-                                           P0002, P0009, NULL, NULL);
+    poet_matmul_update_f32(&poet_op0009, T0010, T0002, &poet_op0003.update, NULL, P0002, P0009,
+                           NULL, NULL);
     poet_between_ops();
     POET_STATEMENT(35u); /* message 15: hidden2.weight to linux-big */
     POET_STOP_FOR(15u);
