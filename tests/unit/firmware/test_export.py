@@ -292,7 +292,7 @@ def test_an_arduino_library_rounds_each_operation_whatever_the_compiler_is_told(
         folder = exported(small, tmp_path / form, form, name="net")
         core = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
         command = ["arm-none-eabi-gcc", "-std=gnu11", "-Os", *core, f"-I{folder / 'src'}", "-S"]
-        source = folder / "src/net/linear.c"
+        source = folder / "src/net/sgd.c"
         subprocess.run([*command, str(source), "-o", f"{tmp_path}/{form}.s"], check=True)
         used[form] = (tmp_path / f"{form}.s").read_text()
     assert "vfma" in used["zephyr-module"]  # which passes -ffp-contract=off as a flag

@@ -41,7 +41,7 @@ def test_writing_again_replaces_everything_but_objects_and_runs(tmp_path: Path) 
 def test_a_project_has_one_way_to_sum(
     arithmetic: Arithmetic, sums: list[str], product: str
 ) -> None:
-    paths = kernel_files(["linear", "relu"], arithmetic)
+    paths = kernel_files(["matmul", "relu"], arithmetic)
     names = [path.name for path in paths]
     assert len(names) == len(set(names))
     assert sorted(name for name in names if name.startswith("dot")) == sorted([*sums, "dot.h"])

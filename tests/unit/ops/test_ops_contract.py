@@ -23,6 +23,7 @@ from poetfw.ops import (
     infer_output,
     kind_of,
 )
+from poetfw.ops.base import TileTable
 from poetfw.ops.streamed import FAMILIES, streamed_backward_name
 from poetfw.optimizers import OPTIMIZERS
 
@@ -494,14 +495,17 @@ def test_work_of_a_linear_layer_is_that_of_its_product() -> None:
 
 
 @pytest.mark.parametrize("kind", ["conv2d", "linear"])
-def test_an_absent_bias_is_a_null_pointer(kind: str) -> None:
+def test_an_absent_bias_is_a_null_pointer_or_another_function(kind: str) -> None:
     shapes = ((1, 1, 4, 4), (2, 1, 3, 3)) if kind == "conv2d" else ((1, 4), (2, 4))
     inputs = tensors(*shapes)
     op = op_on(kind, inputs, CONV if kind == "conv2d" else {})
     output = infer_output(op, inputs, Role.ACTIVATION)
     assert output is not None
     kernel = kind_of(op).kernel(op, Graph("one", (*inputs, output), (op,), "out"))
-    assert kernel.arguments == ("in0", "in1", None, "out")
+    if kind == "linear":
+        assert (kernel.function, kernel.arguments) == ("poet_matmul_f32", ("in0", "in1", "out"))
+    else:
+        assert kernel.arguments == ("in0", "in1", None, "out")
 
 
 def test_sgd_without_momentum_gets_a_null_pointer() -> None:
@@ -556,12 +560,19 @@ def test_a_fused_update_is_bound_to_the_weight_and_its_momentum(kind: str) -> No
         op = op_on(f"{kind}_sgd", inputs, {**attributes, **SGD, "momentum": momentum}, updates)
         kernel = kind_of(op).kernel(op, Graph("one", (*inputs, *states), (op,), "w"))
         x, dy, constants, *target = kernel.arguments
-        assert (x, dy, *target) == ("in0", "in1", None, "w", "v" if momentum else None, None, None)
+        assert {x, dy} == {"in0", "in1"}
+        assert (*target,) == (None, "w", "v" if momentum else None, None, None)
         assert isinstance(constants, Constants)
         assert dict(constants.fields)["momentum"] == momentum
         graph = Graph("one", (*inputs, *states), (op,), "w")
         plain = KINDS[kind].kernel(replace(op, kind=kind, output="w", updates=()), graph)
-        assert (kernel.struct, kernel.fields) == (plain.struct, plain.fields)
+        assert (kernel.struct, x, dy) == (plain.struct, *plain.arguments[:2])
+        *extents, (name, tiles) = kernel.fields
+        *plain_extents, (plain_name, plain_tiles) = plain.fields
+        assert (extents, name) == (plain_extents, plain_name)
+        assert isinstance(tiles, TileTable)
+        assert isinstance(plain_tiles, TileTable)
+        assert tiles.of == replace(plain_tiles.of, applied=True)
 
 
 def test_reference_rounds_float_attributes_as_the_kernel_does() -> None:
