@@ -65,5 +65,5 @@ def test_without_a_board_a_twin_is_what_to_try(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(PortError, match="no serial port") as error:
         cli(["profile", "--board", "nrf52840"], standalone_mode=False)
     assert error.value.try_next[-1] == (
-        "or measure on a twin with --emulator qemu or --emulator unicorn"
+        "or measure on a twin with --emulator qemu or --emulator mps2 or --emulator unicorn"
     )
