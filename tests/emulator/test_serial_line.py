@@ -21,6 +21,7 @@ from emulator.firmware_tools import CORTEX_M0PLUS, compile_sample, needs_qemu, q
 from emulator.test_netduinoplus2 import compile_twin
 from poetfw.boards import load_board
 from poetfw.runs import on_board
+from poetfw.runs.observer import RunObserver
 from poetfw.settings import RunSettings
 from poetfw.tools import emulator_of
 from poetfw.tools.link import Desk, DeviceLink, open_port
@@ -138,7 +139,7 @@ def test_an_empty_card_is_filled_trained_on_and_read(
         with open_port(port, 115200) as line:
             link = DeviceLink(line)
             desk = Desk(link)
-            report = run_at_desk(project, RunSettings(STEPS), desk, port, lambda *progress: None)
+            report = run_at_desk(project, RunSettings(STEPS), desk, port, RunObserver())
             on_board.pull(project, desk, tmp_path / "pulled", lambda *progress: None)
 
     losses = re.findall(r"@step \d+ loss=([0-9a-f]{8})", "\n".join(lines))

@@ -298,7 +298,7 @@ CASES = (
     run(
         "done without figures",
         4,
-        ("@done line has no number 'ticks'",),
+        ("@done line has no number 'high_water'",),
         transcript(*STEPS, *EVALUATIONS, "@done"),
     ),
     # Damaged projects

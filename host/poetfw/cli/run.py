@@ -44,7 +44,7 @@ class Shown(Settings, group="Output"):
     """Display of a run as it goes."""
 
     live: bool = setting(
-        "Show loss, times, memory and checkpoints as the run goes, where there is a terminal.",
+        "Show figures of the run as it goes, on a terminal.",
         False,
         first=True,
     )
