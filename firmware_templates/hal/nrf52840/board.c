@@ -163,7 +163,10 @@ static int start_clock(void)
     poet_write(CLOCK_EVENTS_HFCLKSTARTED, 0u);
     poet_write(CLOCK_TASKS_HFCLKSTART, 1u);
     poet_write(NVMC_ICACHECNF, NVMC_ICACHECNF_ENABLE);
-    return poet_wait(CLOCK_EVENTS_HFCLKSTARTED, POET_POLLS) ? POET_OK : POET_NRF52840_ERROR_CRYSTAL;
+    if (!poet_wait(CLOCK_EVENTS_HFCLKSTARTED, POET_POLLS)) {
+        return POET_NRF52840_ERROR_CRYSTAL;
+    }
+    return POET_OK;
 }
 
 static void start_console(void)

@@ -98,7 +98,7 @@ static uint32_t erases;
 /* Sends an instruction; returns whether it ended, and its answer. */
 static int instruct(uint32_t opcode, uint32_t bytes, enum poet_qspi_flags flags, uint32_t *data)
 {
-    return poet_qspi_instruct(opcode, bytes, flags, data) ? POET_OK : POET_FLASH_ERROR_NONE;
+    return poet_qspi_instruct(opcode, bytes, flags, data) ? (int)POET_OK : POET_FLASH_ERROR_NONE;
 }
 
 static int ask(uint32_t opcode, uint32_t bytes, enum poet_qspi_flags flags, uint32_t *answer)
@@ -119,7 +119,7 @@ static int wake_up(void)
     }
     POET_TRY(ask(RDSCUR, 1u, POET_QSPI_WAIT, &answer));
     POET_TRY(ask(RDID, 3u, POET_QSPI_PLAIN, &answer));
-    return answer == RDID_MX25R6435F ? POET_OK : POET_FLASH_ERROR_NONE;
+    return answer == RDID_MX25R6435F ? (int)POET_OK : POET_FLASH_ERROR_NONE;
 }
 
 /* Enables quad mode, which is non-volatile, and fast mode, which is not. One instruction sets both. */

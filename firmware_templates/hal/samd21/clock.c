@@ -73,7 +73,7 @@ static int start_crystal(void)
     poet_write16(SYSCTRL_XOSC32K, settings | SYSCTRL_XOSC32K_ENABLE); /* only after the settings: 17.6.3 */
     return poet_wait(SYSCTRL_PCLKSR, SYSCTRL_PCLKSR_XOSC32KRDY, SYSCTRL_PCLKSR_XOSC32KRDY,
                      POET_POLLS_OF_CRYSTAL)
-               ? POET_OK
+               ? (int)POET_OK
                : POET_SAMD21_ERROR_CRYSTAL;
 }
 
@@ -81,7 +81,7 @@ static int await_generators(void)
 {
     return poet_wait(GCLK_STATUS, GCLK_STATUS_SYNCBUSY, 0u, POET_POLLS) &&
                    poet_wait(GCLK_CTRL, GCLK_CTRL_SWRST, 0u, POET_POLLS)
-               ? POET_OK
+               ? (int)POET_OK
                : POET_SAMD21_ERROR_GENERATOR;
 }
 
@@ -110,7 +110,7 @@ static int connect(uint32_t clock, uint32_t generator)
 static int await_dfll(void)
 {
     return poet_wait(SYSCTRL_PCLKSR, SYSCTRL_PCLKSR_DFLLRDY, SYSCTRL_PCLKSR_DFLLRDY, POET_POLLS)
-               ? POET_OK
+               ? (int)POET_OK
                : POET_SAMD21_ERROR_DFLL;
 }
 

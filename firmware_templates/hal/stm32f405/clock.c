@@ -56,13 +56,13 @@ static int use_own_oscillator(void)
         return POET_STM32F405_ERROR_OSCILLATOR;
     }
     poet_write(RCC_CR, poet_read(RCC_CR) & ~CR_PLLON);
-    return poet_wait(RCC_CR, CR_PLLRDY, 0u, POET_POLLS) ? POET_OK : POET_STM32F405_ERROR_OSCILLATOR;
+    return poet_wait(RCC_CR, CR_PLLRDY, 0u, POET_POLLS) ? (int)POET_OK : POET_STM32F405_ERROR_OSCILLATOR;
 }
 
 static int start_crystal(void)
 {
     set(RCC_CR, CR_HSEON);
-    return poet_wait(RCC_CR, CR_HSERDY, CR_HSERDY, POET_POLLS) ? POET_OK
+    return poet_wait(RCC_CR, CR_HSERDY, CR_HSERDY, POET_POLLS) ? (int)POET_OK
                                                                 : POET_STM32F405_ERROR_CRYSTAL;
 }
 
@@ -70,7 +70,7 @@ static int slow_flash_down(void)
 {
     poet_write(FLASH_ACR, FLASH_ACR_5_WAIT_STATES | FLASH_ACR_CACHES);
     return poet_wait(FLASH_ACR, FLASH_ACR_LATENCY, FLASH_ACR_5_WAIT_STATES, POET_POLLS)
-               ? POET_OK
+               ? (int)POET_OK
                : POET_STM32F405_ERROR_FLASH;
 }
 
@@ -79,14 +79,14 @@ static int start_pll(void)
     poet_write(RCC_PLLCFGR, PLLCFGR_M(POET_CRYSTAL_MHZ) | PLLCFGR_N(336u) | PLLCFGR_P_2 |
                                 PLLCFGR_SOURCE_HSE | PLLCFGR_Q(7u));
     set(RCC_CR, CR_PLLON);
-    return poet_wait(RCC_CR, CR_PLLRDY, CR_PLLRDY, POET_POLLS) ? POET_OK : POET_STM32F405_ERROR_PLL;
+    return poet_wait(RCC_CR, CR_PLLRDY, CR_PLLRDY, POET_POLLS) ? (int)POET_OK : POET_STM32F405_ERROR_PLL;
 }
 
 static int use_pll(void)
 {
     poet_write(RCC_CFGR, CFGR_PPRE1_4 | CFGR_PPRE2_2);
     poet_write(RCC_CFGR, CFGR_PPRE1_4 | CFGR_PPRE2_2 | CFGR_SW_PLL);
-    return poet_wait(RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL, POET_POLLS) ? POET_OK
+    return poet_wait(RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL, POET_POLLS) ? (int)POET_OK
                                                                     : POET_STM32F405_ERROR_SWITCH;
 }
 
