@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pip brings, zig and unicorn, builds and runs as GCC and QEMU do, to the same bits."""
+"""Builds with zig and runs with unicorn, both from pip, have the bits of GCC and QEMU."""
 
 from __future__ import annotations
 

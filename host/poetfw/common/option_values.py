@@ -37,7 +37,7 @@ LOSSES = ("softmax_cross_entropy", "nll", "mse", "l1", "huber", "binary_cross_en
 FROZEN_FORMATS = ("float16", "int8")
 """Formats of frozen weights besides float32: those of `poetfw.ops.packed`."""
 
-STORED_FORMS = ("exact", "float16")
+EXACT_FORM, FLOAT16_FORM = STORED_FORMS = ("exact", "float16")
 """Smaller forms of activations that wait for the backward pass."""
 
 ANALYTIC, MEASURED = COSTS = ("analytic", "measured")

@@ -28,8 +28,10 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
+from poetfw.ops.bit_fields import words_of_fields
 
 LARGEST_HALF = 65504.0
+_BITS = 16
 _NAN = np.uint16(0x7E00)
 
 
@@ -67,7 +69,7 @@ class ToHalves(_Halves):
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
-        return (words_of_halves(inputs[0].shape),), Dtype.I32
+        return (words_of_fields(inputs[0].elements, _BITS),), Dtype.I32
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x = inputs[0].reshape(-1)
@@ -92,15 +94,10 @@ class FromHalves(_Halves):
         expect_inputs(op, inputs, 1)
         shape = expect_integers(op, "shape", 1)
         expect_dtype(op, inputs[0], Dtype.I32)
-        expect_shape(op, inputs[0], (words_of_halves(shape),))
+        expect_shape(op, inputs[0], (words_of_fields(math.prod(shape), _BITS),))
         return shape, Dtype.F32
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         halves = np.ascontiguousarray(inputs[0], "<i4").view("<f2")
         values: Array = halves[: self.elements(op, ())].astype(np.float32)
         return values.reshape(expect_integers(op, "shape", 1))
-
-
-def words_of_halves(shape: Shape) -> int:
-    """Number of words for the halves of a tensor."""
-    return -(-math.prod(shape) // 2)

@@ -35,6 +35,7 @@ from poetfw.ops.base import (
     infer_output,
     register,
 )
+from poetfw.ops.bit_fields import words_of_fields
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 INT8, FLOAT16 = "int8", "float16"
@@ -88,7 +89,7 @@ def unpack(words: Array, scales: Array | None, shape: Shape) -> Array:
 
 def words_of(shape: Shape, form: str) -> int:
     """Number of words for weights of a shape."""
-    return -(-math.prod(shape) * BYTES[form] // 4)
+    return words_of_fields(math.prod(shape), 8 * BYTES[form])
 
 
 def _words(values: Array) -> Array:

@@ -208,11 +208,7 @@ def choose_optimizer(settings: BuildSettings, model: Model) -> Optimizer:
 
 
 def derive_program(
-    settings: BuildSettings,
-    model: Model,
-    deadline: Deadline | None = None,
-    *,
-    fuse_updates: bool = True,
+    settings: BuildSettings, model: Model, deadline: Deadline | None = None
 ) -> Program:
     """Derive the training and evaluation step of a model.
 
@@ -220,11 +216,26 @@ def derive_program(
         settings: settings of the build.
         model: the model.
         deadline: end of the search for an op order; None for no limit.
-        fuse_updates: True if gradients may be applied without being stored.
 
     Raises:
         ConfigError: A setting of the optimizer is out of range, or `--freeze` matches nothing.
         ModelError: No parameter is left to train, or the model cannot be trained.
+    """
+    return order_program(unordered_program(settings, model), deadline).with_values(model.weights)
+
+
+def unordered_program(
+    settings: BuildSettings, model: Model, *, fuse_updates: bool = True
+) -> Program:
+    """Derive the training and evaluation step of a model, with the training ops in any order.
+
+    Args:
+        settings: settings of the build.
+        model: the model.
+        fuse_updates: True if gradients may be applied without being stored.
+
+    Raises:
+        ConfigError, ModelError: See `derive_program`.
     """
     frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
     channels: Mapping[str, int] = {}
@@ -251,7 +262,7 @@ def derive_program(
     program = fuse_pooling(program)
     if settings.store_as is not None:
         program = compress_activations(program, settings.store_as)
-    return order_program(program, deadline).with_values(model.weights)
+    return program
 
 
 def frozen_parameters(program: Program, model: Model) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from poetfw.importers import DataSet
 from poetfw.models import Model
 from poetfw.ops import Array
-from poetfw.planning.choices import derive_program
+from poetfw.planning.choices import unordered_program
 from poetfw.report import FrozenAs
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, Reference
@@ -52,7 +52,7 @@ def effect_of_format(
     x, y = held_out_batches(
         replace(data, x_test=data.x_test[:_SAMPLES], y_test=data.y_test[:_SAMPLES]), model
     )
-    floats = derive_program(replace(settings, frozen_as=None), model)
+    floats = unordered_program(replace(settings, frozen_as=None), model)
     samples = min(len(data.x_test), _SAMPLES) if model.classes is not None else len(x)
     before, after = (
         _measure(Reference(each, model.weights, np.float32), x, y, model, samples)

@@ -8,49 +8,42 @@ from dataclasses import replace
 
 import numpy as np
 
+from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.importers import DataSet
 from poetfw.ir import Graph
 from poetfw.models import Model
 from poetfw.ops import Array
-from poetfw.planning.choices import derive_program
+from poetfw.planning.choices import unordered_program
 from poetfw.report import StoredAs
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, Reference
 
 
-def effect_of_storing(
-    settings: BuildSettings, model: Model, data: DataSet, program: Program
-) -> StoredAs | None:
+def effect_of_storing(settings: BuildSettings, model: Model, data: DataSet) -> StoredAs | None:
     """Effect of the form in the settings; None for float32.
 
     Args:
         settings: settings of the build.
         model: the model with its initial weights.
         data: data set, whose first batch gives the gradients.
-        program: the program with activations in the chosen form.
     """
     if settings.store_as is None:
         return None
-    error = 0.0
-    if settings.store_as == "float16":
-        exact, rounded = (
-            _gradients(replace(settings, store_as=form), model, data)
-            for form in (None, settings.store_as)
-        )
-        differences = {name: rounded[name] - value for name, value in exact.items()}
-        size = _norm(exact)
-        error = _norm(differences) / size if size else 0.0
-    floats = derive_program(replace(settings, store_as=None), model)
-    return StoredAs(
-        settings.store_as,
-        _waiting_bytes(floats.training),
-        _waiting_bytes(program.training),
-        error,
+    floats, stored = (
+        unordered_program(replace(settings, store_as=form), model, fuse_updates=False)
+        for form in (None, settings.store_as)
     )
+    error = 0.0
+    if settings.store_as == FLOAT16_FORM:
+        exact, rounded = (_gradients(program, model, data) for program in (floats, stored))
+        size = _norm(exact)
+        distance = _norm({name: rounded[name] - value for name, value in exact.items()})
+        error = distance / size if size else 0.0
+    before, after = _waiting_bytes(floats.training), _waiting_bytes(stored.training)
+    return StoredAs(settings.store_as, before, after, error)
 
 
-def _gradients(settings: BuildSettings, model: Model, data: DataSet) -> Mapping[str, Array]:
-    program = derive_program(settings, model, fuse_updates=False)
+def _gradients(program: Program, model: Model, data: DataSet) -> Mapping[str, Array]:
     ran = Reference(program, model.weights, np.float32)
     ran.step(data.x_train[: program.batch], data.y_train[: program.batch])
     return ran.gradients

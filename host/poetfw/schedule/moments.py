@@ -82,9 +82,9 @@ class _Chain:
 
     Attributes:
         program: the program.
-        ends: per node, the first moment that its first computation precedes or is; the number of
-            moments if there is none.
-        begins: per node, the last moment that precedes its first computation; -1 if there is none.
+        ends: per node, the first moment at or after its first computation; the number of moments
+            if all are before.
+        begins: per node, the last moment before its first computation; -1 if all are after.
         intervals: columns of the interval from each moment on.
     """
 

@@ -35,7 +35,7 @@ def find_command(command: str) -> list[str] | None:
 
 
 def _program_of(package: str, program: str) -> str | None:
-    """Path of a program in a Python package; None if there is none."""
+    """Path of a program in a Python package; None if it is not there."""
     found = find_spec(package)
     if found is None or found.origin is None:
         return None

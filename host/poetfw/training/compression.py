@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from poetfw.common.option_values import STORED_FORMS
+from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import infer_output
 from poetfw.training.program import Program
-
-_, _FLOAT16 = STORED_FORMS
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,14 @@ def compress_activations(program: Program, form: str) -> Program:
 
     Args:
         program: a program in any order of ops.
-        form: a member of `STORED_FORMS`; float16 includes exact forms, which are smaller.
+        form: a member of `poetfw.common.option_values.STORED_FORMS`; float16 includes exact forms,
+            which are smaller.
     """
     graph = program.training
     for tensor in graph.tensors:
         if _is_whole_activation(tensor, graph):
             graph = _exactly(graph, tensor) or (
-                _as_halves(graph, tensor) if form == _FLOAT16 else graph
+                _as_halves(graph, tensor) if form == FLOAT16_FORM else graph
             )
     return replace(program, training=graph)
 

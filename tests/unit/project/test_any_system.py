@@ -28,7 +28,7 @@ TEXT_CALLS = {"read_text": 0, "write_text": 1}
 
 
 def sources() -> list[Path]:
-    """What runs on a user's computer: the package, and the scripts of a project's platform."""
+    """Sources that run on a user's computer: the package, and scripts of a project's platform."""
     return [*PACKAGE.rglob("*.py"), *(firmware_templates_dir() / "platformio").rglob("*.py")]
 
 

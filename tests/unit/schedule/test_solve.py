@@ -293,7 +293,7 @@ SHORTAGES = (
     ImportError("libx.so: cannot allocate memory in static TLS block"),
     OSError(errno.ENOMEM, "of the system"),
 )
-"""What a solver raises that gets too little memory, also while it is loaded."""
+"""Exceptions of a solver with too little memory, also while it is loaded."""
 
 
 @pytest.mark.parametrize("shortage", SHORTAGES, ids=repr)
