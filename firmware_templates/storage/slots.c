@@ -55,11 +55,7 @@ uint32_t poet_slot_block(uint32_t slot)
 
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    poet_slot_put_trailer(page + TRAILER_OFFSET, bytes, crc);
-}
-
-void poet_slot_put_trailer(uint8_t *trailer, uint32_t bytes, uint32_t crc)
-{
+    uint8_t *const trailer = page + TRAILER_OFFSET;
     poet_put_u32(trailer, MAGIC);
     poet_put_u32(trailer + 4, bytes);
     poet_put_u32(trailer + 8, state.generation);
@@ -68,11 +64,12 @@ void poet_slot_put_trailer(uint8_t *trailer, uint32_t bytes, uint32_t crc)
 
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    return poet_slot_check_trailer(page + TRAILER_OFFSET, bytes, crc, state.generation);
+    return poet_slot_verify_as_of(state.generation, page, bytes, crc);
 }
 
-int poet_slot_check_trailer(const uint8_t *trailer, uint32_t bytes, uint32_t crc, uint32_t generation)
+int poet_slot_verify_as_of(uint32_t generation, const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
+    const uint8_t *const trailer = page + TRAILER_OFFSET;
     if (poet_get_u32(trailer) != MAGIC || poet_get_u32(trailer + 4) != bytes) {
         return POET_ERROR_SLOT;
     }

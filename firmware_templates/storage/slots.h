@@ -23,14 +23,13 @@ struct poet_slot {
 uint32_t poet_slot_blocks(uint32_t bytes);
 
 /* For code that transfers slots: check that there is a slot of `bytes`; its first block in the storage; write its
- * trailer into its last block; check that this trailer is of the current step and the payload's; the same for a trailer
- * elsewhere, and of another step. */
+ * trailer into its last block; check that this trailer is of the current step and the payload's; the same of another
+ * step. */
 int poet_slot_check(uint32_t slot, uint32_t bytes);
 uint32_t poet_slot_block(uint32_t slot);
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc);
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc);
-void poet_slot_put_trailer(uint8_t *trailer, uint32_t bytes, uint32_t crc);
-int poet_slot_check_trailer(const uint8_t *trailer, uint32_t bytes, uint32_t crc, uint32_t generation);
+int poet_slot_verify_as_of(uint32_t generation, const uint8_t *page, uint32_t bytes, uint32_t crc);
 
 /* Reads a slot without storing it; returns whether it holds the data written in this step. */
 int poet_slot_read_back(uint32_t slot);

@@ -3,6 +3,7 @@
 
 #include "stream.h"
 
+#include "bytes.h"
 #include "crc32.h"
 #include "poet.h"
 #include "poet_math.h"
@@ -14,93 +15,129 @@ static struct {
     uint32_t read_set;  /* first block */
     uint32_t write_set; /* likewise */
     uint32_t done;      /* training steps */
-    uint8_t written[POET_STREAMS]; /* in this step */
+    uint32_t crc_read[POET_STREAMS];    /* over the CRCs of the columns that were read */
+    uint32_t crc_written[POET_STREAMS]; /* likewise */
+    uint8_t written[POET_STREAMS];      /* in this step */
 } state;
-
-/* Bytes of a tile with its trailer. */
-static uint32_t part_bytes(const struct poet_stream *stream)
-{
-    return stream->tile_bytes + POET_SLOT_TRAILER_BYTES;
-}
 
 static uint32_t blocks_of(uint32_t bytes)
 {
     return (bytes + POET_BLOCK_BYTES - 1u) / POET_BLOCK_BYTES;
 }
 
-static uint32_t column_blocks(const struct poet_stream *stream)
+static uint32_t aligned(uint32_t bytes)
 {
-    return blocks_of(stream->rows * part_bytes(stream));
+    return (bytes + 7u) / 8u * 8u;
+}
+
+static uint32_t column_bytes(const struct poet_stream *stream)
+{
+    return stream->rows * stream->tile_bytes;
+}
+
+/* Blocks of a column; the last one has the trailer at its end. */
+static uint32_t column_blocks(const struct poet_stream *stream, uint32_t column)
+{
+    const uint32_t bytes = column_bytes(stream);
+    return column + 1u == stream->columns ? poet_slot_blocks(bytes) : blocks_of(bytes);
 }
 
 /* First block of a column in a set. */
 static uint32_t first_block(const struct poet_stream *stream, uint32_t column)
 {
-    return stream->first_block + column * column_blocks(stream);
+    return stream->first_block + column * blocks_of(column_bytes(stream));
 }
 
-/* Checks a tile that was read, whose trailer follows. */
-static int check(const struct poet_stream *stream, const uint8_t *tile)
+/* Continues the CRC over the CRCs of columns. */
+static uint32_t add_crc(uint32_t crc, uint32_t of_column)
 {
-    return poet_slot_check_trailer(tile + stream->tile_bytes, stream->tile_bytes,
-                                   poet_crc32(0u, tile, stream->tile_bytes), state.done);
+    uint8_t bytes[4];
+    poet_put_u32(bytes, of_column);
+    return poet_crc32(crc, bytes, sizeof bytes);
 }
 
-static int read_tile(const struct poet_stream *stream, uint32_t column, uint32_t row, uint8_t *to)
+static uint32_t tensor_bytes(const struct poet_stream *stream)
 {
-    const uint32_t begin = row * part_bytes(stream);
-    const uint32_t before = begin % POET_BLOCK_BYTES; /* bytes of the tile before, in the same block */
-    const uint32_t block = state.read_set + first_block(stream, column) + begin / POET_BLOCK_BYTES;
-    POET_TRY(poet_storage_read_blocks(block, to, blocks_of(before + part_bytes(stream))));
-    memmove(to, to + before, part_bytes(stream));
-    return check(stream, to);
+    return stream->columns * column_bytes(stream);
 }
 
+/* Last one of `count` blocks. */
+static uint8_t *last_of(void *blocks, uint32_t count)
+{
+    return (uint8_t *)blocks + (count - 1u) * POET_BLOCK_BYTES;
+}
+
+/* Copies to a lower address, or one that is far enough away. */
+static void copy_words(void *to, const void *from, uint32_t bytes)
+{
+    uint32_t *const target = to;
+    const uint32_t *const source = from;
+    for (uint32_t i = 0u; to != from && i < bytes / sizeof *target; i++) {
+        target[i] = source[i];
+    }
+}
+
+/* Tiles are read one by one. The CRC of each column continues from row to row; the last tile is followed by the trailer. */
 int poet_stream_row(uint32_t stream, uint32_t row, void *to)
 {
     const struct poet_stream *const of = &poet_streams[stream];
-    uint8_t *const rows = to;
-    if (of->columns == 1u) {
-        return read_tile(of, 0u, row, rows);
-    }
     const uint32_t stride = of->columns * of->run_bytes;
     const uint32_t outputs = of->tile_bytes / of->run_bytes;
-    uint8_t *const tile = rows + (outputs * stride + 7u) / 8u * 8u;
+    const uint32_t begin = row * of->tile_bytes;
+    const uint32_t before = begin % POET_BLOCK_BYTES; /* bytes of the tile before, in the same block */
+    const uint32_t first = begin / POET_BLOCK_BYTES;
+    const int last_row = row + 1u == of->rows;
+    uint8_t *const rows = to;
+    uint32_t *crcs = &state.crc_read[stream];
+    uint8_t *tile = rows; /* one is a whole row */
+    if (of->columns > 1u) {
+        crcs = (uint32_t *)(void *)(rows + aligned(outputs * stride));
+        tile = (uint8_t *)crcs + aligned(of->columns * sizeof *crcs);
+    }
     for (uint32_t column = 0u; column < of->columns; column++) {
-        POET_TRY(read_tile(of, column, row, tile));
+        const uint32_t end = last_row ? column_blocks(of, column) : blocks_of(begin + of->tile_bytes);
+        POET_TRY(poet_storage_read_blocks(state.read_set + first_block(of, column) + first, tile, end - first));
+        crcs[column] = poet_crc32(row > 0u ? crcs[column] : 0u, tile + before, of->tile_bytes);
+        if (last_row && column + 1u == of->columns) {
+            uint32_t crc = 0u;
+            for (uint32_t i = 0u; i < of->columns; i++) {
+                crc = add_crc(crc, crcs[i]);
+            }
+            POET_TRY(poet_slot_verify_as_of(state.done, last_of(tile, end - first), tensor_bytes(of), crc));
+        }
         for (uint32_t i = 0u; i < outputs; i++) {
-            memcpy(rows + i * stride + column * of->run_bytes, tile + i * of->run_bytes, of->run_bytes);
+            copy_words(rows + i * stride + column * of->run_bytes, tile + before + i * of->run_bytes, of->run_bytes);
         }
     }
     return POET_OK;
 }
 
-/* Tiles move together, over the trailers between them. */
 int poet_stream_column(uint32_t stream, uint32_t column, void *to)
 {
     const struct poet_stream *const of = &poet_streams[stream];
-    POET_TRY(poet_storage_read_blocks(state.read_set + first_block(of, column), to, column_blocks(of)));
-    for (uint32_t row = 0u; row < of->rows; row++) {
-        const uint8_t *const tile = (uint8_t *)to + row * part_bytes(of);
-        POET_TRY(check(of, tile));
-        memmove((uint8_t *)to + row * of->tile_bytes, tile, of->tile_bytes);
+    const uint32_t blocks = column_blocks(of, column);
+    uint32_t *const crc = &state.crc_read[stream];
+    POET_TRY(poet_storage_read_blocks(state.read_set + first_block(of, column), to, blocks));
+    *crc = add_crc(column > 0u ? *crc : 0u, poet_crc32(0u, to, column_bytes(of)));
+    if (column + 1u < of->columns) {
+        return POET_OK;
     }
-    return POET_OK;
+    return poet_slot_verify_as_of(state.done, last_of(to, blocks), tensor_bytes(of), *crc);
 }
 
-/* Tiles move apart, the last one first. */
 int poet_stream_put(uint32_t stream, uint32_t column, void *from)
 {
     const struct poet_stream *const of = &poet_streams[stream];
-    const uint32_t bytes = of->rows * part_bytes(of);
-    memset((uint8_t *)from + bytes, 0, column_blocks(of) * POET_BLOCK_BYTES - bytes);
-    for (uint32_t row = of->rows; row-- > 0u;) {
-        uint8_t *const tile = (uint8_t *)from + row * part_bytes(of);
-        memmove(tile, (uint8_t *)from + row * of->tile_bytes, of->tile_bytes);
-        poet_slot_put_trailer(tile + of->tile_bytes, of->tile_bytes, poet_crc32(0u, tile, of->tile_bytes));
+    const uint32_t bytes = column_bytes(of);
+    const uint32_t blocks = column_blocks(of, column);
+    uint32_t *const crc = &state.crc_written[stream];
+    memset((uint8_t *)from + bytes, 0, blocks * POET_BLOCK_BYTES - bytes);
+    *crc = add_crc(column > 0u ? *crc : 0u, poet_crc32(0u, from, bytes));
+    if (column + 1u == of->columns) {
+        poet_slot_seal(last_of(from, blocks), tensor_bytes(of), *crc);
     }
     state.written[stream] = 1u;
-    return poet_storage_write_blocks(state.write_set + first_block(of, column), from, column_blocks(of));
+    return poet_storage_write_blocks(state.write_set + first_block(of, column), from, blocks);
 }
 
 void poet_stream_gather(void *to, const void *from, uint32_t count, uint32_t stride, uint32_t bytes)
@@ -125,7 +162,9 @@ void poet_streams_end_step(void)
 
 uint32_t poet_stream_blocks(uint32_t stream)
 {
-    return poet_streams[stream].columns * column_blocks(&poet_streams[stream]);
+    const struct poet_stream *const of = &poet_streams[stream];
+    const uint32_t last = of->columns - 1u;
+    return first_block(of, last) + column_blocks(of, last) - of->first_block;
 }
 
 uint32_t poet_stream_block(uint32_t stream)
@@ -133,47 +172,33 @@ uint32_t poet_stream_block(uint32_t stream)
     return (state.written[stream] ? state.write_set : state.read_set) + poet_streams[stream].first_block;
 }
 
-/* Verifies a column block by block; a trailer may lie in two blocks. */
-static int verify_column(const struct poet_stream *stream, uint32_t block, uint32_t step, int finite, uint32_t *crc)
+/* Verifies a tensor block by block. */
+static int verify(const struct poet_stream *stream, uint32_t block, uint32_t step, int finite, uint32_t *crc)
 {
     const uint8_t *const page = poet_storage_page();
-    uint8_t trailer[POET_SLOT_TRAILER_BYTES];
-    uint32_t at = 0u; /* byte of the current tile with its trailer */
-    uint32_t row = 0u;
-    uint32_t of_tile = 0u;
+    uint32_t of_columns = 0u;
     int diverged = 0;
-    for (uint32_t i = 0u; i < column_blocks(stream); i++) {
-        POET_TRY(poet_storage_read_blocks(block + i, poet_storage_page(), 1u));
-        for (uint32_t offset = 0u; offset < POET_BLOCK_BYTES && row < stream->rows;) {
-            const uint32_t end = at < stream->tile_bytes ? stream->tile_bytes : part_bytes(stream);
-            const uint32_t rest = POET_BLOCK_BYTES - offset;
-            const uint32_t bytes = end - at < rest ? end - at : rest;
-            if (at < stream->tile_bytes) {
-                of_tile = poet_crc32(of_tile, page + offset, bytes);
-                diverged |= finite && !poet_all_finite((const float *)(const void *)(page + offset), bytes / sizeof(float));
-            } else {
-                memcpy(trailer + (at - stream->tile_bytes), page + offset, bytes);
-            }
-            at += bytes;
-            offset += bytes;
-            if (at == part_bytes(stream)) {
-                POET_TRY(poet_slot_check_trailer(trailer, stream->tile_bytes, of_tile, step));
-                *crc = poet_crc32(*crc, trailer, sizeof trailer);
-                at = of_tile = 0u;
-                row++;
-            }
+    for (uint32_t column = 0u; column < stream->columns; column++) {
+        uint32_t left = column_bytes(stream);
+        uint32_t of_column = 0u;
+        for (uint32_t i = 0u; i < column_blocks(stream, column); i++) {
+            const uint32_t bytes = left < POET_BLOCK_BYTES ? left : POET_BLOCK_BYTES;
+            POET_TRY(poet_storage_read_blocks(block + first_block(stream, column) + i, poet_storage_page(), 1u));
+            of_column = poet_crc32(of_column, page, bytes);
+            diverged |= finite && !poet_all_finite((const float *)(const void *)page, bytes / sizeof(float));
+            left -= bytes;
         }
+        of_columns = add_crc(of_columns, of_column);
     }
+    POET_TRY(poet_slot_verify_as_of(step, page, tensor_bytes(stream), of_columns));
+    *crc = poet_crc32(*crc, page + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES, POET_SLOT_TRAILER_BYTES);
     return diverged ? POET_ERROR_DIVERGED : POET_OK;
 }
 
 int poet_streams_verify(uint32_t set_first_block, uint32_t step, int finite, uint32_t *crc)
 {
     for (uint32_t stream = 0u; stream < POET_STREAMS; stream++) {
-        const struct poet_stream *const of = &poet_streams[stream];
-        for (uint32_t column = 0u; column < of->columns; column++) {
-            POET_TRY(verify_column(of, set_first_block + first_block(of, column), step, finite, crc));
-        }
+        POET_TRY(verify(&poet_streams[stream], set_first_block, step, finite, crc));
     }
     return POET_OK;
 }

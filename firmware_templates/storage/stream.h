@@ -2,13 +2,15 @@
 /* Streamed tensors: trained weights, and their optimizer state, that stay in storage and are loaded tile by tile.
  *
  * A weight [outputs][inputs][positions] is divided into `rows` along its outputs and `columns` along its inputs. A
- * column begins with a block: its tiles follow each other, each with a trailer (slots.h) behind it, and one request
- * transfers them. Columns are in every set (commits.h) behind the slots.
+ * column begins with a block: its tiles follow each other, and one request transfers them. Columns are in every set
+ * (commits.h) behind the slots. A tensor has one trailer (slots.h), at the end of its last block, with a CRC-32 over the
+ * CRC-32s of the columns: so it can be verified by columns and by rows. All of a tensor's columns are read, or its rows,
+ * from the first one to the last, which is verified with all others.
  *
  * The set that the next commit will use is the working copy. Tensors are read from the last commit's set until the
  * first step after it ends, then from the working copy; updates go to the working copy. Every step writes all tiles of
- * all streamed tensors, and a tile's generation is the step that wrote it: so each tile that a step reads must be of the
- * step before. */
+ * all streamed tensors, and a tensor's generation is the step that wrote it: so what a step reads must be of the step
+ * before. */
 #ifndef POET_STREAM_H
 #define POET_STREAM_H
 
@@ -22,15 +24,15 @@ struct poet_stream {
     uint32_t tile_bytes; /* a multiple of run_bytes */
 };
 
-/* Loads a row of tiles as [outputs of a tile][inputs][positions]. `to` has room for the row and, from a multiple of 8
- * bytes on, for the blocks that a tile with its trailer lies in. Statuses as for poet_page_in. */
+/* Loads a row of tiles as [outputs of a tile][inputs][positions]. `to` has room for the blocks that a tile lies in; if
+ * there are several columns, for the row, a CRC of each column, and these blocks, each from a multiple of 8 bytes on.
+ * The CRCs stay there until the last row is loaded. Statuses as for poet_page_in. */
 int poet_stream_row(uint32_t stream, uint32_t row, void *to);
 
-/* Loads a column of tiles as [outputs][inputs of a tile][positions]. Behind `to`, the bytes of its trailers and
- * less than a block are overwritten. */
+/* Loads a column of tiles as [outputs][inputs of a tile][positions]. The rest of its blocks behind it is overwritten. */
 int poet_stream_column(uint32_t stream, uint32_t column, void *to);
 
-/* Stores a column of tiles for the next step. Overwrites `from`, and as many bytes behind it. */
+/* Stores a column of tiles for the next step. Overwrites the rest of its blocks behind it. */
 int poet_stream_put(uint32_t stream, uint32_t column, void *from);
 
 /* Gathers `count` runs of `bytes`, `stride` bytes apart, one behind the other. */
@@ -42,7 +44,7 @@ void poet_streams_open(uint32_t set_first_block, uint32_t next_set_first_block, 
 /* Ends a training step: what it has written is read from now on. */
 void poet_streams_end_step(void);
 
-/* Verifies that all tiles of a set are of a step, and continues a CRC over their trailers. With `finite`,
+/* Verifies that all streamed tensors of a set are of a step, and continues a CRC over their trailers. With `finite`,
  * POET_ERROR_DIVERGED if a number is not. */
 int poet_streams_verify(uint32_t set_first_block, uint32_t step, int finite, uint32_t *crc);
 

@@ -356,14 +356,13 @@ static uint32_t collect_streams(uint8_t *to)
 #ifdef POET_STREAMS
     for (uint32_t i = 0u; i < POET_STREAMS; i++) {
         const struct poet_stream *const stream = &poet_streams[i];
-        const uint32_t part = stream->tile_bytes + POET_SLOT_TRAILER_BYTES;
-        const uint32_t column_blocks = poet_stream_blocks(i) / stream->columns;
-        for (uint32_t tile = 0u; tile < stream->rows * stream->columns; tile++) {
-            const uint32_t block = poet_stream_block(i) + tile / stream->rows * column_blocks;
+        const uint32_t size = stream->rows * stream->tile_bytes;
+        for (uint32_t column = 0u; column < stream->columns; column++) {
+            const uint32_t block = poet_stream_block(i) + column * ((size + BLOCK - 1u) / BLOCK);
             if (to != NULL) {
-                memcpy(to + bytes, at(h->blocks, block) + tile % stream->rows * part, stream->tile_bytes);
+                memcpy(to + bytes, at(h->blocks, block), size);
             }
-            bytes += stream->tile_bytes;
+            bytes += size;
         }
     }
 #else

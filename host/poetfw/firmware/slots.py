@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import zlib
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from poetfw.common.transfer import BLOCK_BYTES as BLOCK_BYTES
-from poetfw.common.transfer import TRAILER_BYTES, page_bytes
+from poetfw.common.transfer import page_bytes
 from poetfw.ops import TileLayout
 from poetfw.schedule import ExecutionPlan, StepKind
 from poetfw.training import Program
@@ -31,13 +32,6 @@ class SlotPurpose(StrEnum):
     """A parameter's gradient, kept for comparison when the run asks for it."""
 
 
-class PartPlace(NamedTuple):
-    """Offsets in a slot's blocks: of a payload, and of its trailer."""
-
-    start: int
-    trailer: int
-
-
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One slot.
@@ -47,8 +41,7 @@ class Slot:
         purpose: why it is in storage.
         first_block: relative to its set; without one, to the slots that are in none.
         size_bytes: bytes of its payload.
-        tiling: layout of a streamed tensor, whose tiles have a trailer each; None for a tensor with
-            one trailer.
+        tiling: layout of a streamed tensor in columns; None for a tensor in its own order.
     """
 
     tensor: str
@@ -59,41 +52,41 @@ class Slot:
 
     @property
     def blocks(self) -> int:
-        """Blocks it occupies, trailers included."""
-        runs = 1 if self.tiling is None else self.tiling.columns
-        return runs * self._run_bytes // BLOCK_BYTES
-
-    @property
-    def part_bytes(self) -> int:
-        """Payload of a part in bytes: of a tile, or of the whole tensor."""
-        return self.size_bytes if self.tiling is None else self.tiling.tile_bytes
-
-    @property
-    def parts(self) -> tuple[PartPlace, ...]:
-        """Places of all parts that have a trailer: tiles, or the whole tensor."""
+        """Blocks it occupies, trailer included."""
         if self.tiling is None:
-            return (PartPlace(0, self._run_bytes - TRAILER_BYTES),)
-        size, trailer = self.tiling.part_bytes, self.tiling.tile_bytes
-        return tuple(
-            PartPlace(start, start + trailer)
-            for column in range(self.tiling.columns)
-            for row in range(self.tiling.rows)
-            for start in (column * self._run_bytes + row * size,)
-        )
-
-    @property
-    def _run_bytes(self) -> int:
-        """Bytes of blocks that begin with a part: of a column, or of the whole tensor."""
-        if self.tiling is None:
-            return page_bytes(self.size_bytes, BLOCK_BYTES)
-        return self.tiling.column_request_bytes
+            return page_bytes(self.size_bytes, BLOCK_BYTES) // BLOCK_BYTES
+        return self.tiling.stored_bytes // BLOCK_BYTES
 
     def payload(self, raw: bytes) -> bytes:
         """The tensor's bytes in its own order, from the bytes of the slot's blocks."""
         if self.tiling is None:
             return raw[: self.size_bytes]
-        whole = b"".join(raw[part.start : part.start + self.part_bytes] for part in self.parts)
+        whole = b"".join(self._columns(raw))
         return self.tiling.join(np.frombuffer(whole, "<u4")).tobytes()
+
+    def stored(self, payload: bytes) -> bytes:
+        """Bytes of the slot's blocks, without the trailer, from the tensor's own bytes."""
+        if self.tiling is None:
+            return payload.ljust(self.blocks * BLOCK_BYTES, b"\0")
+        tiles = self.tiling.split(np.frombuffer(payload, "<u4"))
+        columns = tiles.reshape(self.tiling.columns, -1)
+        sizes = self.tiling.column_request_bytes
+        whole = (c.tobytes().ljust(size, b"\0") for c, size in zip(columns, sizes, strict=True))
+        return b"".join(whole)
+
+    def crc(self, raw: bytes) -> int:
+        """CRC-32 in the trailer: of the payload, or of the CRCs of a streamed tensor's columns."""
+        if self.tiling is None:
+            return zlib.crc32(raw[: self.size_bytes])
+        crcs = (zlib.crc32(column).to_bytes(4, "little") for column in self._columns(raw))
+        return zlib.crc32(b"".join(crcs))
+
+    def _columns(self, raw: bytes) -> Iterator[bytes]:
+        assert self.tiling is not None
+        start = 0
+        for size in self.tiling.column_request_bytes:
+            yield raw[start : start + self.tiling.column_bytes]
+            start += size
 
     def to_json(self) -> dict[str, Any]:
         """Slot as plain JSON values; the layout is left out for one slot."""

@@ -222,7 +222,7 @@ def write_image(
                 whole = _slot_bytes(slot, payloads[slot.tensor])
                 start = (first_block + slot.first_block) * BLOCK_BYTES
                 image[start : start + len(whole)] = whole
-                crc = zlib.crc32(_trailers(slot, whole), crc)
+                crc = zlib.crc32(whole[-TRAILER_BYTES:], crc)
         start = (first_block + record_block(slots)) * BLOCK_BYTES
         commit = Commit(sequence, crc=crc)
         image[start : start + BLOCK_BYTES] = commit.pack(identity)
@@ -465,7 +465,7 @@ def _set_payloads(
         if payload is None:
             return None
         payloads[slot.tensor] = payload
-        crc = zlib.crc32(_trailers(slot, raw), crc)
+        crc = zlib.crc32(raw[-TRAILER_BYTES:], crc)
     return payloads if crc == commit.crc else None
 
 
@@ -476,20 +476,10 @@ def _raw_slot(content: bytes, first_block: int, slot: Slot) -> bytes:
 
 def _checked_payload(raw: bytes, slot: Slot, generation: int | None = None) -> bytes | None:
     """A slot's payload, of a generation if one is given; None if it is not what was written."""
-    for place in slot.parts:
-        magic, size, written, crc = _TRAILER.unpack(
-            raw[place.trailer : place.trailer + TRAILER_BYTES]
-        )
-        payload = raw[place.start : place.start + slot.part_bytes]
-        if (magic, size, crc) != (_TRAILER_MAGIC, slot.part_bytes, zlib.crc32(payload)):
-            return None
-        if generation not in (None, written):
-            return None
-    return slot.payload(raw)
-
-
-def _trailers(slot: Slot, raw: bytes) -> bytes:
-    return b"".join(raw[place.trailer : place.trailer + TRAILER_BYTES] for place in slot.parts)
+    magic, size, written, crc = _TRAILER.unpack(raw[-TRAILER_BYTES:])
+    if (magic, size, crc) != (_TRAILER_MAGIC, slot.size_bytes, slot.crc(raw)):
+        return None
+    return slot.payload(raw) if generation in (None, written) else None
 
 
 @dataclass(frozen=True)
@@ -589,13 +579,5 @@ def _payload(tensor: Tensor, value: Array | None) -> bytes:
 
 def _slot_bytes(slot: Slot, payload: bytes) -> bytes:
     """The blocks of a slot, as of step 0."""
-    raw = bytearray(slot.blocks * BLOCK_BYTES)
-    parts = [payload]
-    if slot.tiling is not None:
-        tiles = slot.tiling.split(np.frombuffer(payload, "<u4"))
-        parts = [tile.tobytes() for tile in tiles]
-    for place, part in zip(slot.parts, parts, strict=True):
-        raw[place.start : place.start + len(part)] = part
-        trailer = _TRAILER.pack(_TRAILER_MAGIC, len(part), 0, zlib.crc32(part))
-        raw[place.trailer : place.trailer + TRAILER_BYTES] = trailer
-    return bytes(raw)
+    raw = slot.stored(payload)
+    return raw[:-TRAILER_BYTES] + _TRAILER.pack(_TRAILER_MAGIC, slot.size_bytes, 0, slot.crc(raw))

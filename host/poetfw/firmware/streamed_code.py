@@ -115,7 +115,7 @@ class StreamedCode:
             name: self.workspace if name == loaded else self.identifier(name) for name in operands
         }
         (run,) = runs.ops
-        behind = kind.tiling(op, self.graph).column_request_bytes
+        behind = kind.tiling(op, self.graph).stored_bytes
         whole = [self.stream(loaded), "0u", self.workspace]
         body = [self._try("poet_stream_column", whole), self._call(run, runs, places, behind)]
         if loaded in op.updates:

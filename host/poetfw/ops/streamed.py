@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
+from poetfw.common.transfer import BLOCK_BYTES, page_bytes
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
@@ -46,6 +46,7 @@ LOADING = ("batch_norm_update_running", "batch_norm")
 
 _PREFIX = "streamed_"
 _ALIGNMENT = 8
+_CRC_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class TileLayout:
     """Layout of a streamed tensor [outputs, inputs, ...] in storage.
 
     Tiles are stored by column, in a column by row; the elements of a tile are [output channel,
-    input channel, position].
+    input channel, position]. A column begins with a block; the tensor has one trailer, at the end
+    of its last block.
 
     Attributes:
         outputs: number of output channels.
@@ -100,20 +102,23 @@ class TileLayout:
         return self.tile_outputs * self.run_bytes
 
     @property
-    def part_bytes(self) -> int:
-        """Bytes of a tile with its trailer."""
-        return self.tile_bytes + TRAILER_BYTES
-
-    @property
-    def column_request_bytes(self) -> int:
-        """Bytes of a column in storage: whole blocks, with trailers. One request transfers it."""
-        return _blocks_bytes(self.rows * self.part_bytes)
+    def column_request_bytes(self) -> tuple[int, ...]:
+        """Bytes of each column in storage, which one request transfers: whole blocks."""
+        last = page_bytes(self.column_bytes, BLOCK_BYTES)
+        return (_blocks_bytes(self.column_bytes),) * (self.columns - 1) + (last,)
 
     @property
     def tile_request_bytes(self) -> tuple[int, ...]:
-        """Bytes of the blocks that each tile of a column lies in, which one request transfers."""
-        begins = (row * self.part_bytes for row in range(self.rows))
-        return tuple(_blocks_bytes(begin % BLOCK_BYTES + self.part_bytes) for begin in begins)
+        """Bytes of the blocks that each tile lies in, which one request transfers."""
+        begins = [row * self.tile_bytes for row in range(self.rows)]
+        sizes = tuple(_blocks_bytes(at % BLOCK_BYTES + self.tile_bytes) for at in begins)
+        last = self.column_request_bytes[-1] - begins[-1] // BLOCK_BYTES * BLOCK_BYTES
+        return sizes * (self.columns - 1) + (*sizes[:-1], last)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all columns in storage."""
+        return sum(self.column_request_bytes)
 
     @property
     def column_bytes(self) -> int:
@@ -126,14 +131,14 @@ class TileLayout:
         return self.columns * self.tile_bytes
 
     def split(self, values: Array) -> Array:
-        """Payload of each tile, in the order of storage: [tile, element]."""
+        """Elements of each tile, in the order of storage: [tile, element]."""
         cut = values.reshape(
             self.rows, self.tile_outputs, self.columns, self.tile_inputs, self.positions
         )
         return np.ascontiguousarray(cut.transpose(2, 0, 1, 3, 4)).reshape(self.tiles, -1)
 
     def join(self, tiles: Array) -> Array:
-        """Elements of the tensor in its own order, from the tiles' payloads."""
+        """Elements of the tensor in its own order, from the elements of each tile."""
         cut = tiles.reshape(
             self.columns, self.rows, self.tile_outputs, self.tile_inputs, self.positions
         )
@@ -183,7 +188,7 @@ class StreamedForward(OpKind):
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
         tiling = self.tiling(op, graph)
-        return TileTraffic(tiling.tile_request_bytes * tiling.columns)
+        return TileTraffic(tiling.tile_request_bytes)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         inferred = self._kind.infer(self._plain(op), inputs)
@@ -278,7 +283,7 @@ class StreamedBackward(OpKind):
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
         tiling = self.tiling(op, graph)
-        columns = (tiling.column_request_bytes,) * (len(op.updates) * tiling.columns)
+        columns = tiling.column_request_bytes * len(op.updates)
         return TileTraffic(columns, columns)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
@@ -395,7 +400,7 @@ class LoadedOp(OpKind):
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
-        whole = (self.tiling(op, graph).column_request_bytes,)
+        whole = self.tiling(op, graph).column_request_bytes
         return TileTraffic(whole, whole if self.streamed(op)[0] in op.updates else ())
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
@@ -423,7 +428,7 @@ class LoadedOp(OpKind):
         return self.slice_ops(op, graph)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        loaded = self.tiling(op, graph).column_request_bytes
+        loaded = self.tiling(op, graph).stored_bytes
         own_bytes = _workspace_of(self.slice_ops(op, graph))
         return Kernel("", "poet_stream_column", (), workspace_bytes=loaded + own_bytes)
 
@@ -494,15 +499,17 @@ def by_sample(slices: int, x: Tensor) -> bool:
 
 
 def forward_bytes(tiling: TileLayout) -> int:
-    """Workspace of a forward op in bytes: a row, and a tile in storage's order."""
+    """Workspace of a forward op in bytes: a row, a checksum of each column, and a stored tile."""
     tile_bytes = max(tiling.tile_request_bytes)
-    return _aligned(tiling.row_bytes) + tile_bytes if tiling.columns > 1 else tile_bytes
+    if tiling.columns == 1:
+        return tile_bytes
+    return _aligned(tiling.row_bytes) + _aligned(_CRC_BYTES * tiling.columns) + tile_bytes
 
 
 def backward_bytes(tiling: TileLayout, tensors: int, x: Tensor) -> tuple[int, int]:
     """Workspace of a backward op in bytes: columns of all tensors, and the gathered input."""
     gathered = x.size_bytes // tiling.columns if by_sample(tiling.columns, x) else 0
-    behind = tiling.column_request_bytes - tiling.column_bytes
+    behind = max(tiling.column_request_bytes) - tiling.column_bytes
     return _aligned(tensors * tiling.column_bytes + behind), _aligned(gathered)
 
 

@@ -184,9 +184,8 @@ def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tu
             tiling = TileLayout.of(shape, (outputs, inputs))
             forward = forward_bytes(tiling)
             backward = sum(backward_bytes(tiling, tensors, weight.x))
-            row = sum(tiling.tile_request_bytes) + tiling.rows * _REQUEST_BYTES
-            moved = 2 * tensors * (tiling.column_request_bytes + _REQUEST_BYTES)
-            traffic = tiling.columns * (row + moved)
+            requests = tiling.tile_request_bytes + 2 * tensors * tiling.column_request_bytes
+            traffic = sum(requests) + len(requests) * _REQUEST_BYTES
             excess = max(0, forward - forward_limit, backward - backward_limit)
             found.append(((excess, traffic, forward + backward), (outputs, inputs)))
     return min(found)[1]

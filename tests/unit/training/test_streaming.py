@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from poetfw.common.errors import ModelError
-from poetfw.common.transfer import BLOCK_BYTES
+from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
 from poetfw.memory.ordering import from_graph, order_ops
 from poetfw.models.layers import Layers
 from poetfw.ops import TileLayout, check_shapes
@@ -93,15 +93,28 @@ def test_a_layout_gives_back_what_it_stores(tile: tuple[int, int]) -> None:
         assert (payload == part.reshape(-1)).all()
 
 
-@pytest.mark.parametrize("tile", [(8, 4), (2, 4), (4, 1)])
-def test_requests_are_the_blocks_that_tiles_lie_in(tile: tuple[int, int]) -> None:
-    layout = TileLayout.of((8, 16, 3, 3), tile)
-    for row, size in enumerate(layout.tile_request_bytes):
-        begin = row * layout.part_bytes
-        blocks = {at // BLOCK_BYTES for at in range(begin, begin + layout.part_bytes)}
-        assert size == len(blocks) * BLOCK_BYTES
-    assert layout.column_request_bytes >= layout.rows * layout.part_bytes
-    assert layout.column_request_bytes % BLOCK_BYTES == 0
+@pytest.mark.parametrize("tile", [(8, 16), (8, 4), (2, 4), (4, 1), (1, 16), (8, 8)])
+@pytest.mark.parametrize("positions", [(3, 3), (4, 4), (1, 31)])
+def test_requests_are_the_blocks_that_tiles_lie_in(
+    tile: tuple[int, int], positions: tuple[int, int]
+) -> None:
+    """Compared with a storage of single bytes, marked with the block that each is in."""
+    layout = TileLayout.of((8, 16, *positions), tile)
+    block = 0
+    columns, tiles = [], []
+    for column in range(layout.columns):
+        end = layout.column_bytes + (TRAILER_BYTES if column == layout.columns - 1 else 0)
+        blocks = [block + at // BLOCK_BYTES for at in range(end)]
+        for row in range(layout.rows):
+            touched = set(blocks[row * layout.tile_bytes :][: layout.tile_bytes])
+            if column == layout.columns - 1 and row == layout.rows - 1:
+                touched |= set(blocks[layout.column_bytes :])
+            tiles.append(len(touched) * BLOCK_BYTES)
+        columns.append(len(set(blocks)) * BLOCK_BYTES)
+        block = blocks[-1] + 1
+    assert layout.column_request_bytes == tuple(columns)
+    assert layout.tile_request_bytes == tuple(tiles)
+    assert layout.stored_bytes == block * BLOCK_BYTES
 
 
 def test_the_best_tile_has_least_traffic_within_the_limits() -> None:
