@@ -27,7 +27,7 @@ struct rows {
     int32_t next;
 };
 
-#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#if POET_HAS_VFP
 
 /* Elements of the rows p and q. No instruction uses the result of the one before. */
 #define ADD(P, Q) "vadd.f32 %[a], %[a], " P "\n vadd.f32 %[b], %[b], " Q "\n"
@@ -234,7 +234,7 @@ INLINE void normalize_burst(const float **from, float **to, float mean, float sc
     poet_store_burst(to, &at);
 }
 
-#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#if POET_HAS_VFP
 
 #define EACH_16(INSTRUCTION)                                                                   \
     INSTRUCTION("s0") INSTRUCTION("s1") INSTRUCTION("s2") INSTRUCTION("s3") INSTRUCTION("s4")  \

@@ -5,6 +5,7 @@
 
 #include "fpu.h"
 #include "unroll.h"
+#include "vfp.h"
 
 /* Floats per burst; one without a floating-point unit, where bursts gain nothing. */
 enum { POET_BURST = POET_HAS_FPU ? 8 : 1 };
@@ -17,7 +18,7 @@ struct poet_burst {
 #define POET_EACH_OF_BURST POET_UNROLL(8)
 #define POET_BURST_INLINE static inline __attribute__((always_inline))
 
-#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#if POET_HAS_VFP
 
 /* One instruction of 9 cycles, for eight of 2; GCC does not join loads of floats. A function for each eight registers: what
  * two of them load is used together. */

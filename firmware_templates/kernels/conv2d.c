@@ -20,7 +20,7 @@
  * and a core with vectors conv2d_vectors.c; both leave the same bits. */
 
 /* Of a core that runs tiles, the loops below are for numbers that are not finite, and compiled for size. */
-#if POET_BY_TILES
+#if POET_HAS_VFP
 #define PLAIN static __attribute__((cold, noinline))
 #else
 #define PLAIN static
@@ -190,7 +190,7 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
         poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
-    if (POET_BY_TILES && by_tiles(op, w)) {
+    if (POET_HAS_VFP && by_tiles(op, w)) {
         poet_tiles_sum_f32(op->tiles, x, w, b, y);
         return;
     }
@@ -220,7 +220,7 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
         poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
         return;
     }
-    if (POET_BY_TILES && by_tiles(op, w)) {
+    if (POET_HAS_VFP && by_tiles(op, w)) {
         poet_tiles_sum_f32(op->tiles, dy, w, NULL, dx);
         return;
     }
@@ -276,7 +276,7 @@ PLAIN float sum_tap(const struct poet_conv2d *op, const struct tap *tap, const f
     return poet_dot_f32(&walk, tap->columns.count, x, dy);
 }
 
-#define GRADIENT_BY_TILES(op) (POET_BY_TILES && (!POET_PLAIN_CONV2D_WEIGHT || (op)->tiles != NULL))
+#define GRADIENT_BY_TILES(op) (POET_HAS_VFP && (!POET_PLAIN_CONV2D_WEIGHT || (op)->tiles != NULL))
 /* What sums an element again; not where no tile multiplies padding. */
 #define AGAIN (POET_PLAIN_CONV2D_WEIGHT ? sum_weight : NULL)
 

@@ -132,7 +132,7 @@ void poet_matmul_biased_f32(const struct poet_matmul *op, const float *a, const 
                             float *y)
 {
     const struct poet_gradient_sink sink = {.gradient = y};
-    if (POET_BY_TILES && by_tiles(op)) {
+    if (POET_HAS_VFP && by_tiles(op)) {
         poet_tiles_sum_f32(op->tiles, b, a, bias, y);
         return;
     }
@@ -149,7 +149,7 @@ void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const 
                             float *second, float *sum)
 {
     const struct poet_gradient_sink sink = poet_applying_sink(update, pace, w, first, second, sum);
-    if (POET_BY_TILES && by_tiles(op)) {
+    if (POET_HAS_VFP && by_tiles(op)) {
         poet_tiles_apply_f32(op->tiles, b, a, &sink, NULL, NULL);
         return;
     }

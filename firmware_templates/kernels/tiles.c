@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tiles.h"
 
-#if POET_BY_TILES
+#if POET_HAS_VFP
 
 #include <stdbool.h>
 

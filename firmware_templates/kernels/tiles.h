@@ -10,13 +10,7 @@
 #include <stdint.h>
 
 #include "update.h"
-
-/* Whether the core runs tiles. */
-#if defined __ARM_ARCH_7EM__ && defined __ARM_FP
-#define POET_BY_TILES 1
-#else
-#define POET_BY_TILES 0
-#endif
+#include "vfp.h"
 
 /* Rows that meet the same rows of the kernel. */
 struct poet_tile_run {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "assembly.h"
 
-#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#if POET_HAS_VFP
 
 /* The loops around blocks of tiles.h. A block may use all registers but sp, and finds
  *   r0  its entry of the table   r1, r2, r3  source, weight and result of the run   r4  the run

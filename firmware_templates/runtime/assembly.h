@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every file of assembly begins with this one. Such files are for one core each, and empty for the others. A name that begins
  * with poet_ is one for the linker; macros begin otherwise. */
+#include "vfp.h"
 
 /* As compilers say it in every object of theirs: the stack need not be executable. */
 #if defined(__ELF__) && (defined(__linux__) || defined(__clang__))
@@ -29,7 +30,7 @@
 
 #endif
 
-#if defined(__ARM_ARCH_7EM__) && defined(__ARM_FP)
+#if POET_HAS_VFP
 
 /* Registers of floats go by their numbers, of which `%` makes expressions. */
    .altmacro

@@ -31,6 +31,12 @@ STACK_BYTES, APART = 4 * PAGE, 0x1000000
 ARGUMENTS = [getattr(arm, f"UC_ARM_REG_R{number}") for number in range(4)]
 KEPT = [getattr(arm, f"UC_ARM_REG_R{number}") for number in range(4, 12)]
 KEPT_FLOATS = [getattr(arm, f"UC_ARM_REG_S{number}") for number in range(16, 32)]
+MODELS = {
+    "cortex-m0plus": arm.UC_CPU_ARM_CORTEX_M0,
+    "cortex-m4": arm.UC_CPU_ARM_CORTEX_M4,
+    "cortex-m7": arm.UC_CPU_ARM_CORTEX_M7,
+    "cortex-m33": arm.UC_CPU_ARM_CORTEX_M33,
+}
 MOST_ON_STACK = 8
 """Arguments beside those in registers."""
 BESIDE = {True: b"\x3c", False: b"\xff"}
@@ -47,23 +53,23 @@ class Build:
     """How kernels are compiled.
 
     Attributes:
-        fpu: for a Cortex-M4F; else for a Cortex-M0+.
+        machine: flags of the core, of which those of a Cortex-M0+ have no FPU.
         compiler: "gcc" or "clang".
         level: of optimisation.
         dot: the file that sums where there is no FPU.
         flags: further ones.
     """
 
-    fpu: bool = True
+    machine: tuple[str, ...] = CORTEX_M4F
     compiler: str = "gcc"
     level: str = "-O2"
     dot: str = "dot.c"
     flags: tuple[str, ...] = ()
 
     @property
-    def machine(self) -> tuple[str, ...]:
-        """Flags of the core."""
-        return CORTEX_M4F if self.fpu else CORTEX_M0PLUS
+    def fpu(self) -> bool:
+        """Whether floats have registers."""
+        return self.machine != CORTEX_M0PLUS
 
     def __str__(self) -> str:
         core = "m4f" if self.fpu else f"m0+ {self.dot.removesuffix('.c')}"
@@ -94,8 +100,8 @@ class Core:
         lines = (line.split() for line in said.splitlines())
         self._addresses = {name: int(address, 16) for address, _, name in lines}
         self._core = uc.Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
-        model = arm.UC_CPU_ARM_CORTEX_M4 if build.fpu else arm.UC_CPU_ARM_CORTEX_M0
-        self._core.ctl_set_cpu_model(model)
+        (core,) = (flag for flag in build.machine if flag.startswith("-mcpu="))
+        self._core.ctl_set_cpu_model(MODELS[core.removeprefix("-mcpu=")])
         self._map(CODE, image.read_bytes(), uc.UC_PROT_READ | uc.UC_PROT_EXEC)
         self._map(RETURN, b"", uc.UC_PROT_READ | uc.UC_PROT_EXEC)
         self._map(STACK, bytes(STACK_BYTES), uc.UC_PROT_READ | uc.UC_PROT_WRITE)

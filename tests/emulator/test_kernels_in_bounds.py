@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from emulator.firmware_tools import CORTEX_M0PLUS
 from emulator.kernel_core import Build, Core
 from poetfw.ir import Attribute
 from poetfw.ops import KINDS, Array
@@ -42,7 +43,7 @@ pytestmark = [
 ]
 
 M4F = Build()
-M0PLUS, FUSED = Build(fpu=False), Build(fpu=False, dot="dot_fused.c")
+M0PLUS, FUSED = Build(CORTEX_M0PLUS), Build(CORTEX_M0PLUS, dot="dot_fused.c")
 OTHERS = [
     pytest.param(build, marks=pytest.mark.slow)
     for build in (Build(level="-O3"), Build(compiler="clang"), Build(compiler="clang", level="-O3"))

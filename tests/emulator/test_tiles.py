@@ -43,6 +43,8 @@ from unit.kernels.test_canonical_sums import (
 
 pytestmark = [pytest.mark.emulator, needs_compiler]
 
+M4F = Build()
+
 HELPERS = r"""
 #include "tiles.h"
 
@@ -124,7 +126,7 @@ def geometry(of: Convolution) -> Geometry:
 class TileCore(Core):
     """A core with the tiles of some passes, by name."""
 
-    def __init__(self, passes: Mapping[str, TiledPass], folder: Path) -> None:
+    def __init__(self, passes: Mapping[str, TiledPass], folder: Path, build: Build = M4F) -> None:
         blocks = {block.name: block for one in passes.values() for block in one.blocks}
         tables = [f"extern poet_tile {name};\n" for name in blocks]
         tables += [
@@ -139,7 +141,6 @@ class TileCore(Core):
         sources += [KERNELS / name for name in ("conv2d.c", "dot.c", "tiles.c")]
         sources += [KERNELS / name for name in ("tiles_asm.S", "update.c")]
         sources += sorted((TEMPLATES / "runtime").glob("poet_m*.[cS]"))
-        build = Build()
         command = ["arm-none-eabi-gcc", *build.machine, *C_FLAGS, *WARNINGS, "-O2"]
         command += ["-ffreestanding", *INCLUDES]
         super().__init__(build, folder, compile_each(command, sources, folder))
@@ -227,7 +228,7 @@ def sums(core: TileCore, name: str, operands: Sequence[Array], count: int) -> Ar
     return core.results("poet_tiles_sum_f32", [name, *given, blank])[0]
 
 
-def check_all(shapes: Sequence[Convolution], folder: Path) -> int:
+def check_all(shapes: Sequence[Convolution], folder: Path, build: Build = M4F) -> int:
     """Check all passes of some shapes; returns how many have no tile."""
     tasks = {
         f"pass_{i}_{which}": ConvolutionPass(shape, which)
@@ -235,7 +236,7 @@ def check_all(shapes: Sequence[Convolution], folder: Path) -> int:
         for which in Pass
     }
     passes = tiled(tasks)
-    core = TileCore(passes, folder)
+    core = TileCore(passes, folder, build)
     for i, shape in enumerate(shapes):
         case = Case(shape, i)
         for which in Pass:
@@ -266,11 +267,13 @@ def check_sizes(core: TileCore, passes: Mapping[str, TiledPass]) -> None:
             assert core.sizes[block.name] == block.size_bytes, block.name
 
 
-def check_products(products: Sequence[Product], folder: Path) -> list[TiledPass]:
+def check_products(
+    products: Sequence[Product], folder: Path, build: Build = M4F
+) -> list[TiledPass]:
     """Check bits, instructions and zeros of some products; returns their tiles."""
     passes = tiled({f"product_{i}": of for i, of in enumerate(products)})
     assert len(passes) == len(products)
-    core = TileCore(passes, folder)
+    core = TileCore(passes, folder, build)
     for i, (of, (name, one)) in enumerate(zip(products, passes.items(), strict=True)):
         left, right, bias = matrices(of, i)
         expected = summed(of, left, right, bias)
@@ -303,6 +306,15 @@ def test_drawn_products(tmp_path: Path) -> None:
     assert any(isinstance(block, Stencil) and block.run for block in blocks)
     assert any(isinstance(block, Stencil) and block.targets for block in blocks)
     assert any(len(one.entries) > 1 and one.puts for one in found)
+
+
+@pytest.mark.parametrize(
+    ("core", "fpu"), [("cortex-m7", "fpv5-d16"), ("cortex-m33", "fpv5-sp-d16")]
+)
+def test_other_cores_that_run_tiles(tmp_path: Path, core: str, fpu: str) -> None:
+    build = Build((f"-mcpu={core}", "-mthumb", "-mfloat-abi=hard", f"-mfpu={fpu}"))
+    assert check_all([*drawn(12, 30)], tmp_path, build) <= 2
+    check_products([*drawn_products(12, 31)], tmp_path, build)
 
 
 @pytest.mark.slow

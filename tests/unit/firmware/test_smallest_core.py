@@ -11,7 +11,14 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from compiling import compile_each
-from emulator.firmware_tools import C_FLAGS, SAMPLE, TEMPLATES, compile_sample, needs_qemu
+from emulator.firmware_tools import (
+    C_FLAGS,
+    CORTEX_M0PLUS,
+    SAMPLE,
+    TEMPLATES,
+    compile_sample,
+    needs_qemu,
+)
 from emulator.kernel_core import Build, kernel_objects
 from poetfw.boards import load_board
 from unit.kernels.conftest import KERNELS
@@ -48,7 +55,7 @@ def test_nothing_calculates_in_double(tmp_path: Path) -> None:
     sources = [file for folder in FOLDERS for file in sorted(folder.glob("*.[cS]"))]
     sources += sorted(KERNELS.glob("dot*.[cS]"))
     (kernels := tmp_path / "kernels").mkdir()
-    calls = calls_of(sources, tmp_path) + undefined(kernel_objects(Build(fpu=False), kernels))
+    calls = calls_of(sources, tmp_path) + undefined(kernel_objects(Build(CORTEX_M0PLUS), kernels))
     assert "__aeabi_fadd" in calls
     assert [name for name in calls if DOUBLE.match(name)] == []
 

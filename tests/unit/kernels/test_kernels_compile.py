@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from emulator.firmware_tools import CORTEX_M0PLUS
 from emulator.kernel_core import Build, kernel_objects, needs_compiler
 from unit.kernels.conftest import TEMPLATES, compile_kernels
 
 HERE = Path(__file__).parent
 BUILDS = {
     "cortex-m4": Build(),
-    "cortex-m0plus": Build(fpu=False),
+    "cortex-m0plus": Build(CORTEX_M0PLUS),
     "without-unrolling": Build(flags=("-DPOET_NO_UNROLL",)),
 }
 

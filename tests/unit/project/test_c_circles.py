@@ -14,7 +14,7 @@ import networkx as nx
 import pytest
 
 from compiling import compile_each
-from emulator.firmware_tools import CORTEX_M4F
+from emulator.firmware_tools import CORTEX_M0PLUS, CORTEX_M4F
 from emulator.kernel_core import Build, kernel_objects, needs_compiler
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.pipeline import plan_build
@@ -99,7 +99,7 @@ def test_no_units_need_each_other(name: str, tmp_path: Path) -> None:
 
 @needs_compiler
 def test_no_kernels_need_each_other(tmp_path: Path) -> None:
-    kernel_objects(Build(fpu=False), tmp_path)
+    kernel_objects(Build(CORTEX_M0PLUS), tmp_path)
     assert circles(tmp_path, "arm-none-eabi-") == []
 
 

@@ -6,7 +6,7 @@
 
 #include "tiles.h"
 
-#if POET_BY_TILES
+#if POET_HAS_VFP
 extern poet_tile poet_tile_1x1_1x8_25f30aad;
 extern poet_tile poet_tile_1x1_2x4_30b52dc6;
 extern poet_tile poet_tile_3x3_1x8_18a2a7b2;

@@ -6,7 +6,7 @@
 
 #include "tiles.h"
 
-#if POET_BY_TILES
+#if POET_HAS_VFP
 extern poet_tile poet_tile_1x1_2x8_353f4172;
 extern poet_tile poet_tile_1x1_4x4_81c8dbf2;
 extern poet_tile poet_tile_sums_1x1x1_14f0c545;
