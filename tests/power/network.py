@@ -36,7 +36,7 @@ from poetfw.planning.kept_features import find_keepable
 from poetfw.planning.plans import lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import StepKind, minimum_budget, solve
-from poetfw.training import Program, Sgd, make_program, stream
+from poetfw.training import Program, Sgd, make_program, stream, streamable_vectors
 
 HERE = Path(__file__).parent
 BATCH, SIDE, CLASSES = 4, 4, 3
@@ -91,8 +91,8 @@ def project(
 ) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
-    Weights may be streamed, in tiles of which there are several in each direction, and running
-    statistics.
+    Weights may be streamed, of slices of output channels and of tiles of which there are several in
+    each direction, and vectors.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
     convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks.
@@ -107,8 +107,9 @@ def project(
     program = make_program(graph, "softmax_cross_entropy", Sgd(0.05, momentum=0.9), constants)
     program = program.with_values(weights)
     if streamed:
-        tiles = {"conv1.weight": (2, 1), "logits.weight": (1, 32)}
-        program = order_program(stream(program, tiles, ("bn1.running",)))
+        tiles = {"conv1.weight": (2,), "logits.weight": (1, 32)}
+        vectors = [name for name in streamable_vectors(program) if name != "logits.bias.momentum"]
+        program = order_program(stream(program, tiles, vectors))
     board = load_board(board_name)
     unlimited = plan_unscheduled(program, board, analytic_costs)
     transient = unlimited.memory.peak_bytes - resident_bytes(program.resident, BLOCK)

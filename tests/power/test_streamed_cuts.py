@@ -49,6 +49,7 @@ def test_streamed_weights_have_the_bits_of_weights_in_ram(
     ours, theirs = trained
     streamed = set(project(BOARD, streamed=True).program.streamed)
     assert streamed >= {"conv1.weight", "conv1.weight.momentum", "logits.weight", "bn1.running"}
+    assert streamed >= {"bn1.affine", "bn1.affine.momentum", "logits.bias"}
     assert ours.keys() == theirs.keys()
     assert all(
         ours[name, "persistent"].any() for name in ("conv1.weight", "logits.weight.momentum")

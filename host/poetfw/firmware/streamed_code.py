@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from poetfw.firmware.c_text import wrap_call
-from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops import Kernel, StreamedBackward, StreamedForward, TileLayout, kind_of
-from poetfw.ops.streamed import LoadedOp, backward_bytes, by_sample, forward_bytes
+from poetfw.ir import Graph, Op
+from poetfw.ops import Kernel, StreamedBackward, StreamedForward, kind_of
+from poetfw.ops.streamed import (
+    LoadedOp,
+    backward_bytes,
+    by_outputs,
+    by_sample,
+    loaded_bytes,
+    loaded_layouts,
+)
 
 _INDENT = 4
 _WIDTH = 88
@@ -43,50 +50,57 @@ class StreamedCode:
 
     def forward(self, kind: StreamedForward) -> str:
         """The statement of a forward op."""
-        op, tiling = self.op, kind.tiling(self.op, self.graph)
+        op, (slices, channels) = self.op, kind.slices(self.op, self.graph)
+        loaded, buffer = kind.buffers(op, self.graph)
         x, w, *biases = (self.graph.by_name[name] for name in op.inputs)
         y = self.graph.by_name[op.output or ""]
-        each = by_sample(tiling.rows, x)
+        each = by_sample(slices, x)
+        vectors = self._vectors()
         places = {
-            x.name: self._part(x, each),
-            w.name: self.workspace,
-            y.name: self._part(y, each, tiling.rows, tiling.tile_outputs),
-            **{b.name: self._part(b, False, tiling.rows, tiling.tile_outputs) for b in biases},
+            x.name: self._part(x.name, each),
+            w.name: _bytes_behind(self.workspace, loaded),
+            y.name: self._part(y.name, each, slices, channels),
+            **{
+                bias.name: self._part(bias.name, False, slices, channels, vectors.get(bias.name))
+                for bias in biases
+            },
         }
-        (run,) = kind.slice_ops(op, self.graph).ops
-        call = self._call(run, kind.slice_ops(op, self.graph), places, forward_bytes(tiling))
+        runs = kind.slice_ops(op, self.graph)
+        load = "poet_stream_column" if by_outputs(op) else "poet_stream_row"
         body = [
-            self._try(
-                "poet_stream_row", [self.stream(w.name), _index(tiling.rows), places[w.name]]
+            self._try(load, [self.stream(w.name), _index(slices), places[w.name]]),
+            *_loop(
+                "sample",
+                x.shape[0] if each else 1,
+                [self._call(runs.ops[0], runs, places, loaded + buffer)],
             ),
-            *_loop("sample", x.shape[0] if each else 1, [call]),
         ]
-        return _text(_loop("slice", tiling.rows, body))
+        return _text([*self._loads(vectors), *_loop("slice", slices, body)])
 
     def backward(self, kind: StreamedBackward) -> str:
         """The statement of a backward op."""
         op, tiling = self.op, kind.tiling(self.op, self.graph)
         tensors = self.graph.by_name
-        _, x, dy, *pace = (tensors[name] for name in op.inputs)
-        each = by_sample(tiling.columns, x)
-        columns_bytes, gathered_bytes = backward_bytes(tiling, len(op.updates), x)
+        sliced = tensors[kind.sliced(op)]
+        each = by_sample(tiling.columns, sliced)
+        columns_bytes, gathered_bytes = backward_bytes(tiling, len(op.updates), sliced)
         index = _index(tiling.columns)
         columns = {
             name: _bytes_behind(self.workspace, number * tiling.column_bytes)
             for number, name in enumerate(op.updates)
         }
         runs = kind.slice_ops(op, self.graph)
-        part = self._part(x, False, tiling.columns, tiling.tile_inputs)
+        slices = tiling.columns, tiling.tile_inputs
+        part = self._part(sliced.name, False, *slices)
         gathered = _bytes_behind(self.workspace, columns_bytes) if each else part
         places = {
-            **{tensor.name: self.identifier(tensor.name) for tensor in (dy, *pace)},
-            f"{dy.name}.sample": self._part(dy, each),
+            **{name: self.identifier(name) for name in op.inputs[1:]},
+            f"{op.inputs[2]}.sample": self._part(op.inputs[2], each),
             **columns,
-            x.name: gathered,
+            sliced.name: gathered,
         }
         if op.output is not None:
-            output = tensors[op.output]
-            places[op.output] = self._part(output, each, tiling.columns, tiling.tile_inputs)
+            places[op.output] = self._part(op.output, each, *slices)
         *back, apply = (
             self._call(run, runs, places, columns_bytes + gathered_bytes) for run in runs.ops
         )
@@ -94,9 +108,11 @@ class StreamedCode:
             self._try("poet_stream_column", [self.stream(name), index, columns[name]])
             for name in op.updates
         ]
-        body += _loop("sample", x.shape[0] if each else 1, back) if back else []
+        samples = sliced.shape[0]
+        body += _loop("sample", samples if each else 1, back) if back else []
         if each:
-            sizes = (x.shape[0], x.size_bytes // x.shape[0], gathered_bytes_of(x, tiling))
+            of_sample = sliced.size_bytes // samples
+            sizes = (samples, of_sample, of_sample // tiling.columns)
             source = [gathered, part, *(f"{size}u" for size in sizes)]
             body.append([wrap_call("poet_stream_gather", source, 0, _WIDTH) + ";"])
         body.append(apply)
@@ -107,24 +123,37 @@ class StreamedCode:
         return _text(_loop("slice", tiling.columns, body))
 
     def loading(self, kind: LoadedOp) -> str:
-        """The statement of an op that loads a tensor as a whole."""
-        op, runs = self.op, kind.slice_ops(self.op, self.graph)
-        (loaded,) = kind.streamed(op)
+        """The statement of an op that loads vectors as a whole."""
+        op, runs, vectors = self.op, kind.slice_ops(self.op, self.graph), self._vectors()
         operands = (*op.inputs, *op.updates, *([op.output] if op.output is not None else []))
-        places = {
-            name: self.workspace if name == loaded else self.identifier(name) for name in operands
-        }
-        (run,) = runs.ops
-        behind = kind.tiling(op, self.graph).stored_bytes
-        whole = [self.stream(loaded), "0u", self.workspace]
-        body = [self._try("poet_stream_column", whole), self._call(run, runs, places, behind)]
-        if loaded in op.updates:
-            body.append(self._try("poet_stream_put", whole))
-        return _text(body)
+        places = {name: vectors.get(name) or self.identifier(name) for name in operands}
+        call = self._call(runs.ops[0], runs, places, loaded_bytes(op, self.graph))
+        updated = {name: place for name, place in vectors.items() if name in op.updates}
+        return _text(
+            [*self._loads(vectors), call, *self._loads(updated, function="poet_stream_put")]
+        )
 
-    def _part(self, tensor: Tensor, each: bool, slices: int = 1, channels: int = 0) -> str:
+    def _vectors(self) -> dict[str, str]:
+        """Address of each tensor that is loaded as a whole."""
+        places, offset = {}, 0
+        for name, layout in loaded_layouts(self.op, self.graph).items():
+            places[name] = f"(float *){self.workspace} + {offset // 4}u"
+            offset += layout.stored_bytes
+        return places
+
+    def _loads(
+        self, vectors: Mapping[str, str], function: str = "poet_stream_column"
+    ) -> list[list[str]]:
+        return [
+            self._try(function, [self.stream(name), "0u", place]) for name, place in vectors.items()
+        ]
+
+    def _part(
+        self, name: str, each: bool, slices: int = 1, channels: int = 0, place: str | None = None
+    ) -> str:
         """Address of the current sample of a tensor, and of the current slice's channels."""
-        terms = [self.identifier(tensor.name)]
+        tensor = self.graph.by_name[name]
+        terms = [place or self.identifier(name)]
         of_sample = tensor.elements // tensor.shape[0]
         if each:
             terms.append(f"sample * {of_sample}u")
@@ -160,11 +189,6 @@ def streamed_statement(code: StreamedCode) -> str:
         return code.loading(kind)
     assert isinstance(kind, StreamedBackward), code.op
     return code.backward(kind)
-
-
-def gathered_bytes_of(x: Tensor, tiling: TileLayout) -> int:
-    """Bytes of a slice of one sample."""
-    return x.size_bytes // x.shape[0] // tiling.columns
 
 
 def _index(slices: int) -> str:

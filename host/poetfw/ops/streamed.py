@@ -9,7 +9,12 @@ and its optimizer state once.
 
 A weight [O, I, ...] is stored as tiles of the same size, each of `tile_outputs` output and
 `tile_inputs` input channels. A column of tiles has all output channels of some input channels; a
-row has all input channels of some output channels.
+row has all input channels of some output channels. A layer whose input needs no gradient has
+slices of output channels backward, too: its weight is stored as one row [O, I * ...], whose columns
+are these slices.
+
+Vectors, such as biases and running statistics, are loaded as a whole: attribute `loaded` has their
+positions among an op's inputs and updates together.
 """
 
 from __future__ import annotations
@@ -32,7 +37,6 @@ from poetfw.ops.base import (
     OpWork,
     Shape,
     Tape,
-    expect_integer,
     expect_integers,
     kind_of,
 )
@@ -41,8 +45,15 @@ from poetfw.ops.update import UpdateKind, fused_name
 FAMILIES = ("conv2d", "linear")
 """Operators whose weights, of one group, can be streamed."""
 
-LOADING = ("batch_norm_update_running", "batch_norm")
-"""Operators that may load running statistics."""
+LOADING = (
+    *FAMILIES,
+    *(f"{family}_backward_input" for family in FAMILIES),
+    "batch_norm",
+    "batch_norm_backward_input",
+    "batch_norm_normalize",
+    "batch_norm_update_running",
+)
+"""Operators that may load vectors; updates may, too, with gradients of a family's weights."""
 
 _PREFIX = "streamed_"
 _ALIGNMENT = 8
@@ -73,8 +84,20 @@ class TileLayout:
 
     @staticmethod
     def of(shape: Shape, tile: tuple[int, ...]) -> TileLayout:
-        """Layout of a weight of this shape in tiles of so many output and input channels."""
+        """Layout of a weight of this shape.
+
+        Args:
+            shape: shape of the weight.
+            tile: output and input channels of a tile; of slices of output channels, their number.
+        """
+        if len(tile) == 1:
+            return TileLayout(1, shape[0], math.prod(shape[1:]), 1, *tile)
         return TileLayout(shape[0], shape[1], math.prod(shape[2:]), *tile)
+
+    @staticmethod
+    def whole(shape: Shape) -> TileLayout:
+        """Layout of a tensor that is one tile."""
+        return TileLayout(1, 1, math.prod(shape), 1, 1)
 
     @property
     def rows(self) -> int:
@@ -159,9 +182,10 @@ class TileTraffic:
 
 
 class StreamedForward(OpKind):
-    """Forward op with a streamed weight, a row of tiles at a time.
+    """Forward op with a streamed weight, a slice of output channels at a time.
 
-    Inputs, output and attributes are those of the wrapped op, with attribute `tile`.
+    Inputs, output and attributes are those of the wrapped op, with attribute `tile`, and `loaded`
+    if its bias is loaded.
     """
 
     def __init__(self, kind: OpKind) -> None:
@@ -171,7 +195,7 @@ class StreamedForward(OpKind):
 
     def plain(self, op: Op) -> tuple[Op, ...]:
         """Equivalent ops on a weight in RAM, in order."""
-        return (replace(op, kind=self._kind.name, attributes=_without_tile(op)),)
+        return (replace(op, kind=self._kind.name, attributes=_plain_attributes(op)),)
 
     def _plain(self, op: Op) -> Op:
         (plain,) = self.plain(op)
@@ -181,14 +205,26 @@ class StreamedForward(OpKind):
         """Layout of the weight."""
         return _tiling(op, graph.by_name[op.inputs[1]].shape)
 
-    def streamed(self, op: Op) -> tuple[str, ...]:
-        """Tensors that it loads by tiles: the weight, and the state that it updates."""
-        return op.inputs[1:2]
+    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
+        """Layout of each tensor that it loads: the weight, and its bias if that is loaded."""
+        return {op.inputs[1]: self.tiling(op, graph), **loaded_layouts(op, graph)}
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
+        tiling, loaded = self.tiling(op, graph), loaded_layouts(op, graph).values()
+        requests = tiling.column_request_bytes if by_outputs(op) else tiling.tile_request_bytes
+        return TileTraffic((*(layout.stored_bytes for layout in loaded), *requests))
+
+    def slices(self, op: Op, graph: Graph) -> tuple[int, int]:
+        """Number of slices, and output channels of each."""
         tiling = self.tiling(op, graph)
-        return TileTraffic(tiling.tile_request_bytes)
+        if by_outputs(op):
+            return tiling.columns, tiling.tile_inputs
+        return tiling.rows, tiling.tile_outputs
+
+    def buffers(self, op: Op, graph: Graph) -> tuple[int, int]:
+        """Workspace in bytes: of loaded vectors, and of a slice of the weight."""
+        return loaded_bytes(op, graph), forward_bytes(self.tiling(op, graph), by_outputs(op))
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         inferred = self._kind.infer(self._plain(op), inputs)
@@ -209,12 +245,11 @@ class StreamedForward(OpKind):
 
     def slice_ops(self, op: Op, graph: Graph) -> Graph:
         """Ops that run once per slice, on tensors with the names of whole ones."""
-        tiling = self.tiling(op, graph)
+        slices, channels = self.slices(op, graph)
         plain, tensors = self._plain(op), graph.by_name
         x, w, *biases = (tensors[name] for name in op.inputs)
         y = tensors[op.output or ""]
-        samples = 1 if by_sample(tiling.rows, x) else x.shape[0]
-        channels = tiling.tile_outputs
+        samples = 1 if by_sample(slices, x) else x.shape[0]
         return Graph(
             op.name,
             (
@@ -228,15 +263,15 @@ class StreamedForward(OpKind):
         )
 
     def parts(self, op: Op, graph: Graph) -> Graph:
-        tiling = self.tiling(op, graph)
+        slices, _ = self.slices(op, graph)
         x = graph.by_name[op.inputs[0]]
-        samples = x.shape[0] if by_sample(tiling.rows, x) else 1
-        return _repeated(self.slice_ops(op, graph), {op.name: tiling.rows * samples})
+        samples = x.shape[0] if by_sample(slices, x) else 1
+        return _repeated(self.slice_ops(op, graph), {op.name: slices * samples})
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        tiling = self.tiling(op, graph)
         own_bytes = _workspace_of(self.slice_ops(op, graph))
-        return Kernel("", "poet_stream_row", (), workspace_bytes=forward_bytes(tiling) + own_bytes)
+        size = sum(self.buffers(op, graph)) + own_bytes
+        return Kernel("", "poet_stream_row", (), workspace_bytes=size)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         raise ModelError(f"op {op.name!r}: weights are streamed after gradients are derived")
@@ -246,8 +281,8 @@ class StreamedBackward(OpKind):
     """Gradient of a layer's input, and update of its streamed weight, a column of tiles at a time.
 
     Inputs are w, x and dy, followed by the pace if the update has one. The output is dx; there is
-    none where the layer's input needs no gradient. Updated tensors are those of the update;
-    attributes are those of both wrapped ops, with `tile`.
+    none where the layer's input needs no gradient, and then slices may be of output channels.
+    Updated tensors are those of the update; attributes are those of both wrapped ops, with `tile`.
     """
 
     recomputable = False
@@ -262,7 +297,7 @@ class StreamedBackward(OpKind):
     def plain(self, op: Op) -> tuple[Op, ...]:
         """Equivalent ops on a weight in RAM, in order."""
         w, x, dy, *pace = op.inputs
-        attributes = _without_tile(op)
+        attributes = _plain_attributes(op)
         apply = replace(
             op, kind=self._fused.name, inputs=(x, dy, *pace), output=None, attributes=attributes
         )
@@ -276,9 +311,13 @@ class StreamedBackward(OpKind):
         """Layout of the weight."""
         return _tiling(op, graph.by_name[op.inputs[0]].shape)
 
-    def streamed(self, op: Op) -> tuple[str, ...]:
-        """Tensors that it loads by tiles: the weight, and the state that it updates."""
-        return op.updates
+    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
+        """Layout of each tensor that it loads: the weight, and the state that it updates."""
+        return dict.fromkeys(op.updates, self.tiling(op, graph))
+
+    def sliced(self, op: Op) -> str:
+        """Name of the input whose channels are sliced, and gathered from a batch: x, or dy."""
+        return op.inputs[2 if by_outputs(op) else 1]
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
@@ -291,6 +330,8 @@ class StreamedBackward(OpKind):
         *back, apply = self.plain(op)
         self._fused.infer(apply, (x, dy, *pace))
         _tiling(op, w.shape)
+        if back and by_outputs(op):
+            raise ModelError(f"op {op.name!r}: a gradient of the input needs all output channels")
         return self._input.infer(back[0], (w, dy)) if back else None
 
     def never_negative(self, op: Op) -> tuple[str, ...]:
@@ -326,15 +367,17 @@ class StreamedBackward(OpKind):
         w, x, dy, *pace = (tensors[name] for name in op.inputs)
         channels = tiling.tile_inputs
 
-        def cut(tensor: Tensor) -> Tensor:
-            shape = (tensor.shape[0], channels, *tensor.shape[2:])
+        def cut(tensor: Tensor, axis: int = 1) -> Tensor:
+            shape = (*tensor.shape[:axis], channels, *tensor.shape[axis + 1 :])
             return replace(tensor, shape=shape, base=None, offset_bytes=0)
 
-        kept = {t.name: t for t in (dy, *pace)}
-        kept |= {t.name: cut(t) for t in (x, *(tensors[name] for name in op.updates))}
+        of_weight = 0 if by_outputs(op) else 1
+        kept = {t.name: t for t in (x, dy, *pace)}
+        kept |= {self.sliced(op): cut(tensors[self.sliced(op)])}
+        kept |= {name: cut(tensors[name], of_weight) for name in op.updates}
         *back, apply = self.plain(op)
         if "weight_shape" in op.attributes:
-            apply = _with_shape(apply, "weight_shape", cut(w).shape)
+            apply = _with_shape(apply, "weight_shape", cut(w, of_weight).shape)
         ops = [apply]
         if back:
             samples = 1 if by_sample(tiling.columns, x) else x.shape[0]
@@ -360,48 +403,42 @@ class StreamedBackward(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         own_bytes = _workspace_of(self.slice_ops(op, graph))
-        buffers = backward_bytes(
-            self.tiling(op, graph), len(op.updates), graph.by_name[op.inputs[1]]
-        )
+        sliced = graph.by_name[self.sliced(op)]
+        buffers = backward_bytes(self.tiling(op, graph), len(op.updates), sliced)
         return Kernel("", "poet_stream_column", (), workspace_bytes=sum(buffers) + own_bytes)
 
 
 class LoadedOp(OpKind):
-    """Op that loads one small persistent tensor as a whole, and stores it again if it updates it.
+    """Op that loads vectors as a whole, and stores those again that it updates.
 
-    Inputs, output and updates are those of the wrapped op; attribute `loaded` is the position of
-    the tensor among inputs and updates together.
+    Inputs, output and updates are those of the wrapped op, with attribute `loaded`.
     """
 
     def __init__(self, kind: OpKind) -> None:
         """Wrap an operator."""
         self.name = loaded_name(kind.name)
         self.recomputable = kind.recomputable  # type: ignore[misc]
+        self.in_place = kind.in_place  # type: ignore[misc]
+        self.applies = kind.applies  # type: ignore[misc]
         self._kind = kind
 
     def plain(self, op: Op) -> tuple[Op, ...]:
         """Equivalent op on a tensor in RAM."""
-        attributes = {name: value for name, value in op.attributes.items() if name != "loaded"}
-        return (replace(op, kind=self._kind.name, attributes=attributes),)
+        return (replace(op, kind=self._kind.name, attributes=_plain_attributes(op)),)
 
     def _plain(self, op: Op) -> Op:
         (plain,) = self.plain(op)
         return plain
 
-    def streamed(self, op: Op) -> tuple[str, ...]:
-        """Name of the tensor that it loads."""
-        operands = (*op.inputs, *op.updates)
-        return (operands[expect_integer(op, "loaded", 0, len(operands) - 1)],)
-
-    def tiling(self, op: Op, graph: Graph) -> TileLayout:
-        """Layout of the tensor: one tile."""
-        shape = (*graph.by_name[self.streamed(op)[0]].shape, 1)
-        return TileLayout.of(shape, shape[:2])
+    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
+        """Layout of each tensor that it loads: one tile."""
+        return loaded_layouts(op, graph)
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
-        whole = self.tiling(op, graph).column_request_bytes
-        return TileTraffic(whole, whole if self.streamed(op)[0] in op.updates else ())
+        sizes = {name: layout.stored_bytes for name, layout in self.layouts(op, graph).items()}
+        written = (size for name, size in sizes.items() if name in op.updates)
+        return TileTraffic(tuple(sizes.values()), tuple(written))
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         return self._kind.infer(self._plain(op), inputs)
@@ -422,15 +459,15 @@ class LoadedOp(OpKind):
         """The op itself, on the same tensors."""
         names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))
         tensors = (replace(graph.by_name[name], base=None, offset_bytes=0) for name in names)
-        return Graph(op.name, tuple(tensors), (self._plain(op),), op.output or self.streamed(op)[0])
+        output = op.output or loaded_tensors(op)[0]
+        return Graph(op.name, tuple(tensors), (self._plain(op),), output)
 
     def parts(self, op: Op, graph: Graph) -> Graph:
         return self.slice_ops(op, graph)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
-        loaded = self.tiling(op, graph).stored_bytes
-        own_bytes = _workspace_of(self.slice_ops(op, graph))
-        return Kernel("", "poet_stream_column", (), workspace_bytes=loaded + own_bytes)
+        size = loaded_bytes(op, graph) + _workspace_of(self.slice_ops(op, graph))
+        return Kernel("", "poet_stream_column", (), workspace_bytes=size)
 
 
 def loaded_name(kind: str) -> str:
@@ -457,7 +494,8 @@ def register_streamed() -> None:
             *(StreamedBackward(family, update) for update in updates),
         ):
             KINDS[kind.name] = kind
-    for name in LOADING:
+    fused = (fused_name(f"{f}_backward_weight", kind.name) for f in FAMILIES for kind in updates)
+    for name in (*LOADING, *fused, *(kind.name for kind in updates)):
         loaded = LoadedOp(KINDS[name])
         KINDS[loaded.name] = loaded
 
@@ -478,7 +516,7 @@ def tilings_of(graph: Graph) -> dict[str, TileLayout]:
     for op in graph.ops:
         kind = streamed_kind(op)
         if kind is not None:
-            found |= dict.fromkeys(kind.streamed(op), kind.tiling(op, graph))
+            found |= kind.layouts(op, graph)
     return found
 
 
@@ -498,8 +536,39 @@ def by_sample(slices: int, x: Tensor) -> bool:
     return slices > 1 and x.shape[0] > 1
 
 
-def forward_bytes(tiling: TileLayout) -> int:
-    """Workspace of a forward op in bytes: a row, a checksum of each column, and a stored tile."""
+def by_outputs(op: Op) -> bool:
+    """True if a weight is stored as slices of output channels."""
+    return len(expect_integers(op, "tile", 1)) == 1
+
+
+def loaded_tensors(op: Op) -> tuple[str, ...]:
+    """Names of the tensors that an op loads as a whole."""
+    if "loaded" not in op.attributes:
+        return ()
+    operands = (*op.inputs, *op.updates)
+    positions = expect_integers(op, "loaded", 0)
+    if not all(position < len(operands) for position in positions):
+        raise ModelError(f"op {op.name!r}: {list(positions)} are not positions of its operands")
+    return tuple(operands[position] for position in positions)
+
+
+def loaded_layouts(op: Op, graph: Graph) -> dict[str, TileLayout]:
+    """Layout of each tensor that an op loads as a whole."""
+    return {name: TileLayout.whole(graph.by_name[name].shape) for name in loaded_tensors(op)}
+
+
+def loaded_bytes(op: Op, graph: Graph) -> int:
+    """Workspace in bytes for the tensors that an op loads as a whole, in their order."""
+    return sum(layout.stored_bytes for layout in loaded_layouts(op, graph).values())
+
+
+def forward_bytes(tiling: TileLayout, by_outputs: bool) -> int:
+    """Workspace for a slice of a weight in a forward op, in bytes.
+
+    It is a row, a checksum of each column, and a tile as stored; or a slice of output channels.
+    """
+    if by_outputs:
+        return max(tiling.column_request_bytes)
     tile_bytes = max(tiling.tile_request_bytes)
     if tiling.columns == 1:
         return tile_bytes
@@ -522,18 +591,19 @@ def _aligned(size_bytes: int) -> int:
 
 
 def _tiling(op: Op, shape: Shape) -> TileLayout:
-    tile = expect_integers(op, "tile", 1, 2)
-    tiling = TileLayout.of(shape, tile)
-    if tiling.outputs % tile[0] or tiling.inputs % tile[1]:
+    tile = expect_integers(op, "tile", 1)
+    divided = zip(shape, tile, strict=False)
+    if not 1 <= len(tile) <= 2 or any(extent % part for extent, part in divided):
         raise ModelError(
-            f"op {op.name!r}: tiles of {tile[0]}x{tile[1]} channels do not divide a weight of "
-            f"shape {list(shape)}"
+            f"op {op.name!r}: tiles of {'x'.join(map(str, tile))} channels do not divide a weight "
+            f"of shape {list(shape)}"
         )
-    return tiling
+    return TileLayout.of(shape, tile)
 
 
-def _without_tile(op: Op) -> dict[str, Attribute]:
-    return {name: value for name, value in op.attributes.items() if name != "tile"}
+def _plain_attributes(op: Op) -> dict[str, Attribute]:
+    own = ("tile", "loaded")
+    return {name: value for name, value in op.attributes.items() if name not in own}
 
 
 def _with_shape(op: Op, name: str, shape: Shape) -> Op:

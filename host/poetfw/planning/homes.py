@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from poetfw.boards import Arithmetic, Board
 from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
 from poetfw.costs import CostProvider
 from poetfw.firmware import BLOCK_BYTES
+from poetfw.ir import Role
 from poetfw.memory import resident_bytes
 from poetfw.ops import TileLayout
 from poetfw.ops.streamed import backward_bytes, forward_bytes
@@ -28,7 +30,7 @@ from poetfw.training import (
     Program,
     StreamableWeight,
     stream,
-    streamable_statistics,
+    streamable_vectors,
     streamable_weights,
 )
 
@@ -67,7 +69,7 @@ def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
 def all_streamed(program: Program) -> Program:
     """The program with every streamable weight streamed, which takes the most static data."""
     tiles = _tiles(streamable_weights(program), 0, 0)
-    return stream(program, tiles, streamable_statistics(program))
+    return stream(program, tiles, streamable_vectors(program))
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,11 @@ def stream_within(
         The best program; if none is known to fit, that with everything streamed, in the tiles
         of least RAM, which the smallest possible budget refers to.
     """
-    weights, statistics = streamable_weights(program), streamable_statistics(program)
+    weights, vectors = streamable_weights(program), streamable_vectors(program)
     best: _Candidate | None = None
-    for streamed in _candidates(program, weights, statistics, budget_bytes):
-        loads = not streamed.streamed.keys().isdisjoint(statistics)
-        if loads and best is not None and best.program.streamed.keys().isdisjoint(statistics):
+    for streamed in _candidates(program, weights, vectors, budget_bytes):
+        loads = not streamed.streamed.keys().isdisjoint(vectors)
+        if loads and best is not None and best.program.streamed.keys().isdisjoint(vectors):
             break  # they are streamed only where nothing fits otherwise
         resident = resident_bytes(streamed.resident, BLOCK_BYTES)
         table = costs(streamed.training, board)
@@ -127,12 +129,12 @@ def stream_within(
 def _candidates(
     program: Program,
     weights: tuple[StreamableWeight, ...],
-    statistics: tuple[str, ...],
+    vectors: tuple[str, ...],
     budget_bytes: int,
 ) -> Iterator[Program]:
     """Programs with some of the weights streamed: as few as can fit, one more, and all.
 
-    Programs with streamed statistics, too, come last.
+    Programs with streamed vectors, too, come last: with running statistics only, and with all.
     """
     left = resident_bytes(program.resident, BLOCK_BYTES)
     fewest = len(weights)
@@ -143,8 +145,9 @@ def _candidates(
             break
     counts = sorted({fewest, min(fewest + 1, len(weights)), len(weights)})
     choices: list[tuple[int, tuple[str, ...]]] = [(count, ()) for count in counts]
-    if statistics:
-        choices.append((len(weights), statistics))
+    state = {tensor.name for tensor in program.persistent if tensor.role is Role.STATE}
+    statistics = tuple(name for name in vectors if name in state)
+    choices += [(len(weights), loaded) for loaded in (statistics, vectors) if loaded]
     for count, loaded in choices:
         chosen = weights[:count]
         smallest = stream(program, _tiles(chosen, 0, 0), loaded)
@@ -159,12 +162,12 @@ def _candidates(
 
 def _tiles(
     weights: tuple[StreamableWeight, ...], limit_bytes: int, room_bytes: int
-) -> dict[str, tuple[int, int]]:
+) -> dict[str, tuple[int, ...]]:
     return {each.weight.name: best_tile(each, limit_bytes, room_bytes) for each in weights}
 
 
-def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tuple[int, int]:
-    """Output and input channels of the tiles with the least traffic, within a workspace.
+def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tuple[int, ...]:
+    """The tiles with the least traffic, within a workspace, as for `TileLayout.of`.
 
     Args:
         weight: the weight.
@@ -175,19 +178,23 @@ def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tu
         The best tile; if none fits the limits, that which exceeds them least.
     """
     found = []
-    shape, x_bytes, y_bytes = weight.weight.shape, weight.x.size_bytes, weight.y_bytes
+    shape, x_bytes, y_bytes = weight.weight.shape, weight.x.size_bytes, weight.y.size_bytes
     forward_limit = min(limit_bytes, room_bytes - x_bytes - y_bytes)
     backward_limit = forward_limit if weight.back is None else forward_limit - x_bytes
-    tensors = 1 + len(weight.states)
-    for outputs in _divisors(shape[0]):
-        for inputs in _divisors(shape[1]):
-            tiling = TileLayout.of(shape, (outputs, inputs))
-            forward = forward_bytes(tiling)
-            backward = sum(backward_bytes(tiling, tensors, weight.x))
-            requests = tiling.tile_request_bytes + 2 * tensors * tiling.column_request_bytes
-            traffic = sum(requests) + len(requests) * _REQUEST_BYTES
-            excess = max(0, forward - forward_limit, backward - backward_limit)
-            found.append(((excess, traffic, forward + backward), (outputs, inputs)))
+    tensors = len(weight.group)
+    by_outputs = weight.back is None
+    extents = shape[:1] if by_outputs else shape[:2]
+    for tile in product(*map(_divisors, extents)):
+        layout = TileLayout.of(shape, tile)
+        sliced = weight.y if by_outputs else weight.x
+        forward = forward_bytes(layout, by_outputs)
+        backward = sum(backward_bytes(layout, tensors, sliced))
+        columns = layout.column_request_bytes
+        requests = columns if by_outputs else layout.tile_request_bytes
+        requests += 2 * tensors * columns
+        traffic = sum(requests) + len(requests) * _REQUEST_BYTES
+        excess = max(0, forward - forward_limit, backward - backward_limit)
+        found.append(((excess, traffic, forward + backward), tile))
     return min(found)[1]
 
 

@@ -18,7 +18,7 @@ from poetfw.training.streaming import (
     StreamableWeight,
     resident_form,
     stream,
-    streamable_statistics,
+    streamable_vectors,
     streamable_weights,
     streamed_ops,
 )
@@ -50,7 +50,7 @@ __all__ = [
     "resident_form",
     "select",
     "stream",
-    "streamable_statistics",
+    "streamable_vectors",
     "streamable_weights",
     "streamed_ops",
     "value_of",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw.ir import Graph, Op, Tensor
-from poetfw.ops import UpdateKind, kind_of, streamed_kind
+from poetfw.ops import KINDS, UpdateKind, kind_of, streamed_kind
 from poetfw.ops.streamed import (
     FAMILIES,
     StreamedKind,
@@ -27,7 +27,7 @@ class StreamableWeight:
     Attributes:
         weight: the weight.
         x: input of its layer.
-        y_bytes: bytes of its layer's output.
+        y: output of its layer.
         family: operator of its layer.
         states: optimizer state, and the sum of micro-batches.
         forward: op of the training step that reads it.
@@ -37,12 +37,17 @@ class StreamableWeight:
 
     weight: Tensor
     x: Tensor
-    y_bytes: int
+    y: Tensor
     family: str
     states: tuple[str, ...]
     forward: str
     back: str | None
     apply: tuple[str, ...]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """Names of the weight and its optimizer state."""
+        return (self.weight.name, *self.states)
 
     @property
     def group_bytes(self) -> int:
@@ -78,7 +83,7 @@ def _streamable(program: Program, tensor: Tensor) -> StreamableWeight | None:
     return StreamableWeight(
         tensor,
         graph.by_name[forward.inputs[0]],
-        graph.by_name[forward.output or ""].size_bytes,
+        graph.by_name[forward.output or ""],
         forward.kind,
         updates[0].updates[1:],
         forward.name,
@@ -115,31 +120,41 @@ def _apply(graph: Graph, family: str, update: Op, weight: Tensor) -> tuple[Op, .
     return (producer, update)
 
 
-def streamable_statistics(program: Program) -> tuple[str, ...]:
-    """Names of running statistics that one op updates, and only batch norms of evaluation read."""
-    found = []
-    evaluation = program.evaluation
+def streamable_vectors(program: Program) -> tuple[str, ...]:
+    """Names of persistent tensors that all their ops can load as a whole, in the program's order.
+
+    Each is updated by one op. Weights that can be streamed in tiles are left out.
+    """
+    tiled = {name for each in streamable_weights(program) for name in each.group}
+    ops: dict[str, list[Op]] = {}
+    for op in (*program.training.ops, *program.evaluation.ops):
+        for name in dict.fromkeys((*op.inputs, *op.updates)):
+            ops.setdefault(name, []).append(op)
+    found: list[str] = []
     for op in program.training.ops:
-        if op.kind == "batch_norm_update_running":
-            (name,) = op.updates
-            others = evaluation.consumers[name] if name in evaluation.by_name else ()
-            read = program.training.consumers[name]
-            if not read and all(each.kind == "batch_norm" for each in others):
-                found.append(name)
+        touching = [each for name in op.updates for each in ops[name]]
+        updating = [each for each in touching if not set(op.updates).isdisjoint(each.updates)]
+        if (
+            op.updates
+            and tiled.isdisjoint(op.updates)
+            and all(each is op for each in updating)
+            and all(loaded_name(each.kind) in KINDS for each in touching)
+        ):
+            found += op.updates
     return tuple(found)
 
 
 def stream(
     program: Program,
-    tiles: Mapping[str, tuple[int, int]],
-    statistics: Collection[str] = (),
+    tiles: Mapping[str, tuple[int, ...]],
+    vectors: Collection[str] = (),
 ) -> Program:
-    """The program with streamed weights and statistics.
+    """The program with streamed weights and vectors.
 
     Args:
         program: a program in which nothing is streamed.
-        tiles: output and input channels of a tile, by the name of a streamable weight.
-        statistics: names of streamed running statistics.
+        tiles: tiles by the name of a streamable weight, as for `TileLayout.of`.
+        vectors: names of streamed vectors.
     """
     chosen = [each for each in streamable_weights(program) if each.weight.name in tiles]
     training = program.training
@@ -149,16 +164,16 @@ def stream(
     for each in chosen:
         tile = tiles[each.weight.name]
         forward = ops[each.forward]
-        merged[each.forward] = _forward(forward, tile)
+        merged[each.forward] = _forward(forward, tile, vectors)
         op = _backward(each, ops, tile)
         merged |= dict.fromkeys((*([each.back] if each.back else ()), *each.apply), op)
         gone.update(ops[name].output or "" for name in each.apply)
-    merged |= {op.name: _loaded(op, statistics) for op in training.ops if op.name not in merged}
+    merged |= {op.name: _loaded(op, vectors) for op in training.ops if op.name not in merged}
     evaluation = program.evaluation
     evaluated = tuple(
-        _forward(op, tiles[op.inputs[1]])
+        _forward(op, tiles[op.inputs[1]], vectors)
         if len(op.inputs) > 1 and op.inputs[1] in tiles
-        else _loaded(op, statistics)
+        else _loaded(op, vectors)
         for op in evaluation.ops
     )
     return replace(
@@ -172,19 +187,26 @@ def stream(
     )
 
 
-def _forward(op: Op, tile: tuple[int, int]) -> Op:
-    return replace(op, kind=streamed_name(op.kind), attributes={**op.attributes, "tile": tile})
+def _forward(op: Op, tile: tuple[int, ...], vectors: Collection[str]) -> Op:
+    attributes = {**op.attributes, "tile": tile, **_positions(op, vectors)}
+    return replace(op, kind=streamed_name(op.kind), attributes=attributes)
 
 
-def _loaded(op: Op, statistics: Collection[str]) -> Op:
-    for position, name in enumerate((*op.inputs, *op.updates)):
-        if name in statistics:
-            attributes = {**op.attributes, "loaded": position}
-            return replace(op, kind=loaded_name(op.kind), attributes=attributes)
-    return op
+def _loaded(op: Op, vectors: Collection[str]) -> Op:
+    positions = _positions(op, vectors)
+    if not positions:
+        return op
+    return replace(op, kind=loaded_name(op.kind), attributes={**op.attributes, **positions})
 
 
-def _backward(each: StreamableWeight, ops: Mapping[str, Op], tile: tuple[int, int]) -> Op:
+def _positions(op: Op, vectors: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """Attribute with the positions of an op's streamed vectors; none without such."""
+    operands = (*op.inputs, *op.updates)
+    found = tuple(operands.index(name) for name in dict.fromkeys(operands) if name in vectors)
+    return {"loaded": found} if found else {}
+
+
+def _backward(each: StreamableWeight, ops: Mapping[str, Op], tile: tuple[int, ...]) -> Op:
     first, last = ops[each.apply[0]], ops[each.apply[-1]]
     back = None if each.back is None else ops[each.back]
     kind = kind_of(last)

@@ -24,7 +24,7 @@ from poetfw.ops import (
     kind_of,
 )
 from poetfw.ops.base import TileTable
-from poetfw.ops.streamed import FAMILIES, streamed_backward_name
+from poetfw.ops.streamed import FAMILIES, loaded_name, streamed_backward_name
 from poetfw.optimizers import OPTIMIZERS
 
 CONV: Mapping[str, Attribute] = {"stride": (1, 1), "padding": (0, 0, 0, 0), "groups": 1}
@@ -419,6 +419,12 @@ def test_ops_that_update_persistent_tensors_are_never_computed_again() -> None:
         *OPTIMIZERS,
         *(fused_name(gradient, update) for gradient in gradients for update in OPTIMIZERS),
         *(streamed_backward_name(family, each) for family in FAMILIES for each in OPTIMIZERS),
+        *(loaded_name(update) for update in OPTIMIZERS),
+        *(
+            loaded_name(fused_name(f"{family}_backward_weight", update))
+            for family in FAMILIES
+            for update in OPTIMIZERS
+        ),
     }
 
 

@@ -19,7 +19,7 @@ from poetfw.training import (
     make_program,
     resident_form,
     stream,
-    streamable_statistics,
+    streamable_vectors,
     streamable_weights,
 )
 
@@ -40,16 +40,21 @@ def network(
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_streamed_program_is_equivalent(momentum: float) -> None:
+@pytest.mark.parametrize("first", [(4, 1), (2,)])
+def test_a_streamed_program_is_equivalent(momentum: float, first: tuple[int, ...]) -> None:
     program, weights = network(Sgd(0.05, momentum=momentum))
     chosen = streamable_weights(program)
     assert [each.weight.name for each in chosen] == ["logits.weight", "first.weight"]
-    tiles = {"logits.weight": (2, 16), "first.weight": (4, 1)}
-    statistics = streamable_statistics(program)
-    assert statistics == ("bn.running",)
-    streamed = stream(program, tiles, statistics)
-    states = {f"{name}.momentum" for name in tiles} if momentum else set()
-    assert set(streamed.streamed) == {*tiles, *states, *statistics}
+    tiles = {"logits.weight": (2, 16), "first.weight": first}
+    vectors = streamable_vectors(program)
+    affected = ("bn.affine", "depthwise.weight", "logits.bias")
+    trained = {*tiles, *affected}
+    states = {f"{name}.momentum" for name in trained} if momentum else set()
+    assert set(vectors) == {"bn.running", *trained, *states} - {
+        name for tile in tiles for name in (tile, f"{tile}.momentum")
+    }
+    streamed = stream(program, tiles, vectors)
+    assert set(streamed.streamed) == {*trained, *states, "bn.running"}
     assert {t.name for t in streamed.resident} == {
         t.name for t in program.persistent if t.name not in streamed.streamed
     }
@@ -76,9 +81,13 @@ def test_tiles_that_do_not_divide_a_weight_are_refused() -> None:
     program, _ = network(Sgd(0.05))
     with pytest.raises(ModelError, match=r"tiles of 3x1 channels do not divide"):
         check_shapes(stream(program, {"first.weight": (3, 1)}).training)
+    with pytest.raises(ModelError, match=r"tiles of 3 channels do not divide"):
+        check_shapes(stream(program, {"first.weight": (3,)}).training)
+    with pytest.raises(ModelError, match=r"gradient of the input needs all output channels"):
+        check_shapes(stream(program, {"logits.weight": (2,)}).training)
 
 
-@pytest.mark.parametrize("tile", [(6, 10), (2, 10), (6, 5), (3, 2), (1, 1)])
+@pytest.mark.parametrize("tile", [(6, 10), (2, 10), (6, 5), (3, 2), (1, 1), (2,)])
 def test_a_layout_gives_back_what_it_stores(tile: tuple[int, int]) -> None:
     shape = (6, 10, 3, 3)
     layout = TileLayout.of(shape, tile)
@@ -89,7 +98,10 @@ def test_a_layout_gives_back_what_it_stores(tile: tuple[int, int]) -> None:
     weight = values.reshape(shape)
     for number, payload in enumerate(tiles):
         column, row = divmod(number, layout.rows)
-        part = weight[row * tile[0] :, column * tile[1] :][: tile[0], : tile[1]]
+        if len(tile) == 1:
+            row, column = column, 0
+        outputs, inputs = tile if len(tile) == 2 else (*tile, 10)
+        part = weight[row * outputs :, column * inputs :][:outputs, :inputs]
         assert (payload == part.reshape(-1)).all()
 
 
