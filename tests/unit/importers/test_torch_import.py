@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "open size in a node": (
         lambda m: last_input(m, "bias", {"as_sym_int": {"as_name": "s0"}}),
-        "depends on a size that is left open",
+        "it depends on a size that numbers decide",
     ),
     "two inputs": (
         lambda m: signature(m)["input_specs"].append({"user_input": {"arg": tensor("z")}}),

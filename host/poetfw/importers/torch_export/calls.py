@@ -214,7 +214,8 @@ def plain(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         numbers = tuple(size["as_int"] for size in sizes if "as_int" in size)
         if len(numbers) != len(sizes):
             raise UnsupportedError(
-                "it depends on a size that is left open: export it without dynamic_shapes"
+                "it depends on a size that numbers decide: leave open the batch alone, axis 0 of "
+                "each input"
             )
         return numbers if isinstance(value, list) else numbers[0]
     raise UnsupportedError(f"it has an argument of the type {key!r:.40}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,7 @@ from poetfw.common.reading import first_flaw, parse_json
 from poetfw.importers import archive
 from poetfw.importers.float32 import OPTION, rounded
 from poetfw.importers.torch_export import schema
+from poetfw.importers.torch_export.open_sizes import with_batch
 from poetfw.importers.torch_export.regions import opened
 from poetfw.importers.torch_export.types import STORED, in_float32, values_of
 
@@ -73,11 +75,12 @@ class Exported:
     weights: Mapping[str, Weight]
 
 
-def read_program(path: Path, *, as_float32: bool = False) -> Exported:
+def read_program(path: Path, batch: int, *, as_float32: bool = False) -> Exported:
     """Read the program in a file, with its weights.
 
     Args:
         path: path of the file.
+        batch: number of samples in a batch, for a file that leaves it open.
         as_float32: True to convert float64, float16 and bfloat16 to float32.
 
     Raises:
@@ -88,7 +91,7 @@ def read_program(path: Path, *, as_float32: bool = False) -> Exported:
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file")
         with zipfile.ZipFile(path) as opened:
-            return _Archive(path, opened, as_float32=as_float32).read()
+            return _Archive(path, opened, as_float32=as_float32).read(batch)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValidationError as error:
@@ -127,8 +130,8 @@ class _Archive:
             raise ModelError(f"{path}: the file {what}", SAVE_AGAIN)
         self._folder = models[0].removesuffix(_MODEL)
 
-    def read(self) -> Exported:
-        """Read everything except the sample inputs."""
+    def read(self, batch: int) -> Exported:
+        """Read everything except the sample inputs, for a given number of samples."""
         if self._bytes("byteorder", 16).strip() != b"little":
             raise ModelError(f"{self._path}: its numbers are not little-endian")
         document = parse_json(self._bytes(_MODEL, LARGEST_JSON_BYTES))
@@ -141,6 +144,8 @@ class _Archive:
                 f"poetfw reads version {schema.SCHEMA_MAJOR}, which PyTorch 2.13 writes",
                 SAVE_AGAIN,
             )
+        with suppress(LookupError, TypeError, AttributeError):  # malformed, which the schema names
+            document = with_batch(document, batch)
         program = schema.ExportedProgram.model_validate(document)
         module = program.graph_module
         graph = opened(module.graph)

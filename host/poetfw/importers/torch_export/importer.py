@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.results import Result, finished, mark_loss
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.assignments import without_assignments
+from poetfw.importers.torch_export.batch_numbers import BatchNumbers
 from poetfw.importers.torch_export.batches import Batches, Place
 from poetfw.importers.torch_export.buffers import MOVED, with_moved_buffers
 from poetfw.importers.torch_export.calls import Call, Live, Value, plain
@@ -40,6 +42,7 @@ _OWN_FRAME = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
 """Matches frames in PyTorch's own modules, not in the author's code."""
 _COUNTED = re.compile(r"\bu\d+\b")
 """PyTorch's name of a size that depends on tensor values."""
+_SHAPING = frozenset((*RESHAPING, *STRETCHING, *VIEWS))
 _IRRELEVANT = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
 """Arguments that affect where and how a result is stored, but not its values."""
 
@@ -65,7 +68,7 @@ def import_torch(
         ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
             them and names the first ones.
     """
-    exported = read_program(path, as_float32=as_float32)
+    exported = read_program(path, batch, as_float32=as_float32)
     program = without_assignments(with_moved_buffers(exported))
     exported = replace(exported, program=program)
     try:
@@ -120,7 +123,9 @@ class _Importer:
                 )
             loss = self._ending.loss
         entries = {name: self._entry(name, "input") for name in sources}
+        self._inputs = len(user_inputs(exported.program))
         self._batches = Batches(entries[sources[0]][0][0], batch)
+        self._numbers = BatchNumbers(self._graph.nodes, exported.weights, self._batches.filed)
         own = self._ending is not None and self._ending.value is not None
         labels = {name: self._entry(name, "labels") for name in self._targets if own}
         for name, (shape, _) in (entries | labels).items():
@@ -242,6 +247,7 @@ class _Importer:
             return unknown(node.target)
 
         def translate() -> None:
+            self._check_numbers(node)
             call, values = self._call(node, outputs), [self._values[name] for name in node.reads]
             try:
                 constants = self._arguments(node, typed=True)
@@ -354,7 +360,35 @@ class _Importer:
     @property
     def _advice(self) -> str:
         """Hint for operators that depend on the example's batch size."""
-        return f"export it with the batch that is trained with, {self._batches.asked}"
+        return (
+            f"export it with the batch that is trained with, {self._batches.asked}, or leave it "
+            f"open: dynamic_shapes=[{{0: torch.export.Dim.DYNAMIC}}] * {self._inputs}"
+        )
+
+    def _check_numbers(self, node: schema.OperatorCall) -> None:
+        """Check that with another batch size than the example's, no number depends on that.
+
+        Raises:
+            UnsupportedError: One may do.
+        """
+        if self._batches.asked == self._batches.filed:
+            return
+        number = self._numbers.found(node)
+        if number is not None:
+            raise UnsupportedError(
+                f"its number {number:g} may come from the example's batch size, "
+                f"{self._batches.filed}: {self._advice}"
+            )
+        values = [self._values[name] for name in node.reads]
+        made = [v.values.shape for v in values if isinstance(v, Weight) and not v.names]
+        kept = [_extents(self._graph.tensor_values.get(name)) for name in node.gives]
+        filed, name = self._batches.filed, node.target.removeprefix(_ATEN)
+        if len(made) == len(values) > 0 and name not in _SHAPING:
+            joined = [shape for shape in made if filed in shape]
+            if joined and all(math.prod(each) < math.prod(joined[0]) for each in kept):
+                raise UnsupportedError(
+                    f"it joins {filed} constants, as many as the example's samples: {self._advice}"
+                )
 
     def _keeps_scale(self, node: schema.OperatorCall) -> bool:
         """True if a result without a batch axis is a mean: batch size does not scale it."""
@@ -453,6 +487,10 @@ class _Importer:
         }
 
 
+def _extents(meta: schema.TensorMeta | None) -> list[int]:
+    return [] if meta is None else [size.as_int for size in meta.sizes if size.as_int is not None]
+
+
 def _is_float32(argument: Mapping[str, Any]) -> bool:
     return argument.get("as_scalar_type") == schema.FLOAT
 
@@ -496,7 +534,7 @@ def _shape(meta: schema.TensorMeta | None, what: str) -> Shape:
         if size.as_expr is not None:
             raise ModelError(
                 f"{what} leaves axis {axis} open ({size.as_expr.expr_str!r:.60})",
-                "export the network without dynamic_shapes: --batch sets the batch all the same",
+                "leave open the batch alone, axis 0 of each input",
             )
     shape = tuple(size.as_int for size in meta.sizes if size.as_int is not None)
     if len(shape) != len(meta.sizes) or any(extent < 1 for extent in shape):
