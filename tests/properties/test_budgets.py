@@ -29,6 +29,7 @@ from poetfw.planning import (
     plan_within,
     ram_needs,
 )
+from poetfw.planning.homes import program_within
 from poetfw.schedule import SolveOptions, Status
 
 BOARDS = list_boards()
@@ -55,13 +56,20 @@ class Building:
     model: str
     scheduler: str = "poet"
 
-    def within(self, budget_bytes: int, work: float = 0.5) -> tuple[Plan, int]:
-        """The plan of a build in this budget, and the smallest budget that it names."""
+    def within(
+        self, budget_bytes: int, work: float = 0.5, homes_bytes: int | None = None
+    ) -> tuple[Plan, int]:
+        """The plan of a build in this budget, and the smallest budget that it names.
+
+        Weights are streamed that do not fit it, or `homes_bytes`.
+        """
         board = self.board
         settings = BuildSettings(board.name, self.model, batch=BATCH, scheduler=self.scheduler).on(
             board
         )
-        program = _program(settings)
+        program = program_within(
+            _program(settings), board, analytic_costs, homes_bytes or budget_bytes, settings
+        )
         evaluation = plan_evaluation(program, board, analytic_costs)
         return plan_within(
             program, board, analytic_costs, budget_bytes, settings, evaluation, Work(work)
@@ -90,7 +98,7 @@ def test_a_build_has_the_smallest_budget_of_models_and_nothing_less(
     assert minimum == smallest
     assert plan.memory.arena_bytes <= smallest
     with pytest.raises(InfeasibleError) as caught:
-        Building(board, model).within(smallest - 1)
+        Building(board, model).within(smallest - 1, homes_bytes=smallest)
     assert caught.value.minimum_budget_bytes == smallest
 
 
@@ -105,9 +113,9 @@ def test_keeping_everything_and_published_methods_take_the_energy_of_a_build(
         building = Building(board, model, cell.scheduler)
         if cell.answer is None:
             with pytest.raises(InfeasibleError):
-                building.within(cell.ram_bytes)
+                building.within(cell.ram_bytes, homes_bytes=board.unreserved_bytes)
             continue
-        plan, _ = building.within(cell.ram_bytes)
+        plan, _ = building.within(cell.ram_bytes, homes_bytes=board.unreserved_bytes)
         assert plan.training.energy_j == cell.answer.energy_j
         assert plan.memory.peak_bytes >= cell.answer.peak_bytes - 8
         assert cell.answer.peak_bytes <= cell.ram_bytes
@@ -127,9 +135,9 @@ def test_poet_takes_the_energy_of_a_build(board: Board, model: str) -> None:
     for cell in cells:
         if cell.answer is None:
             with pytest.raises(InfeasibleError):
-                Building(board, model).within(cell.ram_bytes, work=4.0)
+                Building(board, model).within(cell.ram_bytes, 4.0, board.unreserved_bytes)
             continue
-        plan, _ = Building(board, model).within(cell.ram_bytes, work=4.0)
+        plan, _ = Building(board, model).within(cell.ram_bytes, 4.0, board.unreserved_bytes)
         built, compared = plan.training, cell.answer
         if built.status is compared.status is Status.OPTIMAL:
             assert built.energy_j == pytest.approx(compared.energy_j, rel=2 * GAP)

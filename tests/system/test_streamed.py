@@ -74,6 +74,15 @@ def test_what_fits_is_not_streamed(tmp_path: Path) -> None:
     assert all("tiling" not in slot for slot in slots)
 
 
+def test_a_schedule_streams_as_a_build_does(tmp_path: Path) -> None:
+    options = (*LINUX, *TIGHT, "--batch", "8")
+    build = succeed("build", *options, "--generate-only", cwd=tmp_path)
+    schedule = succeed("schedule", *options, cwd=tmp_path)
+    assert build["streaming"]["streamed_bytes"] > 0
+    assert schedule["energy_j"] == build["schedule"]["energy_j"]
+    assert schedule["peak_bytes"] == build["schedule"]["peak_bytes"] <= 24 * 1024
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -139,7 +139,7 @@ def models(names: tuple[str, ...], listing: Listing) -> None:
             f"{model.macs:,}",
             output.size(needs.peak_bytes) if needs else "-",
             _budgets(needs) if needs else "-",
-            ", ".join(_fitting(needs, boards)) if needs else "none",
+            ", ".join(_shown(name, needs) for name in _fitting(needs, boards)) if needs else "none",
         )
         for model, needs in known
     ]
@@ -158,6 +158,7 @@ def _model(model: Model, needs: RamNeeds | None, boards: Sequence[Board]) -> dic
         "checkpoint_all_peak_bytes": needs.peak_bytes if needs else None,
         "minimum_budget_bytes": {board.name: smallest.get(board.name) for board in boards},
         "boards": _fitting(needs, boards) if needs else [],
+        "streamed": sorted(needs.streamed) if needs else [],
     }
 
 
@@ -170,6 +171,10 @@ def _budgets(needs: RamNeeds) -> str:
     most, *others = sorted(boards, key=lambda size: (-len(boards[size]), size))
     named = [f"{output.size(size)} on {', '.join(boards[size])}" for size in others]
     return "; ".join([output.size(most), *named])
+
+
+def _shown(board: str, needs: RamNeeds) -> str:
+    return f"{board} (streamed)" if board in needs.streamed else board
 
 
 def _fitting(needs: RamNeeds, boards: Sequence[Board]) -> list[str]:

@@ -50,7 +50,7 @@ def schedule(
     if task.devices is not None:
         work = Work(limits.work_limit, end)
         return schedule_devices(task, budget, several, solver, work, answer)
-    training = _load(task, costs, end).modelled_as(solver.model_as)
+    training = _load(task, costs, budget.ram_bytes, end).modelled_as(solver.model_as)
     if budget.deadline_s is not None:
         training = training.before(budget.deadline_s)
     if answer.pareto is not None:
@@ -75,8 +75,10 @@ def schedule(
     return _solve(problem, training.costs, by.scheduler, solver.solver, work, answer)
 
 
-def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> TrainingProblem:
-    """Problem of a file, or of a model on a board."""
+def _load(
+    task: TaskSettings, costs: CostSettings, ram_bytes: int | None, end: Deadline
+) -> TrainingProblem:
+    """Problem of a file, or of a model on a board within a budget."""
     from poetfw.planning import (
         BuildSettings,
         TrainingProblem,
@@ -92,7 +94,7 @@ def _load(task: TaskSettings, costs: CostSettings, end: Deadline) -> TrainingPro
     assert task.board is not None
     assert task.model is not None
     return load_training_problem(
-        BuildSettings(board=task.board, model=task.model, batch=task.batch),
+        BuildSettings(board=task.board, model=task.model, batch=task.batch, ram_bytes=ram_bytes),
         output.warn,
         costs_from(database_for(task.board, costs.costs, costs.db)),
         end,

@@ -14,7 +14,7 @@ from itertools import product
 
 from poetfw.boards import Arithmetic, Board
 from poetfw.common.errors import InfeasibleError
-from poetfw.common.limits import Work
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import CostProvider
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Role
@@ -22,9 +22,9 @@ from poetfw.memory import resident_bytes
 from poetfw.ops import TileLayout
 from poetfw.ops.streamed import backward_bytes, forward_bytes
 from poetfw.planning.choices import order_program
-from poetfw.planning.inference import plan_evaluation
+from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.problem import schedule_problem
-from poetfw.schedule import largest_working_set, solve
+from poetfw.schedule import largest_working_set, minimum_budget, solve
 from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
@@ -64,6 +64,50 @@ def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
     if settings.weights_in_flash:
         return "--weights-in-flash starts without a storage image"
     return ""
+
+
+def least_budget(
+    program: Program, board: Board, costs: CostProvider, evaluation_bytes: int | None = None
+) -> int:
+    """The smallest budget in bytes for which a plan of a program is known.
+
+    Args:
+        program: training and evaluation step.
+        board: the board.
+        costs: provider of op costs.
+        evaluation_bytes: peak of the evaluation step beside resident bytes; None if not known.
+    """
+    problem = schedule_problem(program.training, board, costs(program.training, board), None)
+    if evaluation_bytes is None:
+        evaluation_bytes = least_evaluation(program, board, costs).peak_bytes
+    needed = max(minimum_budget(problem).bytes, evaluation_bytes)
+    return resident_bytes(program.resident, BLOCK_BYTES) + needed
+
+
+def program_within(
+    program: Program,
+    board: Board,
+    costs: CostProvider,
+    budget_bytes: int,
+    settings: BuildSettings,
+    deadline: Deadline | None = None,
+) -> Program:
+    """The program that a build trains within a budget: with streamed weights if they do not fit.
+
+    Args:
+        program: a program without streamed weights.
+        board: the board.
+        costs: provider of op costs.
+        budget_bytes: budget of the arena.
+        settings: settings of the build.
+        deadline: end of the search; None for no limit.
+    """
+    if not streamable_weights(program) or streaming_obstacle(settings, board):
+        return program
+    if least_budget(program, board, costs) <= budget_bytes:
+        return program
+    work = Work(settings.work_limit, deadline)
+    return stream_within(program, board, costs, budget_bytes, settings, work)
 
 
 def all_streamed(program: Program) -> Program:

@@ -19,14 +19,14 @@ from poetfw.memory import (
     padded,
     place_beside,
     place_parts,
-    resident_bytes,
 )
 from poetfw.models import Model
 from poetfw.optimizers import Optimizer
 from poetfw.planning.choices import choose_optimizer, order_program
+from poetfw.planning.homes import all_streamed, least_budget, streaming_obstacle
 from poetfw.planning.inference import least_evaluation, plan_evaluation, schedule_within
 from poetfw.planning.problem import schedule_problem
-from poetfw.schedule import Schedule, minimum_budget, solve
+from poetfw.schedule import Schedule, solve
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, make_prediction, make_program
 
@@ -134,10 +134,13 @@ class RamNeeds:
         smallest_bytes: by board name, the smallest budget with paging: resident bytes plus the
             larger of the largest op's and the evaluation step's tensors. None for a board without
             storage, where only a search can tell.
+        streamed: names of boards where all weights that can be are streamed, because they do not
+            fit the RAM otherwise.
     """
 
     peak_bytes: int
     smallest_bytes: Mapping[str, int | None]
+    streamed: frozenset[str] = frozenset()
 
 
 def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
@@ -156,19 +159,27 @@ def ram_needs(model: Model, boards: Sequence[Board]) -> RamNeeds:
 
     whole = plan_unscheduled(derive(model.optimizer), boards[0], analytic_costs)
     needs: dict[str, int | None] = {}
+    streamed: set[str] = set()
     evaluations: list[tuple[Graph, int]] = []
+
+    def least(program: Program, board: Board) -> int:
+        known = next((size for graph, size in evaluations if graph == program.evaluation), None)
+        evaluation = known or least_evaluation(program, board, analytic_costs).peak_bytes
+        if known is None:  # it is the same on all boards with the same kernels
+            evaluations.append((program.evaluation, evaluation))
+        return least_budget(program, board, analytic_costs, evaluation)
+
     for board in boards:
-        optimizer = choose_optimizer(BuildSettings(board.name).on(board), model)
-        program = derive(optimizer)
-        table = analytic_costs(program.training, board)
-        problem = schedule_problem(program.training, board, table, None)
-        if problem.storage is None:
+        if board.storage is None:
             needs[board.name] = None
             continue
-        evaluation = next((size for graph, size in evaluations if graph == program.evaluation), 0)
-        if not evaluation:  # it is the same on all boards with the same kernels
-            evaluation = least_evaluation(program, board, analytic_costs).peak_bytes
-            evaluations.append((program.evaluation, evaluation))
-        resident = resident_bytes(program.resident, BLOCK_BYTES)
-        needs[board.name] = resident + max(minimum_budget(problem).bytes, evaluation)
-    return RamNeeds(whole.memory.peak_bytes, needs)
+        settings = BuildSettings(board.name).on(board)
+        program = derive(choose_optimizer(settings, model))
+        size = least(program, board)
+        if size > board.unreserved_bytes and not streaming_obstacle(settings, board):
+            streamable = order_program(all_streamed(program))
+            if streamable.streamed:
+                streamed.add(board.name)
+                size = least(streamable, board)
+        needs[board.name] = size
+    return RamNeeds(whole.memory.peak_bytes, needs, frozenset(streamed))

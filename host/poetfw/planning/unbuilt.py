@@ -13,6 +13,7 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.models import Model
 from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.homes import program_within
 from poetfw.planning.inference import least_evaluation
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.training_problem import TrainingProblem
@@ -29,8 +30,8 @@ def load_training_problem(
 ) -> TrainingProblem:
     """A model's training step on a board, with all the RAM that the board has for tensors.
 
-    Nothing is compiled, so static data is not subtracted. `warn` is called with each warning of the
-    model.
+    Weights that do not fit that RAM, or the settings' budget, are streamed. Nothing is compiled, so
+    static data is not subtracted. `warn` is called with each warning of the model.
     """
     board = load_board(settings.board, check_machine=emulator_of)
     settings = settings.on(board)
@@ -49,6 +50,8 @@ def training_problem_of(
 ) -> TrainingProblem:
     """`load_training_problem` for a model in memory and settings for the board (`settings.on`)."""
     program = derive_program(settings, model, deadline)
+    budget = board.unreserved_bytes if settings.ram_bytes is None else settings.ram_bytes
+    program = program_within(program, board, costs, budget, settings, deadline)
     resident = resident_bytes(program.resident, BLOCK_BYTES)
     available = max(0, board.unreserved_bytes - resident)
     table = costs(program.training, board)

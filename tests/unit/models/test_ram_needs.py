@@ -64,6 +64,21 @@ def test_each_board_is_named_and_one_without_storage_is_not_guessed():
     assert without == ["bare"]
 
 
+def test_a_board_that_does_not_hold_the_weights_streams_them():
+    large = load_board("linux")
+    small = replace(large, name="small", ram_bytes=large.ram_bytes - large.unreserved_bytes + 24000)
+    needs = ram_needs(build_model("mlp", 4), [large, small])
+    assert needs.streamed == {"small"}
+    smallest = needs.smallest_bytes["small"]
+    assert smallest is not None
+    assert smallest <= small.unreserved_bytes == 24000 < (needs.smallest_bytes["linux"] or 0)
+    settings = BuildSettings("small", "mlp", batch=4, ram_bytes=smallest)
+    searching = Searching(Deadline(60), lambda stage: None)
+    built = decide(settings, {ONLY: small}, build_model("mlp", 4), searching)
+    assert built.budgets[ONLY] == (smallest, smallest)
+    assert built.plan.memory.arena_bytes <= smallest
+
+
 def test_the_table_names_boards_on_which_the_smallest_budget_is_another(capsys) -> None:
     """By its defaults the MKR1000 keeps no momentum."""
     models.main(["mlp"], standalone_mode=False)
