@@ -38,7 +38,7 @@ def main() -> int:
     )
     parser.add_argument("--board", choices=tuple(CASES), help="only this one")
     parser.add_argument("--record", action="store_true", help=f"keep the counts in {KEPT.name}")
-    parser.add_argument("--only", default="", help="kinds that are counted again; others stay")
+    parser.add_argument("--only", default="", help="beginnings of kinds to count again")
     parser.add_argument("--out", type=Path, help="write rows for `poetfw costs import` here")
     parser.add_argument("--prices", action="store_true", help="write boards/cores")
     parser.add_argument("--errors", action="store_true", help="say how far the models are")
@@ -60,7 +60,8 @@ def main() -> int:
     for board in [arguments.board] if arguments.board else CASES:
         cases = counted_cases(board)
         counts[board] = kept_counts(board) if arguments.only else {}
-        counts[board] |= count(board, [c for c in cases if c.kind.startswith(arguments.only)])
+        kinds = tuple(arguments.only.split(","))
+        counts[board] |= count(board, [c for c in cases if c.kind.startswith(kinds)])
         setup = setup_of(board, compiler_version(board))
         by_key = {case.key: case for case in cases}
         rows += [row_of(by_key[key], one.instructions, setup) for key, one in counts[board].items()]

@@ -31,6 +31,21 @@ static uint32_t half_of(float x)
     return bits >> 31 << 15 | half;
 }
 
+/* Two halves, the first in the lower bits. */
+static uint32_t pair_of(float first, float second)
+{
+#if POET_HAS_VFP
+    float both;
+    __asm__("vcvtb.f16.f32 %0, %1\n\tvcvtt.f16.f32 %0, %2" : "=&t"(both) : "t"(first), "t"(second));
+    const uint32_t pair = poet_float_bits(both);
+    /* The instructions make infinite what is beyond the largest half, and keep what a NaN carries. */
+    if ((((pair & 0x7c007c00u) + 0x04000400u) & 0x80008000u) == 0u) {
+        return pair;
+    }
+#endif
+    return half_of(second) << 16 | half_of(first);
+}
+
 static float value_of(uint32_t half)
 {
     if ((half & INFINITE_HALF) == INFINITE_HALF) {
@@ -39,15 +54,27 @@ static float value_of(uint32_t half)
     return poet_half_value(half);
 }
 
+static void values_of(uint32_t pair, float *first, float *second)
+{
+#if POET_HAS_VFP
+    __asm__("vcvtb.f32.f16 %0, %2\n\tvcvtt.f32.f16 %1, %2"
+            : "=&t"(*first), "=t"(*second)
+            : "t"(poet_float_from_bits(pair)));
+#else
+    *first = value_of(pair & 0xffffu);
+    *second = value_of(pair >> 16);
+#endif
+}
+
 void poet_to_halves_f32(const struct poet_halves *op, const float *x, int32_t *words)
 {
     int32_t left = op->elements;
     for (; left > 1; left -= 2) {
-        const uint32_t low = half_of(*x++);
-        *words++ = (int32_t)(half_of(*x++) << 16 | low);
+        *words++ = (int32_t)pair_of(x[0], x[1]);
+        x += 2;
     }
     if (left != 0) {
-        *words = (int32_t)half_of(*x);
+        *words = (int32_t)pair_of(*x, 0.0f);
     }
 }
 
@@ -55,9 +82,8 @@ void poet_from_halves_f32(const struct poet_halves *op, const int32_t *words, fl
 {
     int32_t left = op->elements;
     for (; left > 1; left -= 2) {
-        const uint32_t pair = (uint32_t)*words++;
-        *y++ = value_of(pair & 0xffffu);
-        *y++ = value_of(pair >> 16);
+        values_of((uint32_t)*words++, &y[0], &y[1]);
+        y += 2;
     }
     if (left != 0) {
         *y = value_of((uint32_t)*words & 0xffffu);

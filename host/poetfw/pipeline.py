@@ -139,7 +139,7 @@ def plan_build(
         time_limited=deadline.decided,
         timing=deadline.timing(),
         frozen_as=effect_of_format(settings, model, data, decided.program),
-        stored_as=effect_of_storing(settings, model, data),
+        stored_as=effect_of_storing(settings, model, data, decided, first, searching),
         features=features,
         sets=sets_of(settings, decided.program),
     )

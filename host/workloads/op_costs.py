@@ -8,6 +8,7 @@ never sees. `benchmarks/op_costs.py` records what the tests read.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import statistics
@@ -21,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from poetfw.boards import load_board
+from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
 from poetfw.costs.features import Featured, case_tiles, featured
 from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
@@ -30,8 +32,10 @@ from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
+from poetfw.ops.max_pool2d import index_bits
+from poetfw.ops.windows import Window
 from poetfw.optimizers import OPTIMIZERS, Sgd
-from poetfw.training import make_program
+from poetfw.training import compress_activations, make_program
 from workloads.kernels.cases import Shape
 from workloads.kernels.measuring import BenchError, Measured, measure
 
@@ -105,6 +109,20 @@ class Run:
     def positive(self) -> tuple[int, ...]:
         """Positions of inputs that hold positive numbers."""
         return POSITIVE.get(self.case.kind, ())
+
+    @property
+    def fields(self) -> tuple[int, int]:
+        """Bits of the numbers in words, and their bound: halves are finite, indices in a window."""
+        op, _ = self.graph()
+        match op.kind:
+            case "from_halves":
+                return 16, 0x7C00
+            case "relu_masked_backward":
+                return 1, 2
+            case "max_pool2d_indexed_backward":
+                window = Window.of(op)
+                return index_bits(window), math.prod(window.kernel)
+        return 32, self.classes
 
     def graph(self) -> tuple[Op, Graph]:
         """The op, alone in a graph."""
@@ -281,30 +299,40 @@ MORE_UNFITTED = {
 """Batches of built-in networks that are counted beside the held-out ones, for a Cortex-M4F."""
 
 
-def unfitted_networks(board: str) -> dict[str, Model]:
-    """Networks that no price is fitted to, by name; with `MORE_UNFITTED`."""
+def unfitted_steps(board: str) -> dict[str, Graph]:
+    """Training steps that no price is fitted to, by network; with `MORE_UNFITTED`."""
     found = {name: model for name, held_out, model in networks(board, 0) if held_out}
-    return found | {name: build_model(name, batch) for name, batch in MORE_UNFITTED.items()}
+    found |= {name: build_model(name, batch) for name, batch in MORE_UNFITTED.items()}
+    steps = (training_steps(name, model).items() for name, model in found.items())
+    return {name: graph for step in steps for name, graph in step}
 
 
-def for_instructions() -> Iterator[Model]:
-    """Networks of ops that others have seldom: only prices in instructions are fitted to them.
+def for_instructions() -> Iterator[Graph]:
+    """Steps of ops that others have seldom: only prices in instructions are fitted to them.
 
     Squared errors behind one layer, and kernels of stride 2 trained with weight decay.
     """
     for seed in range(600, 600 + 2 * USUAL):
         decayed = Sgd(learning_rate=0.02, momentum=0.9, weight_decay=1e-4)
-        yield replace(Drawn(seed, small=False, usual=STRIDE_2).model(), optimizer=decayed)
+        model = Drawn(seed, small=False, usual=STRIDE_2).model()
+        yield make_program(model.graph, model.loss, decayed).training
     for seed in range(12):
         draw = random.Random(seed)
         layers = Layers(f"mse{seed}", (draw.randint(1, 8), draw.randint(2, 9)), seed)
         x = layers.linear("out", layers.input, draw.randint(1, 200))
-        yield Model(*layers.build(x), loss="mse", description="")
+        graph, _ = layers.build(x)
+        yield make_program(graph, "mse", Sgd()).training
 
 
-def cases_of(model: Model, board: str) -> Iterator[Case]:
+def training_steps(name: str, model: Model) -> dict[str, Graph]:
+    """The training step, and that with smaller activations: as halves, and in exact forms."""
+    program = make_program(model.graph, model.loss, model.optimizer)
+    smaller = compress_activations(program, FLOAT16_FORM)
+    return {name: program.training, f"{name}, {FLOAT16_FORM}": smaller.training}
+
+
+def cases_of(graph: Graph, board: str) -> Iterator[Case]:
     """The cases of a training step, loads apart, that the machine has room and patience for."""
-    graph = make_program(model.graph, model.loss, model.optimizer).training
     for op in graph.ops:
         case = case_of(op, graph)
         inputs = [graph.by_name[name] for name in op.inputs]
@@ -320,11 +348,12 @@ def cases_of(model: Model, board: str) -> Iterator[Case]:
 
 @cache
 def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
-    """The cases of the networks that a model is fitted to, and of those that are held out."""
+    """The cases of the steps that a model is fitted to, and of those that are held out."""
     fitted: dict[str, list[Case]] = {}
     held_out: dict[str, list[Case]] = {}
     for name, held, model in networks(board, NETWORKS):
-        (held_out if held else fitted)[name] = list(cases_of(model, board))
+        for step, graph in training_steps(name, model).items():
+            (held_out if held else fitted)[step] = list(cases_of(graph, board))
     return fitted, held_out
 
 
@@ -332,8 +361,8 @@ def counted_cases(board: str) -> list[Case]:
     """All cases that are counted, in the order of the networks; some of them are the same."""
     found = [case for part in all_cases(board) for cases in part.values() for case in cases]
     if PRICED[board] in MOVED:
-        for model in (*unfitted_networks(board).values(), *for_instructions()):
-            found += cases_of(model, board)
+        for graph in (*unfitted_steps(board).values(), *for_instructions()):
+            found += cases_of(graph, board)
     return found
 
 
@@ -464,10 +493,10 @@ def prices(board: str) -> str:
 def _instructions(board: str) -> Iterator[str]:
     """Lines of the file: instructions of each feature, by C function and C file."""
     counts = recorded()[1][board]
-    unfitted = {c.key for m in unfitted_networks(board).values() for c in cases_of(m, board)}
+    unfitted = {c.key for step in unfitted_steps(board).values() for c in cases_of(step, board)}
     cases = seen_cases(board)
-    for model in for_instructions():
-        cases |= {c.key: c for c in cases_of(model, board) if c.key not in unfitted}
+    for step in for_instructions():
+        cases |= {c.key: c for c in cases_of(step, board) if c.key not in unfitted}
     tiles = case_tiles(load_board(board))
     known = [(case.key, featured(case, tiles)) for case in cases.values()]
     rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]

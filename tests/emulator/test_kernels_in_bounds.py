@@ -36,6 +36,7 @@ from unit.kernels.test_canonical_sums import (
 )
 from unit.kernels.test_error_bounds import CASES as OPERATORS
 from unit.kernels.test_error_bounds import Draw
+from unit.kernels.test_halves import ALL, AS_HALVES, EXTREMES, VALUES, rounding_cases
 
 pytestmark = [
     pytest.mark.emulator,
@@ -306,3 +307,20 @@ def test_sums_in_integers(core_of: Callable[[Build], Core], case: Geometry) -> N
 def test_every_operator(core_of: Callable[[Build], Core], build: Build, kind: str) -> None:
     case = OPERATORS[kind](Draw(1, 1.0))
     expect_within_bounds(core_of(build), kind, case.inputs, case.attributes, case.updates)
+
+
+@pytest.mark.parametrize("build", [M4F, M0PLUS, *OTHERS], ids=str)
+def test_halves_are_those_of_this_computer(core_of: Callable[[Build], Core], build: Build) -> None:
+    """Every half but NaN, which are not made; every rounding; what is beyond the largest."""
+    core = core_of(build)
+    halves = ALL[~np.isnan(VALUES)]
+    (values,) = core.run("from_halves", [halves.view("<i4")], {"shape": halves.shape})
+    assert values.tobytes() == halves.view("<f2").astype(np.float32).tobytes()
+    x = rounding_cases()
+    (words,) = core.run("to_halves", [x])
+    assert words.view("<u2")[: x.size].tobytes() == x.astype("<f2").view("<u2").tobytes()
+    (words,) = core.run("to_halves", [EXTREMES])
+    assert words.view("<u2").tolist() == AS_HALVES
+    (back,) = core.run("from_halves", [words], {"shape": EXTREMES.shape})
+    assert np.isnan(back[5])
+    assert back[3:5].tolist() == [np.inf, -np.inf]

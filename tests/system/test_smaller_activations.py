@@ -43,3 +43,17 @@ def test_halves_change_the_gradients_and_not_the_first_loss(floats: Any, tmp_pat
     assert 0 < stored["gradient_error"] < 1e-3
     assert losses[0] == floats[1][0]
     assert weights != floats[2]
+
+
+def test_a_build_says_what_the_form_saves_beside_floats(floats: Any, tmp_path: Path) -> None:
+    batch, ram = ("--batch", "8"), ("--ram", "840000")
+    stored = succeed(*BUILD, *batch, *ram, "--store-as", "exact", cwd=tmp_path)
+    beside = stored["stored_as"]["floats"]
+    kept = succeed(*BUILD, *batch, cwd=tmp_path)
+    assert beside["peak_bytes"] == kept["checkpoint_all_peak_bytes"]
+    assert beside["peak_bytes"] > stored["checkpoint_all_peak_bytes"]
+    assert beside["energy_j"] == pytest.approx(kept["schedule"]["energy_j"])
+    within = succeed(*BUILD, *batch, *ram, cwd=tmp_path)
+    assert within["schedule"]["recomputes"] + within["schedule"]["page_ins"] > 0
+    assert beside["in_budget_j"] == pytest.approx(within["schedule"]["energy_j"], rel=0.05)
+    assert stored["stored_as"]["everything_j"] <= stored["schedule"]["energy_j"] * (1 + 1e-9)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,13 +132,29 @@ def _format_row(frozen_as: FrozenAs, classifies: bool) -> tuple[str, str]:
     return f"frozen as {frozen_as.format}", f"held-out {measure} {before} → {after}, untrained"
 
 
-def _stored_row(stored_as: StoredAs) -> tuple[str, str]:
-    """Bytes that wait for the backward pass in a smaller form, and the error of the gradients."""
+def _stored_rows(stored_as: StoredAs, report: BuildReport) -> Iterator[tuple[str, str]]:
+    """Bytes and joules in float32 and in a smaller form, and the error of the gradients."""
     before, after = output.size(stored_as.before_bytes), output.size(stored_as.after_bytes)
     error = "same gradients"
     if stored_as.gradient_error:
-        error = f"gradients of the first batch differ by {stored_as.gradient_error:.2g}"
-    return f"waiting, as {stored_as.form}", f"{before} → {after}; {error}"
+        error = f"the first batch's gradients are {stored_as.gradient_error:.2g} from float32's"
+    yield f"waiting, as {stored_as.form}", f"{before} → {after}; {error}"
+    floats = stored_as.floats
+    if floats is None:
+        return
+    before, after = output.size(floats.peak_bytes), output.size(report.checkpoint_all_peak_bytes)
+    energies = _energies(floats.energy_j, stored_as.everything_j)
+    yield "… keeping everything", f"{before} → {after}; {energies}"
+    if floats.in_budget_j is None:
+        yield "… in this budget", "no schedule found in float32 with all weights in RAM"
+    else:
+        yield "… in this budget", _energies(floats.in_budget_j, report.schedule.energy_j)
+
+
+def _energies(before_j: float, after_j: float) -> str:
+    """Energy of a step before and after, in words."""
+    change = f" ({after_j / before_j - 1:+.1%})" if before_j else ""
+    return f"{before_j * 1e3:.3f} → {after_j * 1e3:.3f} mJ a step{change}"
 
 
 def _features_row(features: FeaturesReport) -> tuple[str, str]:
@@ -201,7 +217,7 @@ def print_build(
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
         *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
         *([] if report.streaming is None else _streaming_rows(report.streaming, schedule.time_s)),
-        *([] if report.stored_as is None else [_stored_row(report.stored_as)]),
+        *([] if report.stored_as is None else _stored_rows(report.stored_as, report)),
         *([] if report.features is None else [_features_row(report.features)]),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),
         *(row for name in report.memories for row in _program_rows(name, report.of(name))),

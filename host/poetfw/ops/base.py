@@ -203,6 +203,8 @@ class OpKind(ABC):
     with an FPU. Such kernels are element-wise, with inputs of equal shapes."""
     stops_gradient: ClassVar[bool] = False
     """True if it propagates no gradient."""
+    summarizes: ClassVar[bool] = False
+    """True if its output has statistics of the input, such as variances."""
     applies: ClassVar[bool] = False
     """True if it applies a gradient to a parameter, the first tensor in its `updates`."""
     streams: ClassVar[bool] = False

@@ -272,6 +272,7 @@ class BatchNormStatistics(_OverImage):
     """Input x; output [2, C]: mean and biased variance over all axes but C, in two passes."""
 
     name = "batch_norm_statistics"
+    summarizes = True
     function = "statistics"
     images = (0,)
     pairs = ()

@@ -209,6 +209,7 @@ class LayerNormStatistics(_OverRows):
     """Input x; output [2, rows]: mean and biased variance of each row, in two passes."""
 
     name = "layer_norm_statistics"
+    summarizes = True
     others = ()
     passes = 2
     function = "statistics"

@@ -85,6 +85,22 @@ class FrozenAs:
     samples: int
 
 
+@checked_dataclass(frozen=True, config=_CHECKED)
+class FloatsInstead:
+    """Training step of the same network with all activations in float32.
+
+    Attributes:
+        peak_bytes: peak of keeping everything.
+        energy_j: joules of keeping everything.
+        in_budget_j: joules of the best schedule found with little work in the build's budget, all
+            weights in RAM; None if none was found.
+    """
+
+    peak_bytes: int
+    energy_j: float
+    in_budget_j: float | None
+
+
 @dataclass(frozen=True)
 class StoredAs:
     """Effect of a smaller form of the activations that wait for the backward pass.
@@ -95,12 +111,16 @@ class StoredAs:
         after_bytes: the same in the form.
         gradient_error: distance of the first batch's gradients from those of activations in
             float32, relative to these, in the 2-norm of all parameters; 0 for an exact form.
+        everything_j: joules of keeping everything in the form.
+        floats: the step without the form; None for several devices, or with streamed weights.
     """
 
     form: str
     before_bytes: int
     after_bytes: int
     gradient_error: float
+    everything_j: float = 0.0
+    floats: FloatsInstead | None = None
 
 
 @checked_dataclass(frozen=True, config=_CHECKED)

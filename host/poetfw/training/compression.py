@@ -6,7 +6,7 @@ its output, and max pooling's the index of each window's maximum. If no other gr
 activation, these replace it, and results are bit-identical.
 
 As float16: the backward pass reads an activation rounded to halves. Only gradients lose precision,
-as the forward pass reads the activation itself. Vectors, such as batch statistics, remain floats.
+as the forward pass reads the activation itself. Vectors and statistics remain floats.
 
 Conversions are ops of the training step. So a plan may keep a compressed tensor, page it, or
 recompute it, as any other.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
-from poetfw.ops import infer_output
+from poetfw.ops import infer_output, kind_of
 from poetfw.training.program import Program
 
 
@@ -104,12 +104,15 @@ def _exactly(graph: Graph, tensor: Tensor) -> Graph | None:
 
 
 def _as_halves(graph: Graph, tensor: Tensor) -> Graph:
-    """The graph whose backward pass reads an activation in halves, unless it is a vector."""
-    readers = _waiting(graph, tensor)
-    if not readers or len(tensor.shape) < 2:
+    """The graph whose backward pass reads an activation in halves.
+
+    A vector and statistics remain floats: they are small, and gradients divide by a variance.
+    """
+    readers, producer = _waiting(graph, tensor), graph.producer[tensor.name]
+    if not readers or len(tensor.shape) < 2 or kind_of(producer).summarizes:
         return graph
     insert = _Inserter(graph)
-    halves = insert.after(graph.producer[tensor.name], "to_halves", tensor.name, {})
+    halves = insert.after(producer, "to_halves", tensor.name, {})
     again = insert.before(readers[0], "from_halves", halves.output or "", {"shape": tensor.shape})
     return insert.graph(
         {

@@ -43,6 +43,11 @@ class Call:
     positive: tuple[int, ...] = ()
     classes: int = 0
 
+    @property
+    def fields(self) -> tuple[int, int]:
+        """Bits and bound of the numbers in integer inputs: labels are words."""
+        return 32, self.classes
+
     def graph(self) -> tuple[Op, Graph]:
         """The op, alone in a graph."""
         tensors = [

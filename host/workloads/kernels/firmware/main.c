@@ -45,11 +45,15 @@ static inline void fill_positive(uint32_t offset, uint32_t count)
     }
 }
 
-static inline void fill_labels(uint32_t offset, uint32_t count, uint32_t classes)
+/* Words of numbers of some bits each, a divisor of 32, the first in the lowest bits. */
+static inline void fill_integers(uint32_t offset, uint32_t count, uint32_t bits, uint32_t below)
 {
-    int32_t *labels = (int32_t *)(void *)(poet_arena + offset);
+    uint32_t *words = (uint32_t *)(void *)(poet_arena + offset);
     for (uint32_t i = 0u; i < count; i++) {
-        labels[i] = (int32_t)((draw() >> 4) % classes);
+        words[i] = 0u;
+        for (uint32_t at = 0u; at < 32u; at += bits) {
+            words[i] |= ((draw() >> 4) % below) << at;
+        }
     }
 }
 
