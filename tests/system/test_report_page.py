@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from poetfw.report.html import _render, chart_data, report_html
+from poetfw.report.html import _render, chart_data, read_source, report_html
 from unit.report.html_projects import files_of, large, ran, report_of, tight, two
 from workloads import browser
 
@@ -121,10 +121,16 @@ def test_what_is_drawn_adds_up_to_the_plan(driver: Any, pages: dict[str, Path]) 
     assert totals["bytes"] == report.peak_bytes
     assert totals["again"] == report.schedule.recomputes
     driver.execute_script("document.getElementById('steps').open = true")
-    cells = "[...document.querySelectorAll('#steps tbody tr')].map(r => r.lastChild.textContent)"
-    energies = driver.execute_script(f"return {cells}")
-    shown_j = math.fsum(float(text.replace(",", "")) for text in energies) / 1e3
-    assert shown_j == pytest.approx(report.schedule.energy_j, rel=1e-3)
+    rows = "[...document.querySelectorAll('#steps tbody tr')].map(r => [...r.children].slice(-2)"
+    columns = driver.execute_script(f"return {rows}.map(cell => cell.textContent))")
+    planned_mj, counted_mj = (
+        math.fsum(float(text.replace(",", "") or 0) for text in column)
+        for column in zip(*columns, strict=True)
+    )
+    assert planned_mj / 1e3 == pytest.approx(report.schedule.energy_j, rel=1e-3)
+    assert counted_mj / 1e3 == pytest.approx(totals["spent"], rel=1e-3)
+    spent = chart_data(read_source(files_of(tight(), ran(tight()))))["steps"]["spent"]
+    assert totals["spent"] == pytest.approx(math.fsum(each or 0 for each in spent), rel=1e-9)
 
 
 def test_boxes_are_pointed_at_and_zoomed_into(driver: Any, pages: dict[str, Path]) -> None:
@@ -179,7 +185,7 @@ def test_a_keyboard_chooses_zooms_and_moves(driver: Any, pages: dict[str, Path])
     assert press(Keys.ARROW_LEFT) == first
     assert press(Keys.ARROW_DOWN).startswith("s:")
     assert "planned: " in detail.text
-    assert "measured: " in detail.text
+    assert "counted: " in detail.text
     whole = driver.execute_script("return poetfw.view()")
     press("+")
     low, high = driver.execute_script("return poetfw.view()")

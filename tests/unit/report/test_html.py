@@ -22,7 +22,7 @@ from poetfw.common.errors import OutputError
 from poetfw.memory import ONLY
 from poetfw.models import build_model
 from poetfw.planning import schedule_problem
-from poetfw.report import StreamingReport
+from poetfw.report import FloatsInstead, StoredAs, StreamingReport
 from poetfw.report.html import _render, chart_data, read_source, report_html, words
 from poetfw.report.html.charts import Action, Content
 from poetfw.report.html.layers import SHARED, layers_of
@@ -390,6 +390,55 @@ def test_ram_that_differs_from_the_plan_is_called_a_difference() -> None:
 )
 def test_times_have_three_digits_and_a_unit(value: float, text: str) -> None:
     assert words.seconds(value) == text
+
+
+def test_joules_of_measured_seconds_are_at_the_planned_power() -> None:
+    """Of ops, at the board's power; an emulator has no seconds of its storage."""
+    build, run = tight(), ran(tight())
+    power_w, found = 9.9e-3, data(run=run)
+    emulated = rows(found["steps"])
+    moved = [
+        step
+        for step in emulated
+        if step["work"] in (Action.PAGE_IN, Action.PAGE_OUT)
+        or found["names"][step["kind"]].startswith("load_")
+    ]
+    ops = [step for step in emulated if step not in moved]
+    assert len(ops) >= 20
+    for step in ops:
+        assert step["spent"] == pytest.approx(step["measured"] * power_w, rel=1e-6)
+    assert moved
+    assert all(s["spent"] is None and s["measured"] is not None for s in moved)
+    board = rows(data(run=replace(run, emulated=False, emulator=None, port="p"))["steps"])
+    for step in board:
+        share = step["measured"] / (step["end"] - step["begin"])
+        assert step["spent"] == pytest.approx(step["energy"] * share, rel=1e-9)
+    source = read_source(files_of(build, run))
+    assert "no meter measures single ops" in words.layers_note(source)
+    assert "No meter measured it." in dict(words.proofs(source))["Energy"]
+
+
+def test_a_meter_is_named_with_what_it_counted() -> None:
+    run = replace(ran(tight()), measured_energy_j=1.25, energy_source="rapl")
+    source = read_source(files_of(tight(), run))
+    assert "the meter rapl: 1.25 J for the run" in next(
+        tile.note for tile in words.tiles(source) if tile.label.startswith("Energy")
+    )
+    assert "The meter rapl counted 1.25 J in the whole run of 3 steps" in (
+        dict(words.proofs(source))["Energy"]
+    )
+
+
+@pytest.mark.parametrize("in_budget_j", [None, 0.004])
+def test_smaller_activations_are_told_of(in_budget_j: float | None) -> None:
+    floats = FloatsInstead(7_000, 0.002, in_budget_j)
+    stored = StoredAs("float16", 9_000, 4_000, 0.0002, 0.003, floats)
+    source = read_source(files_of(tight()))
+    text = words.lead(replace(source, build=replace(source.build, stored_as=stored)))
+    assert "stored as float16, 4,000 B instead of 9,000 B" in text
+    assert "gradients are 0.0002 from float32's" in text
+    assert "keeping everything would take 7,000 B" in text
+    assert ("at most 4 mJ" if in_budget_j else "no plan in this budget was found") in text
 
 
 def test_streamed_weights_are_part_of_what_a_step_moves() -> None:

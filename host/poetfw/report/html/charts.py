@@ -13,13 +13,13 @@ from enum import IntEnum
 from typing import Any
 
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
-from poetfw.ir import Op, Role
+from poetfw.ir import Graph, Op, Role
 from poetfw.memory import ONLY, Allocation, DeviceArena, MemoryPlan
-from poetfw.ops import is_update, stores_gradient
+from poetfw.ops import is_update, kind_of, stores_gradient
 from poetfw.report.html.layers import layers_of
 from poetfw.report.html.source import ReportSource
 from poetfw.report.summary import RunReport
-from poetfw.schedule import ExecutionPlan, StepKind
+from poetfw.schedule import ExecutionPlan, StepCost, StepKind
 
 _TIMES = "\u00d7"
 MOST_LOSSES = 1000
@@ -89,6 +89,7 @@ def chart_data(source: ReportSource) -> dict[str, Any]:
         "arenas": _arenas(source, works, names),
         "network": _network(source, works, layers, names),
         "measured": source.run is not None and source.run.trace is not None,
+        "counted": source.run is not None and source.run.tick_unit == "instructions",
         "curve": [list(vars(point).values()) for point in source.build.ram_curve],
         "more_ram": None if source.build.more_ram is None else vars(source.build.more_ram),
         "loss": _losses(source.run),
@@ -144,7 +145,7 @@ def _steps(
     measured = _measured(source.run)
     table: Columns = {
         key: [] for key in ("work", "op", "kind", "shape", "layer", "device", "target", "step")
-    } | {"begin": [], "end": [], "energy": [], "measured": []}
+    } | {"begin": [], "end": [], "energy": [], "measured": [], "spent": []}
     numbers = statement_numbers(source.plan.steps)
     for work, step, number, cost in zip(
         works, source.plan.steps, numbers, source.step_costs, strict=True
@@ -164,6 +165,8 @@ def _steps(
         table["end"].append(cost.end_s)
         table["energy"].append(cost.energy_j)
         table["measured"].append(measured.get(number))
+        stored = step.kind is not StepKind.COMPUTE or _reads_storage(op, source.graph)
+        table["spent"].append(_spent(source.run, stored, cost, measured.get(number)))
     return table
 
 
@@ -172,6 +175,27 @@ def _measured(run: RunReport | None) -> dict[int, float]:
     if run is None or run.trace is None:
         return {}
     return {one.plan_step: one.ticks * run.tick_s for one in run.trace.steps}
+
+
+def _reads_storage(op: Op, graph: Graph) -> bool:
+    inputs = [graph.by_name[name] for name in op.inputs]
+    output = None if op.output is None else graph.by_name[op.output]
+    return kind_of(op).work(op, inputs, output).storage_bytes > 0
+
+
+def _spent(
+    run: RunReport | None, stored: bool, cost: StepCost, measured_s: float | None
+) -> float | None:
+    """Joules of a step's measured seconds, at the power that the plan has for it.
+
+    None for steps that use storage on an emulator, which does not have the storage's time.
+    """
+    planned_s = cost.end_s - cost.begin_s
+    if run is None or measured_s is None or not planned_s:
+        return None
+    if run.emulated and stored:
+        return None
+    return measured_s * cost.energy_j / planned_s
 
 
 def _pauses(source: ReportSource) -> Columns:

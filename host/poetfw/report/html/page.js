@@ -11,6 +11,7 @@ const CONTENT = ["activation", "computed again", "back from storage", "copy from
   "gradient", "batch", "workspace", "parameter", "optimizer state", "statistics, loss, page buffer"];
 const WORK = ["forward", "computed again", "backward", "update", "load a batch",
   "to storage", "from storage", "between devices"];
+const TIMED = D.counted ? "counted" : "measured";
 const [AGAIN, PAGE_OUT, PAGE_IN, COPY] = [1, 5, 6, 7];
 
 // Figures ---------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ function stepLines(i) {
   if (N[S.shape[i]]) lines.push(`output ${N[S.shape[i]]}`);
   if (S.target[i] >= 0) lines.push(`from ${N[D.devices[S.device[i]]]} to ${N[D.devices[S.target[i]]]}`);
   lines.push(`planned: ${seconds(S.end[i] - S.begin[i])} from ${seconds(S.begin[i])}, ${joules(S.energy[i])}`);
-  if (S.measured[i] !== null) lines.push(`measured: ${seconds(S.measured[i])}`);
+  if (S.measured[i] !== null) lines.push(`${TIMED}: ${seconds(S.measured[i])}${S.spent[i] === null ? "" : `, ${joules(S.spent[i])} at the planned power`}`);
   return lines;
 }
 function pauseLines(i) {
@@ -443,12 +444,13 @@ function setUpNetwork() {
 
 const MOST_LAYERS = 24;
 let quantity = "time";
-const perLayer = D.layers.map(name => ({name: N[name], time: Array(8).fill(0), energy: Array(8).fill(0), measured: Array(8).fill(0)}));
+const perLayer = D.layers.map(name => ({name: N[name], time: Array(8).fill(0), energy: Array(8).fill(0), measured: Array(8).fill(0), spent: Array(8).fill(0)}));
 for (let i = 0; i < S.work.length; i++) {
   const layer = perLayer[S.layer[i]];
   layer.time[S.work[i]] += S.end[i] - S.begin[i];
   layer.energy[S.work[i]] += S.energy[i];
   if (S.measured[i] !== null) layer.measured[S.work[i]] += S.measured[i];
+  if (S.spent[i] !== null) layer.spent[S.work[i]] += S.spent[i];
 }
 const sum = list => list.reduce((a, b) => a + b, 0);
 function shownLayers() {
@@ -457,16 +459,16 @@ function shownLayers() {
   const large = new Set(order.slice(0, MOST_LAYERS)), rest = order.slice(MOST_LAYERS);
   const add = key => rest[0][key].map((_, w) => sum(rest.map(layer => layer[key][w])));
   return [...perLayer.filter(layer => large.has(layer)),
-    {name: `${rest.length} others`, time: add("time"), energy: add("energy"), measured: add("measured")}];
+    {name: `${rest.length} others`, time: add("time"), energy: add("energy"), measured: add("measured"), spent: add("spent")}];
 }
 function drawLayers() {
   const box = $("layers"), width = Math.max(330, box.clientWidth), rows = shownLayers();
   const left = clamp(Math.max(...rows.map(row => room(row.name))), 60, 170), pitch = 23;
-  const height = rows.length * pitch + 26, thin = D.measured && quantity === "time";
+  const height = rows.length * pitch + 26, thin = D.measured, other = quantity === "time" ? "measured" : "spent";
   const unit = quantity === "time" ? seconds : joules;
   const svg = canvas(box, width, height, `${quantity} of a step by layer`);
-  const most = Math.max(...rows.map(row => Math.max(sum(row[quantity]), thin ? sum(row.measured) : 0))) || 1;
-  const scale = (width - left - 84) / most;
+  const most = Math.max(...rows.map(row => Math.max(sum(row[quantity]), thin ? sum(row[other]) : 0))) || 1;
+  const scale = (width - left - (thin ? 132 : 84)) / most;
   for (const tick of ticks(0, most, (width - left) / 110)) {
     draw(svg, "line", {class: "grid", x1: left + tick * scale, x2: left + tick * scale, y1: 0, y2: height - 20});
     draw(svg, "text", {x: left + tick * scale, y: height - 6, "text-anchor": "middle"}, unit(tick));
@@ -484,8 +486,8 @@ function drawLayers() {
       return from;
     };
     const end = bar(row[quantity], y + 3, thin ? 10 : 15);
-    const other = thin ? bar(row.measured, y + 14, 4) : 0;
-    draw(svg, "text", {x: Math.max(end, other) + 6, y: y + 14}, unit(sum(row[quantity])));
+    const below = thin ? bar(row[other], y + 14, 4) : 0;
+    draw(svg, "text", {x: Math.max(end, below) + 6, y: y + 14}, unit(sum(row[quantity])) + (thin ? ` / ${unit(sum(row[other]))}` : ""));
   });
 }
 function setUpLayers() {
@@ -496,8 +498,8 @@ function setUpLayers() {
   point($("layers"), at => {
     const [number, work] = at.split(":").map(Number), row = shownLayers()[number];
     const lines = [row.name, `${WORK[work]}: ${seconds(row.time[work])}, ${joules(row.energy[work])} planned`];
-    if (D.measured && row.measured[work]) lines.push(`measured: ${seconds(row.measured[work])}`);
-    lines.push(`layer: ${seconds(sum(row.time))}, ${joules(sum(row.energy))}`);
+    if (D.measured && row.measured[work]) lines.push(`${TIMED}: ${seconds(row.measured[work])}${row.spent[work] ? `, ${joules(row.spent[work])} at the planned power` : ""}`);
+    lines.push(`layer: ${seconds(sum(row.time))}, ${joules(sum(row.energy))} planned${D.measured ? `; ${seconds(sum(row.measured))}, ${joules(sum(row.spent))} ${TIMED}` : ""}`);
     return lines;
   });
 }
@@ -590,9 +592,9 @@ function fill(id, head, rows) {
 fill("buffers", ["buffer", "holds", "bytes", "address", "first step", "last step", "begin ms", "end ms", "first reader", "last reader"],
   () => D.arenas.flatMap(({boxes: b}) => b.name.map((name, i) => [N[name], CONTENT[b.content[i]], b.bytes[i], b.offset[i],
     Math.floor(b.first[i]), Math.ceil(b.last[i]), 1e3 * b.begin[i], 1e3 * b.end[i], b.reader[i] < 0 ? "" : N[b.reader[i]], b.final[i] < 0 ? "" : N[b.final[i]]])));
-fill("steps", ["step", "op", "operator", "work", "device", "begin ms", "end ms", "planned ms", "measured ms", "planned mJ"],
+fill("steps", ["step", "op", "operator", "work", "device", "begin ms", "end ms", "planned ms", `${TIMED} ms`, "planned mJ", `${TIMED} mJ`],
   () => S.work.map((work, i) => [S.step[i], N[S.op[i]], N[S.kind[i]], WORK[work], N[D.devices[S.device[i]]], 1e3 * S.begin[i], 1e3 * S.end[i],
-    1e3 * (S.end[i] - S.begin[i]), S.measured[i] === null ? "" : 1e3 * S.measured[i], 1e3 * S.energy[i]]));
+    1e3 * (S.end[i] - S.begin[i]), S.measured[i] === null ? "" : 1e3 * S.measured[i], 1e3 * S.energy[i], S.spent[i] === null ? "" : 1e3 * S.spent[i]]));
 
 // Theme -----------------------------------------------------------------------------------------
 
@@ -615,7 +617,7 @@ addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidt
 window.poetfw = {
   totals: {
     seconds: Math.max(...S.end), joules: sum(S.energy), bytes: Math.max(...D.arenas.map(p => Math.max(...p.boxes.offset.map((o, i) => o + p.boxes.bytes[i])))),
-    layerJoules: sum(perLayer.map(layer => sum(layer.energy))), again: S.work.filter(w => w === AGAIN).length,
+    spent: sum(S.spent), layerJoules: sum(perLayer.map(layer => sum(layer.energy))), again: S.work.filter(w => w === AGAIN).length,
   },
   view: () => [step.low, step.high],
   chosen: () => step.chosen,

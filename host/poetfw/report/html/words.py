@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from poetfw.report.html.source import ReportSource
-from poetfw.report.summary import BuildReport, ProgramRun, RunReport
+from poetfw.report.summary import BuildReport, ProgramRun, RunReport, StoredAs
 from poetfw.schedule import BoundCovers, ScheduleSummary, Status
 
 FEW_POINTS = 2
@@ -178,6 +178,8 @@ def lead(source: ReportSource) -> str:
             f"they read {size(streaming.read_bytes)} from storage and write "
             f"{size(streaming.written_bytes)}."
         )
+    if build.stored_as is not None:
+        sentences += _stored(build.stored_as, build)
     sentences += _price(build)
     if build.more_ram is not None:
         more = build.more_ram
@@ -186,6 +188,25 @@ def lead(source: ReportSource) -> str:
             f"instead of {joules(schedule.energy_j)}."
         )
     return " ".join(sentences)
+
+
+def _stored(stored: StoredAs, build: BuildReport) -> Iterator[str]:
+    """Effect of smaller activations, beside float32 where that is known."""
+    error = "with the same gradients"
+    if stored.gradient_error:
+        error = f"and the first batch's gradients are {stored.gradient_error:.2g} from float32's"
+    yield (
+        f"Activations that wait for the backward pass are stored as {stored.form}, "
+        f"{size(stored.after_bytes)} instead of {size(stored.before_bytes)}, {error}."
+    )
+    floats = stored.floats
+    if floats is None:
+        return
+    text = f"In float32, keeping everything would take {size(floats.peak_bytes)}"
+    if floats.in_budget_j is None:
+        yield f"{text}; no plan in this budget was found."
+    else:
+        yield f"{text}, and a step in this budget at most {joules(floats.in_budget_j)}."
 
 
 def _moves(schedule: ScheduleSummary) -> str:
@@ -241,6 +262,8 @@ def tiles(source: ReportSource) -> tuple[Tile, ...]:
             note += f" and streaming ({joules(build.streaming.energy_j)} of it)"
         if build.devices == 1:
             note += f", {joules(schedule.paging_energy_j)} paging"
+        if run is not None and run.measured_energy_j is not None:
+            note += f"; the meter {run.energy_source}: {joules(run.measured_energy_j)} for the run"
         found.append(Tile("Energy of a step, planned", value, unit, note))
     if run is not None:
         found.append(_learned(run))
@@ -292,6 +315,7 @@ def proofs(source: ReportSource) -> tuple[tuple[str, str], ...]:
         ("Bits", _bits(run)),
         ("RAM", _ram(source)),
         ("Costs", _costs(build)),
+        ("Energy", _energy(build, run)),
         ("Time", _time(build, run)),
         ("Transfers", _transfers(run)),
         ("Board", _board(run)),
@@ -357,6 +381,16 @@ def _costs(build: BuildReport) -> str:
     if not build.cost_sources.get("measured", 0) and not build.cost_sources.get("fitted", 0):
         return "Analytic: operation counts and the board's published figures. Nothing was measured."
     return f"{build.costs[0].upper()}{build.costs[1:]}."
+
+
+def _energy(build: BuildReport, run: RunReport | None) -> str:
+    text = f"{joules(build.schedule.energy_j)} a step, planned"
+    if run is None or run.measured_energy_j is None:
+        return f"{text}. No meter measured it."
+    return (
+        f"{text}. The meter {run.energy_source} counted {joules(run.measured_energy_j)} in the "
+        f"whole run of {_count(run.steps, 'step')}, evaluations and start included."
+    )
 
 
 def _time(build: BuildReport, run: RunReport | None) -> str:
@@ -445,7 +479,11 @@ def layers_note(source: ReportSource) -> str:
     how = "timed"
     if run.tick_unit == "instructions":
         how = "counted by the emulator, at a cycle per instruction and without the storage's time"
-    return f"Thick: planned. Thin, below: {how}."
+    left_out = ", without steps that use storage" if run.emulated else ""
+    return (
+        f"Thick, first figure: planned. Thin, second: {how}. Its joules are these seconds at the power that the "
+        f"plan has for each op{left_out}: no meter measures single ops."
+    )
 
 
 def curve_note(build: BuildReport) -> str:
