@@ -104,6 +104,63 @@ def test_runs_and_moves_are_legal_and_cost_what_they_say(numbers: range) -> None
     assert found > 0.5 * len(numbers)
 
 
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:1_000], 20))
+def test_bytes_without_an_event_are_those_of_the_trace_without_it(numbers: range) -> None:
+    checked = exact = 0
+    for number in numbers:
+        problem = plain(number)
+        workload, work = Workload(Indexed.of(problem)), Work()
+        moves = Moves(workload, work, number)
+        trace = run_on_demand(workload, Rule.drawn(moves.rng, workload.n), work)
+        shaken = None if trace is None else moves.shaken(trace)
+        if shaken is None:
+            continue
+        trace = shaken.pruned(work)
+        with about(problem):
+            for place in trace.again.tolist():
+                gone = trace.unneeded([place])
+                without = trace.without([place], work)
+                assert len(without.events) == len(trace.events) - len(gone)
+                kept = [k for k in range(len(trace.events)) if k not in gone]
+                begin = int(trace.idle_from[place])
+                during = [
+                    int(size)
+                    for k, size in zip(kept, without.during_bytes, strict=True)
+                    if begin <= k < place
+                ]
+                # Never more, so that nothing is left out that fits.
+                assert trace.idle_bytes(place, gone) <= max(during, default=0)
+                exact += trace.idle_bytes(place, gone) == max(during, default=0)
+                checked += 1
+    assert exact >= 0.97 * checked, f"{exact} of {checked}"
+    assert checked > 0
+
+
+@pytest.mark.parametrize("numbers", chunks(GRAPHS[:600], 20))
+def test_traces_are_equal_outside_of_what_changed(numbers: range) -> None:
+    narrower = 0
+    for number in numbers:
+        problem = plain(number)
+        workload, work = Workload(Indexed.of(problem)), Work()
+        moves = Moves(workload, work, number)
+        trace = run_on_demand(workload, Rule.drawn(moves.rng, workload.n), work)
+        other = None if trace is None else moves.shaken(trace)
+        if trace is None or other is None:
+            continue
+        begin, end = other.changed_since(trace)
+        behind = len(other.events) - end
+        with about(problem):
+            for mine, theirs in (
+                (other.events, trace.events),
+                (other.during_bytes, trace.during_bytes),
+            ):
+                assert mine[:begin].tolist() == theirs[:begin].tolist()
+                assert mine[end:].tolist() == theirs[len(theirs) - behind :].tolist()
+            assert trace.changed_since(trace) == (len(trace.events), 0)
+        narrower += begin > 0 and behind > 0
+    assert narrower > 0
+
+
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[:600], 20))
 def test_no_trace_takes_less_than_the_best_plan(numbers: range) -> None:
     near = checked = 0

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
 _EVENT_WORK = 1.6e-7  # work units per event of a sequence that is evaluated
+_TRIAL_WORK = 2e-5  # work units per event whose removal is tried
 _VISIT_WORK = 4e-7  # work units per tensor visited to find the cost of an eviction
 _LONGEST = 8  # events per node in a sequence, at most
 _CHAIN = 400  # events that bring one tensor back, at most
@@ -82,6 +83,8 @@ class Workload:
         self.reads: Integers = np.array([u for x in graph.inputs for u in x], dtype=np.int64)
         self.event_j: Floats = np.array([*self.compute_j, *self.page_in_j])
         self.out_j: Floats = np.array(self.page_out_j)
+        can: Floats = np.where(self.recomputable, self.compute_j, math.inf)
+        self.least_j: Floats = np.minimum(can, self.page_in_j)
         self.ram_bytes = graph.problem.ram_bytes
 
     def plan(self, events: Sequence[int]) -> ExecutionPlan:
@@ -111,6 +114,7 @@ class EventTrace:
         workload: the problem.
         events: the events.
         nodes: per event, the node whose tensor it brings into RAM.
+        by_node: positions of the events, sorted by node, then by position.
         first: per event, true if it is the first of its node.
         readers: per read of an input, the position of the reading event, ascending.
         sources: per read of an input, the position of the event that brought the input into RAM.
@@ -122,6 +126,7 @@ class EventTrace:
     workload: Workload
     events: Integers
     nodes: Integers
+    by_node: Integers
     first: NDArray[np.bool_]
     readers: Integers
     sources: Integers
@@ -144,12 +149,14 @@ class EventTrace:
         offsets = np.arange(len(readers)) - np.repeat(np.cumsum(counts) - counts, counts)
         inputs = workload.reads[np.repeat(workload.read_starts[nodes], counts) + offsets]
         order = np.argsort(nodes, kind="stable")
-        keys = nodes[order] * length + order
+        in_order = nodes[order]
+        keys = in_order * length + order
         sources = order[np.searchsorted(keys, inputs * length + readers) - 1]
         last = places.copy()
         last[sources] = readers  # ascending, so the last one stays
         first = np.zeros(length, dtype=np.bool_)
-        first[order] = np.diff(nodes[order], prepend=-1) != 0
+        first[order[:1]] = True
+        first[order[1:]] = in_order[1:] != in_order[:-1]
         size = workload.size[nodes]
         freed = np.bincount(last, weights=size, minlength=length).astype(np.int64)
         during = np.cumsum(size) - (np.cumsum(freed) - freed)
@@ -159,7 +166,9 @@ class EventTrace:
         energy_j = float(workload.event_j[made].sum())
         if paged.any():
             energy_j += float(workload.out_j[np.unique(nodes[paged])].sum())
-        return EventTrace(workload, made, nodes, first, readers, sources, last, during, energy_j)
+        return EventTrace(
+            workload, made, nodes, order, first, readers, sources, last, during, energy_j
+        )
 
     @property
     def peak_bytes(self) -> int:
@@ -172,17 +181,40 @@ class EventTrace:
         return self.peak_bytes <= self.workload.ram_bytes
 
     @cached_property
-    def again(self) -> list[int]:
-        """Positions of the events that are not their node's first."""
-        return [int(k) for k in np.flatnonzero(~self.first)]
+    def again(self) -> Integers:
+        """Positions of the events that are not their node's first, ascending."""
+        return np.flatnonzero(~self.first)
 
     @cached_property
-    def places(self) -> dict[int, list[int]]:
-        """Per node, the positions of its events."""
-        places: dict[int, list[int]] = {}
-        for position, node in enumerate(self.nodes.tolist()):
-            places.setdefault(node, []).append(position)
-        return places
+    def idle_from(self) -> Integers:
+        """Per event, the position after the last reader of its node's event before; 0 without."""
+        before = np.zeros(len(self.events), dtype=np.int64)
+        before[self.by_node[1:]] = self.last[self.by_node[:-1]] + 1
+        before[self.first] = 0
+        return before
+
+    @cached_property
+    def stored(self) -> frozenset[int]:
+        """Nodes whose tensors are paged in."""
+        n = self.workload.n
+        return frozenset((self.events[self.events >= n] - n).tolist())
+
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int], list[int]]:
+        """Keys (node · length + position) ascending, their positions, and last readers."""
+        keys = self.nodes[self.by_node] * len(self.events) + self.by_node
+        return keys.tolist(), self.by_node.tolist(), self.last.tolist()
+
+    def is_held(self, node: int, position: int) -> bool:
+        """True if a tensor is in RAM before an event and read then or later."""
+        keys, places, last = self._places
+        at = bisect_left(keys, node * len(self.events) + position)
+        return last[places[at - 1]] >= position
+
+    def first_of(self, node: int) -> int:
+        """Position of a node's first event."""
+        keys, places, _ = self._places
+        return places[bisect_left(keys, node * len(self.events))]
 
     @cached_property
     def _reads(self) -> tuple[list[int], list[int], list[int]]:
@@ -192,18 +224,69 @@ class EventTrace:
         counts = np.bincount(self.sources, minlength=length)
         return counts.tolist(), begins.tolist(), self.sources.tolist()
 
+    @cached_property
+    def _read_by(self) -> tuple[list[int], list[int]]:
+        """All readers, sorted by the event that they read; per event, the offset of its own."""
+        order = np.argsort(self.sources, kind="stable")
+        begins = np.searchsorted(self.sources[order], np.arange(len(self.events) + 1))
+        return self.readers[order].tolist(), begins.tolist()
+
     def unneeded(self, positions: Sequence[int]) -> set[int]:
         """These events, and all non-first events that lose their last reader with them."""
         counts, begins, sources = self._reads
-        counts, gone, stack = list(counts), set(positions), list(positions)
+        less: dict[int, int] = {}
+        gone, stack = set(positions), list(positions)
         while stack:
             position = stack.pop()
             for source in sources[begins[position] : begins[position + 1]]:
-                counts[source] -= 1
-                if not counts[source] and not self.first[source] and source not in gone:
-                    gone.add(source)
-                    stack.append(source)
+                less[source] = less.get(source, 0) + 1
+                if less[source] == counts[source] and not self.first[source]:
+                    if source not in gone:
+                        gone.add(source)
+                        stack.append(source)
         return gone
+
+    def idle_bytes(self, place: int, gone: set[int]) -> int:
+        """Most bytes in RAM while an event's tensor is idle before it, without some events.
+
+        Args:
+            place: position of the event.
+            gone: positions of this event and those that `unneeded` adds, which are left out.
+        """
+        size, in_place = self.workload.graph.size, self.workload.graph.in_place
+        begin, last = int(self.idle_from[place]), self._places[2]
+        if begin >= place:
+            return 0
+        _, begins, sources = self._reads
+        read_by, offsets = self._read_by
+        during = self.during_bytes[begin:place] + size[self.nodes[place]]
+        for k in gone:
+            if k != place:
+                during[max(0, k - begin) : max(0, last[k] - begin)] -= size[self.nodes[k]]
+            for source in set(sources[begins[k] : begins[k + 1]]):
+                if last[source] != k or source in gone:
+                    continue
+                at = offsets[source + 1] - 1
+                while at >= offsets[source] and read_by[at] in gone:
+                    at -= 1
+                reader = read_by[at] if at >= offsets[source] else source
+                node = int(self.nodes[source])
+                begun = reader if in_place[self.nodes[reader]] == node else reader + 1
+                during[max(0, begun - begin) : max(0, k - begin)] -= size[node]
+        during[[k - begin for k in gone if begin <= k < place]] = 0
+        return int(during.max())
+
+    def changed_since(self, other: EventTrace) -> tuple[int, int]:
+        """Begin and end of the events that differ from another trace's, or in bytes live."""
+        ends = []
+        for way in (1, -1):
+            length = min(len(self.events), len(other.events))
+            mine, theirs = (
+                (x.events[::way][:length], x.during_bytes[::way][:length]) for x in (self, other)
+            )
+            differs = (mine[0] != theirs[0]) | (mine[1] != theirs[1])
+            ends.append(int(differs.argmax()) if differs.any() else length)
+        return ends[0], len(self.events) - ends[1]
 
     def without(self, positions: Sequence[int], work: Work) -> EventTrace:
         """A trace without these events and those that `unneeded` adds."""
@@ -232,48 +315,43 @@ class Moves:
         self.work = work
         self.rng = random.Random(seed)
 
-    def thinned(self, known: EventTrace) -> EventTrace:
-        """Remove events where RAM suffices to keep the tensor; roughly the most costly first."""
+    def thinned(self, known: EventTrace, since: EventTrace | None = None) -> EventTrace:
+        """Remove events where RAM suffices to keep the tensor; roughly the most costly first.
+
+        Args:
+            known: a trace that fits in RAM.
+            since: a thinned trace that `known` was made from: only events whose tensors are idle
+                while something differs are tried; None to try all.
+        """
+        workload = self.workload
         known = known.pruned(self.work)
         for _ in range(_PASSES):
-            improved = False
-            joules = self.workload.event_j[known.events].tolist()
-            order = sorted((-joules[k] * (0.5 + self.rng.random()), k) for k in known.again)
+            again, tried = known.again, known
+            if since is not None:
+                begin, end = known.changed_since(since)
+                again = again[(known.idle_from[again] < end) & (again >= begin)]
+            joules = workload.event_j[known.events[again]]
+            factors = np.array([0.5 + self.rng.random() for _ in range(len(again))])
             positions = np.arange(len(known.events))
-            for _, position in order:
+            for position in again[np.argsort(-joules * factors, kind="stable")].tolist():
                 if not self.work.is_left():
                     return known
                 place = int(np.searchsorted(positions, position))
                 if place == len(positions) or positions[place] != position:
                     continue  # removed together with another event
+                self.work.spend(_TRIAL_WORK)
                 gone = known.unneeded([place])
-                if not self._may_stay(known, place, gone):
+                if known.idle_bytes(place, gone) > workload.ram_bytes:
                     continue
                 kept = np.ones(len(positions), dtype=np.bool_)
                 kept[list(gone)] = False
-                other = EventTrace.of(self.workload, known.events[kept], self.work)
+                other = EventTrace.of(workload, known.events[kept], self.work)
                 if other.fits and other.energy_j < known.energy_j:
-                    known, positions, improved = other, positions[kept], True
-            if not improved:
+                    known, positions = other, positions[kept]
+            if known is tried:
                 break
+            since = tried
         return known
-
-    def _may_stay(self, known: EventTrace, place: int, gone: set[int]) -> bool:
-        """Quick test: false if RAM cannot hold a tensor from its previous last reader to `place`.
-
-        Removing the events in `gone` saves, before the first of them, at most the bytes that they
-        read.
-        """
-        workload, node = self.workload, int(known.nodes[place])
-        at = known.places[node]
-        begin, end = int(known.last[at[bisect_left(at, place) - 1]]) + 1, min(gone)
-        if begin >= end:
-            return True
-        inputs = workload.graph.inputs
-        read = {u for k in gone if known.events[k] < workload.n for u in inputs[known.nodes[k]]}
-        gained = sum(workload.graph.size[u] for u in read)
-        busiest: int = known.during_bytes[begin:end].max()
-        return bool(busiest + workload.graph.size[node] - gained <= workload.ram_bytes)
 
     def dropped(
         self, known: EventTrace, place: int, exponent: float, noise: float
@@ -291,20 +369,29 @@ class Moves:
         Returns:
             The new trace; None if no idle tensor can be brought back.
         """
+        workload, rng = self.workload, self.rng
         over = (known.sources < place) & (known.readers > place)
         next_reader = np.full(place, -1)
         next_reader[known.sources[over][::-1]] = known.readers[over][::-1]
         next_reader[known.sources[known.readers == place]] = -1
+        sources = np.flatnonzero(next_reader >= 0)
+        nodes = known.nodes[sources]
+        weights = workload.size[nodes] ** exponent
+        if noise:
+            weights *= np.exp([noise * rng.gauss(0.0, 1.0) for _ in range(len(nodes))])
+        least = workload.least_j[nodes] / weights
+        order = np.argsort(least, kind="stable")
         best: tuple[float, list[int], int] | None = None
-        for source in np.flatnonzero(next_reader >= 0).tolist():
-            node, reader = int(known.nodes[source]), int(next_reader[source])
-            weight = self.workload.graph.size[node] ** exponent
-            if noise:
-                weight *= math.exp(noise * self.rng.gauss(0.0, 1.0))
-            at_most = best[0] * weight if best else math.inf
-            again = self._again(known, node, reader, at_most)
-            if again is not None and again[0] < at_most:
-                best = again[0] / weight, again[1], reader
+        at_most = math.inf
+        for score, node, weight, reader in zip(
+            *(x[order].tolist() for x in (least, nodes, weights, next_reader[sources])), strict=True
+        ):
+            if score >= at_most:
+                break  # so are all that follow
+            again = self._again(known, node, reader, at_most * weight)
+            if again is not None and again[0] < at_most * weight:
+                at_most = again[0] / weight
+                best = at_most, again[1], reader
         if best is None:
             return None
         _, chain, reader = best
@@ -315,10 +402,9 @@ class Moves:
         self, known: EventTrace, node: int, reader: int, at_most: float
     ) -> tuple[float, list[int]] | None:
         """Joules and events that bring a tensor back for a reader; None if not below `at_most`."""
-        workload, places, last = self.workload, known.places, known.last
-        n, inputs = workload.n, workload.graph.inputs
-        paged = len(places[node]) > 1 and any(known.events[k] >= n for k in places[node])
-        page_j = workload.page_in_j[node] + (0.0 if paged else workload.page_out_j[node])
+        workload, n, inputs = self.workload, self.workload.n, self.workload.graph.inputs
+        page_j = workload.page_in_j[node]
+        page_j += 0.0 if node in known.stored else workload.page_out_j[node]
         limit_j = min(at_most, page_j)
         chain: list[int] = []
         joules, seen, stack = 0.0, {node}, [node]
@@ -327,24 +413,23 @@ class Moves:
             if i < 0:
                 chain.append(~i)
                 continue
-            self.work.spend(_VISIT_WORK)
             joules += workload.compute_j[i]
             closes = workload.closes[i]
             if (
                 joules >= limit_j
                 or not workload.recomputable[i]
-                or (closes < n and places[closes][0] < reader)
+                or (closes < n and known.first_of(closes) < reader)
                 or len(seen) > _CHAIN
             ):
-                return (page_j, [n + node]) if page_j < at_most else None
+                chain, joules = [n + node], page_j
+                break
             stack.append(~i)
             for u in inputs[i]:
-                if u not in seen:
-                    at = places[u]
-                    if last[at[bisect_left(at, reader) - 1]] < reader:
-                        seen.add(u)
-                        stack.append(u)
-        return joules, chain
+                if u not in seen and not known.is_held(u, reader):
+                    seen.add(u)
+                    stack.append(u)
+        self.work.spend(_VISIT_WORK * len(seen))
+        return (joules, chain) if joules < at_most else None
 
     def fitted(
         self, known: EventTrace, exponent: float, noise: float, drops: int
@@ -372,7 +457,7 @@ class Moves:
             width = 5 + int(draw() * max(2, length // 4))
             begin = int(draw() * length)
             share = 1.0 if draw() < 0.5 else 0.3
-            within = [k for k in known.again if begin <= k < begin + width]
+            within = [k for k in known.again.tolist() if begin <= k < begin + width]
             taken = [k for k in within if draw() < share]
             return known.without(taken, self.work) if taken else None
         other = known
@@ -399,7 +484,7 @@ class Moves:
             fitted = self.fitted(shaken, 0.3 + self.rng.random(), noise, _DROPS)
             if fitted is None:
                 continue
-            other = self.thinned(fitted)
+            other = self.thinned(fitted, current)
             warmth_j = _WARMTH * (best.energy_j - once_j) * max(0.0, self.work.left / units)
             if other.energy_j <= current.energy_j + warmth_j * self.rng.expovariate(1.0):
                 current = other

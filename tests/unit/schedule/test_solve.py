@@ -198,7 +198,7 @@ def test_each_better_plan_and_bound_is_told() -> None:
 
 def test_out_of_nodes_it_says_how_far_it_is() -> None:
     problem = with_ram_fraction(training_chain(6), 0.5)
-    schedule = solve(problem, "poet", SolveOptions(gap=0.0, max_nodes=0), work=Work(1.0))
+    schedule = solve(problem, "poet", SolveOptions(gap=0.0, max_nodes=0), work=Work(0.3))
     assert schedule.status is Status.FEASIBLE
     assert schedule.bound_j is not None
     assert schedule.gap is not None
