@@ -2,13 +2,17 @@
 """Paths of the files that are not Python: boards, firmware templates, platformio.ini.
 
 In a checkout they are the folders at its top; in a wheel they travel in `poetfw/data`. A user's own
-are in the folders for configuration and data that the XDG Base Directory Specification names.
+are in the system's folders for configuration and data (`platformdirs`): on Linux those of the XDG
+Base Directory Specification.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from platformdirs import PlatformDirs
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _PACKAGED = _PACKAGE / "data"
@@ -31,18 +35,18 @@ def cores_dir() -> Path:
 
 def user_boards_dir() -> Path:
     """The folder of a user's own `<board>.toml` files; it may not exist."""
-    return _of_user("XDG_CONFIG_HOME", "~/.config") / "boards"
+    return _dirs().user_config_path / "boards"
 
 
 def user_data_dir() -> Path:
     """The folder of poetfw's data of a user; it may not exist."""
-    return _of_user("XDG_DATA_HOME", "~/.local/share")
+    return _dirs().user_data_path
 
 
-def _of_user(variable: str, default: str) -> Path:
-    configured = Path(os.environ.get(variable, ""))
-    folder = configured if configured.is_absolute() else Path(os.path.expanduser(default))
-    return folder / "poetfw"
+def _dirs() -> PlatformDirs:
+    from platformdirs import PlatformDirs
+
+    return PlatformDirs("poetfw", appauthor=False)
 
 
 def firmware_templates_dir() -> Path:

@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import io
-import json
-import math
-import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poetfw.common.errors import DataError, cut, listed
-from poetfw.common.reading import parse_json, read_bytes
+from poetfw.common.reading import read_bytes
 from poetfw.importers.npz import read_npz
 
 LARGEST_BYTES = 1 << 30
 """Most bytes of a file of weights."""
-_LARGEST_HEADER_BYTES = 1 << 25
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # fixed time stamp: equal weights give equal bytes
 
 Arrays = Mapping[str, NDArray[np.float32]]
@@ -39,20 +35,14 @@ def npz_bytes(arrays: Arrays) -> bytes:
 
 
 def safetensors_bytes(arrays: Arrays) -> bytes:
-    """Write arrays as a safetensors file: length of the header, header in JSON, elements."""
-    header: dict[str, Any] = {}
-    end = 0
-    for name, values in arrays.items():
-        start, end = end, end + values.nbytes
-        kind = "I32" if values.dtype.kind == "i" else "F32"
-        header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    content = b"".join(
-        np.ascontiguousarray(v, "<i4" if v.dtype.kind == "i" else "<f4").tobytes()
-        for v in arrays.values()
+    """Write arrays as a safetensors file; the same arrays give the same bytes."""
+    from safetensors.numpy import save
+
+    little = {"i": "<i4", "f": "<f4"}
+    content: bytes = save(
+        {name: np.asarray(v, little[v.dtype.kind], order="C") for name, v in arrays.items()}
     )
-    return struct.pack("<Q", len(text)) + text + content
+    return content
 
 
 def read_weights(path: Path, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -96,39 +86,23 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def _read_safetensors(path: Path, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
-    """Read tensors; their ranges must match their shapes and cover the file exactly once."""
+    from safetensors import SafetensorError, deserialize
+
     try:
-        content = memoryview(read_bytes(path, LARGEST_BYTES))
-        (length,) = struct.unpack_from("<Q", content)
-        if length > min(_LARGEST_HEADER_BYTES, len(content) - 8):
-            raise ValueError(f"its header declares {length} bytes")
-        header = parse_json(bytes(content[8 : 8 + length]))
-        data = content[8 + length :]
-        if not isinstance(header, dict):
-            raise ValueError("its header is not an object")
-        there = [name for name in header if name != "__metadata__"]
-        wanted = there if names is None else [name for name in names if name in header]
-        found = {name: _tensor(name, header[name], data) for name in wanted}
-        ranges = sorted(header[name]["data_offsets"] for name in there)
-        if [0, *(end for _, end in ranges)] != [*(start for start, _ in ranges), len(data)]:
-            raise ValueError("its tensors overlap, or leave bytes between them")
-        return found
+        content = read_bytes(path, LARGEST_BYTES)
+        tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, TypeError, LookupError, struct.error) as error:
+    except (SafetensorError, ValueError) as error:
         raise DataError(
             f"{path}: not a safetensors file, or damaged: {cut(str(error), 200)}"
         ) from error
+    wanted = tensors if names is None else [name for name in names if name in tensors]
+    return {name: _tensor(path, name, tensors[name]) for name in wanted}
 
 
-def _tensor(name: str, entry: Any, data: memoryview) -> NDArray[Any]:
-    shape, (start, end) = entry["shape"], entry["data_offsets"]
-    if entry["dtype"] not in ("F32", "I32"):
-        raise ValueError(f"{name!r:.80} is {entry['dtype']!r:.20}; poetfw reads F32")
-    if any(type(number) is not int or number < 0 for number in (*shape, start, end)):
-        raise ValueError(f"shape or offsets of {name!r:.80} are not sizes")
-    if not start <= end <= len(data) or end - start != 4 * math.prod(shape):
-        raise ValueError(f"{name!r:.80} is declared as bytes {start} to {end} of {len(data)}")
-    return np.frombuffer(data[start:end], "<i4" if entry["dtype"] == "I32" else "<f4").reshape(
-        shape
-    )
+def _tensor(path: Path, name: str, entry: Mapping[str, Any]) -> NDArray[Any]:
+    kind = {"F32": "<f4", "I32": "<i4"}.get(entry["dtype"])
+    if kind is None:
+        raise DataError(f"{path}: {name!r:.80} is {entry['dtype']!r:.20}; poetfw reads F32")
+    return np.frombuffer(entry["data"], kind).reshape(entry["shape"])

@@ -7,6 +7,7 @@ import importlib.metadata
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,10 +45,14 @@ class Finding:
 _PACKAGES = (
     ("platformio", "building firmware"),
     ("scons", "building firmware without PlatformIO's registry"),
-    ("cvxpy", "schedules"),
+    ("cvxpy-base", "schedules"),
     ("highspy", "schedules (the solver HiGHS)"),
     ("onnx", "models from ONNX files"),
 )
+
+
+_ALSO_IN = {"cvxpy-base": "cvxpy"}
+"""Packages with the same modules and more, by the package that suffices."""
 
 
 def take_inventory() -> tuple[Finding, ...]:
@@ -139,10 +144,10 @@ def _program(name: str, needed_for: str, debian: str, version_flag: str = "--ver
 
 
 def _package(name: str, needed_for: str, what: str) -> Finding:
-    try:
-        return Finding(name, needed_for, importlib.metadata.version(name), None)
-    except importlib.metadata.PackageNotFoundError:
-        return Finding(name, needed_for, None, f"pip install {what}")
+    for package in (name, _ALSO_IN.get(name, name)):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            return Finding(name, needed_for, importlib.metadata.version(package), None)
+    return Finding(name, needed_for, None, f"pip install {what}")
 
 
 def _serial_ports() -> Finding:

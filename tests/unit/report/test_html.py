@@ -424,8 +424,9 @@ def test_a_meter_is_named_with_what_it_counted() -> None:
     assert "the meter rapl: 1.25 J for the run" in next(
         tile.note for tile in words.tiles(source) if tile.label.startswith("Energy")
     )
-    assert "The meter rapl counted 1.25 J in the whole run of 3 steps" in (
-        dict(words.proofs(source))["Energy"]
+    assert (
+        "The meter rapl counted 1.25 J in the whole run of 3 steps"
+        in (dict(words.proofs(source))["Energy"])
     )
 
 

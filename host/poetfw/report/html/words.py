@@ -481,8 +481,8 @@ def layers_note(source: ReportSource) -> str:
         how = "counted by the emulator, at a cycle per instruction and without the storage's time"
     left_out = ", without steps that use storage" if run.emulated else ""
     return (
-        f"Thick, first figure: planned. Thin, second: {how}. Its joules are these seconds at the power that the "
-        f"plan has for each op{left_out}: no meter measures single ops."
+        f"Thick, first figure: planned. Thin, second: {how}. Its joules are these seconds at the "
+        f"power that the plan has for each op{left_out}: no meter measures single ops."
     )
 
 
