@@ -7,6 +7,7 @@ another batch the number would be wrong, so a number that may be it is an error 
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections import Counter
@@ -14,15 +15,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from poetfw.importers.torch_export import schema
 from poetfw.importers.torch_export.file import Weight
 
 _Number = int | float
+_Line = tuple[str, str, str]
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d+), in [^\n]*\n([^\n]*)')
 _MODULE = re.compile(r"[/\\]torch[/\\](nn|_|functional)")
 """Matches files of PyTorch's modules, whose numbers are set before `forward`."""
 _SIZE = re.compile(r"\.size\(0\)|\.shape\[0\]|\blen\((?!self\b)|\.(numel|nelement)\(")
 """Matches code that may ask for the batch size."""
+_ATTRIBUTE = re.compile(r"(?:[-+*/(,=]\s*)self(?:\.\w+)+(?![\w.(\[])|self(?:\.\w+)+(?=\s*[-+*/])")
+"""Matches attributes of a module that a line calculates with."""
 _OPERANDS = ("other", "value", "alpha", "min", "max", "fill_value", "weight")
 """Arguments that are operands of arithmetic if they are integers; others are axes or extents."""
 _FIXED = ("ord", "p", "eps", "momentum", "dropout_p", "correction", "exponent")
@@ -38,7 +44,7 @@ class _Operand:
     """A number that a node calculates with, and the author's line: file, number and text."""
 
     number: _Number
-    line: tuple[str, str, str]
+    line: _Line
 
 
 class BatchNumbers:
@@ -53,43 +59,53 @@ class BatchNumbers:
         """Count the numbers of each line."""
         self._batch = batch
         self._constants = {
-            name: float(weight.values.reshape(-1)[0])
+            name: weight.values.reshape(-1)[0].item()
             for name, weight in weights.items()
-            if weight.values.size == 1 and not weight.is_parameter
+            if weight.values.size == 1 and weight.values.dtype.kind in "if"
+            if not weight.is_parameter and np.isfinite(weight.values).all()
         }
-        self._values = _values(batch)
-        self._kinds: dict[tuple[str, str, str], Counter[str]] = {}
-        self._counts: Counter[tuple[tuple[str, str, str], str]] = Counter()
+        self._kinds: dict[_Line, Counter[str]] = {}
+        self._counts: Counter[tuple[_Line, str]] = Counter()
+        self._weights: Counter[_Line] = Counter()
         for node in nodes:
             line = _line(node)
             if line is not None:
                 self._kinds.setdefault(line, Counter())[node.target] += 1
+                self._weights[line] += sum(name in weights for name in node.reads)
             for operand in self._operands(node):
                 self._counts[operand.line, repr(operand.number)] += 1
 
     def found(self, node: schema.OperatorCall) -> _Number | None:
         """Number of a node that may come from the batch size; None without one.
 
-        Numbers that the author's line spells out are the author's, unless the line calculates with
-        more of the same value, or asks for a size.
+        Numbers that the author's line spells out are the author's, and so are those of a module,
+        as `self.scale`, unless the line calculates with more numbers.
         """
         for operand in self._operands(node):
-            asks = _SIZE.search(operand.line[2])
-            if not self._is_spelled(operand) if asks else self._is_near(operand):
+            number = operand.number
+            if node.target == _LITERAL and number == int(number):
+                number = int(number)
+            counts = _SIZE.search(operand.line[2]) or _is_of(number, self._batch)
+            if counts and self._unspelled(operand) > 0 and not self._is_of_module(operand.line):
                 return operand.number
         return None
 
-    def _is_near(self, operand: _Operand) -> bool:
-        near = any(math.isclose(abs(operand.number), value) for value in self._values)
-        return near and not self._is_spelled(operand)
-
-    def _is_spelled(self, operand: _Operand) -> bool:
-        """True if the line has the number as often as a run of the line calculates with it."""
+    def _unspelled(self, operand: _Operand) -> int:
+        """How often a run of the line calculates with the number beyond its text, times runs."""
         literals = Counter(_literals(operand.line[2]))
-        runs = min(self._kinds[operand.line].values())
         key = repr(abs(operand.number))
         used = sum(self._counts[operand.line, sign + key] for sign in ("", "-"))
-        return literals[key] * runs >= used
+        return used - literals[key] * self._runs(operand.line)
+
+    def _is_of_module(self, line: _Line) -> bool:
+        """True if attributes in the line's text can be all the numbers that it does not spell."""
+        numbers = {number.removeprefix("-") for at, number in self._counts if at == line}
+        unspelled = (self._unspelled(_Operand(ast.literal_eval(n), line)) for n in numbers)
+        attributes = len(_ATTRIBUTE.findall(line[2])) * self._runs(line) - self._weights[line]
+        return 0 < sum(max(0, each) for each in unspelled) <= attributes
+
+    def _runs(self, line: _Line) -> int:
+        return min(self._kinds[line].values())
 
     def _operands(self, node: schema.OperatorCall) -> Iterator[_Operand]:
         line = _line(node)
@@ -108,13 +124,15 @@ class BatchNumbers:
                     yield _Operand(number, line)
 
 
-def _values(n: int) -> set[float]:
-    """Numbers that people calculate from a batch size n, above 0."""
-    counts = (n, n * n, n * (n - 1))
-    return {value for count in counts if count > 0 for value in (float(count), 1 / count)}
+def _is_of(number: _Number, n: int) -> bool:
+    """True for numbers that people calculate from a batch size n: whole ones, or one over them."""
+    counts = [count for count in (n, n * n, n * (n - 1)) if count > 0]
+    if isinstance(number, int):
+        return abs(number) in counts
+    return any(math.isclose(abs(number), 1 / count) for count in counts)
 
 
-def _line(node: schema.OperatorCall) -> tuple[str, str, str] | None:
+def _line(node: schema.OperatorCall) -> _Line | None:
     """The line that calls an operator: file, number and text; None for PyTorch's modules."""
     trace: Any = node.metadata.get("stack_trace")
     frames = _FRAME.findall(trace) if isinstance(trace, str) else []
