@@ -275,9 +275,42 @@ static int load(uint8_t *batch, enum part part, const struct poet_window *wanted
 }
 
 #if POET_KEPT_BYTES > 0
-static uint32_t sample_of(uint32_t place)
+/* Number of the draw that a place of the batch comes from; the last places are drawn. */
+#if POET_RING > 0
+static uint32_t draw_of(uint32_t place)
 {
-    return number_of(current.samples, record_of(place));
+    return current.at.stored.draws + share_of_ring() - (POET_BATCH - place);
+}
+#endif
+
+static int is_drawn(uint32_t place)
+{
+    return place >= POET_BATCH - drawn_from_ring();
+}
+
+static struct poet_kept_record kept_record(uint32_t place)
+{
+    struct poet_kept_record record = {0u, 0u};
+#if POET_RING > 0
+    if (is_drawn(place)) {
+        record.number = poet_ring_drawn(draw_of(place), current.at.stored.seed, &record.version);
+        record.number += current.samples->count;
+        return record;
+    }
+#endif
+    record.number = number_of(current.samples, record_of(place));
+    return record;
+}
+
+static int read_target(uint32_t place, void *target)
+{
+    static const struct poet_window whole = {0u, POET_Y_BYTES};
+#if POET_RING > 0
+    if (is_drawn(place)) {
+        return draw(draw_of(place), Y, &whole, target);
+    }
+#endif
+    return read_record(record_of(place), Y, &whole, target);
 }
 
 int poet_data_load_kept(void *features)
@@ -289,7 +322,11 @@ int poet_data_load_kept(void *features)
 #endif
     for (uint32_t i = 0u; i < POET_BATCH; i++) {
         uint8_t *const row = (uint8_t *)features + i * POET_KEPT_BYTES;
-        if (current.samples == NULL || poet_kept_read(sample_of(i), row, kept.targets[i]) < POET_OK) {
+        if (current.samples == NULL || (current.samples->count == 0u && !is_drawn(i))) {
+            return 0;
+        }
+        const struct poet_kept_record record = kept_record(i);
+        if (poet_kept_read(&record, row, kept.targets[i]) < POET_OK) {
             return 0;
         }
     }
@@ -299,11 +336,16 @@ int poet_data_load_kept(void *features)
 
 void poet_data_keep(const void *features)
 {
-    static const struct poet_window whole = {0u, POET_Y_BYTES};
-    for (uint32_t i = 0u; current.samples != NULL && i < POET_BATCH; i++) {
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
+        if (current.samples == NULL || read_target(i, kept.targets[i]) < POET_OK) {
+            return;
+        }
+    }
+    kept.are_current = 1; /* so the step reads no target again */
+    for (uint32_t i = 0u; i < POET_BATCH; i++) {
         const uint8_t *const row = (const uint8_t *)features + i * POET_KEPT_BYTES;
-        if (read_record(record_of(i), Y, &whole, kept.targets[i]) < POET_OK ||
-            poet_kept_write(sample_of(i), row, kept.targets[i]) < POET_OK) {
+        const struct poet_kept_record record = kept_record(i);
+        if (poet_kept_write(&record, row, kept.targets[i]) < POET_OK) {
             return;
         }
     }

@@ -71,7 +71,15 @@ static int open_kept(const struct poet_image *image, uint32_t start)
     const uint32_t blocks = before->first_block + before->count * before->record_blocks - start;
     const uint32_t first = start + (blocks + POET_KEPT_ALIGNMENT - 1u) / POET_KEPT_ALIGNMENT * POET_KEPT_ALIGNMENT;
     poet_kept_open(first);
-    return first + (uint64_t)image->training.count * POET_KEPT_BLOCKS <= image->slots_first_block ? POET_OK : POET_ERROR_IMAGE;
+    uint64_t records = image->training.count;
+#if POET_RING > 0
+    records += POET_RING;
+#endif
+#if POET_KEPT_RECORDS > 0
+    return records <= POET_KEPT_RECORDS ? POET_OK : POET_ERROR_IMAGE;
+#else
+    return first + records * POET_KEPT_BLOCKS <= image->slots_first_block ? POET_OK : POET_ERROR_IMAGE;
+#endif
 #else
     (void)image;
     (void)start;

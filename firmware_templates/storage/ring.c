@@ -360,6 +360,13 @@ int poet_ring_draw_y(uint32_t draw, uint32_t seed, const struct poet_window *wan
     return take(y_block(place), wanted, ram, POET_Y_BYTES, ring.places[place].id);
 }
 
+uint32_t poet_ring_drawn(uint32_t draw, uint32_t seed, uint32_t *event)
+{
+    const uint32_t place = place_drawn(draw, seed);
+    *event = ring.places[place].labelled;
+    return place;
+}
+
 int poet_ring_look_again(uint32_t draw, uint32_t seed)
 {
     return find_sample(place_drawn(draw, seed));

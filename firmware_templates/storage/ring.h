@@ -65,6 +65,9 @@ uint32_t poet_ring_damaged(uint32_t index);
 int poet_ring_draw_x(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram);
 int poet_ring_draw_y(uint32_t draw, uint32_t seed, const struct poet_window *wanted, void *ram);
 
+/* Place of the sample of draw number `draw`, and the event of its label. */
+uint32_t poet_ring_drawn(uint32_t draw, uint32_t seed, uint32_t *event);
+
 /* After an error in reading the sample of draw number `draw`: checks what the next start would find there. */
 int poet_ring_look_again(uint32_t draw, uint32_t seed);
 

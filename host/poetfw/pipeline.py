@@ -27,6 +27,7 @@ from poetfw.common.output_file import replace_file
 from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import (
     IMAGE,
+    KeptFeatures,
     Project,
     RunRequest,
     constant_values,
@@ -51,6 +52,7 @@ from poetfw.planning import (
     Progress,
     Searching,
     boards_of,
+    choose_features,
     choose_optimizer,
     decide,
     effect_of_format,
@@ -60,7 +62,6 @@ from poetfw.planning import (
     load_model,
     lower_plan,
     report_build,
-    report_features,
     schedule_bytes,
     sets_of,
 )
@@ -120,10 +121,10 @@ def plan_build(
     data = load_data(settings.data, model, settings.features)
     searching = Searching(deadline, progress, costs, tell, tell_of_devices)
     decided = decide(settings, boards, model, searching)
-    features = _features(settings, first, model, data, decided)
+    features, kept = _features(settings, first, model, data, decided)
     progress("writing the project")
     images = {
-        name: _image(settings, name, board, model, data, decided, features)
+        name: _image(settings, name, board, model, data, decided, kept)
         for name, board in boards.items()
     }
     return Build(
@@ -168,10 +169,10 @@ def _beside(decided: Decision, images: Mapping[str, Image]) -> Project:
 
 def _features(
     settings: BuildSettings, board: Board, model: Model, data: DataSet, decided: Decision
-) -> FeaturesReport | None:
+) -> tuple[FeaturesReport | None, KeptFeatures | None]:
     """Choice between keeping and recalculating features; None without any or on several devices."""
     if decided.problem is not None:
-        return None
+        return None, None
     program, plan = decided.program, decided.plan
     size_bytes = image_bytes(
         program,
@@ -180,8 +181,11 @@ def _features(
         sets_of(settings, program),
         settings.ring,
     )
-    return report_features(
-        *(settings, board, model, data, program, plan.training, decided.keepable, size_bytes),
+    spare_bytes = decided.budgets[ONLY][0] - plan.memory.arena_bytes
+    return choose_features(
+        *(settings, board, model, data, program, plan.training, decided.keepable, decided.latest),
+        size_bytes,
+        spare_bytes,
         wanted=decided.keeps,
     )
 
@@ -193,13 +197,11 @@ def _image(
     model: Model,
     data: DataSet,
     decided: Decision,
-    features: FeaturesReport | None,
+    kept: KeptFeatures | None,
 ) -> Image:
     """Render the program of one memory: project, storage image and stage files."""
     program, plan = decided.program, decided.plan.of(memory)
     slots = slots_of(program, plan.step, board.erase_bytes)
-    keeps = features is not None and features.kept
-    kept = decided.keepable.features if keeps and decided.keepable is not None else None
     lowering = lower_plan(
         program, board, plan, slots, decided.ring, settings.slices, decided.watchdog_ms, kept
     )

@@ -87,6 +87,7 @@ def project(
     slices: bool = False,
     frozen: bool = False,
     keeps: bool = False,
+    in_ram: bool = False,
     streamed: bool = False,
 ) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
@@ -95,7 +96,8 @@ def project(
     each direction, and vectors.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
-    convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks.
+    convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks
+    in storage, or of RAM.
     """
     layers = Layers("tiny", (BATCH, 1, SIDE, SIDE), seed=1)
     channels = 8 if frozen else 4
@@ -121,8 +123,10 @@ def project(
     assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
     plan = place_plan(program, training, unlimited.evaluation)
     slots = assign_slots(program, training.plan)
-    keepable = find_keepable(program, training.plan, board, costs) if keeps else None
-    kept = None if keepable is None else keepable.features
+    kept = None
+    if keeps and (found := find_keepable(program, training.plan, board, costs)):
+        records = TRAINING + (0 if ring is None else ring.samples)
+        kept = replace(found[0].features, records=records if in_ram else 0)
     lowering = lower_plan(program, board, plan, slots, ring, slices, kept=kept)
     values = constant_values(lowering.names, weights)
     files = render_project(lowering.view, board, constants=values).files

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from zlib import crc32
 
@@ -20,10 +21,12 @@ from network import (
 )
 
 from emulator.firmware_tools import BLOCK
-from poetfw.firmware import places, read_committed
+from poetfw.firmware import Ring, places, read_committed
 
 STEPS, EVERY = 3 * STEPS_PER_EPOCH, 2
 KEPT = {"frozen": True, "keeps": True}
+IN_RAM = {**KEPT, "in_ram": True}
+RING = Ring(samples=14, share=2)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +70,8 @@ def with_records(made: Project, keeper: Harness, folder: Path) -> tuple[bytearra
 
 
 def losses(harness: Harness) -> list[str]:
-    return [line.split()[2] for line in harness.console.splitlines() if line.startswith("@step")]
+    lines = [line.split() for line in harness.console.splitlines() if line.startswith("@step")]
+    return [" ".join(words[2:] or words) for words in lines]
 
 
 def test_weights_and_losses_are_those_without(
@@ -136,3 +140,69 @@ def test_blank_records_are_calculated(
     part = records(made, bytes(image), tmp_path)
     image[part.start : part.stop] = bytes([byte]) * len(part)
     assert losses(Harness(library, bytes(image))) == losses(keeper)
+
+
+# In RAM, and of the device's own samples -------------------------------------------------------
+
+
+@pytest.mark.parametrize("ring", [None, RING], ids=["card", "ring"])
+@pytest.mark.parametrize("kept", [KEPT, IN_RAM], ids=["storage", "RAM"])
+def test_features_of_all_samples_give_the_bits_of_calculating(
+    kept: dict[str, bool], ring: Ring | None, tmp_path: Path
+) -> None:
+    made, other = (project("nrf52840", ring, **each) for each in (kept, {"frozen": True}))
+    keeper, without = (
+        Harness(
+            compile_harness(tmp_path / each.plan_id, "nrf52840", ring, **features),
+            each.image(STEPS, EVERY),
+        )
+        for each, features in ((made, kept), (other, {"frozen": True}))
+    )
+    assert losses(keeper) == losses(without)
+    found, expected = trained(made, keeper, tmp_path), trained(other, without, tmp_path)
+    for name, value in expected.items():
+        assert np.array_equal(found[name], value), name
+    if kept is IN_RAM:
+        assert keeper.blocks_written == without.blocks_written
+        assert keeper.calls < without.calls, "inputs are not read again"
+
+
+@pytest.mark.parametrize(
+    ("kept", "ring"), [(IN_RAM, None), (IN_RAM, RING), (KEPT, RING)], ids=["RAM", "both", "ring"]
+)
+def test_cuts_of_features_in_ram_and_of_a_ring(
+    kept: dict[str, bool], ring: Ring | None, tmp_path: Path
+) -> None:
+    made = project("nrf52840", ring, **kept)
+    keeper = Harness(
+        compile_harness(tmp_path, "nrf52840", ring, **kept), made.image(2 * STEPS_PER_EPOCH, EVERY)
+    )
+    bad, table = keeper.cuts(0, keeper.cases(1), 1, 1)
+    assert {outcome for *_, outcome in table} == {"same"}, (bad, keeper.console)
+
+
+class Record(ctypes.Structure):
+    """A record's number, and the version of its sample."""
+
+    _fields_ = (("number", ctypes.c_uint32), ("version", ctypes.c_uint32))
+
+
+@pytest.mark.parametrize("kept", [KEPT, IN_RAM], ids=["storage", "RAM"])
+def test_a_record_is_of_one_version_of_a_sample(kept: dict[str, bool], tmp_path: Path) -> None:
+    """A place of the ring takes another sample, or another label: its record is stale."""
+    made = project("nrf52840", RING, **kept)
+    library = compile_harness(tmp_path, "nrf52840", RING, **kept)
+    firmware = Harness(library, made.image(STEPS, EVERY))._library
+    assert made.kept is not None
+    features = ctypes.create_string_buffer(b"7" * made.kept.sample_bytes)
+    target = ctypes.create_string_buffer(b"1234", made.kept.target_bytes)
+    read = ctypes.create_string_buffer(made.kept.sample_bytes)
+    place = TRAINING + 3
+    first, second, other = Record(place, 5), Record(place, 8), Record(place + 1, 5)
+    assert firmware.poet_kept_write(ctypes.byref(first), features, target) == 0
+    assert firmware.poet_kept_read(ctypes.byref(first), read, target) == 0
+    assert read.raw == features.raw[: len(read)]
+    for record in (second, other):
+        assert firmware.poet_kept_read(ctypes.byref(record), read, target) < 0
+    assert firmware.poet_kept_write(ctypes.byref(second), features, target) == 0
+    assert firmware.poet_kept_read(ctypes.byref(first), read, target) < 0

@@ -14,7 +14,7 @@ from poetfw.common.errors import ConfigError
 from poetfw.costs import analytic_costs
 from poetfw.importers import DataSet
 from poetfw.models import Model, build_model
-from poetfw.planning import BuildSettings, plan_unscheduled, report_features
+from poetfw.planning import BuildSettings, choose_features, plan_unscheduled
 from poetfw.planning.choices import derive_program
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.plans import Plan
@@ -22,10 +22,11 @@ from poetfw.report import FeaturesReport
 from poetfw.training import Program
 
 BOARD = load_board("nrf52840")
+Cuts = tuple[Keepable | None, Keepable | None]
 
 
 @cache
-def adapted(name: str, batch: int, last: str) -> tuple[Model, Program, Plan, Keepable | None]:
+def adapted(name: str, batch: int, last: str) -> tuple[Model, Program, Plan, Cuts]:
     """A built-in network with norms in evaluation mode, of which the last ops train."""
     model = build_model(name, batch, 0)
     ops = tuple(
@@ -37,21 +38,23 @@ def adapted(name: str, batch: int, last: str) -> tuple[Model, Program, Plan, Kee
     program = derive_program(settings, model)
     plan = plan_unscheduled(program, BOARD, analytic_costs)
     costs = analytic_costs(program.training, BOARD)
-    return model, program, plan, find_keepable(program, plan.training.plan, BOARD, costs)
+    cuts = find_keepable(program, plan.training.plan, BOARD, costs)
+    return model, program, plan, cuts or (None, None)
 
 
 def reported(
-    name: str, batch: int, last: str, *, room: int | None = None, **chosen: object
+    name: str, batch: int, last: str, *, room: int | None = None, spare: int = 0, **chosen: object
 ) -> FeaturesReport:
-    model, program, plan, keepable = adapted(name, batch, last)
+    model, program, plan, (keepable, latest) = adapted(name, batch, last)
     settings = replace(BuildSettings(BOARD.name, model=name, batch=batch), **chosen)
     x = np.random.default_rng(0).normal(size=(2 * batch, *program.x.members[0].shape[1:]))
     data = DataSet("few", *(x.astype("f4"), np.zeros(2 * batch, "i4")) * 2)
     assert BOARD.storage is not None
     board = replace(BOARD, storage=replace(BOARD.storage, size_bytes=room))
-    parts = (settings, board, model, data, program, plan.training, keepable, 100_000)
-    found = report_features(*parts, wanted=are_wanted(settings, model, keepable))
+    parts = (settings, board, model, data, program, plan.training, keepable, latest, 100_000, spare)
+    found, kept = choose_features(*parts, wanted=are_wanted(settings, model, keepable))
     assert found is not None
+    assert (kept is not None) == found.kept
     return found
 
 
@@ -100,10 +103,31 @@ def test_no_step_misses_the_deadline() -> None:
         )  # fmt: skip
 
 
-def test_a_ring_s_samples_are_calculated() -> None:
-    assert not reported("resnet8", 1, "last:1", ring=4).kept
-    with pytest.raises(ConfigError, match="a ring's samples change while it trains"):
-        reported("resnet8", 1, "last:1", ring=4, keep_features="storage")
+def test_a_ring_s_samples_have_records_too() -> None:
+    without = reported("resnet8", 1, "last:1", keep_features="storage")
+    found = reported("resnet8", 1, "last:1", ring=4, keep_features="storage")
+    assert found.kept
+    assert found.storage_bytes == without.storage_bytes + 4 * 512
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "last", "sample_bytes"),
+    [("ds-cnn", 1, "last:2", 32_000), ("digits-cnn", 32, "last:1", 256)],
+)
+def test_features_are_kept_in_ram_where_they_fit(
+    name: str, batch: int, last: str, sample_bytes: int
+) -> None:
+    """Of two batches of samples, each with a class of 4 bytes and a word of its version."""
+    record = sample_bytes + 8
+    room = 2 * batch * record + batch * 4 + 64
+    found = reported(name, batch, last, spare=room)
+    assert (found.kept, found.place, found.ram_bytes) == (True, "ram", room)
+    assert found.kept_j < found.calculated_j
+    assert not reported(name, batch, last, spare=room - 1).kept
+    with pytest.raises(ConfigError, match=rf"takes {room:,} bytes of RAM, and {room - 1:,} are"):
+        reported(name, batch, last, spare=room - 1, keep_features="ram")
+    assert reported(name, batch, last, spare=room, keep_features="storage").place == "storage"
+    assert not reported(name, batch, last, spare=room, keep_features="never").kept
 
 
 def test_the_user_decides() -> None:
@@ -112,11 +136,11 @@ def test_the_user_decides() -> None:
 
 
 def test_nothing_precedes_what_trains() -> None:
-    model, program, plan, keepable = adapted("mlp", 8, "*")
+    model, program, plan, (keepable, _) = adapted("mlp", 8, "*")
     assert keepable is None
     settings = BuildSettings(BOARD.name, model="mlp", keep_features="storage")
     data = DataSet("few", *(np.zeros((8, 64), "f4"), np.zeros(8, "i4")) * 2)
     with pytest.raises(ConfigError, match="has no features that can be kept: nothing"):
-        report_features(
-            *(settings, BOARD, model, data, program, plan.training, None, 0), wanted=False
+        choose_features(
+            *(settings, BOARD, model, data, program, plan.training, None, None, 0, 0), wanted=False
         )

@@ -136,10 +136,10 @@ class PlanOptions(TypedDict, total=False):
     """
     checkpoint_sets: int | None
     """Storage slots that checkpoints use in turn; more slots spread the wear."""
-    keep_features: Literal["auto", "storage", "never"] | None
+    keep_features: Literal["auto", "storage", "ram", "never"] | None
     """
-    Keep the frozen part's output for each training sample in storage, instead of calculating it
-    in every epoch; auto: where that takes less energy.
+    Keep the frozen part's output for each training sample in storage or in RAM, instead of
+    calculating it in every epoch; auto: where that takes less energy.
     """
     slices: bool | None
     """Let the application run a training step in slices, by poetfw_train_some."""

@@ -159,9 +159,11 @@ def _energies(before_j: float, after_j: float) -> str:
 
 def _features_row(features: FeaturesReport) -> tuple[str, str]:
     """Energy of an epoch that calculates the frozen part's output, and of one that reads it."""
-    which = "kept in storage" if features.kept else "calculated in every epoch"
+    place = "RAM" if features.place == "ram" else "storage"
+    size = features.ram_bytes + features.storage_bytes
+    which = f"kept in {place}" if features.kept else "calculated in every epoch"
     energies = f"{features.calculated_j:.4g} J an epoch, {features.kept_j:.4g} J if kept"
-    room = f" in {output.size(features.storage_bytes)}" if features.kept else ""
+    room = f" in {output.size(size)}" if features.kept else ""
     return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
 
 

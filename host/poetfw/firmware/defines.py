@@ -162,8 +162,11 @@ def kept_settings(kept: KeptFeatures | None) -> tuple[Define, ...]:
     """Definitions of plan.h about kept features; empty without any."""
     if kept is None:
         return ()
+    size = Define("POET_KEPT_BYTES", _size(kept.sample_bytes), "kept features of one sample")
+    if kept.records:
+        return (size, Define("POET_KEPT_RECORDS", _size(kept.records), "of samples, in RAM"))
     return (
-        Define("POET_KEPT_BYTES", _size(kept.sample_bytes), "kept features of one sample"),
+        size,
         Define("POET_KEPT_BLOCKS", _size(kept.record_blocks), "of their record in storage"),
     )
 

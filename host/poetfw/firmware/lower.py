@@ -208,6 +208,7 @@ def _plan_id(
         *OTHER_SUMS[board.compute.arithmetic],
         *([] if ring is None else [ring.samples, ring.share]),
         *([] if kept is None else [kept.tensor, kept.steps, kept.record_blocks]),
+        *(["records in RAM", kept.records] if kept is not None and kept.records else []),
         *([program.fingerprint] if program.fingerprint else []),
     ]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]

@@ -251,8 +251,8 @@ def _lay_out(
     train = SampleRegion(1, samples[0], record_blocks)
     evaluation = SampleRegion(train.end, samples[1], record_blocks)
     slots_block = _aligned(evaluation.end)
-    if kept is not None:
-        slots_block = _aligned(slots_block + train.samples * kept.record_blocks)
+    if kept is not None and not kept.records:
+        slots_block = _aligned(slots_block + (train.samples + ring) * kept.record_blocks)
     sets_block = _aligned(slots_block + slot_region_blocks(slots))
     ring_block = sets_block + sets * set_blocks(slots)
     blocks = ring_block + ring * place_blocks(*_sample_bytes(program))

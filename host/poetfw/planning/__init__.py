@@ -17,7 +17,7 @@ from poetfw.planning.devices import devices_problem, load_devices_problem, read_
 from poetfw.planning.held_out import effect_of_format, held_out_batches
 from poetfw.planning.homes import sets_of
 from poetfw.planning.inference import plan_evaluation, with_lower_peak
-from poetfw.planning.kept_features import report_features
+from poetfw.planning.kept_features import choose_features
 from poetfw.planning.more_ram import saved_by_more_ram
 from poetfw.planning.plans import (
     Plan,
@@ -59,6 +59,7 @@ __all__ = [
     "boards_of",
     "budgets_between",
     "calibration_batches",
+    "choose_features",
     "choose_optimizer",
     "costs_from",
     "database_for",
@@ -84,7 +85,6 @@ __all__ = [
     "ram_needs",
     "read_device",
     "report_build",
-    "report_features",
     "require_fed",
     "saved_by_more_ram",
     "schedule_bytes",

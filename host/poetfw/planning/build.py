@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from poetfw.boards import Board
@@ -229,8 +229,11 @@ def schedule_bytes(build: Build) -> int:
     board, plan = build.image.board, build.checkpoint_all
     slots = assign_slots(build.program, plan.training.plan, board.erase_bytes)
     keeps = build.features is not None and build.features.kept
-    found = find_keepable(build.program, plan.training.plan, board, build.costs) if keeps else None
-    kept = None if found is None else found.features
+    in_ram = build.features is not None and build.features.place == "ram"
+    cuts = find_keepable(build.program, plan.training.plan, board, build.costs) if keeps else None
+    kept = None if cuts is None else cuts[in_ram].features
+    if kept is not None and in_ram:
+        kept = replace(kept, records=1)  # the step is the same for any number
     lowering = lower_plan(build.program, board, plan, slots, kept=kept)
     unscheduled = render_project(lowering.view, board)
     return step_bytes(build.image.project, board) - step_bytes(unscheduled, board)

@@ -73,7 +73,8 @@ class Decision:
         problem: of several devices, what the plan solves; None for one.
         ring: the samples that the device keeps, None for none.
         watchdog_ms: see `watchdog_time_ms`.
-        keepable: features that the plan could keep; None without any.
+        keepable: features that the plan could keep in storage; None without any.
+        latest: features that the plan could keep in RAM: those that it calculates last.
         keeps: True if features are wanted, so that the budget has room for them.
         step_costs: planned times and energy of each step of the plan.
     """
@@ -87,6 +88,7 @@ class Decision:
     ring: Ring | None = None
     watchdog_ms: int | None = None
     keepable: Keepable | None = None
+    latest: Keepable | None = None
     keeps: bool = False
     step_costs: tuple[StepCost, ...] = ()
 
@@ -114,7 +116,7 @@ def _decide_on_board(
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
     table = costs(program.training, board)
-    keepable = find_keepable(program, unlimited.training.plan, board, table)
+    keepable, _ = find_keepable(program, unlimited.training.plan, board, table) or (None, None)
     keeps = are_wanted(settings, model, keepable)
     deadline.reserve(_RENDERING)
     kept = keepable.features if keepable is not None and keeps else None
@@ -155,6 +157,7 @@ def _decide_on_board(
         )
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
+    keepable, latest = find_keepable(program, plan.training.plan, board, table) or (None, None)
     return Decision(
         program=program,
         plan=plan,
@@ -163,7 +166,8 @@ def _decide_on_board(
         budgets={ONLY: (budget, minimum)},
         ring=ring,
         watchdog_ms=watchdog_ms,
-        keepable=find_keepable(program, plan.training.plan, board, table),
+        keepable=keepable,
+        latest=latest,
         keeps=keeps,
         step_costs=step_costs(
             schedule_problem(program.training, board, table, None), plan.step.steps

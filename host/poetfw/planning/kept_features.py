@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice between storing the frozen part's output for each sample and recalculating it each epoch.
+"""Choice between keeping the frozen part's output for each sample and recalculating it each epoch.
 
 A training plan begins with ops of the frozen part. If the rest of the plan reads only one of their
 tensors [batch, ...], the step can load this tensor, the features, instead of calculating it, with
 the same plan, addresses and bits. Among all such tensors, the one that saves most energy is used.
+Where the records fit the RAM that the plan leaves free, they are kept there, which costs nothing to
+read; else in storage.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
 from poetfw.common.errors import ConfigError
@@ -28,7 +30,6 @@ _MOST_TARGETS_BYTES = BLOCK_BYTES
 """Largest size of a batch's targets, stored with the features, for which features are kept
 without being requested."""
 
-_RING = "a ring's samples change while it trains"
 _NONE = "nothing that precedes all that trains is the same in every epoch"
 
 
@@ -55,6 +56,15 @@ class Keepable:
     energy_j: BatchCosts
     time_s: BatchCosts
 
+    def in_ram(self, records: int) -> Keepable:
+        """The same features with records in RAM, whose reading and writing cost nothing."""
+
+        def costs(of: BatchCosts) -> BatchCosts:
+            return BatchCosts(of.calculating, 0.0, 0.0)
+
+        kept = replace(self.features, records=records)
+        return Keepable(kept, costs(self.energy_j), costs(self.time_s))
+
     @property
     def saved_j(self) -> float:
         """Joules that a step saves if it reads the features."""
@@ -71,8 +81,11 @@ class Keepable:
 
 def find_keepable(
     program: Program, plan: ExecutionPlan, board: Board, costs: CostTable
-) -> Keepable | None:
+) -> tuple[Keepable, Keepable] | None:
     """Find the features that save the most energy if kept; None if a plan has none.
+
+    The first ones are those to keep in storage, where reading them costs energy; the second those
+    to keep in RAM.
 
     Args:
         program: the program.
@@ -83,7 +96,10 @@ def find_keepable(
     if board.storage is None:
         return None
     found = [_costs(program, kept, plan, board, costs) for kept in _cuts(program, plan, board)]
-    return max(found, key=lambda each: each.saved_j, default=None)
+    if not found:
+        return None
+    latest = max(found, key=lambda each: each.energy_j.calculating)
+    return max(found, key=lambda each: each.saved_j), latest
 
 
 def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptFeatures]:
@@ -131,7 +147,6 @@ def _costs(
     storage, batch = board.storage, program.batch
     assert storage is not None
     read, write = costs.page_in or storage.page_in, costs.page_out or storage.page_out
-    target_bytes = -(-program.y.size_bytes // BLOCK_BYTES) * BLOCK_BYTES
     loads = {op.name for op in program.training.ops if op.kind == "load_y"}
     ops = [
         costs.ops[step.node]
@@ -142,26 +157,26 @@ def _costs(
     energy = BatchCosts(
         sum(op.energy_j for op in ops),
         batch * read.cost_j(size),
-        read.cost_j(size) + batch * (read.cost_j(target_bytes) + write.cost_j(size)),
+        read.cost_j(size) + batch * write.cost_j(size),
     )
     time = BatchCosts(
         sum(op.time_s for op in ops),
         batch * read.time_s(size),
-        read.time_s(size) + batch * (read.time_s(target_bytes) + write.time_s(size)),
+        read.time_s(size) + batch * write.time_s(size),
     )
     return Keepable(kept, energy, time)
 
 
 def are_wanted(settings: BuildSettings, model: Model, keepable: Keepable | None) -> bool:
-    """True if features are to be kept if possible: as set, or because that saves energy."""
-    if keepable is None or settings.keep_features == "never":
+    """True if storage is to keep features if possible: as set, or because that saves energy."""
+    if keepable is None or settings.keep_features in ("never", "ram"):
         return False
     if settings.keep_features == "storage":
         return True
-    return not _reason_against(settings, model, keepable)
+    return not _reason_against(model, keepable)
 
 
-def report_features(
+def choose_features(
     settings: BuildSettings,
     board: Board,
     model: Model,
@@ -169,11 +184,13 @@ def report_features(
     program: Program,
     schedule: Schedule,
     keepable: Keepable | None,
+    latest: Keepable | None,
     image_bytes: int,
+    spare_bytes: int,
     *,
     wanted: bool,
-) -> FeaturesReport | None:
-    """Choose whether to keep features; reports both costs of an epoch, the choice and its reason.
+) -> tuple[FeaturesReport | None, KeptFeatures | None]:
+    """Choose whether and where to keep features; reports both costs of an epoch, and the reason.
 
     Args:
         settings: settings of the build.
@@ -182,28 +199,49 @@ def report_features(
         data: data set whose features would be kept.
         program: training and evaluation step.
         schedule: schedule of the training step.
-        keepable: features that the schedule's plan could keep; None without any.
+        keepable: features that the schedule's plan could keep in storage; None without any.
+        latest: those that it could keep in RAM; None without any.
         image_bytes: size of the storage image without features.
+        spare_bytes: RAM that the plan leaves free.
         wanted: result of `are_wanted`.
+
+    Returns:
+        The report, None without a frozen part, and the features to keep, None for none.
 
     Raises:
         ConfigError: The settings require features to be kept, which is impossible.
     """
-    told = settings.keep_features == "storage"
-    if keepable is None:
+    setting = settings.keep_features
+    told = setting in ("storage", "ram")
+    if keepable is None or latest is None:
         if told:
             raise ConfigError(
-                "--keep-features storage: the training step has no features that can be kept: "
+                f"--keep-features {setting}: the training step has no features that can be kept: "
                 + ("the board has no storage" if board.storage is None else _NONE),
                 "freeze all layers before those that train, with batch norms in evaluation mode",
                 "or build with --keep-features auto",
             )
-        return None
-    kept = keepable.features
+        return None, None
     samples, steps = len(data.x_train), len(data.x_train) // program.batch
-    size_bytes = samples * kept.record_blocks * BLOCK_BYTES
-    obstacle = _obstacle(settings, board, image_bytes, size_bytes)
-    obstacle = obstacle or _too_slow(settings, schedule, keepable.time_s)
+    records = samples + settings.ring
+    in_ram = latest.in_ram(records)
+    ram_bytes = in_ram.features.ram_bytes(records, program.batch)
+    storage_bytes = records * keepable.features.record_blocks * BLOCK_BYTES
+    no_ram = (
+        ""
+        if ram_bytes <= spare_bytes
+        else f"it takes {ram_bytes:,} bytes of RAM, and " + (f"{max(0, spare_bytes):,} are left")
+    )
+    no_ram = no_ram or _too_slow(settings, schedule, in_ram.time_s)
+    if setting == "ram" or (
+        setting == "auto" and not no_ram and not _reason_against_ram(model, in_ram)
+    ):
+        chosen, size_bytes, wanted, obstacle = in_ram, ram_bytes, True, no_ram
+    else:
+        chosen, size_bytes = keepable, storage_bytes
+        obstacle = _obstacle(board, image_bytes, size_bytes)
+        obstacle = obstacle or _too_slow(settings, schedule, keepable.time_s)
+    kept = chosen.features
     if wanted and not obstacle:
         batch = slice(program.batch)
         x, y = data.x_train[batch], data.y_train[batch]
@@ -211,30 +249,32 @@ def report_features(
             obstacle = "it depends on the other samples of a batch"
     if told and obstacle:
         raise ConfigError(
-            f"--keep-features storage: the features {kept.tensor!r:.60} cannot be kept: {obstacle}",
+            f"--keep-features {setting}: the features {kept.tensor!r:.60} cannot be kept: "
+            f"{obstacle}",
             "build with --keep-features auto, which calculates them then",
         )
-    energy, time = keepable.energy_j, keepable.time_s
-    return FeaturesReport(
-        kept=wanted and not obstacle,
-        reason=obstacle or _reason(settings, model, keepable),
+    energy, time, keeps = chosen.energy_j, chosen.time_s, wanted and not obstacle
+    report = FeaturesReport(
+        kept=keeps,
+        reason=obstacle or _reason(settings, model, chosen),
+        place="ram" if kept.records else "storage",
         tensor=kept.tensor,
         sample_bytes=kept.sample_bytes,
-        storage_bytes=size_bytes,
+        storage_bytes=0 if kept.records else size_bytes,
+        ram_bytes=size_bytes if kept.records else 0,
         calculated_j=steps * schedule.energy_j,
-        kept_j=steps * (schedule.energy_j - keepable.saved_j),
+        kept_j=steps * (schedule.energy_j - chosen.saved_j),
         first_j=steps * (schedule.energy_j + energy.writing),
         calculated_s=steps * schedule.time_s,
         kept_s=steps * (schedule.time_s - time.calculating + time.reading),
-        break_even_epochs=keepable.break_even_epochs,
+        break_even_epochs=chosen.break_even_epochs,
     )
+    return report, kept if keeps else None
 
 
-def _obstacle(settings: BuildSettings, board: Board, image_bytes: int, size_bytes: int) -> str:
-    """Reason why features cannot be kept; empty if they can."""
+def _obstacle(board: Board, image_bytes: int, size_bytes: int) -> str:
+    """Reason why storage cannot keep features; empty if it can."""
     assert board.storage is not None
-    if settings.ring:
-        return _RING
     if size_bytes > LARGEST_SAMPLES_BYTES:
         return (
             f"it takes {size_bytes:,} bytes, and an image holds at most {LARGEST_SAMPLES_BYTES:,} "
@@ -263,13 +303,16 @@ def _too_slow(settings: BuildSettings, schedule: Schedule, time_s: BatchCosts) -
     )
 
 
-def _reason_against(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
-    """Reason why keeping features is not the better choice; empty if it is."""
-    if settings.ring:
-        return _RING
+def _reason_against(model: Model, keepable: Keepable) -> str:
+    """Reason why keeping features in storage is not the better choice; empty if it is."""
     targets_bytes = model.batch * keepable.features.target_bytes
     if targets_bytes > _MOST_TARGETS_BYTES:
         return f"the targets of a batch would take {targets_bytes:,} bytes of RAM"
+    return _reason_against_ram(model, keepable)
+
+
+def _reason_against_ram(model: Model, keepable: Keepable) -> str:
+    """Reason why calculating features takes no more energy; empty if it does."""
     even = keepable.break_even_epochs
     if even is None:
         return "reading it takes more energy"
@@ -281,4 +324,6 @@ def _reason_against(settings: BuildSettings, model: Model, keepable: Keepable) -
 def _reason(settings: BuildSettings, model: Model, keepable: Keepable) -> str:
     if settings.keep_features != "auto":
         return f"--keep-features {settings.keep_features}"
-    return _reason_against(settings, model, keepable) or "reading it takes less energy"
+    if keepable.features.records:
+        return _reason_against_ram(model, keepable) or "reading it takes less energy"
+    return _reason_against(model, keepable) or "reading it takes less energy"

@@ -125,14 +125,15 @@ class StoredAs:
 
 @checked_dataclass(frozen=True, config=_CHECKED)
 class FeaturesReport:
-    """Output of a training step's frozen part: kept in storage, or calculated in every epoch.
+    """Output of a training step's frozen part: kept, or calculated in every epoch.
 
     Attributes:
         kept: True if the device keeps it.
         reason: why, in words.
         tensor: its name; empty where nothing can be kept.
         sample_bytes: bytes of a sample's features.
-        storage_bytes: bytes that the features of all training samples take in storage.
+        place: where it is kept, or would be: `storage` or `ram`.
+        storage_bytes, ram_bytes: bytes that the features of all training samples take there.
         calculated_j: joules of an epoch that calculates them.
         kept_j: joules of an epoch that reads them, from the second on.
         first_j: joules of the first epoch, which calculates and writes them.
@@ -144,7 +145,9 @@ class FeaturesReport:
     reason: str
     tensor: str = ""
     sample_bytes: int = 0
+    place: Literal["storage", "ram"] = "storage"
     storage_bytes: int = 0
+    ram_bytes: int = 0
     calculated_j: float = 0.0
     kept_j: float = 0.0
     first_j: float = 0.0

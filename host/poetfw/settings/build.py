@@ -50,7 +50,7 @@ _ON_SYSTEMS = (
 TOOLCHAINS = ("auto", "system", "stock", "clang", "zig")
 """Choices of `--toolchain`."""
 
-KEEPING = ("auto", "storage", "never")
+KEEPING = ("auto", "storage", "ram", "never")
 """Choices of `--keep-features`."""
 
 
@@ -77,8 +77,8 @@ class Application(Settings, group="Storage and application"):
         type=click.IntRange(2, 1024),
     )
     keep_features: str = setting(
-        "Keep the frozen part's output for each training sample in storage, instead of calculating "
-        "it in every epoch; auto: where that takes less energy.",
+        "Keep the frozen part's output for each training sample in storage or in RAM, instead of "
+        "calculating it in every epoch; auto: where that takes less energy.",
         "auto",
         type=click.Choice(KEEPING),
     )
