@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from system.commands import Result, needs_twin
 from unit.project.spdx import ROOT
 
 BOARD = "nrf52840"
+BASH = str(shutil.which("bash"))
 
 
 @pytest.fixture(scope="module")
@@ -225,9 +227,20 @@ def test_a_runner_installs_compiler_and_emulator_by_pip() -> None:
 
 
 def steps_of(
-    inputs: dict[str, Any], workspace: Path, tools: Path, which: Sequence[str] = ("build", "check")
+    inputs: dict[str, Any],
+    workspace: Path,
+    path: str,
+    which: Sequence[str] = ("build", "check"),
+    **environment: str,
 ) -> tuple[int, dict[str, str]]:
     """Run some of the action's scripts, as a runner does.
+
+    Args:
+        inputs: the action's inputs.
+        workspace: folder that the steps begin in.
+        path: folders of programs.
+        which: identifiers of the steps.
+        environment: further variables.
 
     Returns:
         Exit code of the last step that ran, and the outputs.
@@ -246,16 +259,16 @@ def steps_of(
             continue
         assert step["shell"] == "bash"
         ran = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=workspace / filled(step["working-directory"]),
+            [BASH, "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=workspace / filled(step.get("working-directory", ".")),
             env={
                 "HOME": str(workspace),
-                "PATH": f"{tools}:{os.environ['PATH']}",
-                **{name: value for name, value in os.environ.items() if name[:6] == "CCACHE"},
+                "PATH": path,
                 "GITHUB_OUTPUT": str(outputs),
                 "GITHUB_STEP_SUMMARY": str(workspace / "summary.md"),
-                "PYTHONPATH": str(Path(poetfw.__file__).parents[1]),
-                **{name: filled(text) for name, text in step["env"].items()},
+                "GITHUB_ACTION_PATH": str(ROOT),
+                **environment,
+                **{name: filled(text) for name, text in step.get("env", {}).items()},
             },
             capture_output=True,
             text=True,
@@ -263,6 +276,7 @@ def steps_of(
         )
         code = ran.returncode
         if code:
+            print(ran.stdout, ran.stderr)
             break
     lines = outputs.read_text().splitlines()
     return code, dict(line.split("=", 1) for line in lines)
@@ -282,9 +296,12 @@ def test_the_example_repository_is_checked(tmp_path: Path) -> None:
     file = ROOT / "examples/ci/.github/workflows/train.yml"
     jobs = yaml.safe_load(file.read_text())["jobs"]["check"]["steps"]
     before, after = (step["with"] for step in jobs if step["uses"].startswith("poetfw/"))
-    code, outputs = steps_of(before, tmp_path, tools)
+    path = f"{tools}:{os.environ['PATH']}"
+    environment = {name: value for name, value in os.environ.items() if name[:6] == "CCACHE"}
+    environment["PYTHONPATH"] = str(Path(poetfw.__file__).parents[1])
+    code, outputs = steps_of(before, tmp_path, path, **environment)
     assert code == 0
-    code, outputs = steps_of(after, tmp_path, tools)
+    code, outputs = steps_of(after, tmp_path, path, **environment)
     assert code == 0, (tmp_path / "summary.md").read_text()
     assert (tmp_path / "change" / outputs["build"]).is_file()
     document = json.loads((tmp_path / "change" / outputs["check"]).read_text())
@@ -295,7 +312,33 @@ def test_the_example_repository_is_checked(tmp_path: Path) -> None:
     assert "all limits kept" in text
     assert "| hidden2.backward&#95;input | 2,048 B | 4,096 B | +2,048 B (+100.0%) |" in text
     code, outputs = steps_of(
-        {**after, "max-ram": "70K", "min-accuracy": ""}, tmp_path, tools, ["check"]
+        {**after, "max-ram": "70K", "min-accuracy": ""}, tmp_path, path, ["check"], **environment
     )
     assert code == EXIT_CHECK
     assert not json.loads((tmp_path / "change" / outputs["check"]).read_text())["ok"]
+
+
+@pytest.mark.slow
+def test_a_bare_runner_installs_builds_and_checks(tmp_path: Path) -> None:
+    """All steps, from pip on: an empty home, and a path without compilers and QEMU."""
+    shutil.copytree(ROOT / "examples" / "ci", tmp_path / "change")
+    venv.create(tmp_path / "venv", with_pip=True)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("cat", "mkdir"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    path = f"{tmp_path / 'venv' / 'bin'}:{tools}"
+    pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    for absent in ("gcc", "cc", "arm-none-eabi-gcc", "qemu-system-arm"):
+        assert shutil.which(absent, path=path) is None
+    inputs = {"working-directory": "change", "max-ram": "100K", "min-accuracy": "0.2"}
+    code, outputs = steps_of(inputs, tmp_path, path, ["install", "build", "check"], **pip)
+    assert code == 0, (tmp_path / "summary.md").read_text()
+    built = json.loads((tmp_path / "change" / outputs["build"]).read_text())
+    assert built["toolchain"] == "zig"
+    document = json.loads((tmp_path / "change" / outputs["check"]).read_text())
+    accuracy = next(one for one in document["figures"] if one["name"] == "accuracy")
+    assert accuracy["value"] >= 0.2
+    assert "all limits kept" in (tmp_path / "summary.md").read_text()
+    code, outputs = steps_of({**inputs, "max-ram": "9K"}, tmp_path, path, ["check"], **pip)
+    assert code == EXIT_CHECK

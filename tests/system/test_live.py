@@ -21,7 +21,15 @@ import poetfw
 from poetfw.api.firmware import Firmware
 from poetfw.api.options import RUN, settings_of
 from poetfw.cli import output
-from poetfw.cli.live import LiveDisplay, Sparkline, can_show, live_display, planned_shares
+from poetfw.cli.live import (
+    LiveDisplay,
+    Sparkline,
+    can_show,
+    live_display,
+    planned_shares,
+    transfers_s,
+)
+from poetfw.common.transfer import Transfer
 from poetfw.firmware import Traffic
 from poetfw.memory import ONLY
 from poetfw.runs.execution import open_build
@@ -66,6 +74,8 @@ def test_what_the_console_says_is_shown(built: Firmware) -> None:
     planned_s = built.figures.schedule.time_s
     assert rows["step"] == f"0.002 s, planned {planned_s:.4g} s ({0.002 / planned_s - 1:+.1%})"
     assert rows["storage"].startswith("2 requests, 3 blocks a step, planned ")
+    assert " s at the board file's speed, " in rows["storage"]
+    assert rows["storage"].endswith("% of the step")
     assert rows["arena"].startswith("60,000 B used, ")
     assert rows["stack"] == "700 B used"
     assert rows["last checkpoint"] == "step 1, 1 steps ago"
@@ -76,6 +86,17 @@ def test_what_the_console_says_is_shown(built: Firmware) -> None:
     rows = dict(display.rows())
     assert rows["link errors"] == "3 commands sent again"
     assert rows["resets"] == "1 (starts: watchdog, power-on)"
+
+
+def test_counted_transfers_take_what_the_board_file_says() -> None:
+    """One request each way is a page-in and a page-out."""
+    page_in, page_out = Transfer(1e6, 0.001, 0.0), Transfer(5e5, 0.003, 0.0)
+    assert transfers_s(Traffic(), page_in, page_out) == 0
+    both = transfers_s(Traffic(2, 1024, 1024), page_in, page_out)
+    assert both == pytest.approx(page_in.time_s(1024) + page_out.time_s(1024))
+    assert transfers_s(Traffic(3, 1536, 0), page_in, page_out) == pytest.approx(
+        3 * page_in.time_s(512)
+    )
 
 
 def test_shares_are_those_of_the_plan(built: Firmware) -> None:

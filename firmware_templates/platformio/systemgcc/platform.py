@@ -112,7 +112,7 @@ def provide_scons(packages):
     names = {"owner": OWNER, "id": None, "name": SCONS, "requirements": None, "uri": None}
     package = {"type": "tool", "name": SCONS, "version": version, "spec": names}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scons.py").write_text(START, encoding="utf-8")
+    (folder / "scons.py").write_text(START, encoding="utf-8", newline="\n")
     shutil.copytree(
         Path(spec.origin).parent,
         folder / "local/SCons",
@@ -120,6 +120,6 @@ def provide_scons(packages):
         dirs_exist_ok=True,
     )
     manifest = {"name": SCONS, "version": version, "system": "*"}
-    (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8", newline="\n")
     (folder / ".piokeep").touch()
-    (folder / ".piopm").write_text(json.dumps(package), encoding="utf-8")
+    (folder / ".piopm").write_text(json.dumps(package), encoding="utf-8", newline="\n")

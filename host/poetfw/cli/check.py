@@ -70,7 +70,7 @@ def _append(path: Path, text: str) -> None:
     from poetfw.common.errors import OutputError
 
     try:
-        with path.open("a", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}") from error

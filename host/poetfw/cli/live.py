@@ -18,6 +18,7 @@ from poetfw.cli import output
 from poetfw.runs.observer import RunObserver, StepDone
 
 if TYPE_CHECKING:
+    from poetfw.common.transfer import Transfer
     from poetfw.firmware import Traffic
     from poetfw.runs.execution import BuildFolder, BuiltProject
 
@@ -172,7 +173,10 @@ class LiveDisplay(RunObserver):
             if not build.apart:
                 text += f", planned {planned_s:.4g} s"
             if counts_instructions(build.projects[name]):
-                text += " (at one cycle per instruction on a twin)"
+                share = (
+                    "" if build.apart else f"; core {step_s / planned_s:.0%} of the planned step"
+                )
+                text += f" (at one cycle per instruction on a twin{share})"
             elif not build.apart:
                 text += f" ({step_s / planned_s - 1:+.1%})"
             yield of, text
@@ -183,7 +187,21 @@ class LiveDisplay(RunObserver):
             planned = self._planned_moved
             if planned is not None and planned != self._moved:
                 text += f", planned {planned.requests:,} and {planned.blocks:,}"
+            if not build.apart:
+                text += self._busy(build.evaluator, self._moved, planned_s)
             yield "storage", text
+
+    def _busy(self, project: BuiltProject, moved: Traffic, planned_s: float) -> str:
+        """Seconds of the counted transfers at the board file's speed, and their share of a step."""
+        storage = project.board.storage
+        if storage is None or not self._step_s or not planned_s:
+            return ""
+        busy_s = transfers_s(moved, storage.page_in, storage.page_out)
+        if counts_instructions(project):
+            share = f"{busy_s / planned_s:.0%} of the planned step"
+        else:
+            share = f"{busy_s / max(self._step_s.values()):.0%} of the step"
+        return f"; {busy_s:.4g} s at the board file's speed, {share}"
 
     def _memories(self, build: BuildFolder) -> Iterator[tuple[str, str]]:
         """Arena and stack of each program: planned, and measured as soon as it is reported."""
@@ -207,6 +225,19 @@ def counts_instructions(project: BuiltProject) -> bool:
 def tick_s(project: BuiltProject) -> float:
     """Seconds of a tick: a nanosecond of a system's clock, or a cycle of the core."""
     return 1e-9 if project.board.toolchain.hosted else 1 / project.board.clock_hz
+
+
+def transfers_s(moved: Traffic, page_in: Transfer, page_out: Transfer) -> float:
+    """Seconds of counted transfers; requests are shared between directions by their bytes."""
+    total = moved.read_bytes + moved.written_bytes
+    if not total:
+        return 0.0
+    latency_s = page_in.latency_s * moved.read_bytes + page_out.latency_s * moved.written_bytes
+    return (
+        moved.requests * latency_s / total
+        + moved.read_bytes / page_in.bandwidth_bytes_per_s
+        + moved.written_bytes / page_out.bandwidth_bytes_per_s
+    )
 
 
 def planned_shares(project: BuiltProject) -> str:

@@ -216,6 +216,12 @@ def test_a_sweep_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert table._repr_html_().count("<tr>") == 3
     again = poetfw.sweep("mlp", boards="nrf52840", out=out, **options)
     assert again == table
+    pandas = pytest.importorskip("pandas")
+    frame = table.to_dataframe()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.to_dict("records") == [dict(row) for row in table.rows]
+    assert frame["ram_fraction"].dtype == float
+    assert list(frame.columns) == list(table.rows[0])
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ToolError, match="needs pandas"):
         table.to_dataframe()

@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import mypy
 import pytest
+import yaml
 
 import poetfw
+from poetfw.cli.main import COMMANDS
 from poetfw.common.resources import firmware_templates_dir
+from unit.project.spdx import ROOT
 
 PACKAGE = Path(poetfw.__file__).parent
 ONLY = PACKAGE / "common/system.py"
@@ -107,6 +112,58 @@ def without_encoding(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 mode = ast.unparse(node.args[1]) if len(node.args) > 1 else "r"
                 if "b" not in mode:
                     yield node.lineno, "open"
+
+
+def without_line_ends(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of each call that writes text with the system's line ends."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and "newline" not in {option.arg for option in node.keywords}:
+            name = (
+                node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+            )
+            of_click = name == "write_text" and ast.unparse(node.func).startswith("formatter.")
+            mode = next((a.value for a in node.args if isinstance(a, ast.Constant)), "r")
+            writes = (
+                name == "open" and isinstance(mode, str) and set(mode) & set("wax") == set(mode)
+            )
+            if (name == "write_text" and not of_click) or writes:
+                yield node.lineno, name
+
+
+def test_text_files_are_written_with_line_feeds() -> None:
+    """A project has the same bytes whatever system it was built on."""
+    found = {
+        f"{path.name}:{line}: {name}"
+        for path in sources()
+        for line, name in without_line_ends(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize("text", ["path.write_text('é')", "open('w')", "path.open('a')"])
+def test_line_ends_of_the_system_are_found(text: str) -> None:
+    assert len(list(without_line_ends(ast.parse(text)))) == 1
+
+
+def portable_steps() -> list[dict[str, Any]]:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/portable.yml").read_text("utf-8"))
+    (job,) = workflow["jobs"].values()
+    assert job["runs-on"] == "${{ matrix.os }}"
+    systems = {name.partition("-")[0] for name in job["strategy"]["matrix"]["os"]}
+    assert systems == {"ubuntu", "macos", "windows"}
+    steps: list[dict[str, Any]] = job["steps"]
+    return steps
+
+
+def test_the_workflow_of_other_systems_types_commands_that_there_are() -> None:
+    """It runs where nobody here can look: its commands are parsed as the command line does."""
+    lines = [shlex.split(step["run"]) for step in portable_steps() if "run" in step]
+    commands = [line[1:] for line in lines if line[0] == "poetfw"]
+    assert {"demo", "run", "build"} <= {name for name, *_ in commands}
+    for name, *words in commands:
+        COMMANDS[name].make_context(name, list(words))
+    (install,) = (line for line in lines if line[:4] == ["python", "-m", "pip", "install"])
+    assert install[4:] == [".[portable]"]
 
 
 def test_what_one_system_has_is_used_in_one_module() -> None:

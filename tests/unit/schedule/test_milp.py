@@ -140,6 +140,30 @@ def test_ctrl_c_ends_the_wait_at_once() -> None:
     over.set()
 
 
+def market_split() -> IntegerProgram:
+    """Five sums that forty columns have to hit: too many branches for any solver (Cornuéjols)."""
+    draw = random.Random(2)
+    program = IntegerProgram(offset=100.0)
+    columns = [program.binary(-1.0) for _ in range(40)]
+    for _ in range(5):
+        weights = [draw.randint(0, 99) for _ in columns]
+        program.equal(zip(columns, map(float, weights), strict=True), float(sum(weights) // 2))
+    return program
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_solver_that_was_interrupted_ends_by_itself() -> None:
+    solve_program(knapsack(), SolverOptions(), Work())  # loads what a solver needs
+    known = set(threading.enumerate())
+    sender = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    sender.start()
+    with pytest.raises(KeyboardInterrupt):
+        solve_program(market_split(), SolverOptions(gap=0.0), Work(10_000.0))
+    (solver,) = set(threading.enumerate()) - known - {sender}
+    solver.join(5)
+    assert not solver.is_alive()
+
+
 def test_errors_reach_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         run_interruptibly(lambda: 1 // 0)
