@@ -47,8 +47,8 @@ mutants: setup-dev ## Break the code in 330 ways, and name those that no test no
 
 bench: bench-schedule bench-memory bench-kernels ## Measure everything, beside the papers' figures
 
-bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (20 minutes)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py
+bench-schedule: setup ## Solve for schedules: proven gaps, times, memory (about two hours)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedule.py --json build/schedules.json
 
 bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's cases (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/memory.py

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules: how good they are proven to be, in what time, and beside the papers' figures.
 
-    python benchmarks/schedule.py           all, in about 20 minutes
+    python benchmarks/schedule.py           all, in about two hours of a core
     python benchmarks/schedule.py --quick   fewer cases, in about 2 minutes
     python benchmarks/schedule.py --only tight growth   recurrent networks, attention and a U-Net in
         little RAM, and GPT-like networks of up to 12,003 nodes
-    python benchmarks/schedule.py --only tight --rows gru   of these, rows whose names begin so
+    python benchmarks/schedule.py --rows gru lstm/16   rows whose names begin so
+    python benchmarks/schedule.py --json FILE   writes each row to FILE as it is measured; the same
+        command continues where it was stopped
     python benchmarks/schedule.py --long --rows lstm/16   record what ten times the work finds
 
 Each solve runs in a process of its own, so that its peak memory is known. Every cost (seconds,
@@ -25,14 +27,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from poetfw.boards import load_board
 from poetfw.common.errors import InfeasibleError, UnsuitableError
 from poetfw.common.limits import WORK_LIMIT, Work
-from poetfw.comparisons.comparison import Comparison, Task, Trial, settle
+from poetfw.comparisons.comparison import Comparison, Task, settle
 from poetfw.schedule import (
     BoundCovers,
     Schedule,
@@ -74,6 +76,15 @@ class Case:
     model_as: str = "device"
     deadline: float | None = None
     overlap: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Model, batch, board and budget as one word, unique among `certified_cases`."""
+        parts: list[object] = [self.model, self.batch, self.board, self.fraction]
+        parts += [] if self.model_as == "device" else [f"as-{self.model_as}"]
+        parts += [] if self.deadline is None else [self.deadline]
+        parts += {None: [], True: ["overlap"], False: ["no-overlap"]}[self.overlap]
+        return "/".join(map(str, parts))
 
 
 @dataclass(frozen=True)
@@ -231,37 +242,92 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(function, *arguments).result()
 
 
-def certified(quick: bool) -> list[dict[str, Any]]:
-    """The certified cases and what they came to, as plain JSON values; prints them as it goes."""
-    return [{**asdict(answer), "misses": answer.misses} for answer in print_certified(quick)]
+@dataclass
+class Rows:
+    """Rows to measure: all, or those whose names begin in one of some ways.
+
+    Attributes:
+        quick: fewer cases.
+        prefixes: beginnings of names; every name has the empty one.
+        done: rows that were measured, by group and name.
+        file: where they are written after each; None for nowhere.
+    """
+
+    quick: bool
+    prefixes: tuple[str, ...] = ("",)
+    done: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    file: Path | None = None
+
+    def measured(
+        self, group: str, name: str, measure: Callable[..., Any], *arguments: Any
+    ) -> dict[str, Any] | None:
+        """A row as plain JSON values, measured unless it was before; None if it is not asked for.
+
+        Args:
+            group: the row's group.
+            name: its name.
+            measure: returns the row; it is called in a process of its own.
+            arguments: its arguments.
+        """
+        if not name.startswith(self.prefixes):
+            return None
+        rows = self.done.setdefault(group, {})
+        if name not in rows:
+            rows[name] = json.loads(json.dumps(apart(measure, *arguments)))
+            if self.file is not None:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                written = {"costs": "analytic", **self.done}
+                self.file.write_text(json.dumps(written, indent=2) + "\n")
+        return rows[name]
+
+    def print_verdicts(self) -> None:
+        """Print how many rows meet their targets, and the names of the others."""
+        verdicts = [
+            (f"{group}: {name}", row["misses"])
+            for group, rows in self.done.items()
+            for name, row in rows.items()
+            if "misses" in row
+        ]
+        missed = [(name, misses) for name, misses in verdicts if misses]
+        print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} rows meet their targets.")
+        for name, misses in missed:
+            print(f"  missed: {name} ({', '.join(misses)})")
 
 
-def print_certified(quick: bool) -> list[Answer]:
+def measure_case(case: Case) -> dict[str, Any]:
+    """The figures of `run_case` as plain values."""
+    answer = run_case(case)
+    return {**asdict(answer), "misses": answer.misses}
+
+
+def print_certified(rows: Rows) -> None:
     print("Certified schedules by POET, with the usual work; 100 is the energy of checkpoint-all.")
     print(
         f"{'model':<11}{'board':<13}{'as':<7}{'nodes':>5}{'RAM':>5}{'deadline':>15}{'energy':>10}"
         f"{'gap':>8}{'of overhead':>13}{'CPU':>8}{'cvxpy':>7}{'memory':>9}   target"
     )
-    answers = []
-    for case in certified_cases(quick):
-        answer = apart(run_case, case)
-        answers.append(answer)
+    for case in certified_cases(rows.quick):
+        row = rows.measured("certified", case.name, measure_case, case)
+        if row is None:
+            continue
         deadline = "" if case.deadline is None else f"{case.deadline:g}"
         deadline += {None: "", True: ", overlap", False: ", no overlap"}[case.overlap]
-        head = f"{case.model:<11}{case.board:<13}{case.model_as:<7}{answer.nodes:>5}"
+        head = f"{case.model:<11}{case.board:<13}{case.model_as:<7}{row['nodes']:>5}"
         head += f"{case.fraction:>5.0%}{deadline:>15}"
-        if answer.reason:
-            print(f"{head}  {answer.reason}", flush=True)
+        if row["reason"]:
+            print(f"{head}  {row['reason']}", flush=True)
             continue
         target = "" if case.energy is None else f"{case.energy:g}, "
-        verdict = f"misses {', '.join(answer.misses)}" if answer.misses else "met"
         print(
-            f"{head}{answer.objective:>10.4f}{answer.gap:>8.3%}{answer.overhead_gap:>13.2%}"
-            f"{answer.cpu_s:>7.1f}s{answer.cvxpy_s:>6.1f}s{answer.memory_bytes / 2**20:>6.0f}MiB"
-            f"   {target}{case.gap:.2%} in {case.cpu_s:.0f} s: {verdict}",
+            f"{head}{row['objective']:>10.4f}{row['gap']:>8.3%}{row['overhead_gap']:>13.2%}"
+            f"{row['cpu_s']:>7.1f}s{row['cvxpy_s']:>6.1f}s{row['memory_bytes'] / 2**20:>6.0f}MiB"
+            f"   {target}{case.gap:.2%} in {case.cpu_s:.0f} s: {verdict(row)}",
             flush=True,
         )
-    return answers
+
+
+def verdict(row: dict[str, Any]) -> str:
+    return f"misses {', '.join(row['misses'])}" if row["misses"] else "met"
 
 
 @dataclass(frozen=True)
@@ -279,6 +345,11 @@ class Layers:
     fraction: float
     overhead: float
     gap: float
+
+    @property
+    def name(self) -> str:
+        """Layers and budget as one word, unique among `LAYERS`."""
+        return f"gpt-{self.layers}/{self.fraction}"
 
 
 LAYERS = tuple(
@@ -330,33 +401,31 @@ def run_layers(case: Layers) -> dict[str, Any]:
     }
 
 
-def print_growth(quick: bool) -> list[dict[str, Any]]:
+def print_growth(rows: Rows) -> None:
     """GPT-like networks of more and more layers, with the usual work."""
     print("\nGPT-like networks on poet-m4f: overhead, and the gap to the best of all plans.")
     print(
         f"{'layers':>6}{'nodes':>8}{'RAM':>6}{'overhead':>10}{'gap':>9}{'first plan':>12}"
         f"{'of it':>9}{'CPU':>8}{'memory':>10}   target"
     )
-    rows = []
     for case in LAYERS:
-        if quick and case.layers > 40:
+        if rows.quick and case.layers > 40:
             continue
-        row: dict[str, Any] = apart(run_layers, case)
-        rows.append(row)
+        row = rows.measured("growth", case.name, run_layers, case)
+        if row is None:
+            continue
         gap = "-" if row["found_gap"] is None else f"{row['found_gap']:.3%}"
-        verdict = f"misses {', '.join(row['misses'])}" if row["misses"] else "met"
         print(
             f"{case.layers:>6}{row['nodes']:>8}{case.fraction:>6.0%}{row['found']:>10.3%}{gap:>9}"
             f"{row['first_plan_s']:>10.1f} s{row['first_plan_bytes'] / 2**20:>5.0f}MiB"
             f"{row['cpu_s']:>6.1f} s{row['memory_bytes'] / 2**20:>6.0f}MiB"
-            f"   {case.overhead:.1%}, {case.gap:.1%}: {verdict}",
+            f"   {case.overhead:.1%}, {case.gap:.1%}: {verdict(row)}",
             flush=True,
         )
-    return rows
 
 
-def print_tight(quick: bool, prefix: str = "") -> list[dict[str, Any]]:
-    """Rows of `TIGHT` whose names begin with `prefix`, with the usual work."""
+def print_tight(rows: Rows) -> None:
+    """Rows of `TIGHT`, with the usual work."""
     print(
         "\nIn little RAM on nrf52840: energy, as a multiple of computing each node once, that of\n"
         "the best published method, and that of a search with ten times the work."
@@ -365,29 +434,25 @@ def print_tight(quick: bool, prefix: str = "") -> list[dict[str, Any]]:
         f"{'model':<22}{'nodes':>6}{'RAM':>12}{'energy':>9}{'gap':>8}{'CPU':>8}"
         f"{'methods':>9}{'long run':>9}   best method, target"
     )
-    rows = []
-    for case in TIGHT[:1] if quick else TIGHT:
-        if not case.name.startswith(prefix):
+    for case in TIGHT[:1] if rows.quick else TIGHT:
+        row = rows.measured("tight", case.name, run_tight, case)
+        if row is None:
             continue
-        row: dict[str, Any] = apart(run_tight, case)
-        rows.append(row)
         gap = "-" if row["gap"] is None else f"{row['gap']:.1%}"
         shown = ["-" if row[key] is None else f"{row[key]:.3f}" for key in TIMES]
         goal = "" if row["most"] is None else f", at most {row['most']:g}"
-        verdict = f"misses {', '.join(row['misses'])}" if row["misses"] else "met"
         print(
             f"{case.model + f', batch {case.batch}':<22}{row['nodes']:>6}{row['ram_bytes']:>10,} B"
             f"{shown[0]:>9}{gap:>8}{row['cpu_s']:>6.0f} s{shown[1]:>9}{shown[2]:>9}"
-            f"   {row['method'] or '-'}{goal}: {verdict}",
+            f"   {row['method'] or '-'}{goal}: {verdict(row)}",
             flush=True,
         )
-    return rows
 
 
-def record_long_runs(prefix: str) -> None:
+def record_long_runs(prefixes: tuple[str, ...]) -> None:
     """Search rows of `TIGHT` with ten times the work, and record what is better than known."""
     for case in TIGHT:
-        if case.name.startswith(prefix):
+        if case.name.startswith(prefixes):
             row = apart(run_tight, case, LONG_RUN_WORK, ())
             print(case.name, row["times"], f"{row['cpu_s']:.0f} s", flush=True)
             if row["times"] is not None:
@@ -415,35 +480,28 @@ def found(
         return None
 
 
-def table_3(quick: bool) -> list[dict[str, Any]]:
-    """ResNet-18 on TX2: POFO at each budget, and POET in the published share of POFO's memory.
+def table_3(fraction: float, work_limit: float) -> dict[str, Any]:
+    """ResNet-18 on TX2: POFO at a budget, and POET in the published share of POFO's memory.
 
     POET minimises energy; that it takes no longer than POFO is its deadline, where that is found.
     """
     published = read_published("poet_2022")["table3"]
     share = published["poet"]["memory_kb"] / published["pofo"]["memory_kb"]
     comparison = Comparison.of(Task("tx2", "resnet18"))
-    rows = []
-    for fraction in (0.5,) if quick else (0.4, 0.5, 0.6, 0.7):
-        pofo = found(comparison, comparison.training.budget_bytes(fraction), "pofo")
-        if pofo is None:
-            rows.append({"ram_fraction": fraction, "pofo": None, "poet": None})
-            continue
-        budget_bytes = comparison.training.problem.resident_bytes + int(share * pofo.peak_bytes)
-        limit = 8.0 if quick else 20.0
-        poet = found(comparison, budget_bytes, "poet", limit, pofo.time_s)
-        in_time = poet is not None
-        if poet is None:
-            poet = found(comparison, budget_bytes, "poet", limit)
-        rows.append(
-            {
-                "ram_fraction": fraction,
-                "pofo": figures(pofo),
-                "poet": figures(poet),
-                "in_time": in_time,
-            }
-        )
-    return rows
+    pofo = found(comparison, comparison.training.budget_bytes(fraction), "pofo")
+    if pofo is None:
+        return {"ram_fraction": fraction, "pofo": None, "poet": None}
+    budget_bytes = comparison.training.problem.resident_bytes + int(share * pofo.peak_bytes)
+    poet = found(comparison, budget_bytes, "poet", work_limit, pofo.time_s)
+    in_time = poet is not None
+    if poet is None:
+        poet = found(comparison, budget_bytes, "poet", work_limit)
+    return {
+        "ram_fraction": fraction,
+        "pofo": figures(pofo),
+        "poet": figures(poet),
+        "in_time": in_time,
+    }
 
 
 def figures(schedule: Schedule | None) -> dict[str, float] | None:
@@ -453,7 +511,7 @@ def figures(schedule: Schedule | None) -> dict[str, float] | None:
     return {name: getattr(schedule, name) for name in names}
 
 
-def print_table_3(quick: bool) -> list[dict[str, Any]]:
+def print_table_3(rows: Rows) -> None:
     published = read_published("poet_2022")["table3"]
     poet, pofo = published["poet"], published["pofo"]
     memory = poet["memory_kb"] / pofo["memory_kb"]
@@ -464,8 +522,12 @@ def print_table_3(quick: bool) -> list[dict[str, Any]]:
         f"{pofo['memory_kb']:>13,} kB{pofo['runtime_ms']:>5.0f} ms"
         f"{memory:>9.3f}{poet['runtime_ms'] / pofo['runtime_ms']:>8.3f}{'-':>8}"
     )
-    rows: list[dict[str, Any]] = apart(table_3, quick)
-    for row in rows:
+    for fraction in (0.5,) if rows.quick else (0.4, 0.5, 0.6, 0.7):
+        row = rows.measured(
+            "table_3", str(fraction), table_3, fraction, 8.0 if rows.quick else 20.0
+        )
+        if row is None:
+            continue
         label = f"ours, analytic, at {row['ram_fraction']:.0%}"
         theirs, ours = row["pofo"], row["poet"]
         if theirs is None or ours is None:
@@ -482,52 +544,50 @@ def print_table_3(quick: bool) -> list[dict[str, Any]]:
         )
     print("  * No plan in POFO's time was found in that budget; this one had no deadline.")
     print("  Published memory is all that the process has; ours are the tensors of the step.")
-    return rows
 
 
-def figure_5(quick: bool, model_as: str) -> tuple[Trial, ...]:
+def figure_5(quick: bool, model_as: str) -> dict[str, Any]:
     """ResNet-18 on a Cortex-A72: Capuchin and POET at falling budgets."""
     comparison = Comparison.of(Task("rpi4", "resnet18", 1, model_as))
     fractions = (0.4, 0.7) if quick else (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     work_limit = 6.0 if quick else 10.0
-    return settle(
-        list(comparison.cells(fractions, ("capuchin", "poet"), SolveOptions(), work_limit))
-    )
+    cells = list(comparison.cells(fractions, ("capuchin", "poet"), SolveOptions(), work_limit))
+    return {"cells": [cell.to_json() for cell in settle(cells)]}
 
 
-def print_figure_5(quick: bool) -> list[Trial]:
+def print_figure_5(rows: Rows) -> None:
     published = read_published("poet_2022")["figures"]
     low, high = published["fig5_resnet18_a72_capuchin_energy_overhead"]
     ours = published["fig5_resnet18_a72_poet_energy_overhead_max"]
     print("\nFigure 5: ResNet-18 on rpi4, batch 1: energy over that of checkpoint-all.")
     print(f"{'':<26}{'Capuchin':>16}{'POET':>12}")
     print(f"{'published, measured':<26}{f'{low:.0%} to {high:.0%}':>16}{f'up to {ours:.0%}':>12}")
-    cells = []
     for model_as in ("device", "poet"):
-        row: dict[tuple[float, str], Trial] = {}
-        for cell in apart(figure_5, quick, model_as):
-            cells.append(cell)
-            row[cell.ram_fraction, cell.scheduler] = cell
-        for fraction in sorted({cell.ram_fraction for cell in row.values()}, reverse=True):
-            overheads = [row[fraction, name].overhead for name in ("capuchin", "poet")]
-            shown = ["-" if value is None else f"{value:.3%}" for value in overheads]
+        row = rows.measured("figure_5", model_as, figure_5, rows.quick, model_as)
+        if row is None:
+            continue
+        overheads: dict[float, dict[str, float | None]] = {}
+        for cell in row["cells"]:
+            overheads.setdefault(cell["ram_fraction"], {})[cell["scheduler"]] = cell["overhead"]
+        for fraction in sorted(overheads, reverse=True):
+            both = [overheads[fraction][name] for name in ("capuchin", "poet")]
+            shown = ["-" if value is None else f"{value:.3%}" for value in both]
             label = f"analytic, as {model_as}, {fraction:.0%}"
             print(f"{label:<26}{shown[0]:>16}{shown[1]:>12}", flush=True)
     print(
         "  By POET's own chip table paging every tensor once takes a few percent: the published\n"
         "  Capuchin spends its energy on something else. See docs/comparing.md."
     )
-    return cells
 
 
-GROUPS: Mapping[str, Callable[..., list[dict[str, Any]]]] = {
-    "certified": certified,
+GROUPS: Mapping[str, Callable[[Rows], None]] = {
+    "certified": print_certified,
     "growth": print_growth,
     "tight": print_tight,
     "table_3": print_table_3,
-    "figure_5": lambda quick: [cell.to_json() for cell in print_figure_5(quick)],
+    "figure_5": print_figure_5,
 }
-"""Groups of rows by name; each is printed, and returned as plain JSON values."""
+"""Groups of rows by name; each measures and prints its own."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -535,22 +595,28 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="about 2 minutes")
     parser.add_argument("--only", choices=GROUPS, nargs="+", help="only these groups of rows")
     parser.add_argument("--long", action="store_true", help='record long searches of "tight"')
-    parser.add_argument("--rows", metavar="NAME", default="", help='only these rows of "tight"')
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    parser.add_argument(
+        "--rows", metavar="NAME", nargs="+", default=[""], help="only rows whose names begin so"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write every figure here, and continue from it"
+    )
     options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     began_s = time.perf_counter()
     if options.long:
-        record_long_runs(options.rows)
+        record_long_runs(tuple(options.rows))
         return 0
-    chosen = options.only or GROUPS
-    document: dict[str, Any] = {"costs": "analytic"}
-    for name in chosen:
-        row_names = (options.rows,) if name == "tight" else ()
-        document[name] = GROUPS[name](options.quick, *row_names)
+    rows = Rows(options.quick, tuple(options.rows), file=options.json)
+    if options.json is not None and options.json.exists():
+        rows.done = json.loads(options.json.read_text())
+        rows.done.pop("costs", None)
+        known = sum(map(len, rows.done.values()))
+        print(f"{known} rows are from {options.json}: delete it to measure them again.\n")
+    for name in options.only or GROUPS:
+        GROUPS[name](rows)
+    rows.print_verdicts()
     print(f"\nAll costs are analytic. {time.perf_counter() - began_s:.0f} s in all.")
-    if options.json is not None:
-        options.json.write_text(json.dumps(document, indent=2) + "\n")
     return 0
 
 
