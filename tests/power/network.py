@@ -164,10 +164,10 @@ def compile_harness(
     return _compile(made, folder, "power.so", more, *flags)
 
 
-def compile_program(folder: Path) -> Path:
+def compile_program(folder: Path, **features: bool) -> Path:
     """The network's firmware as a program of this computer."""
-    hal = sorted((TEMPLATES / "hal/posix").glob("*.c"))
-    return _compile(project("linux"), folder, "program", hal, f"-iquote{hal[0].parent}", "-pthread")
+    hal, made = sorted((TEMPLATES / "hal/posix").glob("*.c")), project("linux", **features)
+    return _compile(made, folder, "program", hal, f"-iquote{hal[0].parent}", "-pthread")
 
 
 class Harness:

@@ -14,11 +14,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from network import HERE, compile_program, project
+from network import HERE, Project, compile_program, project
 
 from emulator.firmware_tools import compile_c
 from poetfw.firmware import read_commit, read_committed, read_slots
 from poetfw.ops import Array
+from poetfw.planning.homes import STREAMING_SETS
 from poetfw.runs.execution import open_project
 
 KILLS, STEPS, EVERY = 60, 120, 3
@@ -28,9 +29,16 @@ WRITES = 200
 DEMO_KILLS, DEMO_STEPS = 10, 12
 
 
+@pytest.fixture(scope="module", params=[False, True], ids=["resident", "streamed"])
+def streamed(request: pytest.FixtureRequest) -> bool:
+    """True if weights are streamed: the storage is then written in every step."""
+    streamed: bool = request.param
+    return streamed
+
+
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_program(tmp_path_factory.mktemp("program"))
+def program(streamed: bool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program(tmp_path_factory.mktemp("program"), streamed=streamed)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +62,7 @@ def run(program: Path, image: Path, environment: dict[str, str] | None = None) -
     ).returncode
 
 
-def weights(image: Path) -> dict[str, Array]:
-    made = project("linux")
+def weights(image: Path, made: Project) -> dict[str, Array]:
     tensors = {
         tensor.name: tensor for tensor in (*made.program.training.tensors, made.program.metric)
     }
@@ -63,24 +70,24 @@ def weights(image: Path) -> dict[str, Array]:
     return {f"{purpose} {name}": value for (name, purpose), value in values.items()}
 
 
-def test_sixty_kills(program: Path, killer: Path, tmp_path: Path) -> None:
-    image = tmp_path / "storage.img"
-    fresh = project("linux").image(STEPS, EVERY)
+def test_sixty_kills(program: Path, streamed: bool, killer: Path, tmp_path: Path) -> None:
+    image, made = tmp_path / "storage.img", project("linux", streamed=streamed)
+    fresh = made.image(STEPS, EVERY, STREAMING_SETS if streamed else 2)
     image.write_bytes(fresh)
     assert run(program, image) == 0
-    whole = weights(image)
+    whole = weights(image, made)
     random, kills, commits = Random(1), 0, set()
     image.write_bytes(fresh)
     while kills < KILLS:
         code = run(program, image, killed_at(killer, program.name, random.randrange(WRITES)))
         assert code in (0, -signal.SIGKILL)
-        commits.add(read_commit(image, project("linux").slots).step)
+        commits.add(read_commit(image, made.slots).step)
         kills += code != 0
         if code == 0:
-            assert all((weights(image)[name] == value).all() for name, value in whole.items())
+            assert all((weights(image, made)[name] == value).all() for name, value in whole.items())
             image.write_bytes(fresh)
     assert run(program, image) == 0
-    assert all((weights(image)[name] == value).all() for name, value in whole.items())
+    assert all((weights(image, made)[name] == value).all() for name, value in whole.items())
     assert len(commits) > 5
 
 

@@ -48,10 +48,14 @@ FAMILIES = ("conv2d", "linear")
 LOADING = (
     *FAMILIES,
     *(f"{family}_backward_input" for family in FAMILIES),
+    "add_broadcast",
     "batch_norm",
     "batch_norm_backward_input",
     "batch_norm_normalize",
     "batch_norm_update_running",
+    "layer_norm",
+    "layer_norm_backward_input",
+    "layer_norm_normalize",
 )
 """Operators that may load vectors; updates may, too, with gradients of a family's weights."""
 

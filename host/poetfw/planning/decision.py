@@ -20,7 +20,13 @@ from poetfw.models import Model
 from poetfw.planning.budget import arena_budget, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
-from poetfw.planning.homes import all_streamed, stream_within, streaming_obstacle
+from poetfw.planning.homes import (
+    all_streamed,
+    can_stream,
+    stream_within,
+    streaming_obstacle,
+    with_not_streamed,
+)
 from poetfw.planning.inference import schedule_within
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.loading import loading
@@ -32,7 +38,7 @@ from poetfw.schedule import StepCost, Tell, step_costs, tell_nobody
 from poetfw.schedule.several import DevicesProblem, device_step_costs, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import BuildSettings, DevicesSettings
-from poetfw.training import Program, streamable_weights
+from poetfw.training import Program
 
 _RENDERING = 2.5
 """Estimated time of the stages after the search, as a multiple of the time before it: before, it is
@@ -135,7 +141,7 @@ def _decide_on_board(
             program, board, costs, budget, settings, unlimited, searching
         )
     except InfeasibleError as error:
-        if error.minimum_budget_bytes is None or not streamable_weights(program):
+        if error.minimum_budget_bytes is None or not can_stream(program):
             raise
         obstacle = streaming_obstacle(settings, board)
         if obstacle:
@@ -152,9 +158,12 @@ def _decide_on_board(
         unlimited = plan_unscheduled(program, board, costs, deadline)
         table = costs(program.training, board)
         progress("solving for the schedule with streamed weights")
-        plan, minimum = _plan_on_board(
-            program, board, costs, budget, settings, unlimited, searching
-        )
+        try:
+            plan, minimum = _plan_on_board(
+                program, board, costs, budget, settings, unlimited, searching
+            )
+        except InfeasibleError as refused:
+            raise with_not_streamed(refused, program) from refused
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
     keepable, latest = find_keepable(program, plan.training.plan, board, table) or (None, None)

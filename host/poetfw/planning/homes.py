@@ -29,6 +29,7 @@ from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
     StreamableWeight,
+    not_loadable,
     stream,
     streamable_vectors,
     streamable_weights,
@@ -64,6 +65,29 @@ def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
     if settings.weights_in_flash:
         return "--weights-in-flash starts without a storage image"
     return ""
+
+
+def can_stream(program: Program) -> bool:
+    """True if a program has tensors that can be streamed."""
+    return bool(streamable_weights(program) or streamable_vectors(program))
+
+
+def with_not_streamed(error: InfeasibleError, program: Program) -> InfeasibleError:
+    """The error of a streamed program, with the largest of its weights that cannot be streamed."""
+    blocking = not_loadable(program)
+    if not blocking:
+        return error
+    largest = max(
+        (tensor for tensor in program.resident if tensor.name in blocking),
+        key=lambda tensor: tensor.size_bytes,
+    )
+    op, size = blocking[largest.name], f"{largest.size_bytes:,} bytes"
+    return InfeasibleError(
+        f"{error.message}. {len(blocking)} weights cannot be streamed from storage, the largest "
+        f"is {largest.name!r} ({size}): op {op.name!r} ({op.kind}) loads none",
+        *error.try_next,
+        minimum_budget_bytes=error.minimum_budget_bytes,
+    )
 
 
 def least_budget(
@@ -102,7 +126,7 @@ def program_within(
         settings: settings of the build.
         deadline: end of the search; None for no limit.
     """
-    if not streamable_weights(program) or streaming_obstacle(settings, board):
+    if not can_stream(program) or streaming_obstacle(settings, board):
         return program
     if least_budget(program, board, costs) <= budget_bytes:
         return program
@@ -144,6 +168,9 @@ def stream_within(
         The best program; if none is known to fit, that with everything streamed, in the tiles
         of least RAM, which the smallest possible budget refers to.
     """
+    everything = all_streamed(program)
+    if resident_bytes(everything.resident, BLOCK_BYTES) > budget_bytes:
+        return order_program(everything)
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     best: _Candidate | None = None
     for streamed in _candidates(program, weights, vectors, budget_bytes):
@@ -167,7 +194,7 @@ def stream_within(
             best = _Candidate(streamed, found.energy_j)
     if best is not None:
         return order_program(best.program, work.deadline)
-    return order_program(all_streamed(program))
+    return order_program(everything)
 
 
 def _candidates(

@@ -16,6 +16,7 @@ from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
 from poetfw.training.streaming import (
     StreamableWeight,
+    not_loadable,
     resident_form,
     stream,
     streamable_vectors,
@@ -45,6 +46,7 @@ __all__ = [
     "make_prediction",
     "make_program",
     "matching_parameters",
+    "not_loadable",
     "open_windows",
     "pack_constants",
     "resident_form",

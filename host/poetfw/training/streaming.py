@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from poetfw.ir import Graph, Op, Tensor
+from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, UpdateKind, kind_of, streamed_kind
 from poetfw.ops.streamed import (
     FAMILIES,
@@ -142,6 +142,18 @@ def streamable_vectors(program: Program) -> tuple[str, ...]:
         ):
             found += op.updates
     return tuple(found)
+
+
+def not_loadable(program: Program) -> dict[str, Op]:
+    """For each trained tensor that stays in RAM, by name, an op that cannot load it."""
+    found: dict[str, Op] = {}
+    resident = {tensor.name for tensor in program.resident if tensor.role is Role.PARAMETER}
+    for op in (*program.training.ops, *program.evaluation.ops):
+        if loaded_name(op.kind) not in KINDS:
+            for name in (*op.inputs, *op.updates):
+                if name in resident:
+                    found.setdefault(name, op)
+    return found
 
 
 def stream(

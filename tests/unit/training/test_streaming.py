@@ -6,17 +6,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from poetfw.common.errors import ModelError
+from poetfw.common.errors import InfeasibleError, ModelError
 from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
+from poetfw.ir import Dtype, Role
 from poetfw.memory.ordering import from_graph, order_ops
 from poetfw.models.layers import Layers
 from poetfw.ops import TileLayout, check_shapes
-from poetfw.planning.homes import best_tile
+from poetfw.planning.homes import all_streamed, best_tile, with_not_streamed
 from poetfw.training import (
     Program,
     Reference,
     Sgd,
     make_program,
+    not_loadable,
     resident_form,
     stream,
     streamable_vectors,
@@ -72,9 +74,10 @@ def test_a_streamed_program_is_equivalent(momentum: float, first: tuple[int, ...
     assert order_ops(from_graph(streamed.training)).order  # updates follow what reads the weight
 
 
-def test_weights_whose_gradients_wait_for_a_norm_are_not_streamed() -> None:
+def test_weights_whose_gradients_wait_for_a_norm_are_loaded_as_a_whole() -> None:
     program, _ = network(Sgd(0.05, clip_norm=1.0))
     assert streamable_weights(program) == ()
+    assert {"logits.weight", "first.weight"} <= set(streamable_vectors(program))
 
 
 def test_tiles_that_do_not_divide_a_weight_are_refused() -> None:
@@ -138,3 +141,28 @@ def test_the_best_tile_has_least_traffic_within_the_limits() -> None:
     assert smaller != whole
     smallest = best_tile(logits, 0, 0)
     assert np.prod(smallest) < np.prod(smaller) < np.prod(whole)
+
+
+def tokens() -> tuple[Program, dict[str, object]]:
+    """An embedding of 50 ids, and a linear layer."""
+    layers = Layers("tokens", (BATCH, 6), seed=1, dtype=Dtype.I32)
+    x = layers.op("embedding", "table", (layers.input, layers.weight("table.weight", (50, 8))))
+    graph, weights = layers.build(layers.linear("logits", layers.flatten("flat", x), CLASSES))
+    return make_program(graph, "softmax_cross_entropy", Sgd(0.05)), dict(weights)
+
+
+def test_weights_that_an_op_cannot_load_stay_in_ram_and_are_named() -> None:
+    program, _ = tokens()
+    streamed = all_streamed(program)
+    blocking = not_loadable(streamed)
+    assert {name: op.name for name, op in blocking.items()} == {"table.weight": "table"}
+    assert {t.name for t in streamed.resident if t.role is Role.PARAMETER} == {"table.weight"}
+    refused = InfeasibleError("too small", "try", minimum_budget_bytes=7)
+    told = with_not_streamed(refused, streamed)
+    assert told.message == (
+        "too small. 1 weights cannot be streamed from storage, the largest is 'table.weight' "
+        "(1,600 bytes): op 'table' (embedding) loads none"
+    )
+    assert (told.try_next, told.minimum_budget_bytes) == (("try",), 7)
+    everything = all_streamed(network(Sgd(0.05))[0])
+    assert with_not_streamed(refused, everything) is refused

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streamed weights train to the bits of weights in RAM, whatever the budget and the arithmetic.
+
+A network is planned for each budget as a build does, and its firmware compiled for this computer,
+with sums of products rounded separately and in integers. What the firmware counts is what was
+planned: requests, bytes and the arena's peak.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from emulator.firmware_tools import TEMPLATES, compile_c
+from poetfw.boards import Arithmetic, Board, load_board
+from poetfw.common.limits import Deadline
+from poetfw.firmware import (
+    LIBRARY,
+    RunRequest,
+    Traffic,
+    assign_slots,
+    constant_values,
+    read_slots,
+    render_project,
+    step_traffic,
+    write_image,
+)
+from poetfw.importers import load_data
+from poetfw.memory import ONLY
+from poetfw.models import Model
+from poetfw.planning import BuildSettings, load_model
+from poetfw.planning.decision import Decision, Searching, decide
+from poetfw.planning.homes import sets_of
+from poetfw.planning.plans import lower_plan
+
+BUILDS = {
+    "vectors": (Arithmetic.SEPARATE, ()),
+    "no FPU": (Arithmetic.SEPARATE, ("-DPOET_SOFT_FLOAT",)),
+    "integers": (Arithmetic.INTEGERS, ("-DPOET_SOFT_FLOAT",)),
+}
+"""Kernels of this computer and of cores without vectors and FPU: arithmetic, and flags."""
+
+STEPS = 2
+PLENTY = 1 << 26
+LEFT_OUT = ("src/hal/", "src/runtime/poet_memory.c", f"{LIBRARY}/port/", f"{LIBRARY}/storage/sd")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Persistent tensors after training, and what the firmware counted."""
+
+    tensors: dict[str, bytes]
+    traffic: list[Traffic]
+    high_water_bytes: int
+
+
+def native(arithmetic: Arithmetic) -> Board:
+    board = load_board("linux")
+    return replace(board, compute=replace(board.compute, arithmetic=arithmetic))
+
+
+def train(
+    folder: Path, settings: BuildSettings, model: Model, decided: Decision, build: str
+) -> Trained:
+    """Compile the project of a decision, and run it for some steps."""
+    folder.mkdir()
+    arithmetic, flags = BUILDS[build]
+    board = native(arithmetic)
+    program, plan = decided.program, decided.plan
+    slots = assign_slots(program, plan.training.plan)
+    lowering = lower_plan(program, board, plan, slots)
+    values = constant_values(lowering.names, model.weights)
+    sources = sorted((TEMPLATES / "hal/posix").glob("*.c"))
+    for path, content in render_project(lowering.view, board, constants=values).files.items():
+        if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(LEFT_OUT):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            sources += [target] if target.suffix == ".c" else []
+    parts = ("", "generated", "kernels", "runtime", "storage", "hal")
+    quoted = [f"-iquote{folder / LIBRARY / part}" for part in parts]
+    quoted += [f"-iquote{folder / 'src/runtime'}", f"-iquote{TEMPLATES / 'hal/posix'}"]
+    elf = compile_c(folder / "program", sources, [], *quoted, *flags, "-pthread")
+
+    data, samples, image = load_data("synthetic", model), 4 * model.batch, folder / "storage.img"
+    training = data.x_train[:samples], data.y_train[:samples]
+    held_out = data.x_test[: model.batch], data.y_test[: model.batch]
+    request = RunRequest(STEPS, seed=3, checkpoint_every=STEPS)
+    sets = sets_of(settings, program)
+    given = (slots, model.weights, training, held_out, request, sets)
+    image.write_bytes(write_image(program, lowering.view.plan_id, *given))
+    environment = {**os.environ, "POETFW_SYSFS": str(folder)}
+    ran = subprocess.run(
+        [elf, image],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    moved = [
+        Traffic(*map(int, found))
+        for found in re.findall(r"@transfers requests=(\d+) read=(\d+) written=(\d+)", ran.stdout)
+    ]
+    (high,) = map(int, re.findall(r" high_water=(\d+)", ran.stdout))
+    tensors = {t.name: t for t in (*program.training.tensors, program.metric)}
+    found = read_slots(image, slots, tensors)
+    return Trained(
+        {name: v.tobytes() for (name, purpose), v in found.items() if purpose == "persistent"},
+        [after - before for before, after in pairwise(moved)][: STEPS - 1],
+        high,
+    )
+
+
+CASES = [
+    pytest.param("mlp", 4, (4_500, 7_000, 12_000, 24_000), id="mlp", marks=pytest.mark.slow),
+    pytest.param("digits-cnn", 1, (7_500, 10_000, 14_000, 20_000), id="digits-cnn"),
+    pytest.param(
+        *("resnet8", 1, (205_000, 220_000, 256_000, 400_000)), id="resnet8", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        *("ds-cnn", 1, (100_000, 120_000, 150_000, 200_000)), id="ds-cnn", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        *("autoencoder", 2, (24_000, 32_000, 64_000, 255_000)),
+        id="autoencoder",
+        marks=pytest.mark.slow,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "batch", "budgets"), CASES)
+def test_streamed_weights_have_the_bits_of_weights_in_ram(
+    name: str, batch: int, budgets: tuple[int, ...], tmp_path: Path
+) -> None:
+    trained: dict[str, dict[int, Trained]] = {}
+    for budget in (PLENTY, *budgets):
+        settings = BuildSettings("linux", name, batch=batch, ram_bytes=budget, work_limit=0.5)
+        settings = settings.on(native(Arithmetic.SEPARATE))
+        model = load_model(settings)
+        searching = Searching(Deadline(600), lambda stage: None)
+        decided = decide(settings, {ONLY: native(Arithmetic.SEPARATE)}, model, searching)
+        assert bool(decided.program.streamed) == (budget != PLENTY)
+        planned = step_traffic(decided.program, decided.plan.step)
+        for build in BUILDS:
+            folder = tmp_path / f"{build}-{budget}".replace(" ", "-")
+            found = train(folder, settings, model, decided, build)
+            assert found.traffic == [planned] * (STEPS - 1)
+            assert found.high_water_bytes == decided.plan.memory.arena_bytes <= budget
+            trained.setdefault(build, {})[budget] = found
+    for by_budget in trained.values():
+        in_ram = by_budget[PLENTY].tensors
+        assert any(name.endswith("momentum") and any(value) for name, value in in_ram.items())
+        for found in by_budget.values():
+            assert found.tensors.keys() == in_ram.keys()
+            different = [name for name, value in found.tensors.items() if value != in_ram[name]]
+            assert not different
+    vectors, no_fpu, integers = (trained[build][PLENTY].tensors for build in BUILDS)
+    assert vectors == no_fpu != integers
