@@ -21,7 +21,8 @@ from poetfw.boards import load_board
 from poetfw.common.errors import OutputError
 from poetfw.memory import ONLY
 from poetfw.models import build_model
-from poetfw.planning import schedule_problem
+from poetfw.pipeline import plan_build
+from poetfw.planning import BuildSettings, schedule_problem
 from poetfw.report import FloatsInstead, StoredAs, StreamingReport
 from poetfw.report.html import _render, chart_data, read_source, report_html, words
 from poetfw.report.html.charts import Action, Content
@@ -428,6 +429,14 @@ def test_a_meter_is_named_with_what_it_counted() -> None:
         "The meter rapl counted 1.25 J in the whole run of 3 steps"
         in (dict(words.proofs(source))["Energy"])
     )
+
+
+def test_layers_have_the_shape_of_their_output_not_of_what_waits_instead() -> None:
+    settings = BuildSettings("nrf52840", "digits-cnn", batch=2, store_as="float16", work_limit=0.1)
+    found = data(build=plan_build(settings, lambda _: None))
+    names, network = found["names"], found["network"]
+    shapes = dict(zip((names[n] for n in found["layers"]), network["shape"], strict=True))
+    assert names[shapes["conv1"]] == names[shapes["relu1"]] == "8\u00d78\u00d78"
 
 
 @pytest.mark.parametrize("in_budget_j", [None, 0.004])

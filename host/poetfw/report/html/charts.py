@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from poetfw.firmware import BLOCK_BYTES, statement_numbers
-from poetfw.ir import Graph, Op, Role
+from poetfw.ir import Dtype, Graph, Op, Role
 from poetfw.memory import ONLY, Allocation, DeviceArena, MemoryPlan
 from poetfw.ops import is_update, kind_of, stores_gradient
 from poetfw.report.html.layers import layers_of
@@ -418,12 +418,13 @@ def _network(
     backward = [0] * len(columns)
     trained = [0] * len(columns)
     shapes = [""] * len(columns)
+    words = {t.name for t in graph.tensors if t.dtype is Dtype.I32 and t.role is Role.ACTIVATION}
     for op in graph.ops:
         column = columns[layers[op.name]]
         backward[column] += op.backward and not stores_gradient(op)
         if is_update(op):
             trained[column] += graph.by_name[op.updates[0]].elements
-        if not op.backward and op.output is not None:
+        if not op.backward and op.output is not None and op.output not in words:
             shapes[column] = _TIMES.join(map(str, graph.by_name[op.output].shape[1:]))
     return {
         "shape": [names[text] for text in shapes],

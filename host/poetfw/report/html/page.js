@@ -463,7 +463,7 @@ function shownLayers() {
 }
 function drawLayers() {
   const box = $("layers"), width = Math.max(330, box.clientWidth), rows = shownLayers();
-  const left = clamp(Math.max(...rows.map(row => room(row.name))), 60, 170), pitch = 23;
+  const left = clamp(Math.max(...rows.map(row => room(row.name))) + 2, 60, 170), pitch = 23;
   const height = rows.length * pitch + 26, thin = D.measured, other = quantity === "time" ? "measured" : "spent";
   const unit = quantity === "time" ? seconds : joules;
   const svg = canvas(box, width, height, `${quantity} of a step by layer`);

@@ -178,9 +178,9 @@ def lead(source: ReportSource) -> str:
             f"they read {size(streaming.read_bytes)} from storage and write "
             f"{size(streaming.written_bytes)}."
         )
-    if build.stored_as is not None:
-        sentences += _stored(build.stored_as, build)
     sentences += _price(build)
+    if build.stored_as is not None:
+        sentences += _stored(build.stored_as)
     if build.more_ram is not None:
         more = build.more_ram
         sentences.append(
@@ -190,7 +190,7 @@ def lead(source: ReportSource) -> str:
     return " ".join(sentences)
 
 
-def _stored(stored: StoredAs, build: BuildReport) -> Iterator[str]:
+def _stored(stored: StoredAs) -> Iterator[str]:
     """Effect of smaller activations, beside float32 where that is known."""
     error = "with the same gradients"
     if stored.gradient_error:
@@ -384,7 +384,9 @@ def _costs(build: BuildReport) -> str:
 
 
 def _energy(build: BuildReport, run: RunReport | None) -> str:
-    text = f"{joules(build.schedule.energy_j)} a step, planned"
+    text = "Not planned for several devices"
+    if build.schedule.energy_j:
+        text = f"{joules(build.schedule.energy_j)} a step, planned"
     if run is None or run.measured_energy_j is None:
         return f"{text}. No meter measured it."
     return (
