@@ -91,7 +91,7 @@ class BatchNumbers:
         return None
 
     def _unspelled(self, operand: _Operand) -> int:
-        """How often a run of the line calculates with the number beyond its text, times runs."""
+        """Count of uses of the number that the text does not explain, times runs of the line."""
         literals = Counter(_literals(operand.line[2]))
         key = repr(abs(operand.number))
         used = sum(self._counts[operand.line, sign + key] for sign in ("", "-"))
