@@ -15,7 +15,7 @@ PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm 
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo site test test-all pytest test-faults test-power mutants bench bench-schedule bench-memory bench-kernels bench-models bench-devices lint setup setup-dev system system-dev clean
+.PHONY: help demo site test test-all pytest test-faults test-power mutants bench bench-schedule bench-memory bench-kernels bench-models bench-devices bench-beyond-ram lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,9 @@ bench-models: setup-dev ## Train ordinary networks through every door, beside Py
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/devices.py
+
+bench-beyond-ram: setup ## Plan networks larger than the RAM for arenas of 24 to 256 KB: traffic, energy, bounds (10 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/beyond_ram.py
 
 site: setup-dev ## Build the documentation as a site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

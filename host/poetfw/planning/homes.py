@@ -33,6 +33,7 @@ from poetfw.training import (
     stream,
     streamable_vectors,
     streamable_weights,
+    streamed_ops,
 )
 
 STREAMING_SETS = 3
@@ -40,6 +41,9 @@ STREAMING_SETS = 3
 
 _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2)
 """Shares of the budget that an op's tiles may take: candidates."""
+
+_ENOUGH = 1.02
+"""Traffic of streamed weights, as a multiple of the least, for which tiles are large enough."""
 
 _WORK = 0.3
 """Work units of a candidate's search."""
@@ -88,6 +92,21 @@ def with_not_streamed(error: InfeasibleError, program: Program) -> InfeasibleErr
         *error.try_next,
         minimum_budget_bytes=error.minimum_budget_bytes,
     )
+
+
+def traffic_over_floor(program: Program) -> float:
+    """Traffic of the streamed ops of a step, each run once, over the least that it can be.
+
+    The least is each streamed tensor, read once by each of its ops, and written once by that which
+    updates it.
+    """
+    graph, moved, least = program.training, 0, 0
+    for op, kind in streamed_ops(graph):
+        traffic = kind.traffic(op, graph)
+        moved += sum(traffic.reads) + sum(traffic.writes)
+        for name in kind.layouts(op, graph):
+            least += graph.by_name[name].size_bytes * (2 if name in op.updates else 1)
+    return moved / least
 
 
 def least_budget(
@@ -175,8 +194,8 @@ def stream_within(
     best: _Candidate | None = None
     for streamed in _candidates(program, weights, vectors, budget_bytes):
         loads = not streamed.streamed.keys().isdisjoint(vectors)
-        if loads and best is not None and best.program.streamed.keys().isdisjoint(vectors):
-            break  # they are streamed only where nothing fits otherwise
+        if loads and best is not None and traffic_over_floor(best.program) <= _ENOUGH:
+            break  # more RAM for tiles would save little
         resident = resident_bytes(streamed.resident, BLOCK_BYTES)
         table = costs(streamed.training, board)
         problem = schedule_problem(streamed.training, board, table, None, settings.deadline_s)

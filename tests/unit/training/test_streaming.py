@@ -12,7 +12,12 @@ from poetfw.ir import Dtype, Role
 from poetfw.memory.ordering import from_graph, order_ops
 from poetfw.models.layers import Layers
 from poetfw.ops import TileLayout, check_shapes
-from poetfw.planning.homes import all_streamed, best_tile, with_not_streamed
+from poetfw.planning.homes import (
+    all_streamed,
+    best_tile,
+    traffic_over_floor,
+    with_not_streamed,
+)
 from poetfw.training import (
     Program,
     Reference,
@@ -166,3 +171,16 @@ def test_weights_that_an_op_cannot_load_stay_in_ram_and_are_named() -> None:
     assert (told.try_next, told.minimum_budget_bytes) == (("try",), 7)
     everything = all_streamed(network(Sgd(0.05))[0])
     assert with_not_streamed(refused, everything) is refused
+
+
+def test_traffic_is_compared_with_each_tensor_once() -> None:
+    """Forward a weight is read, backward weight and momentum are read and written: 5 of its size.
+
+    `logits.weight` has 4 x 128 floats, 2,048 bytes, and `first.weight` 576 bytes.
+    """
+    program, _ = network(Sgd(0.05, momentum=0.9))
+    whole = stream(program, {"logits.weight": (4, 128), "first.weight": (8,)})
+    assert traffic_over_floor(whole) == 5 * (2560 + 1024) / (5 * (2048 + 576))
+    in_tiles = stream(program, {"logits.weight": (2, 64), "first.weight": (8,)})
+    forward = 2 * 2 * 512 + 512  # the last of four tiles is followed by the trailer's block
+    assert traffic_over_floor(in_tiles) == (forward + 4 * 2560 + 5 * 1024) / (5 * (2048 + 576))
