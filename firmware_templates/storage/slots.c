@@ -24,6 +24,11 @@ uint32_t poet_slot_blocks(uint32_t bytes)
     return bytes / POET_BLOCK_BYTES + 1u + (bytes % POET_BLOCK_BYTES > TRAILER_OFFSET);
 }
 
+uint32_t poet_slots_first_block(void)
+{
+    return state.first_block;
+}
+
 void poet_slots_open(uint32_t first_block)
 {
     state.first_block = first_block;

@@ -22,6 +22,9 @@ struct poet_slot {
 /* Blocks occupied by a slot with `bytes` of payload. */
 uint32_t poet_slot_blocks(uint32_t bytes);
 
+/* First block of the slots outside sets. */
+uint32_t poet_slots_first_block(void);
+
 /* For code that transfers slots: check that there is a slot of `bytes`; its first block in the storage; write its
  * trailer into its last block; check that this trailer is of the current step and the payload's; the same of another
  * step. */

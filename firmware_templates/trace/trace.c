@@ -32,31 +32,48 @@ static int read_request(void)
     return POET_OK;
 }
 
-#ifdef POET_STREAMS
-/* All blocks of a streamed tensor, trailers included. */
-static int write_stream(uint32_t stream)
+#ifndef POET_STREAMS
+#define POET_STREAMS 0u
+#endif
+
+/* Blocks of a tensor in storage, trailers included; 0 if there is none of this number. */
+static uint32_t find_blocks(uint32_t number, uint32_t *first)
+{
+    uint32_t blocks = 0u;
+    (void)number;
+    (void)first;
+#if POET_STREAMS > 0u
+    if (number < POET_STREAMS) {
+        *first = poet_stream_block(number);
+        blocks = poet_stream_blocks(number);
+    }
+#endif
+#ifdef POET_STORED_TENSORS
+    if (number >= POET_STREAMS) {
+        *first = poet_stored_block(number - POET_STREAMS);
+        blocks = poet_stored_blocks(number - POET_STREAMS);
+    }
+#endif
+    return blocks;
+}
+
+static int write_stored(uint32_t number)
 {
     uint8_t *const page = poet_arena + POET_PAGE_BUFFER;
-    const uint32_t first = poet_stream_block(stream);
-    for (uint32_t i = 0u; i < poet_stream_blocks(stream); i++) {
+    uint32_t first = 0u;
+    const uint32_t blocks = find_blocks(number, &first);
+    for (uint32_t i = 0u; i < blocks; i++) {
         POET_TRY(poet_storage_read_blocks(first + i, page, 1u));
         POET_TRY(poet_storage_write_blocks(state.block++, page, 1u));
     }
-    return POET_OK;
+    return blocks > 0u ? POET_OK : POET_ERROR_ARGUMENT;
 }
-#else
-static int write_stream(uint32_t stream)
-{
-    (void)stream;
-    return POET_ERROR_ARGUMENT;
-}
-#endif
 
 /* Between two statements nothing is in the page buffer. */
 static int write_record(const struct poet_trace_record *record)
 {
     if (record->bytes == 0u) {
-        return write_stream(record->offset);
+        return write_stored(record->offset);
     }
     const uint8_t *const bytes = poet_arena + record->offset;
     const uint32_t whole = record->bytes / POET_BLOCK_BYTES;

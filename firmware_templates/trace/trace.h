@@ -14,8 +14,8 @@
 
 #include <stdint.h>
 
-/* A run of bytes in the arena, recorded before a statement of the training step; or, of 0 bytes, the streamed tensor
- * whose number `offset` is, as it is stored. */
+/* A run of bytes in the arena, recorded before a statement of the training step; or, of 0 bytes, the tensor in
+ * storage whose number `offset` is, as it is stored: streamed tensors are numbered first. */
 struct poet_trace_record {
     uint32_t statement;
     uint32_t offset;

@@ -168,16 +168,21 @@ def _features_row(features: FeaturesReport) -> tuple[str, str]:
 
 
 def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str, str]]:
-    """Places of trained tensors, traffic of streamed ones, and wear of the storage."""
+    """Places of tensors, traffic of streamed and stored ones, and wear of the storage."""
     moved = streaming.read_bytes + streaming.written_bytes
     steps = streaming.epoch_steps
     hours = steps * step_s / 3600
+    stored = []
+    if streaming.stored:
+        size, count = output.size(streaming.stored_bytes), len(streaming.stored)
+        stored = [("activations", f"{size} in {count} tensors are stored in storage, not in RAM")]
     return [
         (
             "weights and states",
             f"{output.size(streaming.resident_bytes)} in RAM, "
             f"{output.size(streaming.streamed_bytes)} streamed from storage",
         ),
+        *stored,
         (
             "streamed per step",
             f"{output.size(streaming.read_bytes)} read, {output.size(streaming.written_bytes)} "

@@ -38,6 +38,7 @@ from poetfw.firmware.views import (
     PersistentView,
     ProjectView,
     SlotView,
+    StoredView,
     StreamView,
 )
 from poetfw.memory.plan import MemoryPlan
@@ -151,7 +152,7 @@ def lower(
                 f"{slot.purpose}: {comment_text(slot.tensor)}",
             )
             for slot in slots
-            if slot.tiling is None
+            if slot.tiling is None and slot.image is None
         ),
         streams=tuple(
             StreamView(
@@ -163,6 +164,16 @@ def lower(
             )
             for slot in slots
             if slot.tiling is not None
+        ),
+        stored=tuple(
+            StoredView(
+                names.stored(slot.tensor),
+                slot.first_block,
+                slot.image,
+                comment_text(slot.tensor),
+            )
+            for slot in slots
+            if slot.image is not None
         ),
         persistents=tuple(
             PersistentView(

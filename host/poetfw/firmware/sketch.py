@@ -134,6 +134,7 @@ class _SketchView:
     values: tuple[float, ...]
     flash: tuple[()] = ()
     streams: tuple[()] = ()
+    stored: tuple[()] = ()
     messages: None = None
 
 

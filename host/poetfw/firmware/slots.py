@@ -13,9 +13,9 @@ import numpy as np
 
 from poetfw.common.transfer import BLOCK_BYTES as BLOCK_BYTES
 from poetfw.common.transfer import page_bytes
-from poetfw.ops import TileLayout
+from poetfw.ops import ImageLayout, TileLayout, image_layout
 from poetfw.schedule import ExecutionPlan, StepKind
-from poetfw.training import Program
+from poetfw.training import Program, stored_tensors
 
 SET_ALIGNMENT = 8
 """Sets begin and end at a multiple of so many blocks: 4 KiB, which flash erases at once."""
@@ -30,6 +30,8 @@ class SlotPurpose(StrEnum):
     """Paged out and in within one training step."""
     CAPTURE = "capture"
     """A parameter's gradient, kept for comparison when the run asks for it."""
+    STORED = "stored"
+    """An activation or a gradient that is never in RAM as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Slot:
         first_block: relative to its set; without one, to the slots that are in none.
         size_bytes: bytes of its payload.
         tiling: layout of a streamed tensor in columns; None for a tensor in its own order.
+        image: layout of a stored tensor, whose tiles have a trailer each; None for another one.
     """
 
     tensor: str
@@ -49,16 +52,21 @@ class Slot:
     first_block: int
     size_bytes: int
     tiling: TileLayout | None = None
+    image: ImageLayout | None = None
 
     @property
     def blocks(self) -> int:
         """Blocks it occupies, trailer included."""
+        if self.image is not None:
+            return self.image.stored_bytes // BLOCK_BYTES
         if self.tiling is None:
             return page_bytes(self.size_bytes, BLOCK_BYTES) // BLOCK_BYTES
         return self.tiling.stored_bytes // BLOCK_BYTES
 
     def payload(self, raw: bytes) -> bytes:
         """The tensor's bytes in its own order, from the bytes of the slot's blocks."""
+        if self.image is not None:
+            return self.image.payload(raw)
         if self.tiling is None:
             return raw[: self.size_bytes]
         whole = b"".join(self._columns(raw))
@@ -115,6 +123,7 @@ def assign_slots(
     paged = [ops[step.node].output for step in training if step.kind is StepKind.PAGE_OUT]
     gradients = program.parameter_gradients
     streamed = [tensor for tensor in program.persistent if tensor.name in program.streamed]
+    images = {tensor.name: image_layout(tensor) for tensor in stored_tensors(program)}
     wanted = [
         *(
             (tensor.name, SlotPurpose.PERSISTENT)
@@ -123,6 +132,7 @@ def assign_slots(
         ),
         *((name, SlotPurpose.PAGE) for name in dict.fromkeys(paged) if name is not None),
         *((name, SlotPurpose.CAPTURE) for name in gradients if updated is None or name in updated),
+        *((name, SlotPurpose.STORED) for name in images),
     ]
     slots: list[Slot] = []
     next_block = {True: 0, False: 0}
@@ -131,7 +141,8 @@ def assign_slots(
         stored = gradients[name] if purpose is SlotPurpose.CAPTURE else name
         tiling = program.streamed.get(name) if in_set else None
         size_bytes = _tensor_bytes(program, stored)
-        slots.append(Slot(name, purpose, next_block[in_set], size_bytes, tiling))
+        image = images[name] if purpose is SlotPurpose.STORED else None
+        slots.append(Slot(name, purpose, next_block[in_set], size_bytes, tiling, image))
         next_block[in_set] += -(-slots[-1].blocks // unit) * unit
     return tuple(slots)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from poetfw.firmware.c_text import comment_text, shape_text, wrap_call
 from poetfw.firmware.defines import message_comment
 from poetfw.firmware.kept import KeptFeatures
+from poetfw.firmware.pieced_code import PiecedCode
 from poetfw.firmware.slots import SlotPurpose
 from poetfw.firmware.streamed_code import StreamedCode, streamed_statement
 from poetfw.firmware.tensor_names import ConstantTable, Names
@@ -20,7 +21,7 @@ from poetfw.firmware.views import Define, KeptView, MemoryRow, StatementView, St
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
 from poetfw.memory.step_plan import Message, StepPlan, link_of
-from poetfw.ops import Kernel, kind_of, stores_gradient, streamed_kind
+from poetfw.ops import Kernel, PiecedOp, kind_of, stores_gradient, streamed_kind
 from poetfw.ops.load import first_byte
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 
@@ -184,6 +185,15 @@ class StepLowering:
         slices = kind.slice_ops(op, self._graph)
         for run in slices.ops:
             self._kernels.update(kind_of(run).kernel(run, slices).sources)
+        if isinstance(kind, PiecedOp):
+            return PiecedCode(
+                kind.nest(op, self._graph),
+                lambda tensor: stays.identifier(tensor, index),
+                self._shared.names.stream,
+                self._shared.names.stored,
+                stays.workspace(op.name, index),
+                self._shared.constants.arguments,
+            ).statement()
         return streamed_statement(
             StreamedCode(
                 op,
@@ -299,7 +309,9 @@ class _Stays:
             self._by_owner.setdefault(key, []).append((identifier, allocation))
 
     def identifier(self, tensor: str, index: int) -> str:
-        """The macro of a tensor that is in RAM at a plan step."""
+        """The macro of a tensor at a plan step: of a stored one, that of its number."""
+        if self._graph.by_name[tensor].tile:
+            return self._names.stored(tensor)
         if not self._graph.by_name[tensor].role.transient:
             return self._names.tensor(self._graph.by_name[tensor])
         return self._stay(tensor, False, index)[0]
@@ -328,7 +340,7 @@ class _Stays:
         read = tuple(
             self._stay(name, False, index)[1]
             for name in names
-            if self._graph.by_name[name].role.transient
+            if self._graph.by_name[name].role.transient and not self._graph.by_name[name].tile
         )
         return read, tuple(stay for _, stay in self._named if stay.lower == index)
 

@@ -379,7 +379,7 @@ def read_commit(image: Path, slots: Sequence[Slot]) -> Commit:
 def read_slots(
     image: Path, slots: Sequence[Slot], tensors: Mapping[str, Tensor]
 ) -> dict[tuple[str, SlotPurpose], Array]:
-    """The tensors in an image's slots, without slots that were never written.
+    """The tensors in an image's slots, without slots that were never written, or are a step's own.
 
     Persistent tensors are those of the last commit.
 
@@ -391,6 +391,8 @@ def read_slots(
     _, payloads = _last_commit(image, header, content, slots)
     values: dict[tuple[str, SlotPurpose], Array] = {}
     for slot in slots:
+        if slot.purpose is SlotPurpose.STORED:
+            continue
         payload = payloads.get(slot.tensor)
         if slot.purpose is not SlotPurpose.PERSISTENT:
             raw = _raw_slot(content, header.slots_block, slot)

@@ -60,6 +60,8 @@ class Names:
 
     def slot(self, slot: Slot) -> str:
         """Name of the macro with a slot's index."""
+        if slot.purpose is SlotPurpose.STORED:
+            return self.stored(slot.tensor)
         if slot.purpose is SlotPurpose.PAGE:
             return f"SLOT_{self._transient[self._training.name, slot.tensor]}"
         prefix = "CAPTURE" if slot.purpose is SlotPurpose.CAPTURE else "SLOT"
@@ -68,6 +70,11 @@ class Names:
     def stream(self, tensor: str) -> str:
         """Macro of a streamed tensor's index."""
         return f"STREAM_{self._persistent[tensor]}"
+
+    def stored(self, tensor: str) -> str:
+        """Macro of a stored tensor's index, which the steps share that have it."""
+        identifiers = (found for (_, name), found in self._transient.items() if name == tensor)
+        return f"STORED_{next(identifiers)}"
 
     def address(self, identifier: str, tensor: Tensor, offset: int) -> Define:
         """Macro of a tensor's address."""

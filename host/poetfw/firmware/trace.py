@@ -122,7 +122,7 @@ class TraceTable:
         Raises:
             OutputError: The memory plan is not that of the execution plan.
         """
-        streamed = {slot.tensor: slot for slot in slots if slot.tiling is not None}
+        streamed = {s.tensor: s for s in slots if s.tiling is not None or s.image is not None}
         persistent = {stay.owner: stay.offset for stay in memory.persistent}
         persistent |= {name: number for number, name in enumerate(streamed)}
         ops = {op.name: op for op in graph.ops}
@@ -155,7 +155,8 @@ class TraceTable:
             TensorRecord(number, graph.by_name[name], offset, streamed.get(name))
             for (number, name), offset in sorted(wanted.items(), key=lambda item: item[0][0])
         )
-        if any(record.offset + record.size_bytes > memory.arena_bytes for record in records):
+        in_ram = [record for record in records if record.slot is None]
+        if any(record.offset + record.size_bytes > memory.arena_bytes for record in in_ram):
             raise OutputError(
                 "memory.json places a tensor beyond the arena", "run `poetfw build` again"
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poetfw.kernels import InnerBlock
-from poetfw.ops import TileLayout
+from poetfw.ops import ImageLayout, TileLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,23 @@ class StreamView:
     first_block: int
     blocks: int
     tiling: TileLayout
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """Stored tensor.
+
+    Attributes:
+        name: macro of its index.
+        first_block: first block, counted from the region of slots outside sets.
+        image: layout.
+        comment: name of the tensor.
+    """
+
+    name: str
+    first_block: int
+    image: ImageLayout
     comment: str
 
 
@@ -241,6 +258,7 @@ class ProjectView:
         slots: the places in storage.
         persistents: the tensors that are loaded at boot.
         streams: the tensors that ops load tile by tile.
+        stored: the activations and gradients that ops load and store in parts.
         constants: the kernels' constants.
         tiles: the tables of tiles that these point to.
         blocks: the inner blocks of the tiles, in assembly.
@@ -268,6 +286,7 @@ class ProjectView:
     slots: tuple[SlotView, ...]
     persistents: tuple[PersistentView, ...]
     streams: tuple[StreamView, ...]
+    stored: tuple[StoredView, ...]
     constants: tuple[ConstantsView, ...]
     tiles: tuple[TilesView, ...]
     plain_loops: tuple[Define, ...]

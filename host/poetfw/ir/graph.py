@@ -83,6 +83,8 @@ class Tensor:
         base: for a window, the tensor whose bytes it shares, read-only and contiguous; None for a
             tensor with bytes of its own.
         offset_bytes: first byte of a window within its base.
+        tile: of a tensor that is stored in storage instead of RAM, channels and rows of its tiles;
+            empty for a tensor in RAM.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Tensor:
     role: Role = Role.ACTIVATION
     base: str | None = None
     offset_bytes: int = 0
+    tile: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if any(extent < 1 for extent in self.shape):
@@ -311,6 +314,7 @@ class Graph:
             "tensors": [
                 {"name": t.name, "shape": list(t.shape), "dtype": t.dtype, "role": t.role}
                 | ({} if t.base is None else {"base": t.base, "offset_bytes": t.offset_bytes})
+                | ({"tile": list(t.tile)} if t.tile else {})
                 for t in self.tensors
             ],
             "ops": [
@@ -353,6 +357,7 @@ class Graph:
                         Role(t["role"]),
                         t.get("base"),
                         t.get("offset_bytes", 0),
+                        tuple(t.get("tile", ())),
                     )
                     for t in document["tensors"]
                 ),

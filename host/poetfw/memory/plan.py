@@ -212,7 +212,7 @@ def _buffers(graph: Graph, plan: ExecutionPlan, beside: Sequence[Allocation] = (
         workspace_bytes = kind_of(op).workspace_bytes(op, graph)
         if step.kind is StepKind.COMPUTE and workspace_bytes:
             add([Allocation(op.name, True, index, index + 1, 0, padded(workspace_bytes))])
-        if op.output is None:
+        if op.output is None or graph.by_name[op.output].tile:
             continue
         size_bytes = padded(graph.by_name[op.output].size_bytes)
         if step.kind is StepKind.FREE:

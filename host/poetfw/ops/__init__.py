@@ -18,6 +18,7 @@ from poetfw.ops.base import (
     infer_output,
     kind_of,
 )
+from poetfw.ops.pieces import ImageLayout, PiecedOp, image_layout, pieced, register_pieced
 from poetfw.ops.streamed import (
     StreamedBackward,
     StreamedForward,
@@ -40,10 +41,12 @@ __all__ = [
     "KINDS",
     "Array",
     "Constants",
+    "ImageLayout",
     "Kernel",
     "LossKind",
     "OpKind",
     "OpWork",
+    "PiecedOp",
     "Shape",
     "StreamedBackward",
     "StreamedForward",
@@ -53,9 +56,11 @@ __all__ = [
     "UpdateKind",
     "check_shapes",
     "fused_name",
+    "image_layout",
     "infer_output",
     "is_update",
     "kind_of",
+    "pieced",
     "run_ops",
     "stores_gradient",
     "streamed_kind",
@@ -66,3 +71,4 @@ for _module in sorted(found.name for found in iter_modules(__path__)):
     import_module(f"{__name__}.{_module}")
 register_fused_updates()
 register_streamed()
+register_pieced()

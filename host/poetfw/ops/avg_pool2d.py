@@ -10,12 +10,14 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
     Shape,
     Tape,
     bytes_of,
+    channel_axes,
     expect_floats,
     expect_integer,
     expect_integers,
@@ -56,6 +58,9 @@ class AvgPool2d(OpKind):
 
     name = "avg_pool2d"
 
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return channel_axes(inputs, results)
+
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
         expect_rank(op, inputs[0], 4)
@@ -94,6 +99,9 @@ class AvgPool2dBackward(OpKind):
     """Input dy; dx of the shape in attribute `input_shape`; others as for the forward op."""
 
     name = "avg_pool2d_backward"
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return channel_axes(inputs, results)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
@@ -135,6 +143,9 @@ class GlobalAvgPool(OpKind):
 
     name = "global_avg_pool"
 
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return channel_axes(inputs, results)
+
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)
         expect_rank(op, inputs[0], 4)
@@ -173,6 +184,9 @@ class GlobalAvgPoolBackward(OpKind):
     """Input dy [N,C,1,1]; dx of the shape in attribute `input_shape`, dy / (H·W) all over."""
 
     name = "global_avg_pool_backward"
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return channel_axes(inputs, results)
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, 1)

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,44 @@ class Kernel:
         constants = (argument for argument in self.arguments if isinstance(argument, Constants))
         further = (source for argument in constants for source in argument.sources)
         return tuple(source for source in (self.source, *self.calls, *further) if source)
+
+
+class Axes(NamedTuple):
+    """Dimensions of an op's operands, a letter for each axis, as in an Einstein summation.
+
+    Operands with a letter in common are cut together along it. `.` is an axis that is never cut.
+    `R` is cut into the rows that some rows `r` of the results are computed from. All terms of a sum
+    are within one piece if the op is cut along dimensions of all of its results, and no others.
+
+    Attributes:
+        inputs: letters of each input.
+        results: letters of the output, if any, and of each updated tensor.
+    """
+
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def channel_axes(inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+    """Dimensions of images [N, C, H, W] whose channels do not meet; None for other shapes."""
+    if any(len(tensor.shape) != 4 for tensor in (*inputs, *results)):
+        return None
+    return Axes((".c..",) * len(inputs), (".c..",) * len(results))
+
+
+@dataclass(frozen=True, slots=True)
+class RowWindow:
+    """Rows of an input that some rows of the output are computed from.
+
+    Attributes:
+        first: first row.
+        count: number of rows.
+        padding: padding of an op on these rows alone.
+    """
+
+    first: int
+    count: int
+    padding: tuple[int, ...]
 
 
 class Tape(Protocol):
@@ -300,6 +338,29 @@ class OpKind(ABC):
         None for an op with a cost of its own.
         """
         return None
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        """Dimensions along which it can be cut into pieces with the same bits.
+
+        None for an op that runs on whole tensors only.
+
+        Args:
+            op: the op.
+            inputs: its inputs.
+            results: its output, if any, and the tensors that it updates.
+        """
+        return None
+
+    def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
+        """Rows `R` of an input for `count` rows `r` of the results, of an op with such axes.
+
+        Args:
+            op: the op.
+            shapes: shapes of its inputs.
+            first: first row of the piece.
+            count: number of rows.
+        """
+        raise NotImplementedError(op.kind)
 
     def offset_bytes(self, op: Op, x: Tensor) -> int | None:
         """Offset in bytes of the output in input x if it is a contiguous part of x, otherwise None.

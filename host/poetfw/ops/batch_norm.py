@@ -28,6 +28,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Bounds,
     Kernel,
     OpKind,
@@ -99,6 +100,8 @@ class _OverImage(OpKind):
     """Positions of the inputs of x's shape; the first is x."""
     passes: ClassVar[int]
     """Number of times it reads each element."""
+    by_element: ClassVar[bool] = False
+    """True if an element of the output depends on pairs and on the same elements of images only."""
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
         expect_floats(op, inputs, len(self.pairs) + len(self.images))
@@ -127,6 +130,13 @@ class _OverImage(OpKind):
         return OpWork(
             macs=self.passes * inputs[self.images[0]].elements,
             bytes_moved=bytes_of(*inputs, output),
+        )
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        by_rank = {2: ".c", 4: ".cr." if self.by_element else ".c.."}
+        return Axes(
+            tuple(by_rank[len(tensor.shape)] for tensor in inputs),
+            tuple(by_rank[len(tensor.shape)] for tensor in results),
         )
 
     def is_small(self, extents: Shape) -> bool:
@@ -166,6 +176,7 @@ class BatchNorm(_OverImage):
     """
 
     name = "batch_norm"
+    by_element = True
     positive = (2,)
     in_place = (0,)
     function = "inference"
@@ -226,6 +237,7 @@ class BatchNormBackwardFrozen(_OverImage):
     """Inputs dy, affine, running; attribute `eps`; dx = dy · gamma / sqrt(variance + eps)."""
 
     name = "batch_norm_backward_frozen"
+    by_element = True
     positive = (2,)
     in_place = (0,)
     function = "backward"
@@ -386,6 +398,7 @@ class BatchNormNormalize(_OverImage):
     """Inputs x, statistics, affine; attribute `eps`; y as in inference, by batch statistics."""
 
     name = "batch_norm_normalize"
+    by_element = True
     positive = (1,)
     in_place = (0,)
     function = "normalize"

@@ -17,9 +17,11 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.kernels import ConvolutionPass, Pass
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
+    RowWindow,
     Shape,
     Tape,
     TileTable,
@@ -71,6 +73,22 @@ class _Conv2d(OpKind):
         """The inputs, with None for an absent one."""
         return op.inputs
 
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        geometry = self.geometry(op, [tensor.shape for tensor in inputs])
+        if geometry.groups == 1:
+            return self.dense_axes(len(inputs))
+        if geometry.w[:2] != (geometry.groups, 1):
+            return None
+        one = str.maketrans("io", "cc")  # each channel by itself
+        inputs_of, results_of = self.dense_axes(len(inputs))
+        apart = {"oi..": "c...", "o": "c"}
+        letters = [apart.get(each, each.translate(one)) for each in (*inputs_of, *results_of)]
+        return Axes(tuple(letters[: len(inputs)]), tuple(letters[len(inputs) :]))
+
+    def dense_axes(self, inputs: int) -> Axes:
+        """Dimensions of the operands of a convolution of one group."""
+        raise NotImplementedError(self.name)
+
 
 @register
 class Conv2d(_Conv2d):
@@ -109,6 +127,18 @@ class Conv2d(_Conv2d):
 
     def inputs_of(self, op: Op) -> tuple[str | None, ...]:
         return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
+
+    def dense_axes(self, inputs: int) -> Axes:
+        return Axes((".iR.", "oi..", "o")[:inputs], (".or.",))
+
+    def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
+        geometry = self.geometry(op, shapes)
+        height, stride = geometry.x[2], geometry.window.stride[0]
+        top, left, _, right = geometry.window.padding
+        begin = first * stride - top
+        end = begin + (count - 1) * stride + geometry.w[2]
+        padding = (max(0, -begin), left, max(0, end - height), right)
+        return RowWindow(max(0, begin), min(end, height) - max(0, begin), padding)
 
     def training_form(self, op: Op, tape: Tape) -> None:
         super().training_form(op, tape)
@@ -179,6 +209,19 @@ class Conv2dBackwardInput(_Conv2d):
         height, width = geometry.window.overlaps
         return height * width + geometry.w[0] // geometry.groups - 1
 
+    def dense_axes(self, inputs: int) -> Axes:
+        return Axes(("oi..", ".oR."), (".ir.",))
+
+    def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
+        geometry = self.geometry(op, shapes)
+        height, stride = geometry.w[2], geometry.window.stride[0]
+        top, left, _, right = geometry.window.padding
+        begin = max(0, -(-(first + top - height + 1) // stride))
+        end = min(geometry.y[2], (first + count - 1 + top) // stride + 1)
+        above = top + first - begin * stride
+        below = max(0, (end - begin - 1) * stride + height - count - above)
+        return RowWindow(begin, end - begin, (above, left, below, right))
+
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         w, x = op.inputs
         shared = {name: op.attributes[name] for name in ("stride", "padding", "groups")}
@@ -205,6 +248,9 @@ class Conv2dBackwardWeight(_Conv2d):
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
         return Conv2dGeometry.of(op, shapes[0], expect_integers(op, "weight_shape", 1, 4))
+
+    def dense_axes(self, inputs: int) -> Axes:
+        return Axes((".i..", ".o.."), ("oi..",))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         geometry = self.geometry_in(op, graph)
@@ -247,6 +293,9 @@ class Conv2dBackwardBias(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         db: Array = inputs[0].sum(axis=(0, 2, 3))
         return db
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return Axes((".c..",), ("c",))
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         batch, _, rows, columns = inputs[0]

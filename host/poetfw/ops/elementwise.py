@@ -11,6 +11,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
@@ -38,6 +39,12 @@ class Elementwise(OpKind):
         for tensor in inputs[1:]:
             expect_shape(op, tensor, inputs[0].shape)
         return inputs[0].shape, inputs[0].dtype
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        shapes = {tensor.shape for tensor in (*inputs, *results)}
+        if len(shapes) > 1 or len(inputs[0].shape) != 4:
+            return None
+        return Axes((".cr.",) * len(inputs), (".cr.",))
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

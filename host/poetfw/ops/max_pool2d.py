@@ -16,6 +16,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Bounds,
     Kernel,
     OpKind,
@@ -23,6 +24,7 @@ from poetfw.ops.base import (
     Shape,
     Tape,
     bytes_of,
+    channel_axes,
     expect_dtype,
     expect_floats,
     expect_inputs,
@@ -47,6 +49,9 @@ class _MaxPool2d(OpKind):
     def pooled(self, op: Op, inputs: Sequence[Tensor]) -> Shape:
         """Shape of x."""
         return inputs[0].shape
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return channel_axes(inputs, results)
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return pooling_work(op, self.pooled(op, inputs), bytes_of(*inputs, output))

@@ -20,6 +20,7 @@ positions among an op's inputs and updates together.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -185,7 +186,27 @@ class TileTraffic:
     writes: tuple[int, ...] = ()
 
 
-class StreamedForward(OpKind):
+class StreamedKind(OpKind):
+    """Kind of ops that transfer tensors from and to storage, as loops around other ops."""
+
+    @abstractmethod
+    def plain(self, op: Op) -> tuple[Op, ...]:
+        """Equivalent ops on tensors in RAM, in order."""
+
+    @abstractmethod
+    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
+        """Layout of each persistent tensor that it loads."""
+
+    @abstractmethod
+    def traffic(self, op: Op, graph: Graph) -> TileTraffic:
+        """Storage requests of one execution."""
+
+    @abstractmethod
+    def slice_ops(self, op: Op, graph: Graph) -> Graph:
+        """Ops that it runs, on slices of tensors."""
+
+
+class StreamedForward(StreamedKind):
     """Forward op with a streamed weight, a slice of output channels at a time.
 
     Inputs, output and attributes are those of the wrapped op, with attribute `tile`, and `loaded`
@@ -281,7 +302,7 @@ class StreamedForward(OpKind):
         raise ModelError(f"op {op.name!r}: weights are streamed after gradients are derived")
 
 
-class StreamedBackward(OpKind):
+class StreamedBackward(StreamedKind):
     """Gradient of a layer's input, and update of its streamed weight, a column of tiles at a time.
 
     Inputs are w, x and dy, followed by the pace if the update has one. The output is dx; there is
@@ -412,7 +433,7 @@ class StreamedBackward(OpKind):
         return Kernel("", "poet_stream_column", (), workspace_bytes=sum(buffers) + own_bytes)
 
 
-class LoadedOp(OpKind):
+class LoadedOp(StreamedKind):
     """Op that loads vectors as a whole, and stores those again that it updates.
 
     Inputs, output and updates are those of the wrapped op, with attribute `loaded`.
@@ -504,12 +525,8 @@ def register_streamed() -> None:
         KINDS[loaded.name] = loaded
 
 
-StreamedKind = StreamedForward | StreamedBackward | LoadedOp
-"""Kinds of ops that load persistent tensors from storage."""
-
-
 def streamed_kind(op: Op) -> StreamedKind | None:
-    """Kind of an op that loads a persistent tensor from storage; None for another op."""
+    """Kind of an op that transfers tensors from or to storage; None for another op."""
     kind = kind_of(op)
     return kind if isinstance(kind, StreamedKind) else None
 

@@ -22,6 +22,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Axes,
     Bounds,
     Constants,
     Field,
@@ -304,6 +305,14 @@ class FusedUpdate(OpKind):
             + bytes_of(*inputs[len(kept) :])
             + 2 * len(op.updates) * elements * Dtype.F32.size_bytes,
         )
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        paced = _paced(op)
+        kept = inputs[: len(inputs) - paced]
+        found = self.gradient_kind.axes(self._gradient(op), kept, results[:1])
+        if found is None:
+            return None
+        return Axes((*found.inputs, *(".",) * paced), found.results * len(results))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         gradient = self.gradient_kind.kernel(self._gradient(op), graph)

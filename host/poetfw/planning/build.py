@@ -38,7 +38,7 @@ from poetfw.report import (
 )
 from poetfw.schedule import ScheduleSummary, StepKind
 from poetfw.tools import step_bytes
-from poetfw.training import Program, constant_bytes
+from poetfw.training import Program, constant_bytes, stored_tensors
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ def report_build(build: Build, folder: Path) -> BuildReport:
 
 def _report_streaming(build: Build) -> StreamingReport | None:
     program, plan = build.program, build.plan
-    if not program.streamed:
+    stored = stored_tensors(program)
+    if not program.streamed and not stored:
         return None
     graph = program.training
     storage = schedule_problem(graph, build.image.board, build.costs, None).storage
@@ -189,6 +190,8 @@ def _report_streaming(build: Build) -> StreamingReport | None:
             tensor.size_bytes for tensor in program.persistent if tensor.name in program.streamed
         ),
         resident_bytes=sum(tensor.size_bytes for tensor in program.resident),
+        stored=tuple(tensor.name for tensor in stored),
+        stored_bytes=sum(tensor.size_bytes for tensor in stored),
         requests=traffic.requests,
         read_bytes=traffic.read_bytes,
         written_bytes=traffic.written_bytes,

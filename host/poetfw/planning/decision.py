@@ -22,7 +22,7 @@ from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.homes import (
     all_streamed,
-    can_stream,
+    can_use_storage,
     stream_within,
     streaming_obstacle,
     with_not_streamed,
@@ -141,7 +141,7 @@ def _decide_on_board(
             program, board, costs, budget, settings, unlimited, searching
         )
     except InfeasibleError as error:
-        if error.minimum_budget_bytes is None or not can_stream(program):
+        if error.minimum_budget_bytes is None or not can_use_storage(program):
             raise
         obstacle = streaming_obstacle(settings, board)
         if obstacle:

@@ -24,12 +24,14 @@ from poetfw.ops.streamed import backward_bytes, forward_bytes
 from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.problem import schedule_problem
+from poetfw.planning.storing import stored_candidates
 from poetfw.schedule import largest_working_set, minimum_budget, solve
 from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
     StreamableWeight,
     not_loadable,
+    storable_tensors,
     stream,
     streamable_vectors,
     streamable_weights,
@@ -74,6 +76,11 @@ def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
 def can_stream(program: Program) -> bool:
     """True if a program has tensors that can be streamed."""
     return bool(streamable_weights(program) or streamable_vectors(program))
+
+
+def can_use_storage(program: Program) -> bool:
+    """True if some weight can be streamed, or some tensor stored."""
+    return can_stream(program) or bool(storable_tensors(program.training))
 
 
 def with_not_streamed(error: InfeasibleError, program: Program) -> InfeasibleError:
@@ -150,7 +157,7 @@ def program_within(
     if least_budget(program, board, costs) <= budget_bytes:
         return program
     work = Work(settings.work_limit, deadline)
-    return stream_within(program, board, costs, budget_bytes, settings, work)
+    return stream_within(program, board, costs, budget_bytes, settings, work, stores=False)
 
 
 def all_streamed(program: Program) -> Program:
@@ -165,6 +172,52 @@ class _Candidate:
     energy_j: float
 
 
+class _Search:
+    """Search for the program of least energy among candidates.
+
+    Attributes:
+        best: the best one that fits; None if none does.
+        smallest: of those that do not fit, that of least RAM.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        costs: CostProvider,
+        budget_bytes: int,
+        settings: BuildSettings,
+        work: Work,
+    ) -> None:
+        self._board, self._costs, self._budget_bytes = board, costs, budget_bytes
+        self._deadline_s, self._work = settings.deadline_s, work
+        self.best: _Candidate | None = None
+        self.smallest: _Candidate | None = None
+        self._smallest_bytes = 0
+
+    def attempt(self, program: Program) -> bool:
+        """Solve a candidate with little work; returns whether it is the best so far."""
+        resident = resident_bytes(program.resident, BLOCK_BYTES)
+        table = self._costs(program.training, self._board)
+        problem = schedule_problem(program.training, self._board, table, None, self._deadline_s)
+        evaluation = plan_evaluation(program, self._board, self._costs).peak_bytes
+        needed = resident + max(largest_working_set(problem), evaluation)
+        if needed > self._budget_bytes:
+            if self.smallest is None or needed < self._smallest_bytes:
+                self.smallest, self._smallest_bytes = _Candidate(program, 0.0), needed
+            return False
+        ram_bytes = self._budget_bytes - resident
+        limited = replace(problem, ram_bytes=ram_bytes, resident_bytes=resident)
+        with self._work.part(_WORK).phase("homes of tensors") as part:
+            try:
+                found = solve(limited, work=part)
+            except InfeasibleError:
+                return False
+        improves = self.best is None or found.energy_j < self.best.energy_j
+        if improves:
+            self.best = _Candidate(program, found.energy_j)
+        return improves
+
+
 def stream_within(
     program: Program,
     board: Board,
@@ -172,8 +225,10 @@ def stream_within(
     budget_bytes: int,
     settings: BuildSettings,
     work: Work,
+    *,
+    stores: bool = True,
 ) -> Program:
-    """The program with the streamed weights with which a step takes the least energy found.
+    """The program with streamed weights and stored tensors that takes the least energy found.
 
     Args:
         program: a program without streamed weights.
@@ -182,38 +237,32 @@ def stream_within(
         budget_bytes: budget of the arena.
         settings: settings with the deadline.
         work: limit of the search.
+        stores: True to store activations and gradients, too, where nothing fits otherwise.
 
     Returns:
-        The best program; if none is known to fit, that with everything streamed, in the tiles
-        of least RAM, which the smallest possible budget refers to.
+        The best program; if none is known to fit, that of least RAM, which the smallest possible
+        budget refers to: with everything streamed, or with stored tensors.
     """
     everything = all_streamed(program)
     if resident_bytes(everything.resident, BLOCK_BYTES) > budget_bytes:
         return order_program(everything)
     weights, vectors = streamable_weights(program), streamable_vectors(program)
-    best: _Candidate | None = None
+    search = _Search(board, costs, budget_bytes, settings, work)
     for streamed in _candidates(program, weights, vectors, budget_bytes):
+        best = search.best
         loads = not streamed.streamed.keys().isdisjoint(vectors)
         if loads and best is not None and traffic_over_floor(best.program) <= _ENOUGH:
             break  # more RAM for tiles would save little
-        resident = resident_bytes(streamed.resident, BLOCK_BYTES)
-        table = costs(streamed.training, board)
-        problem = schedule_problem(streamed.training, board, table, None, settings.deadline_s)
-        evaluation = plan_evaluation(streamed, board, costs).peak_bytes
-        needed = resident + max(largest_working_set(problem), evaluation)
-        if needed > budget_bytes:
-            continue
-        limited = replace(problem, ram_bytes=budget_bytes - resident, resident_bytes=resident)
-        with work.part(_WORK).phase("homes of weights") as part:
-            try:
-                found = solve(limited, work=part)
-            except InfeasibleError:
-                continue
-        if best is None or found.energy_j < best.energy_j:
-            best = _Candidate(streamed, found.energy_j)
-    if best is not None:
-        return order_program(best.program, work.deadline)
-    return order_program(everything)
+        search.attempt(streamed)
+    if stores and search.best is None:
+        found = search.attempt(everything)
+        for candidate in stored_candidates(program, budget_bytes):
+            improved = search.attempt(candidate)
+            if found and not improved:
+                break  # storing more takes more energy
+            found = found or improved
+    chosen = search.best or (search.smallest if stores else None)
+    return order_program(everything if chosen is None else chosen.program, work.deadline)
 
 
 def _candidates(

@@ -50,7 +50,9 @@ def schedule_problem(
     nodes = []
     for op in graph.ops:
         own, moving = costs.ops[op.name], streaming_cost(op, graph, storage)
-        size = padded(graph.by_name[op.output].size_bytes) if op.output is not None else 0
+        output = None if op.output is None else graph.by_name[op.output]
+        stored = output is not None and bool(output.tile)
+        size = 0 if output is None or stored else padded(output.size_bytes)
         taken = in_place_input(graph, op)
         nodes.append(
             Node(
@@ -67,7 +69,7 @@ def schedule_problem(
                 energy_j=own.energy_j + moving.energy_j,
                 output_bytes=size,
                 workspace_bytes=padded(kind_of(op).workspace_bytes(op, graph)),
-                recompute=kind_of(op).recomputable,
+                recompute=kind_of(op).recomputable and not stored,
                 page=size > 0,
                 backward=op.backward,
                 recompute_before=updates[op.name][0] if updates[op.name] else None,

@@ -193,7 +193,7 @@ class RamPoint:
 
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class StreamingReport:
-    """Weights that ops load from storage in every step, and what that takes.
+    """Weights and tensors that ops load from storage in every step, and what that takes.
 
     Figures of a step are those of its plan, recomputed ops included, without pages and samples.
 
@@ -209,6 +209,8 @@ class StreamingReport:
         epoch_steps: steps of an epoch.
         rewrites: how often an epoch rewrites each block of the streamed tensors, on average over
             the sets.
+        stored: names of the stored tensors: activations and gradients that are not in RAM.
+        stored_bytes: bytes of these, of the training and the evaluation step together.
     """
 
     tensors: tuple[str, ...]
@@ -221,6 +223,8 @@ class StreamingReport:
     time_s: float
     epoch_steps: int
     rewrites: float
+    stored: tuple[str, ...] = ()
+    stored_bytes: int = 0
 
 
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)

@@ -14,6 +14,7 @@ from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, 
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
+from poetfw.training.storing import storable_tensors, store, stored_tensors
 from poetfw.training.streaming import (
     StreamableWeight,
     not_loadable,
@@ -51,6 +52,9 @@ __all__ = [
     "pack_constants",
     "resident_form",
     "select",
+    "storable_tensors",
+    "store",
+    "stored_tensors",
     "stream",
     "streamable_vectors",
     "streamable_weights",

@@ -65,7 +65,7 @@ def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Gra
         if inferred is None or inferred.elements * batch != was.elements:
             raise ModelError(f"op {op.name!r} ({op.kind}) is another one for one sample")
         kept.append(op)
-        tensors[inferred.name] = inferred
+        tensors[inferred.name] = replace(inferred, tile=was.tile)
         for window in windows.values():
             if window.base == op.output:
                 tensors[window.name] = _window_of_one(window, batch)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, UpdateKind, kind_of, streamed_kind
+from poetfw.ops.pieces import pieced_name
 from poetfw.ops.streamed import (
     FAMILIES,
     StreamedKind,
@@ -149,7 +150,7 @@ def not_loadable(program: Program) -> dict[str, Op]:
     found: dict[str, Op] = {}
     resident = {tensor.name for tensor in program.resident if tensor.role is Role.PARAMETER}
     for op in (*program.training.ops, *program.evaluation.ops):
-        if loaded_name(op.kind) not in KINDS:
+        if loaded_name(op.kind.removeprefix(pieced_name(""))) not in KINDS:
             for name in (*op.inputs, *op.updates):
                 if name in resident:
                     found.setdefault(name, op)
@@ -299,7 +300,8 @@ def _resident_form(graph: Graph) -> Graph:
     for op in graph.ops:
         kind = streamed_kind(op)
         ops += (op,) if kind is None else kind.plain(op)
-    return replace(graph, ops=tuple(ops))
+    tensors = tuple(replace(tensor, tile=()) for tensor in graph.tensors)
+    return replace(graph, tensors=tensors, ops=tuple(ops))
 
 
 def streamed_ops(graph: Graph) -> Sequence[tuple[Op, StreamedKind]]:

@@ -470,6 +470,10 @@ def test_streamed_weights_are_part_of_what_a_step_moves() -> None:
     streamed = replace(source, build=replace(source.build, streaming=streaming))
     assert "they read 712,704 B from storage and write 475,136 B." in words.lead(streamed)
     assert "nothing to storage" not in words.lead(streamed)
+    assert "stored" not in words.lead(streamed)
+    stored = replace(streaming, stored=("conv", "conv.backward_input"), stored_bytes=4_096)
+    in_pieces = replace(source, build=replace(source.build, streaming=stored))
+    assert "2 activations and gradients are stored in storage" in words.lead(in_pieces)
 
 
 def test_commands_make_build_run_and_report_again() -> None:

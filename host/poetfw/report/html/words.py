@@ -178,6 +178,11 @@ def lead(source: ReportSource) -> str:
             f"they read {size(streaming.read_bytes)} from storage and write "
             f"{size(streaming.written_bytes)}."
         )
+        if streaming.stored:
+            sentences.append(
+                f"{len(streaming.stored)} activations and gradients are stored in storage, and ops "
+                "run on parts of them."
+            )
     sentences += _price(build)
     if build.stored_as is not None:
         sentences += _stored(build.stored_as)

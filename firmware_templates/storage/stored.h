@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stored tensors: activations and gradients that are in storage and not in RAM, and of which ops load and store parts.
+ *
+ * An image [channels][rows][elements of a row] is divided into tiles of the same size, each some channels of some rows.
+ * Each tile has blocks of its own: a slot (slots.h) outside the sets, of the training step that wrote it. Tiles follow
+ * each other by rows, and for the same rows by channels. */
+#ifndef POET_STORED_H
+#define POET_STORED_H
+
+#include <stdint.h>
+
+struct poet_stored {
+    uint32_t first_block; /* from the first block of the slots outside sets */
+    uint32_t channels;
+    uint32_t rows;
+    uint32_t row_bytes;
+    uint32_t tile_channels; /* divides channels */
+    uint32_t tile_rows;     /* divides the rows */
+};
+
+/* Loads `channels` channels of `rows` rows, from `channel` and `row` on, as [channels][rows][elements of a row].
+ * `staging` has room for the blocks of a tile. Statuses as for poet_page_in. */
+int poet_stored_get(uint32_t stored, uint32_t channel, uint32_t channels, uint32_t row, uint32_t rows, void *to, void *staging);
+
+/* Stores whole tiles, likewise. */
+int poet_stored_put(uint32_t stored, uint32_t channel, uint32_t channels, uint32_t row, uint32_t rows, const void *from, void *staging);
+
+/* First block of a tensor in the storage, and how many it has. */
+uint32_t poet_stored_block(uint32_t stored);
+uint32_t poet_stored_blocks(uint32_t stored);
+
+/* Copies `count` runs of `bytes`, which begin `to_stride` and `from_stride` bytes apart. */
+void poet_copy_runs(void *to, uint32_t to_stride, const void *from, uint32_t from_stride, uint32_t count, uint32_t bytes);
+
+#endif

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code of an op on stored tensors: loops that load pieces, call kernels and store results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from poetfw.firmware.c_text import wrap_call
+from poetfw.firmware.streamed_code import Arguments, Identifier
+from poetfw.ir import Dtype
+from poetfw.ops import kind_of
+from poetfw.ops.pieces import (
+    AxisSpan,
+    KernelCall,
+    Loop,
+    Move,
+    Nest,
+    OperandPlace,
+    Statement,
+    StreamMove,
+    gathered,
+)
+
+_INDENT = 4
+_WIDTH = 88
+_FLOAT = Dtype.F32.size_bytes
+
+_Indices = Mapping[str, str]
+"""Expression of the index of each dimension, by its letter."""
+
+
+@dataclass(frozen=True)
+class PiecedCode:
+    """Code of one pieced op.
+
+    Attributes:
+        nest: what it does.
+        identifier: macro of a tensor in RAM or flash.
+        stream: macro of a streamed tensor's index.
+        stored: macro of a stored tensor's index.
+        workspace: macro of the workspace's address.
+        arguments: arguments of a kernel's call, given an expression for each tensor.
+    """
+
+    nest: Nest
+    identifier: Identifier
+    stream: Identifier
+    stored: Identifier
+    workspace: str
+    arguments: Arguments
+
+    def statement(self) -> str:
+        """The statement of the op."""
+        return f"\n{' ' * _INDENT}".join(self._lines(self.nest.body, {}))
+
+    def _lines(self, body: Sequence[Statement], at: _Indices) -> list[str]:
+        lines: list[str] = []
+        for each in body:
+            if isinstance(each, Loop):
+                lines += self._loop(each, at)
+            elif isinstance(each, StreamMove):
+                lines += self._stream_move(each, at)
+            elif isinstance(each, Move):
+                lines += self._move(each, at)
+            else:
+                lines += self._call(each, at)
+        return lines
+
+    def _loop(self, loop: Loop, at: _Indices) -> list[str]:
+        if loop.end - loop.first == 1:
+            return self._lines(loop.body, {**at, loop.dim: f"{loop.first}u"})
+        inner = self._lines(loop.body, {**at, loop.dim: loop.dim})
+        dim, first, end = loop.dim, loop.first, loop.end
+        head = f"for (uint32_t {dim} = {first}u; {dim} < {end}u; {dim}++) {{"
+        return [head, *(" " * _INDENT + line for line in inner), "}"]
+
+    def _stream_move(self, move: StreamMove, at: _Indices) -> list[str]:
+        function = "poet_stream_row" if move.is_row else "poet_stream_column"
+        if move.stores:
+            function = "poet_stream_put"
+        index = at[move.dim] if move.dim else "0u"
+        return _call(
+            f"POET_TRY({function}", [self.stream(move.tensor), index, self._at(move.buffer)], ")"
+        )
+
+    def _move(self, move: Move, at: _Indices) -> list[str]:
+        buffer = self._at(move.buffer)
+        if move.tensor.tile:
+            function = "poet_stored_put" if move.stores else "poet_stored_get"
+            extents = [
+                text for span in move.part[1:3] for text in (_index(span, at), f"{span.count}u")
+            ]
+            staging = self._at(self.nest.staging)
+            arguments = [self.stored(move.tensor.name), *extents, buffer, staging]
+            return _call(f"POET_TRY({function}", arguments, ")")
+        runs = gathered(move.tensor, move.part)
+        base = self.identifier(move.tensor.name) if move.home is None else self._at(move.home)
+        home = _sum(base, runs.offsets, at)
+        strides = [f"{runs.elements * _FLOAT}u", f"{runs.stride * _FLOAT}u"]
+        ends = [buffer, strides[0], home, strides[1]]
+        if move.stores:
+            ends = [home, strides[1], buffer, strides[0]]
+        return _call("poet_copy_runs", [*ends, f"{runs.count}u", strides[0]])
+
+    def _call(self, call: KernelCall, at: _Indices) -> list[str]:
+        kernel = kind_of(call.op).kernel(call.op, self.nest.graph)
+        arguments = self.arguments(call.op, kernel, lambda name: self._place(call.places[name], at))
+        if kernel.workspace_bytes:
+            arguments.append(self._at(self.nest.own))
+        if kernel.fallible:
+            return _call(f"POET_TRY({kernel.function}", arguments, ")")
+        return _call(kernel.function, arguments)
+
+    def _place(self, place: OperandPlace, at: _Indices) -> str:
+        if place.buffer is None:
+            return _sum(self.identifier(place.tensor), place.offsets, at)
+        return _sum(self._at(place.buffer), place.offsets, at)
+
+    def _at(self, offset: int) -> str:
+        """Address in the workspace, which is aligned for floats."""
+        return f"(float *){self.workspace} + {offset // _FLOAT}u"
+
+
+def _call(function: str, arguments: list[str], end: str = "") -> list[str]:
+    return (wrap_call(function, arguments, 0, _WIDTH) + f"{end};").split("\n")
+
+
+def _index(span: AxisSpan, at: _Indices) -> str:
+    """First element of a part along an axis."""
+    if not span.dim:
+        return f"{span.first}u"
+    index = at[span.dim]
+    if index.endswith("u"):
+        return f"{int(index[:-1]) * span.scale + span.first}u"
+    text = index if span.scale == 1 else f"{index} * {span.scale}u"
+    if span.first:
+        text += f" {'-' if span.first < 0 else '+'} {abs(span.first)}u"
+    return text
+
+
+def _sum(base: str, offsets: Sequence[tuple[str, int]], at: _Indices) -> str:
+    """An address, and what is added to it."""
+    constant, terms = 0, []
+    for dim, elements in offsets:
+        index = at[dim] if dim else "1u"
+        if index.endswith("u"):
+            constant += int(index[:-1]) * elements
+        else:
+            terms.append(f"{index} * {elements}u")
+    text = " + ".join([base, *terms])
+    if constant:
+        text += f" {'-' if constant < 0 else '+'} {abs(constant)}u"
+    return text

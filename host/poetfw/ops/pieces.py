@@ -1,0 +1,899 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops on stored tensors: activations and gradients in storage, which ops load and store by tiles.
+
+A pieced op is the op that it wraps, as loops over pieces of its results. It is cut along dimensions
+that all of its results have (`OpKind.axes`), so every sum is formed within one piece, and results
+have the bits of the whole op. Its kernels run unchanged, on smaller extents.
+
+What an op does is a `Nest`: loops, loads, calls and stores. Traffic, workspace, costs and code are
+all read from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from poetfw.common.errors import ModelError
+from poetfw.common.transfer import BLOCK_BYTES, page_bytes
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ops.base import (
+    KINDS,
+    Array,
+    Axes,
+    Bounds,
+    Kernel,
+    OpKind,
+    OpWork,
+    RowWindow,
+    Shape,
+    Tape,
+    kind_of,
+)
+from poetfw.ops.streamed import (
+    StreamedBackward,
+    StreamedForward,
+    StreamedKind,
+    TileLayout,
+    TileTraffic,
+    by_outputs,
+    forward_bytes,
+    loaded_tensors,
+)
+from poetfw.ops.update import FusedUpdate
+
+_PREFIX = "pieced_"
+_LOOPS, _CUT = "loops", "cut"
+_STREAMED = ("streamed_conv2d", "loaded_conv2d", "loaded_batch_norm")
+_ALIGNMENT = 8
+_FLOAT = Dtype.F32.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLayout:
+    """Layout of a stored tensor [1, C, H, W] in storage.
+
+    Tiles follow each other by rows, and for the same rows by channels; the elements of a tile are
+    [channel, row, element]. Each tile has blocks of its own, with a trailer at their end.
+
+    Attributes:
+        channels: number of channels.
+        rows: rows of the image.
+        row_bytes: bytes of a row of one channel.
+        tile_channels: channels of a tile, a divisor of `channels`.
+        tile_rows: rows of a tile, a divisor of `rows`.
+    """
+
+    channels: int
+    rows: int
+    row_bytes: int
+    tile_channels: int
+    tile_rows: int
+
+    @property
+    def tile_bytes(self) -> int:
+        """Payload of a tile in bytes."""
+        return self.tile_channels * self.tile_rows * self.row_bytes
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of a tile in storage, which one request transfers."""
+        return page_bytes(self.tile_bytes, BLOCK_BYTES)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all tiles in storage."""
+        return self._tiles * self.request_bytes
+
+    @property
+    def _tiles(self) -> int:
+        return self.channels // self.tile_channels * (self.rows // self.tile_rows)
+
+    def payload(self, raw: bytes) -> bytes:
+        """The tensor's bytes in its own order, from those in storage."""
+        tiles = np.frombuffer(raw, np.uint8).reshape(self._tiles, -1)[:, : self.tile_bytes]
+        groups = self.rows // self.tile_rows, self.channels // self.tile_channels
+        cut = tiles.reshape(*groups, self.tile_channels, self.tile_rows, self.row_bytes)
+        return np.ascontiguousarray(cut.transpose(1, 2, 0, 3, 4)).tobytes()
+
+
+def image_layout(tensor: Tensor) -> ImageLayout:
+    """Layout in storage of a stored tensor."""
+    _, channels, height, width = tensor.shape
+    return ImageLayout(channels, height, width * _FLOAT, *tensor.tile)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSpan:
+    """Elements of an axis, from `scale * index + first` on, by the index of dimension `dim`."""
+
+    count: int
+    dim: str = ""
+    scale: int = 0
+    first: int = 0
+
+
+Part = tuple[AxisSpan, ...]
+"""Part of a tensor: elements of each axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Statements for each index of a dimension from `first` to `end`, exclusive."""
+
+    dim: str
+    first: int
+    end: int
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copy of a part of a tensor between its home and a buffer of the workspace.
+
+    Attributes:
+        tensor: the tensor.
+        part: the part.
+        buffer: offset of the buffer in the workspace.
+        stores: True to the tensor's home, False to the buffer.
+        home: offset of the home in the workspace, of a tensor that was loaded there; None if the
+            home is in the arena, in flash or in storage.
+    """
+
+    tensor: Tensor
+    part: Part
+    buffer: int
+    stores: bool = False
+    home: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMove:
+    """Transfer of a streamed tensor's tiles: a row of them, or a column, by the index of `dim`."""
+
+    tensor: str
+    layout: TileLayout
+    dim: str
+    is_row: bool
+    buffer: int
+    stores: bool = False
+
+
+class OperandPlace(NamedTuple):
+    """Address of an operand of a call: in a buffer of the workspace, or in the tensor itself.
+
+    Attributes:
+        tensor: the tensor, whose home has the operand if there is no buffer.
+        buffer: offset of the buffer in the workspace; None without one.
+        offsets: elements by which the operand is away from there, by the index of a dimension; ""
+            for a constant.
+    """
+
+    tensor: str
+    buffer: int | None
+    offsets: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """Call of the kernel of an op of `Nest.graph`, whose tensors are at `places`."""
+
+    op: Op
+    places: Mapping[str, OperandPlace]
+
+
+Statement = Loop | Move | StreamMove | KernelCall
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Statements of a pieced op, and the ops that they call.
+
+    Attributes:
+        body: its statements.
+        graph: the ops that it calls, on pieces.
+        staging: offset in the workspace of a tile in storage's order.
+        own: offset in the workspace of the workspace of kernels.
+        workspace_bytes: size of the workspace.
+    """
+
+    body: tuple[Statement, ...]
+    graph: Graph
+    staging: int
+    own: int
+    workspace_bytes: int
+
+
+class PiecedOp(StreamedKind):
+    """Op that runs piece by piece, with operands in storage.
+
+    Inputs, output, updates and attributes are those of the wrapped op, with attributes `loops`, the
+    dimensions along which it is cut, a letter each from the outermost loop on, and `cut`, the
+    extents of a piece along these.
+    """
+
+    def __init__(self, kind: OpKind) -> None:
+        """Wrap an operator."""
+        self.name = pieced_name(kind.name)
+        self.recomputable = kind.recomputable  # type: ignore[misc]
+        self.applies = kind.applies  # type: ignore[misc]
+        self._kind = kind
+
+    def wrapped(self, op: Op) -> Op:
+        """The op that it wraps."""
+        kept = {k: v for k, v in op.attributes.items() if k not in (_LOOPS, _CUT)}
+        return replace(op, kind=self._kind.name, attributes=kept)
+
+    def plain(self, op: Op) -> tuple[Op, ...]:
+        """Equivalent ops on tensors in RAM, in order."""
+        wrapped = self.wrapped(op)
+        if isinstance(self._kind, StreamedKind):
+            return self._kind.plain(wrapped)
+        return (wrapped,)
+
+    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
+        """Layout of each persistent tensor that it loads."""
+        if isinstance(self._kind, StreamedKind):
+            return self._kind.layouts(self.wrapped(op), graph)
+        return {}
+
+    @property
+    def streams_forward(self) -> bool:
+        """True if it loads a weight forward."""
+        return isinstance(self._kind, StreamedForward)
+
+    @property
+    def streams_backward(self) -> bool:
+        """True if it loads and stores a weight and its state."""
+        return isinstance(self._kind, StreamedBackward)
+
+    def nest(self, op: Op, graph: Graph) -> Nest:
+        """Loops over its pieces.
+
+        Raises:
+            ModelError: It cannot be cut like this.
+        """
+        return self.nest_of(op, graph.by_name)
+
+    def nest_of(self, op: Op, tensors: Mapping[str, Tensor], only: int | None = None) -> Nest:
+        """Loops over its pieces, given its tensors by name.
+
+        With `only`, those of one of the plain ops; transfers of streamed tensors are the first's.
+        """
+        names = dict.fromkeys((*op.inputs, *_results(op)))
+        held = tuple(tensors[name] for name in names)
+        attributes = tuple(sorted(op.attributes.items()))
+        return _nest(op.name, op.kind, op.inputs, op.output, op.updates, attributes, held, only)
+
+    def traffic(self, op: Op, graph: Graph) -> TileTraffic:
+        """Storage requests of one execution."""
+        return nest_traffic(self.nest(op, graph))
+
+    def slice_ops(self, op: Op, graph: Graph) -> Graph:
+        """Ops that it calls, on pieces."""
+        return self.nest(op, graph).graph
+
+    def parts(self, op: Op, graph: Graph) -> Graph:
+        nest = self.nest(op, graph)
+        times: dict[str, int] = {}
+        for name in _called(nest.body, 1):
+            times[name[0]] = times.get(name[0], 0) + name[1]
+        return _repeated(nest.graph, times)
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        return Kernel("", "", (), workspace_bytes=self.nest(op, graph).workspace_bytes)
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        return self._kind.infer(self.wrapped(op), inputs)
+
+    def never_negative(self, op: Op) -> tuple[str, ...]:
+        return self._kind.never_negative(self.wrapped(op))
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
+        return self._kind.compute(self.wrapped(op), inputs, updates)
+
+    def error_bounds(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Bounds:
+        return self._kind.error_bounds(self.wrapped(op), inputs, updates)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return self._kind.roundings(self.wrapped(op), inputs)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return self._kind.work(self.wrapped(op), inputs, output)
+
+    def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
+        raise ModelError(f"op {op.name!r}: tensors are stored after gradients are derived")
+
+
+@lru_cache(maxsize=4096)
+def _nest(
+    name: str,
+    kind: str,
+    inputs: tuple[str, ...],
+    output: str | None,
+    updates: tuple[str, ...],
+    attributes: tuple[tuple[str, Attribute], ...],
+    tensors: tuple[Tensor, ...],
+    only: int | None,
+) -> Nest:
+    op = Op(name, kind, inputs, output, dict(attributes), updates)
+    of = KINDS[kind]
+    assert isinstance(of, PiecedOp)
+    return _Builder(of, op, {tensor.name: tensor for tensor in tensors}).nest(only)
+
+
+def pieced_name(kind: str) -> str:
+    """Name of the form of an operator that runs piece by piece."""
+    return _PREFIX + kind
+
+
+def pieced(op: Op, loops: str, cut: Sequence[int]) -> Op:
+    """The op cut along dimensions, from the outermost loop to the innermost one."""
+    kind = op.kind if op.kind.startswith(_PREFIX) else pieced_name(op.kind)
+    return replace(op, kind=kind, attributes={**op.attributes, _LOOPS: loops, _CUT: tuple(cut)})
+
+
+def register_pieced() -> None:
+    """Register the pieced forms of all operators that can be cut."""
+    for kind in tuple(KINDS.values()):
+        if _has_axes(kind):
+            wrapper = PiecedOp(kind)
+            KINDS[wrapper.name] = wrapper
+
+
+def _has_axes(kind: OpKind) -> bool:
+    if isinstance(kind, StreamedKind):
+        return kind.name.startswith(_STREAMED)
+    if isinstance(kind, FusedUpdate):
+        return _has_axes(kind.gradient_kind)
+    return not kind.view and type(kind).axes is not OpKind.axes
+
+
+class CutAxis(NamedTuple):
+    """Dimension along which an op can be cut."""
+
+    dim: str
+    extent: int
+
+
+def op_axes(plain: Op, tensors: Mapping[str, Tensor]) -> Axes | None:
+    """Dimensions of an op's operands; None for an op that runs on whole tensors only."""
+    kind = kind_of(plain)
+    if kind.view:
+        return None
+    return kind.axes(
+        plain, [tensors[name] for name in plain.inputs], [tensors[n] for n in _results(plain)]
+    )
+
+
+def cut_axes(plain: Op, tensors: Mapping[str, Tensor]) -> tuple[CutAxis, ...]:
+    """Dimensions along which a plain op can be cut: those of all of its results."""
+    axes = op_axes(plain, tensors)
+    if axes is None:
+        return ()
+    first, *rest = axes.results
+    shape = tensors[_results(plain)[0]].shape
+    return tuple(
+        CutAxis(letter, extent)
+        for letter, extent in zip(first, shape, strict=True)
+        if letter != "." and all(letter in other for other in rest)
+    )
+
+
+def _results(plain: Op) -> tuple[str, ...]:
+    return (*([plain.output] if plain.output is not None else []), *plain.updates)
+
+
+class _Segment(NamedTuple):
+    """Indices of a dimension whose pieces differ by their place only.
+
+    Attributes:
+        first, end: the indices.
+        window: rows of the input that belong to the first one; None if these are the piece's.
+        step: by how many rows further each following one begins.
+    """
+
+    first: int
+    end: int
+    window: RowWindow | None = None
+    step: int = 0
+
+
+class _Home(NamedTuple):
+    """Buffer of a persistent tensor that was loaded, or of the slice of it by index of `dim`."""
+
+    buffer: int
+    shape: Shape
+    dim: str = ""
+
+
+class _Builder:
+    """Builds the nest of a pieced op."""
+
+    def __init__(self, kind: PiecedOp, op: Op, tensors: Mapping[str, Tensor]) -> None:
+        self._op, self._whole = op, tensors
+        self._kind = kind
+        self._plain = kind.plain(op)
+        self._order = str(op.attributes[_LOOPS])
+        self._cut = dict(zip(self._order, op.integers(_CUT), strict=True))
+        self._homes: dict[str, _Home] = {}
+        self._tensors: dict[str, Tensor] = {}
+        self._ops: list[Op] = []
+        self._size = 0  # of the workspace so far
+        self._most = 0
+        self._staged = 0
+        self._own_bytes = 0
+        self._most_rows = 0  # of a window
+
+    def nest(self, only: int | None) -> Nest:
+        loads: list[StreamMove] = []
+        for name in loaded_tensors(self._op):
+            shape = self._whole[name].shape
+            layout = TileLayout.whole(shape)
+            at = self._buffer(layout.stored_bytes)
+            self._homes[name] = _Home(at, shape)
+            loads.append(StreamMove(name, layout, "", False, at))
+        outer, columns = self._columns()
+        begin = self._size
+        inner: list[Statement] = []
+        for number, plain in enumerate(self._plain):
+            if only not in (None, number):
+                continue
+            self._size = begin
+            inner += self._one(plain, number, outer)
+            self._most = max(self._most, self._size)
+        if only:
+            loads, columns = [], []
+        body: tuple[Statement, ...] = (*columns, *inner, *_stored(columns))
+        if outer and outer in self._cut:
+            extents = dict(cut_axes(self._plain[-1], self._whole))
+            body = (Loop(outer, 0, self._count(outer, extents[outer]), body),)
+        updated = [move for move in loads if move.tensor in self._op.updates]
+        body = (*loads, *body, *_stored(updated))
+        staging = _aligned(self._most)
+        own = staging + _aligned(self._staged)
+        any_name = next(iter(self._tensors))
+        graph = Graph(self._op.name, tuple(self._tensors.values()), tuple(self._ops), any_name)
+        return Nest(body, graph, staging, own, own + self._own_bytes)
+
+    def _columns(self) -> tuple[str, list[StreamMove]]:
+        """Dimension of the outermost loop, and loads of the columns of a weight and its state."""
+        op = self._op
+        if self._kind.streams_forward:
+            name = op.inputs[1]
+            layout = self._layout(name)
+            at = self._buffer(forward_bytes(layout, by_outputs(op)))
+            self._homes[name] = _Home(at, self._slice(name, 0), "o")
+            return "", []
+        if not self._kind.streams_backward:
+            return "", []
+        axis, outer = (0, "o") if by_outputs(op) else (1, "i")
+        moves = []
+        for name in op.updates:
+            layout = self._layout(name)
+            at = self._buffer(max(layout.column_request_bytes))
+            self._homes[name] = _Home(at, self._slice(name, axis), outer)
+            dim = outer if outer in self._cut else ""
+            moves.append(StreamMove(name, layout, dim, False, at))
+        self._homes[op.inputs[0]] = self._homes[op.updates[0]]
+        return outer, moves
+
+    def _layout(self, name: str) -> TileLayout:
+        return TileLayout.of(self._whole[name].shape, self._op.integers("tile"))
+
+    def _slice(self, name: str, axis: int) -> Shape:
+        """Shape of the slice of a weight that is loaded at once, along an axis."""
+        shape, tile = self._whole[name].shape, self._op.integers("tile")
+        return (*shape[:axis], tile[axis], *shape[axis + 1 :])
+
+    def _unfit(self, why: str) -> ModelError:
+        return ModelError(f"op {self._op.name!r} cannot run in these pieces: {why}")
+
+    def _buffer(self, size_bytes: int) -> int:
+        at = self._size
+        self._size += _aligned(size_bytes)
+        return at
+
+    def _count(self, dim: str, extent: int) -> int:
+        if extent % self._cut[dim]:
+            raise self._unfit(f"{self._cut[dim]} does not divide {extent}")
+        return extent // self._cut[dim]
+
+    def _one(self, plain: Op, number: int, outer: str) -> list[Statement]:
+        """The loops of one op; those of `outer` are around it."""
+        axes = op_axes(plain, self._whole)
+        if axes is None:
+            raise self._unfit("it runs on whole tensors only")
+        extents = dict(cut_axes(plain, self._whole))
+        own = [dim for dim in self._order if dim in extents and dim not in outer]
+        names = (*plain.inputs, *_results(plain))
+        letters = dict(zip(names, (*axes.inputs, *axes.results), strict=True))
+        written = _results(plain)
+        self._most_rows = 0
+        buffers: dict[str, int] = {}
+        rooms: dict[str, int] = {}
+        levels = {
+            name: max(
+                (own.index(dim) + 1 for dim in text.replace("R", "r") if dim in own), default=0
+            )
+            for name, text in letters.items()
+        }
+        seen: dict[object, Op] = {}
+
+        def within(level: int, segments: Mapping[str, _Segment]) -> list[Statement]:
+            body: list[Statement] = []
+            after: list[Statement] = []
+            parts = {
+                name: self._part(self._whole[name], text, segments)
+                for name, text in letters.items()
+                if levels[name] <= level
+            }
+            for name in dict.fromkeys(names):
+                if levels[name] != level:
+                    continue
+                moves = self._moves(name, parts[name], written, buffers, rooms, plain, letters)
+                body += moves[0]
+                after += moves[1]
+            if level < len(own):
+                dim = own[level]
+                for segment in tuple(self._segments(plain, dim, extents[dim], letters)):
+                    inner = within(level + 1, {**segments, dim: segment})
+                    body.append(Loop(dim, segment.first, segment.end, tuple(inner)))
+            else:
+                body.append(self._call(plain, number, parts, segments, buffers, seen))
+            return body + after
+
+        outside = {dim: _Segment(0, 0) for dim in outer if dim in self._cut}
+        return within(0, outside)
+
+    def _segments(
+        self, plain: Op, dim: str, extent: int, letters: Mapping[str, str]
+    ) -> Iterator[_Segment]:
+        count = self._count(dim, extent)
+        if dim != "r" or not any("R" in text for text in letters.values()):
+            yield _Segment(0, count)
+            return
+        kind, rows = kind_of(plain), self._cut[dim]
+        shapes = [self._whole[name].shape for name in plain.inputs]
+        windows = [kind.row_window(plain, shapes, i * rows, rows) for i in range(count)]
+        self._most_rows = max(window.count for window in windows)
+        if any(window.count < 1 for window in windows):
+            raise self._unfit("some rows of its output depend on none of its input")
+        step = windows[2].first - windows[1].first if count > 2 else 0
+
+        def key(i: int) -> object:
+            return windows[i].count, windows[i].padding, windows[i].first - i * step
+
+        for _, run in groupby(range(count), key):
+            indices = list(run)
+            first = windows[indices[0]]
+            yield _Segment(indices[0], indices[-1] + 1, first, step)
+
+    def _part(self, tensor: Tensor, letters: str, segments: Mapping[str, _Segment]) -> Part:
+        spans = []
+        for letter, extent in zip(letters, tensor.shape, strict=True):
+            dim = letter.lower()
+            if letter == "." or dim not in self._cut or dim not in segments:
+                spans.append(AxisSpan(extent))
+                continue
+            window = segments[dim].window
+            if letter == "R" and window is not None:
+                step = segments[dim].step
+                first = window.first - segments[dim].first * step
+                spans.append(AxisSpan(window.count, dim, step, first))
+            else:
+                spans.append(AxisSpan(self._cut[dim], dim, self._cut[dim]))
+        return tuple(spans)
+
+    def _moves(
+        self,
+        name: str,
+        part: Part,
+        written: Sequence[str],
+        buffers: dict[str, int],
+        rooms: dict[str, int],
+        plain: Op,
+        letters: Mapping[str, str],
+    ) -> tuple[list[Statement], list[Statement]]:
+        """Loads of an operand before a call, and stores after it."""
+        tensor, home = self._whole[name], self._homes.get(name)
+        first: list[Statement] = []
+        if home is not None:
+            if self._kind.streams_forward and name == self._op.inputs[1]:
+                layout, sliced = self._layout(name), by_outputs(self._op)
+                first = [StreamMove(name, layout, part[0].dim, not sliced, home.buffer)]
+            tensor, part = self._inside(name, part)
+        if not tensor.tile and run_of(tensor, part) is not None:
+            return first, []
+        if not tensor.tile:
+            gathered(tensor, part)  # or it cannot be
+        size_bytes = _FLOAT * math.prod(
+            max(self._most_rows, span.count) if letter == "R" else span.count
+            for letter, span in zip(letters[name], part, strict=True)
+        )
+        if tensor.tile:
+            self._staged = max(self._staged, image_layout(tensor).request_bytes)
+            if name in written:
+                self._expect_whole_tiles(tensor, part)
+        if name not in buffers:
+            taken = None
+            if name == plain.output:
+                taken = next(
+                    (
+                        plain.inputs[position]
+                        for position in kind_of(plain).in_place
+                        if position < len(plain.inputs)
+                        and letters[plain.inputs[position]] == letters[name]
+                        and plain.inputs[position] in buffers
+                        and plain.inputs.count(plain.inputs[position]) == 1
+                        and rooms.get(plain.inputs[position]) == size_bytes
+                    ),
+                    None,
+                )
+            buffers[name] = buffers[taken] if taken is not None else self._buffer(size_bytes)
+            rooms[name] = size_bytes
+        move = Move(tensor, part, buffers[name], home=None if home is None else home.buffer)
+        if name not in written or name in plain.updates:
+            first.append(move)
+        return first, [replace(move, stores=True)] if name in written else []
+
+    def _inside(self, name: str, part: Part) -> tuple[Tensor, Part]:
+        """A loaded tensor, or its slice, as it is in its buffer, and a part of it there."""
+        home = self._homes[name]
+        inside = []
+        for span, extent in zip(part, home.shape, strict=True):
+            if span.dim and span.dim == home.dim:
+                span = AxisSpan(span.count)
+            inside.append(span)
+            if span.dim == "" and span.count != extent:
+                raise self._unfit(f"its pieces are not tiles of {name!r}")
+        return replace(self._whole[name], shape=home.shape), tuple(inside)
+
+    def _expect_whole_tiles(self, tensor: Tensor, part: Part) -> None:
+        for span, extent in zip(part[1:3], tensor.tile, strict=True):
+            if span.count % extent:
+                raise self._unfit(f"pieces of {tensor.name!r} are not whole tiles")
+
+    def _call(
+        self,
+        plain: Op,
+        number: int,
+        parts: Mapping[str, Part],
+        segments: Mapping[str, _Segment],
+        buffers: Mapping[str, int],
+        seen: dict[object, Op],
+    ) -> KernelCall:
+        key = tuple((name, tuple(span.count for span in part)) for name, part in parts.items())
+        window = segments["r"].window if "r" in segments else None
+        variant = (key, window.padding if window else None)
+        if variant not in seen:
+            seen[variant] = self._piece(plain, f"{number}.{len(seen)}", parts, window)
+        op = seen[variant]
+        names = (*plain.inputs, *_results(plain))
+        pieces = (*op.inputs, *_results(op))
+        places = {
+            piece: self._place(name, parts[name], buffers)
+            for piece, name in zip(pieces, names, strict=True)
+        }
+        return KernelCall(op, places)
+
+    def _piece(
+        self,
+        plain: Op,
+        variant: str,
+        parts: Mapping[str, Part],
+        window: RowWindow | None,
+    ) -> Op:
+        renamed = {}
+        for name, part in parts.items():
+            tensor = self._whole[name]
+            renamed[name] = f"{name}.{variant}"
+            shape = tuple(span.count for span in part)
+            self._tensors[renamed[name]] = replace(
+                tensor, name=renamed[name], shape=shape, base=None, offset_bytes=0, tile=()
+            )
+        attributes: dict[str, Attribute] = dict(plain.attributes)
+        results = [self._tensors[renamed[name]].shape for name in _results(plain)]
+        for name in ("input_shape", "weight_shape"):
+            if name in attributes and self._is_result(plain, name):
+                attributes[name] = results[0]
+        if attributes.get("groups", 1) != 1:
+            attributes["groups"] = self._cut.get("c", attributes["groups"])
+        if window is not None:
+            attributes["padding"] = window.padding
+        op = replace(
+            plain,
+            name=f"{plain.name}.{variant}",
+            inputs=tuple(renamed[name] for name in plain.inputs),
+            output=None if plain.output is None else renamed[plain.output],
+            updates=tuple(renamed[name] for name in plain.updates),
+            attributes=attributes,
+        )
+        self._ops.append(op)
+        tensors = self._tensors
+        kind_of(op).infer(op, [tensors[name] for name in op.inputs])
+        graph = Graph(op.name, tuple(tensors.values()), (op,), next(iter(tensors)))
+        self._own_bytes = max(self._own_bytes, kind_of(op).workspace_bytes(op, graph))
+        return op
+
+    def _is_result(self, plain: Op, attribute: str) -> bool:
+        """True if an attribute is the shape of the op's result."""
+        shape = self._whole[_results(plain)[0]].shape
+        return plain.attributes[attribute] == shape
+
+    def _place(self, name: str, part: Part, buffers: Mapping[str, int]) -> OperandPlace:
+        if name in buffers:
+            return OperandPlace(name, buffers[name])
+        home, tensor = self._homes.get(name), self._whole[name]
+        if home is not None:
+            tensor, part = self._inside(name, part)
+        offsets = run_of(tensor, part)
+        assert offsets is not None
+        return OperandPlace(name, None if home is None else home.buffer, offsets)
+
+
+def _stored(loads: Sequence[StreamMove]) -> list[StreamMove]:
+    """Moves that store what others loaded, the last one first."""
+    return [replace(move, stores=True) for move in reversed(loads)]
+
+
+def run_of(tensor: Tensor, part: Part) -> tuple[tuple[str, int], ...] | None:
+    """Offset in elements of a part that is contiguous, by dimension; None if it is not."""
+    strides = _strides(tensor.shape)
+    cut = [k for k, span in enumerate(part) if span.count < tensor.shape[k]]
+    if cut and any(span.count > 1 for span in part[: cut[-1]]):
+        return None
+    return tuple(
+        (dim, elements)
+        for span, stride in zip(part, strides, strict=True)
+        for dim, elements in ((span.dim, span.scale * stride), ("", span.first * stride))
+        if elements
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of elements of a tensor, apart by the same stride; all in elements."""
+
+    count: int
+    stride: int
+    elements: int
+    offsets: tuple[tuple[str, int], ...]
+
+
+def gathered(tensor: Tensor, part: Part) -> Runs:
+    """A part of a tensor as runs.
+
+    Raises:
+        ModelError: It has runs along two axes.
+    """
+    strides = _strides(tensor.shape)
+    last = max(k for k, span in enumerate(part) if span.count < tensor.shape[k])
+    along = [k for k, span in enumerate(part[:last]) if span.count > 1]
+    if len(along) > 1:
+        raise ModelError(f"a part of {tensor.name!r} has runs along two axes")
+    (axis,) = along
+    offsets = tuple(
+        (dim, elements)
+        for span, stride in zip(part, strides, strict=True)
+        for dim, elements in ((span.dim, span.scale * stride), ("", span.first * stride))
+        if elements
+    )
+    elements = part[last].count * strides[last]
+    return Runs(part[axis].count, strides[axis], elements, offsets)
+
+
+def _strides(shape: Shape) -> tuple[int, ...]:
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, bool]]:
+    """Bytes of each storage request, and whether it writes, with indices of the loops around."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            for index in range(statement.first, statement.end):
+                yield from _requests(statement.body, {**at, statement.dim: index})
+        elif isinstance(statement, StreamMove):
+            index = at[statement.dim] if statement.dim else 0
+            yield from ((size, statement.stores) for size in _stream_requests(statement, index))
+        elif isinstance(statement, Move) and statement.tensor.tile:
+            tiles = 1
+            for span, extent in zip(statement.part[1:3], statement.tensor.tile, strict=True):
+                first = span.first + (span.scale * at[span.dim] if span.dim else 0)
+                tiles *= _overlapped(first, span.count, extent)
+            request = image_layout(statement.tensor).request_bytes
+            yield from ((request, statement.stores),) * tiles
+
+
+def _overlapped(first: int, count: int, extent: int) -> int:
+    """Number of tiles of an extent in which some elements lie."""
+    return -(-(first + count) // extent) - first // extent
+
+
+def _stream_requests(move: StreamMove, index: int) -> tuple[int, ...]:
+    """Bytes of each request for a row or a column of tiles."""
+    if move.is_row:
+        return move.layout.tile_request_bytes[index :: move.layout.rows]
+    return (move.layout.column_request_bytes[index],)
+
+
+class Moved(NamedTuple):
+    """Bytes that a nest reads and writes, and its number of requests."""
+
+    size_bytes: int
+    requests: int
+
+
+def nest_moved(nest: Nest) -> Moved:
+    """Sum of `nest_traffic`, without a list of it."""
+    size_bytes = requests = 0
+    for move, loops in _moves_within(nest.body, ()):
+        around = {loop.dim: range(loop.first, loop.end) for loop in loops}
+        used = {move.dim} if isinstance(move, StreamMove) else {span.dim for span in move.part}
+        times = math.prod(len(indices) for dim, indices in around.items() if dim not in used)
+        if isinstance(move, StreamMove):
+            sizes = [_stream_requests(move, i) for i in around.get(move.dim, range(1))]
+            size_bytes += times * sum(map(sum, sizes))
+            requests += times * sum(map(len, sizes))
+        elif move.tensor.tile:
+            tiles = times
+            for span, extent in zip(move.part[1:3], move.tensor.tile, strict=True):
+                firsts = (span.first + span.scale * i for i in around.get(span.dim, range(1)))
+                tiles *= sum(
+                    -(-(first + span.count) // extent) - first // extent for first in firsts
+                )
+            size_bytes += tiles * image_layout(move.tensor).request_bytes
+            requests += tiles
+    return Moved(size_bytes, requests)
+
+
+def _moves_within(
+    body: Sequence[Statement], loops: tuple[Loop, ...]
+) -> Iterator[tuple[Move | StreamMove, tuple[Loop, ...]]]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _moves_within(statement.body, (*loops, statement))
+        elif not isinstance(statement, KernelCall):
+            yield statement, loops
+
+
+def nest_traffic(nest: Nest) -> TileTraffic:
+    """Storage requests of a nest."""
+    reads: list[int] = []
+    writes: list[int] = []
+    for request, stores in _requests(nest.body, {}):
+        (writes if stores else reads).append(request)
+    return TileTraffic(tuple(reads), tuple(writes))
+
+
+def _called(body: Sequence[Statement], times: int) -> Iterator[tuple[str, int]]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _called(statement.body, times * (statement.end - statement.first))
+        elif isinstance(statement, KernelCall):
+            yield statement.op.name, times
+
+
+def _repeated(graph: Graph, times: Mapping[str, int]) -> Graph:
+    """Graph with each op so many times, for the sum of costs."""
+    tensors = list(graph.tensors)
+    ops: list[Op] = []
+    for op in graph.ops:
+        for number in range(times[op.name]):
+            output = op.output
+            if output is not None and number:
+                output = f"{output}.{number}"
+                tensors.append(replace(graph.by_name[op.output or ""], name=output))
+            name = f"{op.name}.{number}" if number else op.name
+            ops.append(replace(op, name=name, output=output))
+    return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PieceChoice of the tiles of stored tensors, and of the pieces in which each op on them runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import permutations, product
+from typing import NamedTuple
+
+from poetfw.common.errors import ModelError
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.memory import padded
+from poetfw.ops import PiecedOp, kind_of, pieced, streamed_kind
+from poetfw.ops.pieces import Nest, cut_axes, nest_moved
+from poetfw.ops.streamed import by_outputs
+
+REQUEST_BYTES = 495
+"""Bytes that take as long as the latency of a request."""
+
+
+@dataclass(frozen=True)
+class TilePolicy:
+    """Rule for the tiles of stored tensors.
+
+    Attributes:
+        size_bytes: largest payload of a tile, unless a row of one channel is larger.
+        rows: largest number of rows of a tile.
+    """
+
+    size_bytes: int
+    rows: int
+
+    def tile_of(self, tensor: Tensor, channels: int) -> tuple[int, int]:
+        """Channels and rows of a tensor's tiles, the channels a divisor of the given number."""
+        _, _, height, width = tensor.shape
+        row_bytes = width * Dtype.F32.size_bytes
+        rows = _largest(height, min(self.rows, self.size_bytes // row_bytes))
+        return _largest(channels, self.size_bytes // (rows * row_bytes)), rows
+
+
+def channel_units(*graphs: Graph) -> dict[str, int]:
+    """Channels that an op with a streamed weight gives at once, by the name of its output.
+
+    Tiles of the output are filled at once, too, so their channels divide this number.
+    """
+    units: dict[str, int] = {}
+    for graph in graphs:
+        for op in graph.ops:
+            tile = op.attributes.get("tile")
+            if isinstance(tile, tuple) and op.output is not None:
+                unit = int(tile[1] if op.updates else tile[0])
+                units[op.output] = math.gcd(unit, units.get(op.output, 0))
+    return units
+
+
+@dataclass(frozen=True, slots=True)
+class PieceChoice:
+    """Pieces of an op, with their cost in bytes and their workspace."""
+
+    loops: str
+    cut: tuple[int, ...]
+    cost: int
+    workspace_bytes: int
+
+
+class _Part(NamedTuple):
+    """Pieces of one of the plain ops of an op, with their cost and the parts of the workspace."""
+
+    choice: Mapping[str, int]
+    cost: int
+    room: tuple[int, int, int]
+
+
+class PieceSearch:
+    """Exhaustive search for the pieces of each op, which remembers what it has found."""
+
+    def __init__(self) -> None:
+        """Begin with nothing found."""
+        self._found: dict[object, tuple[PieceChoice, ...]] = {}
+
+    def choose(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> Op:
+        """The op in the pieces of least traffic, within a room.
+
+        Args:
+            op: an op with stored operands.
+            tensors: the tensors of its graph.
+            room_bytes: limit of its workspace with its operands that are in RAM.
+
+        Returns:
+            The op in the best pieces; if none fit the room, in those of the least workspace.
+        """
+        best = self.best(op, tensors, room_bytes)
+        return pieced(op, best.loops, best.cut)
+
+    def best(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> PieceChoice:
+        """The pieces of least traffic within a room; if none fit it, those of least workspace."""
+        choices = self.choices(op, tensors)
+        left = room_bytes - held_bytes(op, tensors)
+        fitting = [each for each in choices if each.workspace_bytes <= left]
+        return fitting[-1] if fitting else choices[0]
+
+    def weigh(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> tuple[int, int]:
+        """Bytes by which an op exceeds a room, and its traffic in bytes, in its best pieces."""
+        if any(tensors[name].tile for name in (*op.inputs, op.output) if name is not None):
+            best = self.best(op, tensors, room_bytes)
+            workspace_bytes, cost = best.workspace_bytes, best.cost
+        else:
+            graph = Graph("", tuple(tensors.values()), (), next(iter(tensors)))
+            kind = streamed_kind(op)
+            assert kind is not None
+            traffic = kind.traffic(op, graph)
+            moved = (*traffic.reads, *traffic.writes)
+            cost = sum(moved) + REQUEST_BYTES * len(moved)
+            workspace_bytes = kind.workspace_bytes(op, graph)
+        return max(0, held_bytes(op, tensors) + workspace_bytes - room_bytes), cost
+
+    def assess(self, graph: Graph, room_bytes: int) -> tuple[int, int]:
+        """Bytes by which ops on stored tensors exceed a room, and their traffic in bytes."""
+        excess = cost = 0
+        for op in graph.ops:
+            kind = kind_of(op)
+            if isinstance(kind, PiecedOp):
+                nest = kind.nest(op, graph)
+                held = held_bytes(op, graph.by_name)
+                excess = max(excess, held + nest.workspace_bytes - room_bytes)
+                cost += _cost(nest)
+        return excess, cost
+
+    def choices(self, op: Op, tensors: Mapping[str, Tensor]) -> tuple[PieceChoice, ...]:
+        """All pieces of an op, none of which is worse than another one in both respects."""
+        alike, key = _without_names(op, tensors)
+        if key not in self._found:
+            choices = sorted(
+                _every_choice(*alike), key=lambda each: (each.workspace_bytes, each.cost)
+            )
+            best: list[PieceChoice] = []
+            for each in choices:
+                if not best or each.cost < best[-1].cost:
+                    best.append(each)
+            if not best:
+                raise ModelError(f"op {op.name!r} ({op.kind}) cannot run in pieces")
+            self._found[key] = tuple(best)
+        return self._found[key]
+
+
+def held_bytes(op: Op, tensors: Mapping[str, Tensor]) -> int:
+    """Bytes of an op's operands that are in RAM and not persistent."""
+    names = dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
+    bases = dict.fromkeys(tensors[name].base or name for name in names)
+    return sum(
+        padded(tensors[name].size_bytes)
+        for name in bases
+        if tensors[name].role.transient and not tensors[name].tile
+    )
+
+
+def _cost(nest: Nest) -> int:
+    moved = nest_moved(nest)
+    return moved.size_bytes + REQUEST_BYTES * moved.requests
+
+
+def _without_names(
+    op: Op, tensors: Mapping[str, Tensor]
+) -> tuple[tuple[Op, dict[str, Tensor]], object]:
+    """The op with numbers for names, its tensors, and what its pieces depend on."""
+    names = dict.fromkeys(
+        (*op.inputs, *([op.output] if op.output is not None else []), *op.updates)
+    )
+    number = {name: str(index) for index, name in enumerate(names)}
+    renamed = {
+        number[name]: replace(tensors[name], name=number[name], base=None, offset_bytes=0)
+        for name in names
+    }
+    attributes: dict[str, Attribute] = dict(op.attributes)
+    alike = Op(
+        "op",
+        op.kind,
+        tuple(number[name] for name in op.inputs),
+        None if op.output is None else number[op.output],
+        attributes,
+        tuple(number[name] for name in op.updates),
+    )
+    key = (
+        op.kind,
+        alike.inputs,
+        alike.output,
+        alike.updates,
+        tuple(sorted(attributes.items())),
+        tuple(renamed.values()),
+    )
+    return (alike, renamed), key
+
+
+def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice]:
+    """All pieces of an op; its plain ops have no loops in common but the outermost one."""
+    kind = kind_of(pieced(op, "", ()))
+    assert isinstance(kind, PiecedOp)
+    plain = kind.plain(pieced(op, "", ()))
+    fixed: dict[str, int] = {}
+    if kind.streams_forward or (kind.streams_backward and by_outputs(op)):
+        fixed = {"o": op.integers("tile")[0]}
+    elif kind.streams_backward:
+        fixed = {"i": op.integers("tile")[1]}
+    outermost = "".join(fixed) if kind.streams_backward else ""
+    options = []
+    for number, each in enumerate(plain):
+        parts: list[tuple[str, _Part]] = []
+        for loops, cut in _cuts(each, fixed, outermost, tensors):
+            try:
+                nest = kind.nest_of(pieced(op, loops, cut), tensors, number)
+            except ModelError:
+                continue
+            room = (nest.staging, nest.own - nest.staging, nest.workspace_bytes - nest.own)
+            parts.append((loops, _Part(dict(zip(loops, cut, strict=True)), _cost(nest), room)))
+        options.append(parts)
+    for chosen in product(*options):
+        loops = "".join(dict.fromkeys("".join(loops for loops, _ in chosen)))
+        sizes = {dim: size for _, part in chosen for dim, size in part.choice.items()}
+        rooms = zip(*(part.room for _, part in chosen), strict=True)
+        cost = sum(part.cost for _, part in chosen)
+        yield PieceChoice(loops, tuple(sizes[dim] for dim in loops), cost, sum(map(max, rooms)))
+
+
+def _cuts(
+    op: Op, fixed: Mapping[str, int], outermost: str, tensors: Mapping[str, Tensor]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Loops of a plain op, and the extents of pieces along them, that may be possible."""
+    axes = {axis.dim: axis for axis in cut_axes(op, tensors)}
+    options: list[list[tuple[str, int]]] = []
+    for dim, axis in axes.items():
+        unit = _unit(op, dim, tensors)
+        extents = [fixed[dim]] if dim in fixed else _divisors(axis.extent)
+        options.append([(dim, size) for size in extents if size % unit == 0])
+    for sizes in product(*options):
+        cut = {dim: size for dim, size in sizes if size < axes[dim].extent}
+        for order in permutations(dim for dim in cut if dim not in outermost):
+            loops = (*(dim for dim in cut if dim in outermost), *order)
+            yield "".join(loops), tuple(cut[dim] for dim in loops)
+
+
+def _unit(op: Op, dim: str, tensors: Mapping[str, Tensor]) -> int:
+    """Divisor of a piece's extent: results are stored in whole tiles."""
+    units = [1]
+    for name in (op.output, *op.updates):
+        if name is not None and tensors[name].tile:
+            channels, rows = tensors[name].tile
+            units.append(rows if dim == "r" else channels)
+    return math.lcm(*units)
+
+
+def _largest(extent: int, limit: int) -> int:
+    """Largest divisor of an extent within a limit; 1 at least."""
+    return max((each for each in _divisors(extent) if each <= limit), default=1)
+
+
+def _divisors(extent: int) -> list[int]:
+    return [each for each in range(1, extent + 1) if extent % each == 0]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks whose activations exceed the RAM train with these in storage, to the same bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from system.commands import needs_twin, poetfw, succeed
+from system.test_linux import trained_slots
+
+LINUX = ("--board", "linux", "--model", "digits-cnn", "--batch", "1")
+RUN = ("run", "--board", "linux", "--steps", "4")
+OPTIMIZERS = ("--optimizer sgd --momentum 0.9", "--optimizer adam --schedule cosine:4")
+
+
+def trained(folder: Path, name: str) -> dict[str, bytes]:
+    """Bytes of the trained weights of a run, by name."""
+    succeed("export-weights", "--board", "linux", "-o", name, cwd=folder)
+    with np.load(folder / name) as weights:
+        return {key: weights[key].tobytes() for key in weights}
+
+
+@pytest.fixture(scope="module", params=OPTIMIZERS)
+def plenty(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[tuple[str, ...], Any, dict[str, bytes]]:
+    """Options of a build; its run and its weights with all tensors in RAM."""
+    folder = tmp_path_factory.mktemp("plenty")
+    options = (*LINUX, *request.param.split(), "--checkpoint-every", "2")
+    build = succeed("build", *options, "--ram", "64M", cwd=folder)
+    assert build["streaming"] is None
+    run = succeed(*RUN, cwd=folder)
+    return options, run, trained(folder, "weights.npz")
+
+
+@pytest.mark.parametrize("budget_bytes", [7000, 5000])
+def test_stored_tensors_train_to_the_bits_of_tensors_in_ram(
+    tmp_path: Path, plenty: tuple[tuple[str, ...], Any, dict[str, bytes]], budget_bytes: int
+) -> None:
+    options, in_ram, weights = plenty
+    build = succeed("build", *options, "--ram", str(budget_bytes), cwd=tmp_path)
+    storing = build["streaming"]
+    assert build["peak_bytes"] <= budget_bytes == build["budget_bytes"]
+    assert storing["stored_bytes"] > 0
+    assert len(storing["stored"]) == len(set(storing["stored"]))
+    run = succeed(*RUN, "--verify", cwd=tmp_path)
+    assert run["verify"]["ok"], run["verify"]["missed"]
+    assert run["verify"]["bit_identical_to_unscheduled"]
+    assert run["high_water_bytes"] <= build["peak_bytes"]
+    (memory,) = run["memories"].values()
+    assert memory["step_traffic"] == memory["planned_traffic"]
+    assert (run["loss"], run["accuracy"]) == (in_ram["loss"], in_ram["accuracy"])
+    assert trained(tmp_path, "weights.npz") == weights
+
+    slots = trained_slots(tmp_path)
+    succeed("run", "--board", "linux", "--steps", "3", cwd=tmp_path)
+    resumed = succeed(*RUN, "--resume", cwd=tmp_path)
+    assert (resumed["resumed_from"], resumed["loss"]) == (3, run["loss"][3:])
+    assert trained_slots(tmp_path) == slots
+
+
+def test_what_fits_is_not_stored(tmp_path: Path) -> None:
+    succeed("build", *LINUX, "--ram", "64M", "--generate-only", cwd=tmp_path)
+    slots = json.loads((tmp_path / "build/linux/slots.json").read_text())["slots"]
+    assert all("image" not in slot for slot in slots)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((*LINUX, "--ram", "2000"), "Op '"),
+        ((*LINUX[:-1], "2", "--ram", "3000"), "too small"),
+    ],
+)
+def test_a_budget_below_the_smallest_pieces_is_said(
+    tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    refused = poetfw("build", *options, "--generate-only", "--json", cwd=tmp_path)
+    assert refused.code == 5
+    assert says in refused.json["error"]["message"]
+
+
+@pytest.mark.slow
+@needs_twin
+@pytest.mark.parametrize("model", ["resnet8", "ds-cnn"])
+def test_networks_of_mlperf_tiny_train_in_an_arena_of_27_000_bytes(
+    tmp_path: Path, model: str
+) -> None:
+    options = ("--model", model, "--batch", "1", "--data", "synthetic", "--ram", "27000")
+    build = succeed("build", "--board", "nrf52840", *options, cwd=tmp_path, timeout_s=2400)
+    run = succeed("run", "--board", "nrf52840", "--verify", cwd=tmp_path, timeout_s=4800)
+    assert build["peak_bytes"] <= 27000
+    assert build["streaming"]["stored_bytes"] > 0
+    assert run["verify"]["ok"], run["verify"]["missed"]

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops in pieces give the results of whole ops, and move what is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from poetfw.common.errors import ModelError
+from poetfw.common.transfer import TRAILER_BYTES
+from poetfw.ir import Graph, Op, Role, Tensor
+from poetfw.ops import KINDS, PiecedOp, image_layout, kind_of, pieced
+from poetfw.ops.base import Array
+from poetfw.ops.pieces import (
+    AxisSpan,
+    KernelCall,
+    Loop,
+    Move,
+    OperandPlace,
+    StreamMove,
+    nest_moved,
+    nest_traffic,
+)
+from poetfw.planning.pieces import PieceSearch
+
+CONV = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}
+BY_2 = {**CONV, "stride": (2, 2)}
+POINTWISE_BY_2 = {**BY_2, "padding": (0, 0, 0, 0)}
+SGD = {"learning_rate": 0.1, "weight_decay": 0.01, "momentum": 0.9}
+X, Y, W = (1, 4, 12, 6), (1, 6, 12, 6), (6, 4, 3, 3)
+HALF = (1, 6, 6, 3)
+NORM = {"eps": 1e-5}
+
+CASES = {
+    "conv2d": ("conv2d", (X, W, (6,)), Y, CONV, ()),
+    "conv2d by 2": ("conv2d", (X, W), HALF, BY_2, ()),
+    "1x1 by 2": ("conv2d", (X, (6, 4, 1, 1)), HALF, POINTWISE_BY_2, ()),
+    "depthwise": ("conv2d", (X, (4, 1, 3, 3)), X, {**CONV, "groups": 4}, ()),
+    "dX": ("conv2d_backward_input", (W, Y), X, {**CONV, "input_shape": X}, ()),
+    "dX by 2": ("conv2d_backward_input", (W, HALF), X, {**BY_2, "input_shape": X}, ()),
+    "dX 1x1 by 2": (
+        "conv2d_backward_input",
+        ((6, 4, 1, 1), HALF),
+        X,
+        {**POINTWISE_BY_2, "input_shape": X},
+        (),
+    ),
+    "depthwise dX": (
+        "conv2d_backward_input",
+        ((4, 1, 3, 3), X),
+        X,
+        {**CONV, "groups": 4, "input_shape": X},
+        (),
+    ),
+    "dW": ("conv2d_backward_weight", (X, Y), W, {**CONV, "weight_shape": W}, ()),
+    "update": (
+        "conv2d_backward_weight_sgd",
+        (X, Y),
+        None,
+        {**CONV, **SGD, "weight_shape": W},
+        (W, W),
+    ),
+    "depthwise update": (
+        "conv2d_backward_weight_sgd",
+        (X, X),
+        None,
+        {**CONV, **SGD, "groups": 4, "weight_shape": (4, 1, 3, 3)},
+        ((4, 1, 3, 3), (4, 1, 3, 3)),
+    ),
+    "db": ("conv2d_backward_bias", (Y,), (6,), {}, ()),
+    "statistics": ("batch_norm_statistics", (X,), (2, 4), {}, ()),
+    "normalize": ("batch_norm_normalize", (X, (2, 4), (2, 4)), X, NORM, ()),
+    "d affine": ("batch_norm_backward_affine", (X, (2, 4), X), (2, 4), NORM, ()),
+    "d norm": ("batch_norm_backward_input", (X, (2, 4), (2, 4), (2, 4), X), X, NORM, ()),
+    "relu": ("relu", (X,), X, {}, ()),
+    "relu backward": ("relu_backward", (X, X), X, {}, ()),
+    "add": ("add", (X, X), X, {}, ()),
+    "max pool": (
+        "max_pool2d",
+        (X,),
+        (1, 4, 6, 3),
+        {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0, 0, 0)},
+        (),
+    ),
+    "global average": ("global_avg_pool", (X,), (1, 4, 1, 1), {}, ()),
+}
+
+
+def graph_of(case: str, tile: tuple[int, int]) -> tuple[Op, dict[str, Tensor]]:
+    """The op of a case, and its tensors, of which all images are stored."""
+    kind, inputs, output, attributes, updates = CASES[case]
+    tensors = {}
+    for number, shape in enumerate((*inputs, *([output] if output else []), *updates)):
+        name = f"t{number}"
+        persistent = number >= len(inputs) + (output is not None)
+        role = Role.PARAMETER if persistent else Role.ACTIVATION
+        tensors[name] = Tensor(name, shape, role=role)
+        if len(shape) == 4 and shape[0] == 1 and shape[2] > 1 and not persistent:
+            own = tuple(math.gcd(*pair) for pair in zip(tile, shape[1:3], strict=True))
+            tensors[name] = replace(tensors[name], tile=own)
+    names = iter(tensors)
+    op = Op(
+        "op",
+        kind,
+        tuple(next(names) for _ in inputs),
+        next(names) if output else None,
+        attributes,
+        tuple(names),
+    )
+    return op, tensors
+
+
+class Machine:
+    """Runs a nest with references of the ops for kernels."""
+
+    def __init__(self, values: Mapping[str, Array], written: Sequence[str]) -> None:
+        self.homes = {name: np.array(value) for name, value in values.items()}
+        self.complete = {name: np.zeros(self.homes[name].shape, bool) for name in written}
+        self.buffers: dict[int, Array] = {}
+        self.shapes: Mapping[str, tuple[int, ...]] = {}
+
+    def run(self, body: Sequence[object], at: Mapping[str, int]) -> None:
+        for each in body:
+            if isinstance(each, Loop):
+                for index in range(each.first, each.end):
+                    self.run(each.body, {**at, each.dim: index})
+            elif isinstance(each, Move):
+                where = self._where(each.part, at)
+                if each.stores:
+                    self._store(each.tensor.name, where, self.buffers[each.buffer])
+                else:
+                    self.buffers[each.buffer] = self.homes[each.tensor.name][where].copy()
+            else:
+                assert isinstance(each, KernelCall)
+                self._call(each, at)
+
+    def _where(self, part: Sequence[AxisSpan], at: Mapping[str, int]) -> tuple[slice, ...]:
+        firsts = [s.first + (s.scale * at[s.dim] if s.dim else 0) for s in part]
+        assert all(first >= 0 for first in firsts)
+        return tuple(slice(f, f + s.count) for f, s in zip(firsts, part, strict=True))
+
+    def _store(self, name: str, where: tuple[slice, ...], value: Array) -> None:
+        assert not self.complete[name][where].any(), "an element is written twice"
+        self.homes[name][where] = value
+        self.complete[name][where] = True
+
+    def _call(self, call: KernelCall, at: Mapping[str, int]) -> None:
+        op, kind = call.op, kind_of(call.op)
+        inputs = [self._operand(call.places[name], at, self.shapes[name]) for name in op.inputs]
+        updates = [self._operand(call.places[name], at, self.shapes[name]) for name in op.updates]
+        output, *rest = [*([op.output] if op.output else []), *op.updates]
+        results = kind.results(op, inputs, updates)
+        for name, value in zip((output, *rest), results, strict=True):
+            place = call.places[name]
+            if place.buffer is not None:
+                self.buffers[place.buffer] = value
+            else:
+                home = self.homes[place.tensor].reshape(-1)
+                begin = self._offset(place, at)
+                home[begin : begin + value.size] = value.reshape(-1)
+                done = self.complete[place.tensor].reshape(-1)
+                assert not done[begin : begin + value.size].any()
+                done[begin : begin + value.size] = True
+
+    def _offset(self, place: OperandPlace, at: Mapping[str, int]) -> int:
+        return sum((at[dim] if dim else 1) * elements for dim, elements in place.offsets)
+
+    def _operand(self, place: OperandPlace, at: Mapping[str, int], shape: tuple[int, ...]) -> Array:
+        if place.buffer is not None:
+            return self.buffers[place.buffer].reshape(shape)
+        begin = self._offset(place, at)
+        flat = self.homes[place.tensor].reshape(-1)
+        return flat[begin : begin + math.prod(shape)].reshape(shape)
+
+
+@pytest.mark.parametrize("tile", [(1, 2), (2, 4)])
+@pytest.mark.parametrize("case", CASES)
+def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int]) -> None:
+    op, tensors = graph_of(case, tile)
+    rng = np.random.default_rng(3)
+    values = {n: rng.normal(size=t.shape) for n, t in tensors.items()}
+    for position in kind_of(op).positive:
+        values[op.inputs[position]] = np.abs(values[op.inputs[position]])
+    whole = kind_of(op).results(op, [values[n] for n in op.inputs], [values[n] for n in op.updates])
+    written = [*([op.output] if op.output else []), *op.updates]
+    search = PieceSearch()
+    choices = search.choices(op, tensors)
+    assert choices
+    assert len({choice.workspace_bytes for choice in choices}) == len(choices)
+    for choice in choices:
+        candidate = pieced(op, choice.loops, choice.cut)
+        kind = kind_of(candidate)
+        assert isinstance(kind, PiecedOp)
+        nest = kind.nest_of(candidate, tensors)
+        machine = Machine(values, written)
+        machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
+        machine.run(nest.body, {})
+        for name, value in zip(written, whole, strict=True):
+            assert machine.complete[name].all()
+            np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
+        traffic = nest_traffic(nest)
+        requests = (*traffic.reads, *traffic.writes)
+        assert nest_moved(nest) == (sum(requests), len(requests))
+        assert nest.workspace_bytes == choice.workspace_bytes
+        stored = [name for name in written if tensors[name].tile]
+        assert sum(traffic.writes) == sum(image_layout(tensors[n]).stored_bytes for n in stored)
+        assert nest.workspace_bytes >= max(
+            (image_layout(t).request_bytes for t in tensors.values() if t.tile), default=0
+        )
+
+
+def test_the_traffic_falls_with_the_workspace() -> None:
+    op, tensors = graph_of("conv2d", (1, 2))
+    choices = PieceSearch().choices(op, tensors)
+    costs = [choice.cost for choice in choices]
+    assert len(choices) > 3
+    assert costs == sorted(costs, reverse=True)
+    x, y = (image_layout(tensors[name]).stored_bytes for name in ("t0", op.output))
+    last = pieced(op, choices[-1].loops, choices[-1].cut)
+    assert sum(KINDS[last.kind].traffic(last, _graph(last, tensors)).reads) == x  # type: ignore[attr-defined]
+    assert y > 0
+
+
+def _graph(op: Op, tensors: Mapping[str, Tensor]) -> Graph:
+    return Graph("g", tuple(tensors.values()), (op,), op.output or op.inputs[0])
+
+
+def test_pieces_that_do_not_divide_a_result_are_refused() -> None:
+    op, tensors = graph_of("conv2d", (1, 2))
+    for cut, says in (((5,), "does not divide"), ((3,), "are not whole tiles")):
+        candidate = pieced(op, "r", cut)
+        with pytest.raises(ModelError, match=says):
+            KINDS[candidate.kind].nest_of(candidate, tensors)  # type: ignore[attr-defined]
+
+
+def test_a_layout_gives_back_what_it_stores() -> None:
+    tensor = Tensor("t", (1, 6, 8, 5), tile=(2, 4))
+    layout = image_layout(tensor)
+    values = np.arange(240, dtype="<f4").reshape(6, 8, 5)
+    raw = b""
+    for row in range(0, 8, 4):
+        for channel in range(0, 6, 2):
+            tile = values[channel : channel + 2, row : row + 4].tobytes()
+            assert len(tile) == layout.tile_bytes <= layout.request_bytes - TRAILER_BYTES
+            raw += tile.ljust(layout.request_bytes, b"\xff")
+    assert len(raw) == layout.stored_bytes
+    assert layout.payload(raw) == values.tobytes()
+
+
+def test_streamed_moves_are_of_whole_columns() -> None:
+    """A backward op loads each column of the weight and its state once, and stores it once."""
+    w = Tensor("w", W, role=Role.PARAMETER)
+    m = replace(w, name="m", role=Role.STATE)
+    x, dx = (Tensor(name, X, tile=(2, 4)) for name in ("x", "dx"))
+    dy = Tensor("dy", Y, tile=(2, 4))
+    attributes = {**CONV, **SGD, "input_shape": X, "weight_shape": W, "tile": (3, 2)}
+    kind = "streamed_conv2d_backward_sgd"
+    op = Op("op", kind, ("w", "x", "dy"), "dx", attributes, ("w", "m"), backward=True)
+    tensors = {t.name: t for t in (w, m, x, dy, dx)}
+    for choice in PieceSearch().choices(op, tensors):
+        candidate = pieced(op, choice.loops, choice.cut)
+        (loop,) = KINDS[candidate.kind].nest_of(candidate, tensors).body  # type: ignore[attr-defined]
+        assert (loop.dim, loop.end) == ("i", 2)
+        moves = [each for each in loop.body if isinstance(each, StreamMove)]
+        assert [(move.tensor, move.stores) for move in moves] == [
+            ("w", False),
+            ("m", False),
+            ("m", True),
+            ("w", True),
+        ]
