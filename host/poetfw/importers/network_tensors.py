@@ -31,6 +31,7 @@ class NetworkTensors:
             any.
         moving: running statistics of the file that a batch norm updates.
         fixed: tensors of the file of which results were calculated in advance.
+        unlisted: tensors of the file that are not in the author's state dict.
     """
 
     def __init__(self, builder: GraphBuilder, loss: str) -> None:
@@ -42,6 +43,7 @@ class NetworkTensors:
         self.classes: dict[str, tuple[int, int | None]] = {}
         self.moving: set[str] = set()
         self.fixed: set[str] = set()
+        self.unlisted: set[str] = set()
         self._floats: dict[str, str] = {}
         self._step: str | None = None
         self._dropouts = 0

@@ -105,7 +105,7 @@ def finished(
         description=description,
         warnings=tuple(dict.fromkeys((*warnings, *net.warnings))),
         frozen=tuple(net.frozen),
-        state_dict=tuple(net.entries),
+        state_dict=tuple(entry for entry in net.entries if entry.name not in net.unlisted),
     )
 
 

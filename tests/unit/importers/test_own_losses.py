@@ -378,3 +378,26 @@ def test_a_loss_that_is_not_a_scalar_is_refused(
     with pytest.raises(ModelError, match=said) as caught:
         import_torch(tmp_path / "net.pt2", 4)
     assert "loss.mean()" in caught.value.try_next[0]
+
+
+class WithConstants(nn.Module):
+    """Reads a buffer, one that is not in the state dict, and a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, CLASSES)
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0]))
+        self.register_buffer("hidden", torch.tensor([1.0, 2.0, 4.0]), persistent=False)
+        self.plain = torch.tensor([0.5, 0.25, 0.75])
+
+    def forward(self, x, y):
+        p = self.layer(x) * self.scale * self.hidden + self.plain
+        return F.cross_entropy(p * torch.tensor([1.0, 0.5, 2.0]), y) * 1.5, p
+
+
+def test_only_what_the_author_s_state_dict_names_is_written(tmp_path: Path) -> None:
+    net = WithConstants()
+    model = imported(net, INTEGERS, tmp_path / "net.pt2")
+    assert {entry.name for entry in model.state_dict} == set(net.state_dict())
+    state = {entry.name: entry.of(model.weights[entry.tensor]) for entry in model.state_dict}
+    WithConstants().load_state_dict({name: torch.tensor(v) for name, v in state.items()})

@@ -141,6 +141,8 @@ class _Importer:
         for label, (shape, dtype) in labels.items():
             tensors[label] = builder.label(label, (batch, *shape[1:]), dtype)
         self._net = Network(builder, loss or DEFAULT_LOSS)
+        specs = (spec.named for spec in exported.program.graph_module.signature.input_specs)
+        self._net.unlisted.update(each.name for each in specs if each and not each.is_listed)
         self._values: dict[str, Value] = {
             **exported.weights,
             **{name: Live(tensor) for name, tensor in tensors.items()},

@@ -118,6 +118,7 @@ class BufferSpec(_Read):
 
     arg: Name
     buffer_name: Text
+    persistent: bool = True
 
 
 class ConstantSpec(_Read):
@@ -134,11 +135,12 @@ class UserSpec(_Read):
 
 
 class Named(NamedTuple):
-    """A stored tensor: name of the graph's input, and name in the state dict."""
+    """A stored tensor: name of the graph's input, and name; in the state dict if it is listed."""
 
     argument: str
     name: str
     is_parameter: bool
+    is_listed: bool = True
 
 
 class InputSpec(_Read):
@@ -155,10 +157,11 @@ class InputSpec(_Read):
         if self.parameter is not None:
             return Named(self.parameter.arg.name, self.parameter.parameter_name, True)
         if self.buffer is not None:
-            return Named(self.buffer.arg.name, self.buffer.buffer_name, False)
+            buffer = self.buffer
+            return Named(buffer.arg.name, buffer.buffer_name, False, buffer.persistent)
         if self.tensor_constant is not None:
             constant = self.tensor_constant
-            return Named(constant.arg.name, constant.tensor_constant_name, False)
+            return Named(constant.arg.name, constant.tensor_constant_name, False, False)
         return None
 
 
