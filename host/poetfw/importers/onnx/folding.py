@@ -20,10 +20,11 @@ _CALCULATED = re.compile(r"(onnx::Conv(Transpose)?_)?\d+")
 
 Earlier versions of it used numbers alone.
 """
-_EXPORT = (
+EXPORT = (
     "export it in these two lines: program = torch.export.export(net.train(), (example,))",
     "torch.export.save(program, 'net.pt2')",
 )
+"""Advice for a network whose ONNX file does not say what is trained."""
 
 
 def expect_unfolded(model: onnx.ModelProto) -> None:
@@ -44,7 +45,7 @@ def expect_unfolded(model: onnx.ModelProto) -> None:
         raise ModelError(
             f"PyTorch's exporter has folded batch norm into {count}, where it is not trained and "
             "normalises nothing: this is another network than the exported one",
-            *_EXPORT,
+            *EXPORT,
         )
     lost = sum(map(_lost_its_mode, nodes))
     if lost:
@@ -52,7 +53,7 @@ def expect_unfolded(model: onnx.ModelProto) -> None:
         raise ModelError(
             f"PyTorch's exporter has written {count} of a network in training mode in evaluation "
             "mode: this is another network than the exported one",
-            *_EXPORT,
+            *EXPORT,
         )
 
 
@@ -64,7 +65,7 @@ def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
         return ()
     return (
         "PyTorch's exporter has left out biases that are zero, which are then not trained: this is "
-        f"another network than the exported one; {', and '.join(_EXPORT)}",
+        f"another network than the exported one; {', and '.join(EXPORT)}",
     )
 
 

@@ -66,6 +66,7 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
         values.bind_input(source.name, tensor)
     refused = _translate(nodes, values, {name: n for n in graph.node for name in n.output})
     refuse([Refusal(node.name, node.kind, reason) for node, reason in refused], sorted(RULES))
+    values.expect_apart()
     for name in values.outputs:
         if values.is_constant(name) or not values.is_bound(name):
             raise ModelError(f"the model's output {name!r} is not calculated from its input")

@@ -14,8 +14,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from poetfw.common.errors import cut, listed
+from poetfw.common.errors import ModelError, cut, listed
 from poetfw.importers.network import HIDDEN, Network
+from poetfw.importers.onnx.folding import EXPORT
 from poetfw.importers.onnx.types import OTHER_FLOATS
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Dtype
@@ -185,6 +186,19 @@ class Values:
         same = self.file_batch == self.net.shape(self.builder.input)[0]
         return tensor in self._batched and not same
 
+    def expect_free_of_batch(self, factor: float) -> None:
+        """Check that with another batch size than the file's, a factor does not depend on that.
+
+        Raises:
+            UnsupportedError: The factor is the file's batch size, or one over it.
+        """
+        asked, filed = self.net.shape(self.builder.input)[0], self.file_batch
+        if filed not in (None, asked) and abs(factor) in (filed, np.float32(1 / (filed or 1))):
+            raise UnsupportedError(
+                f"its number {factor:g} may come from the file's batch size, {filed}: export it "
+                f"with the batch that is trained with, {asked}, or leave the batch open"
+            )
+
     def note_batch(self, node: OnnxNode) -> None:
         """Mark a node's outputs as batched if one of its inputs is."""
         if any(self._tensors.get(name) in self._batched for name in node.inputs):
@@ -200,11 +214,7 @@ class Values:
                 f"{listed([repr(cut(name, 60)) for name in self._operands])}. If one is a "
                 f"constant, --freeze it: else {_ANOTHER}"
             )
-        shared = [
-            name
-            for name in self._weights
-            if len(self._readers.get(name, ())) > 1 and name in self._used
-        ]
+        shared = self._shared
         if shared:
             said.append(
                 "PyTorch's exporters store equal weights once. Several layers share "
@@ -212,6 +222,32 @@ class Values:
                 f"the network, {_ANOTHER}"
             )
         return tuple(dict.fromkeys(said))
+
+    @property
+    def _shared(self) -> list[str]:
+        """Weights that several nodes read."""
+        shared = (name for name in self._used if len(self._readers.get(name, ())) > 1)
+        return [name for name in shared if name in self._weights]
+
+    def expect_apart(self) -> None:
+        """Check that no weights are shared because they begin with the same numbers.
+
+        Raises:
+            ModelError: Several layers share weights that are all the same number.
+        """
+        alike = sorted(
+            name
+            for name in self._shared
+            if sum(node.kind != "Identity" for node in self._readers[name]) > 1
+            if self.floats(name).size > 1 and not np.ptp(self.floats(name))
+        )
+        if alike:
+            raise ModelError(
+                "PyTorch's exporters store equal weights once, and several layers share "
+                f"{listed([repr(cut(name, 60)) for name in alike])}, whose numbers are all the "
+                "same: the file does not say whether the network shares them",
+                *EXPORT,
+            )
 
     def is_fixed(self, name: str) -> bool:
         """True if a name is bound to a constant that is not a weight, hence never trained."""
@@ -256,8 +292,10 @@ class Values:
         proto = self._constants[name]
         if name in self._weights and len(proto.dims) == 2:
             for other in self._constants.values():
+                if other.name == name:
+                    break  # of two equal matrices, the first one is used
                 turned = [other.dims[1], other.dims[0]] if len(other.dims) == 2 else []
-                if other.name == name or turned != list(proto.dims) or len(set(turned)) < 1:
+                if turned != list(proto.dims):
                     continue
                 if other.name in self._weights and other.data_type == proto.data_type:
                     ours, theirs = self.array(name), self.array(other.name)
@@ -290,6 +328,12 @@ class Values:
             UnsupportedError: The name is bound to a constant that is not float32.
         """
         if name in self._constants and not self.is_fixed(name) and name not in self._operands:
+            if _MADE.fullmatch(name) and not np.ptp(values := self.floats(name)):
+                raise UnsupportedError(
+                    f"all numbers of {name!r:.60} are {values.reshape(-1)[0]:g}: an ONNX file does "
+                    "not say whether they are weights as they begin, or a constant: export it with "
+                    "torch.export"
+                )
             self._operands.append(name)
         self.expect_number(name)
         return self.weight(name)
@@ -437,10 +481,25 @@ class Values:
         if len(scale) != length or len(shift) != length:
             raise UnsupportedError(f"its scale and bias do not have {length} elements each")
         both = np.stack([scale, shift])
-        made = all(_MADE.fullmatch(name) for name in names)
-        if made and (scale == 1).all() and (shift == 0).all():
+        fixed = [self.is_neutral(name, number) for name, number in zip(names, (1, 0), strict=True)]
+        if all(fixed):
             return self.net.constant(names[0], both)
+        if any(fixed) and not self._weights.isdisjoint(names):
+            rows = [
+                self.net.constant(name, row.reshape(1, length))
+                if is_fixed
+                else self.net.reshape(name, self.layer_weight(name), (1, length))
+                for name, row, is_fixed in zip(names, both, fixed, strict=True)
+            ]
+            return self.net.concat(names[0], rows, 0)
         return self.parameter(names, both)
+
+    def is_neutral(self, name: str, number: float) -> bool:
+        """True for the scale or shift of a norm without one: a constant that the exporter made."""
+        if name not in self._constants:
+            return False
+        made = name not in self._weights or bool(_MADE.fullmatch(name))
+        return made and bool((self.floats(name) == number).all())
 
     def state(self, names: Sequence[str], values: NDArray[np.float32]) -> str:
         """Persistent tensor that starts from constants and is updated in training."""

@@ -93,6 +93,7 @@ def _multiply(node: OnnxNode, values: Values) -> str:
     for x, number in ((first, second), (second, first)):
         factor = _number(values, number)
         if factor is not None and not values.is_constant(x):
+            values.expect_free_of_batch(factor)
             return values.net.scale(node.name, values.tensor(x), factor)
     return values.net.multiply(node.name, values.operand(first), values.operand(second))
 
@@ -107,6 +108,7 @@ def _divide(node: OnnxNode, values: Values) -> str:
     first, second = node.inputs
     divisor = _number(values, second)
     if divisor:
+        values.expect_free_of_batch(divisor)
         return values.net.scale(node.name, values.operand(first), 1 / divisor)
     inverse = values.builder.op("reciprocal", node.name, (values.operand(second),))
     return values.net.multiply(node.name, values.operand(first), inverse)

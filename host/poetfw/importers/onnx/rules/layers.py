@@ -269,6 +269,9 @@ def _grouped_norm(node: OnnxNode, values: Values, groups: int) -> str:
 def _affine(node: OnnxNode, values: Values, length: int) -> str:
     if node.has_input(2):
         return values.channels(node.inputs[1:3], length)
+    if values.is_neutral(node.inputs[1], 1):
+        neutral = np.repeat(np.array([[1], [0]], np.float32), length, 1)
+        return values.net.constant(f"{node.name}.affine", neutral)
     scale = values.net.reshape(node.name, values.weight(node.inputs[1]), (1, length))
     zeros = values.net.constant(f"{node.name}.shift", np.zeros((1, length), np.float32))
     return values.net.concat(node.name, [scale, zeros], 0)
