@@ -33,11 +33,8 @@ def test_accuracies_are_those_on_the_page(tmp_path: Path) -> None:
         [sys.executable, "pretrain.py"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     said = [float(share) / 100 for share in re.findall(r": ([\d.]+)%", run.stdout)]
-    built, ran = (
-        succeed(*command.text.split()[1:], cwd=tmp_path)
-        for command in commands(PAGE)
-        if command.text.startswith("poetfw ")
-    )
+    typed = [command.text for command in commands(PAGE) if command.text.startswith("poetfw ")]
+    built, ran = (succeed(*text.split()[1:], cwd=tmp_path) for text in typed[:2])
     found = {
         "upright, pretrained": said[0],
         "turned, before": said[1],

@@ -44,8 +44,10 @@ def planned_instructions(
     loads: dict[str, Mapping[str, float]] = {}
     for op in graph.ops:
         parts = kind_of(op).parts(op, graph)
+        # parts run on slices: tiles of the program are those of slices, not of a whole part
+        own = tiles if tiles is not None and parts is None else case_tiles(board)
         for part in (op,) if parts is None else parts.ops:
-            known = featured(case_of(part, parts or graph), tiles or case_tiles(board))
+            known = featured(case_of(part, parts or graph), own)
             if "samples" in known.features:
                 loads[op.name] = known.features
             price = prices.get(known.function, prices.get(known.family))
