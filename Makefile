@@ -15,7 +15,7 @@ PROGRAMS := arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm 
 PACKAGES := gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc libc6-dev \
             gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-venv
 
-.PHONY: help demo site test test-all pytest test-faults test-power mutants bench bench-schedule bench-memory bench-kernels bench-models bench-devices bench-beyond-ram lint setup setup-dev system system-dev clean
+.PHONY: help demo site test test-all pytest test-faults test-power mutants bench bench-schedule bench-memory bench-kernels bench-models bench-finetune bench-devices bench-beyond-ram lint setup setup-dev system system-dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,10 @@ bench-models: setup-dev ## Train ordinary networks through every door, beside Py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/models.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fine_tuning.py --run
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/brought.py
+
+bench-finetune: setup-dev ## Build pretrained networks of which a part trains, each figure beside its bound (20 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fine_tuning.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fine_tuning.py --accuracy 5
 
 bench-devices: setup ## Train on two devices: plans, bounds, baselines (30 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/devices.py
