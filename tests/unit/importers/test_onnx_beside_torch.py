@@ -41,6 +41,20 @@ class TiedTranspose(nn.Module):
         return F.linear(F.linear(x, self.weight).tanh(), self.weight.T)
 
 
+class Joined(nn.Module):
+    """Puts a token, or zeros, before what it calculates of each sample."""
+
+    def __init__(self, *, token: bool) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(6, 6), nn.Linear(8, 6)
+        self.token = nn.Parameter(torch.randn(1, 2)) if token else None
+
+    def forward(self, x):
+        n = x.size(0)
+        first = torch.zeros(n, 2) if self.token is None else self.token.expand(n, -1)
+        return self.head(torch.cat([first, self.layer(x)], 1))
+
+
 def dense(*between: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 6), *between, nn.Linear(6, 6))
 
@@ -56,8 +70,12 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "group norm without weights": grouped,
     "two norms": lambda: dense(nn.LayerNorm(6), nn.GELU(), nn.Linear(6, 6), nn.LayerNorm(6)),
     "tied transpose": TiedTranspose,
+    "token": lambda: Joined(token=True),
+    "zeros": lambda: Joined(token=False),
 }
 REFUSED = {
+    ("token", "newer"): "a row for each of the file's 4 samples, all alike",
+    ("zeros", "newer"): "a row for each of the file's 4 samples, all alike",
     ("group norm without weights", "newer"): "does not say whether they are weights",
     ("two norms", "newer"): "does not say whether the network shares them",
     **{("tied transpose", door): "shared with a node" for door in DOORS},

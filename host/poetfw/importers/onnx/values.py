@@ -365,6 +365,14 @@ class Values:
             values = self.masks(name)
             return self.net.constant(name, values.reshape(values.shape or (1,)))
         values = self.floats(name)
+        alike = values.ndim > 1 and not np.ptp(values, axis=0).any()
+        made = "." not in name and len(values) == self.file_batch
+        if alike and made and len(values) > 1:
+            raise UnsupportedError(
+                f"{name!r:.60} has a row for each of the file's {len(values)} samples, all alike: "
+                "PyTorch's exporter makes such constants of expand() and zeros(), which the file "
+                "does not tell apart: export it with torch.export"
+            )
         return self.parameter((name,), values)
 
     def layer_weight(self, name: str) -> str:
