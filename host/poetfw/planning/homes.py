@@ -256,11 +256,12 @@ def stream_within(
         search.attempt(streamed)
     if stores and search.best is None:
         found = search.attempt(everything)
-        for candidate in stored_candidates(program, budget_bytes):
-            improved = search.attempt(candidate)
-            if found and not improved:
-                break  # storing more takes more energy
-            found = found or improved
+        for candidates in stored_candidates(program, budget_bytes):
+            for candidate in candidates if not found else ():
+                improved = search.attempt(candidate)
+                if found and not improved:
+                    break  # storing more takes more energy
+                found = found or improved
     chosen = search.best or (search.smallest if stores else None)
     return order_program(everything if chosen is None else chosen.program, work.deadline)
 

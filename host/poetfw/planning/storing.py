@@ -46,10 +46,11 @@ _HEIGHTS = 4
 """Number of heights of a weight's tile that are tried for each width."""
 
 
-def stored_candidates(program: Program, budget_bytes: int) -> Iterator[Program]:
-    """Programs that store tensors, and stream no weights or all of them.
+def stored_candidates(program: Program, budget_bytes: int) -> Iterator[Iterator[Program]]:
+    """Programs that store tensors, by what they stream: nothing, weights and vectors, weights.
 
-    Those with more tensors in RAM come first.
+    Of each kind, those with more tensors in RAM come first. Where tensors are stored, RAM for their
+    pieces saves more than vectors in RAM.
 
     Args:
         program: a program in which nothing is streamed or stored.
@@ -59,21 +60,30 @@ def stored_candidates(program: Program, budget_bytes: int) -> Iterator[Program]:
     search = PieceSearch()
     choices: list[tuple[tuple[StreamableWeight, ...], tuple[str, ...]]] = [((), ())]
     if weights:
-        choices.append((weights, ()))
-        if vectors:
-            choices.append((weights, vectors))
+        choices += [(weights, loaded) for loaded in dict.fromkeys((vectors, ()))]
     for streamed, loaded in choices:
-        ones = {each.weight.name: _ones(each) for each in streamed}
-        base = stream(program, ones, loaded) if streamed else program
-        room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
-        tried: set[frozenset[str]] = set()
-        for part in _THRESHOLDS if _least_bytes(base) <= room else ():
-            chosen = _larger(base, room // part)
-            if chosen and chosen not in tried:
-                tried.add(chosen)
-                found = _Storing(program, base, streamed, loaded, chosen, room, search).best()
-                if found is not None:
-                    yield found
+        yield _candidates(program, streamed, loaded, budget_bytes, search)
+
+
+def _candidates(
+    program: Program,
+    weights: tuple[StreamableWeight, ...],
+    loaded: tuple[str, ...],
+    budget_bytes: int,
+    search: PieceSearch,
+) -> Iterator[Program]:
+    """Programs with these weights and vectors streamed that store tensors over a threshold."""
+    ones = {each.weight.name: _ones(each) for each in weights}
+    base = stream(program, ones, loaded) if weights else program
+    room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
+    tried: set[frozenset[str]] = set()
+    for part in _THRESHOLDS if _least_bytes(base) <= room else ():
+        chosen = _larger(base, room // part)
+        if chosen and chosen not in tried:
+            tried.add(chosen)
+            found = _Storing(program, base, weights, loaded, chosen, room, search).best()
+            if found is not None:
+                yield found
 
 
 def _least_bytes(program: Program) -> int:
