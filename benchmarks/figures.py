@@ -72,6 +72,7 @@ from poetfw.training import Program, make_program
 from workloads import browser, nntrainer, olla, tables
 from workloads.planning_stages import before_and_after, stages_of
 from workloads.tables import Data, named, with_table
+from workloads.tight import TIGHT
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/img"
@@ -399,6 +400,24 @@ def check_schedules(data: Data) -> list[tuple[object, object]]:
     return [(recorded[name], getattr(now, name)) for name in names]
 
 
+def tight_rows() -> Drawn:
+    """Schedules in little RAM of `schedule.py`, in an hour and a half."""
+    rows = schedule.Rows(quick=False)
+    schedule.print_tight(rows)
+    return Drawn({"tight": list(rows.done["tight"].values())})
+
+
+def check_tight(data: Data) -> list[tuple[object, object]]:
+    """The problems of the smallest networks."""
+    cases = {case.name: case for case in TIGHT if case.model in ("transformer-tiny", "u-net")}
+    rows = [row for row in data["tight"] if row["name"] in cases]
+    problems = [cases[row["name"]].problem() for row in rows]
+    return [
+        ((row["nodes"], row["ram_bytes"]), (len(problem.nodes), problem.ram_bytes))
+        for row, problem in zip(rows, problems, strict=True)
+    ]
+
+
 def sparse() -> Drawn:
     """Parts of three networks that are worth training, in ten minutes."""
     return Drawn({"networks": [sparse_updates.measured(case) for case in sparse_updates.CASES]})
@@ -491,6 +510,11 @@ FIGURES: Mapping[str, Figure] = {
         schedules,
         check_schedules,
         tables={"schedules": ("docs/comparing.md", tables.schedules)},
+    ),
+    "tight": Figure(
+        tight_rows,
+        check_tight,
+        tables={"tight": ("docs/comparing.md", tables.tight)},
     ),
     "sparse-updates": Figure(
         sparse,

@@ -277,6 +277,22 @@ def schedules(data: Data) -> list[str]:
     return table(f"{columns}| CPU time | memory", rows, words=3)
 
 
+def tight(data: Data) -> list[str]:
+    """Schedules in little RAM, as multiples of the energy of computing each node once."""
+    rows = []
+    for row in data["tight"]:
+        times, method = (
+            "" if row[key] is None else f"{row[key]:.3f}" for key in ("times", "method_times")
+        )
+        gap = "" if row["gap"] is None else f"{row['gap']:.1%}"
+        most = "" if row["most"] is None else f"{row['most']:.2f}"
+        head = f"`{row['model']}`, {row['batch']}", row["method"] or ""
+        sizes = f"{row['nodes']}", f"{row['ram_bytes']:,} B"
+        rows.append((*head, *sizes, method, times, gap, most, f"{row['cpu_s']:.0f} s"))
+    columns = "network, batch | best method | nodes | RAM | its energy | energy | gap | at most "
+    return table(f"{columns}| CPU time", rows, words=2)
+
+
 def sparse(data: Data) -> list[str]:
     """The gain of training parts of a network, beside its price."""
     rows = []
