@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from system.commands import needs_twin, poetfw, succeed
+from system.commands import interrupted, needs_twin, poetfw, succeed
 from system.test_linux import trained_slots
 
 LINUX = ("--board", "linux", "--model", "mlp")
@@ -65,6 +65,20 @@ def test_streamed_weights_train_to_the_bits_of_weights_in_ram(
     resumed = succeed(*run, "--resume", cwd=tmp_path)
     assert (resumed["resumed_from"], resumed["loss"]) == (3, losses[3:])
     assert trained_slots(tmp_path) == slots
+
+
+@pytest.mark.slow
+def test_a_run_that_is_interrupted_within_a_step_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    succeed("build", *LINUX, *TIGHT, "--batch", "8", "--checkpoint-every", "1", cwd=tmp_path)
+    run = ("run", "--board", "linux", "--steps", "300")
+    whole = succeed(*run, cwd=tmp_path)
+    weights = exported(tmp_path, "whole.npz")
+    said = interrupted(*run, after="loss", cwd=tmp_path, delay_s=0.7)
+    assert "interrupted" in said
+    resumed = succeed(*run, "--resume", cwd=tmp_path)
+    assert 0 < resumed["resumed_from"] < 300
+    assert resumed["loss"] == whole["loss"][resumed["resumed_from"] :]
+    assert all(v.tobytes() == weights[n].tobytes() for n, v in exported(tmp_path, "r.npz").items())
 
 
 def test_what_fits_is_not_streamed(tmp_path: Path) -> None:
