@@ -69,10 +69,10 @@ void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
 
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    return poet_slot_verify_as_of(state.generation, page, bytes, crc);
+    return poet_slot_verify_as_of(page, bytes, crc, state.generation);
 }
 
-int poet_slot_verify_as_of(uint32_t generation, const uint8_t *page, uint32_t bytes, uint32_t crc)
+int poet_slot_verify_as_of(const uint8_t *page, uint32_t bytes, uint32_t crc, uint32_t generation)
 {
     const uint8_t *const trailer = page + TRAILER_OFFSET;
     if (poet_get_u32(trailer) != MAGIC || poet_get_u32(trailer + 4) != bytes) {

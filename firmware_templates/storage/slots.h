@@ -32,7 +32,7 @@ int poet_slot_check(uint32_t slot, uint32_t bytes);
 uint32_t poet_slot_block(uint32_t slot);
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc);
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc);
-int poet_slot_verify_as_of(uint32_t generation, const uint8_t *page, uint32_t bytes, uint32_t crc);
+int poet_slot_verify_as_of(const uint8_t *page, uint32_t bytes, uint32_t crc, uint32_t generation);
 
 /* Reads a slot without storing it; returns whether it holds the data written in this step. */
 int poet_slot_read_back(uint32_t slot);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PieceChoice of the tiles of stored tensors, and of the pieces in which each op on them runs."""
+"""Choice of the tiles of stored tensors, and of the pieces in which each op on them runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PieceChoice of the tensors that are stored, and of the tiles of these and of streamed weights.
+"""Choice of the tensors that are stored, and of the tiles of these and of streamed weights.
 
 Tensors larger than a threshold are stored. For a few thresholds, and a few sizes of tiles, the best
 pieces of each op are found by an exhaustive search; of the sizes with which all ops fit the budget,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, UpdateKind, kind_of, streamed_kind
-from poetfw.ops.pieces import pieced_name
 from poetfw.ops.streamed import (
     FAMILIES,
     StreamedKind,
@@ -150,7 +149,9 @@ def not_loadable(program: Program) -> dict[str, Op]:
     found: dict[str, Op] = {}
     resident = {tensor.name for tensor in program.resident if tensor.role is Role.PARAMETER}
     for op in (*program.training.ops, *program.evaluation.ops):
-        if loaded_name(op.kind.removeprefix(pieced_name(""))) not in KINDS:
+        kind = streamed_kind(op)
+        plain = (op,) if kind is None else kind.plain(op)
+        if not any(loaded_name(each.kind) in KINDS for each in plain):
             for name in (*op.inputs, *op.updates):
                 if name in resident:
                     found.setdefault(name, op)

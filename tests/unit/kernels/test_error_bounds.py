@@ -22,7 +22,7 @@ from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.packed import PACKED, pack
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
-from poetfw.ops.streamed import LoadedOp, StreamedBackward, StreamedForward
+from poetfw.ops.streamed import StreamedKind
 from poetfw.optimizers import OPTIMIZERS
 from poetfw.runs.op_check import largest_error
 
@@ -335,8 +335,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
 
 def test_every_operator_has_a_case() -> None:
     """But those that run the kernels of others on tiles in storage: they are run with one."""
-    from_storage = (StreamedForward, StreamedBackward, LoadedOp)
-    own = {name for name, kind in KINDS.items() if not isinstance(kind, from_storage)}
+    own = {name for name, kind in KINDS.items() if not isinstance(kind, StreamedKind)}
     assert own == {*CASES, *LOADS, "moved"}  # which no step has
 
 

@@ -163,7 +163,7 @@ def test_a_weight_that_is_used_twice_is_updated_once() -> None:
 @pytest.mark.parametrize(("model", "share"), [("vgg16", 0.1), ("resnet18", 0.1), ("resnet8", 1.0)])
 def test_the_smallest_budget_no_longer_holds_a_weight_gradient(model: str, share: float) -> None:
     """Against the largest gradient of a weight, below which no budget could be before."""
-    problem = load_schedule_problem(BuildSettings("nrf52840", model, batch=1))
+    problem = load_schedule_problem(BuildSettings("linux", model, batch=1))
     apart = program_of(model, 1, fuse=False).training
     largest = max(
         apart.by_name[str(op.output)].size_bytes
