@@ -27,7 +27,7 @@ from poetfw.report import FloatsInstead, StoredAs, StreamingReport
 from poetfw.report.html import _render, chart_data, read_source, report_html, words
 from poetfw.report.html.charts import Action, Content
 from poetfw.report.html.layers import SHARED, layers_of
-from poetfw.schedule import StepKind, simulate
+from poetfw.schedule import BoundCovers, Status, StepKind, simulate
 from poetfw.training import make_program
 from system.commands import poetfw, succeed
 from unit.report.html_projects import TICK_S, files_of, large, ran, report_of, tight, two
@@ -346,6 +346,21 @@ def test_what_was_not_done_is_said() -> None:
     assert found["Board"] == "This plan has not run."
     assert found["Time"].endswith("planned, not measured.")
     assert "Nothing was measured" in found["Costs"]
+
+
+@pytest.mark.parametrize(
+    ("gap", "words_of_it"), [(0.0, "takes less energy"), (5e-6, "takes over 0.0005% less energy")]
+)
+def test_a_plan_that_is_optimal_to_within_a_gap_is_not_called_the_best(
+    gap: float, words_of_it: str
+) -> None:
+    source = read_source(files_of(tight(), None))
+    schedule = replace(
+        source.build.schedule, status=Status.OPTIMAL, gap=gap, bound_covers=BoundCovers.ALL
+    )
+    build = replace(source.build, schedule=schedule)
+    found = dict(words.proofs(replace(source, build=build)))["Plan"]
+    assert found.startswith(f"No plan {words_of_it} among ")
 
 
 def test_a_run_that_failed_verification_is_not_called_verified() -> None:

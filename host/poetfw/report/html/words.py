@@ -337,7 +337,9 @@ def _plan_proof(build: BuildReport) -> str:
     covers = "" if schedule.bound_covers is None else schedule.bound_covers.in_words
     order = "" if schedule.bound_covers is BoundCovers.ALL else " Plans for other orders are open."
     if schedule.status is Status.OPTIMAL and covers:
-        text = f"No plan takes less energy among {covers}.{order}"
+        gap = f"{schedule.gap or 0:.4%}"
+        less = "less energy" if gap == f"{0:.4%}" else f"over {gap} less energy"
+        text = f"No plan takes {less} among {covers}.{order}"
     elif schedule.gap is None:
         text = "No bound covers this plan: how much less energy another takes is open."
     elif schedule.gap <= _NOTHING:
