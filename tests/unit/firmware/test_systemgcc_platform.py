@@ -33,7 +33,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (project / "platformio.ini").write_text(INI)
     monkeypatch.chdir(project)
     monkeypatch.setenv("PLATFORMIO_CORE_DIR", str(tmp_path / "users"))
-    monkeypatch.delenv("PLATFORMIO_PACKAGES_DIR", raising=False)
+    monkeypatch.setenv("PLATFORMIO_PACKAGES_DIR", "")  # so that it is restored to none
+    monkeypatch.delenv("PLATFORMIO_PACKAGES_DIR")
     spec = importlib.util.spec_from_file_location("systemgcc_platform", FOLDER / "platform.py")
     assert spec is not None
     assert spec.loader is not None
