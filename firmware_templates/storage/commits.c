@@ -118,7 +118,7 @@ static int find_last(const struct poet_image *image, uint32_t limit, struct poet
 /* Continues the CRC over all trailers: a slot that was just transferred left its trailer in the page buffer. */
 static uint32_t add_trailer(uint32_t crc)
 {
-    return poet_crc32(crc, poet_storage_page() + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES,
+    return poet_crc32(crc, poet_storage_page() + POET_SLOT_TRAILER_OFFSET,
                       POET_SLOT_TRAILER_BYTES);
 }
 

@@ -16,7 +16,6 @@
 
 #define MAGIC 0x474e4952u
 #define CRC_BYTES 4u
-#define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
 #define UNIT_BLOCKS 8u
 #define MOST_EVENTS 0x7fffffffu /* largest event number; a part with a larger one is not the ring's */
 #define DAMAGED UINT32_MAX      /* instead of the event of a label: a part of the place is not intact */
@@ -92,7 +91,7 @@ static int read_part(uint32_t block, const struct poet_window *wanted, void *ram
         }
         at += part;
     }
-    const uint8_t *const trailer = poet_storage_page() + TRAILER_OFFSET;
+    const uint8_t *const trailer = poet_storage_page() + POET_SLOT_TRAILER_OFFSET;
     stamp->id = poet_get_u32(trailer + 8);
     stamp->event = poet_get_u32(trailer + 12);
     stamp->is_blank = poet_storage_is_blank(trailer, POET_SLOT_TRAILER_BYTES);
@@ -121,7 +120,7 @@ static int write_part(uint32_t block, const void *data, uint32_t bytes, const st
         source += part;
         left -= part;
         if (i + 1u == blocks) {
-            (void)seal(crc, poet_storage_identity(), stamp, poet_storage_page() + TRAILER_OFFSET);
+            (void)seal(crc, poet_storage_identity(), stamp, poet_storage_page() + POET_SLOT_TRAILER_OFFSET);
         }
         POET_TRY(poet_storage_write_blocks(block + i, poet_storage_page(), 1u));
     }

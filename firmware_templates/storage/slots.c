@@ -10,7 +10,6 @@
 #include "poet_memory.h"
 
 #define MAGIC 0x544f4c53u
-#define TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES)
 
 static struct {
     uint32_t first_block;
@@ -21,7 +20,7 @@ static struct {
 
 uint32_t poet_slot_blocks(uint32_t bytes)
 {
-    return bytes / POET_BLOCK_BYTES + 1u + (bytes % POET_BLOCK_BYTES > TRAILER_OFFSET);
+    return bytes / POET_BLOCK_BYTES + 1u + (bytes % POET_BLOCK_BYTES > POET_SLOT_TRAILER_OFFSET);
 }
 
 uint32_t poet_slots_first_block(void)
@@ -60,7 +59,7 @@ uint32_t poet_slot_block(uint32_t slot)
 
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    uint8_t *const trailer = page + TRAILER_OFFSET;
+    uint8_t *const trailer = page + POET_SLOT_TRAILER_OFFSET;
     poet_put_u32(trailer, MAGIC);
     poet_put_u32(trailer + 4, bytes);
     poet_put_u32(trailer + 8, state.generation);
@@ -69,12 +68,11 @@ void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc)
 
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc)
 {
-    return poet_slot_verify_as_of(page, bytes, crc, state.generation);
+    return poet_slot_verify_as_of(page + POET_SLOT_TRAILER_OFFSET, bytes, crc, state.generation);
 }
 
-int poet_slot_verify_as_of(const uint8_t *page, uint32_t bytes, uint32_t crc, uint32_t generation)
+int poet_slot_verify_as_of(const uint8_t *trailer, uint32_t bytes, uint32_t crc, uint32_t generation)
 {
-    const uint8_t *const trailer = page + TRAILER_OFFSET;
     if (poet_get_u32(trailer) != MAGIC || poet_get_u32(trailer + 4) != bytes) {
         return POET_ERROR_SLOT;
     }
@@ -105,7 +103,7 @@ int poet_page_out(uint32_t slot, const void *ram, uint32_t bytes)
     uint8_t *const page = poet_storage_page();
     memset(page, 0, POET_BLOCK_BYTES);
     memcpy(page, payload + whole * POET_BLOCK_BYTES, rest);
-    if (rest > TRAILER_OFFSET) {
+    if (rest > POET_SLOT_TRAILER_OFFSET) {
         POET_TRY(poet_storage_write_blocks(block, page, 1u));
         memset(page, 0, POET_BLOCK_BYTES);
         block++;
@@ -129,7 +127,7 @@ int poet_page_in(uint32_t slot, void *ram, uint32_t bytes)
     uint8_t *const page = poet_storage_page();
     POET_TRY(poet_storage_read_blocks(block, page, 1u));
     memcpy(payload + whole * POET_BLOCK_BYTES, page, rest);
-    if (rest > TRAILER_OFFSET) {
+    if (rest > POET_SLOT_TRAILER_OFFSET) {
         POET_TRY(poet_storage_read_blocks(block + 1u, page, 1u));
     }
     return poet_slot_verify(page, bytes, poet_crc32(0u, payload, bytes));

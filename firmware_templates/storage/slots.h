@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define POET_SLOT_TRAILER_BYTES 16u
+#define POET_SLOT_TRAILER_OFFSET (POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES) /* in a slot's last block */
 
 struct poet_slot {
     uint32_t first_block; /* from the first block of its set, or of the slots outside sets */
@@ -26,13 +27,13 @@ uint32_t poet_slot_blocks(uint32_t bytes);
 uint32_t poet_slots_first_block(void);
 
 /* For code that transfers slots: check that there is a slot of `bytes`; its first block in the storage; write its
- * trailer into its last block; check that this trailer is of the current step and the payload's; the same of another
- * step. */
+ * trailer into its last block; check that this trailer is of the current step and the payload's; that a trailer is of
+ * a given step and the payload's. */
 int poet_slot_check(uint32_t slot, uint32_t bytes);
 uint32_t poet_slot_block(uint32_t slot);
 void poet_slot_seal(uint8_t *page, uint32_t bytes, uint32_t crc);
 int poet_slot_verify(const uint8_t *page, uint32_t bytes, uint32_t crc);
-int poet_slot_verify_as_of(const uint8_t *page, uint32_t bytes, uint32_t crc, uint32_t generation);
+int poet_slot_verify_as_of(const uint8_t *trailer, uint32_t bytes, uint32_t crc, uint32_t generation);
 
 /* Reads a slot without storing it; returns whether it holds the data written in this step. */
 int poet_slot_read_back(uint32_t slot);

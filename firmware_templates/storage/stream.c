@@ -67,6 +67,11 @@ static uint8_t *last_of(void *blocks, uint32_t count)
     return (uint8_t *)blocks + (count - 1u) * POET_BLOCK_BYTES;
 }
 
+static const uint8_t *trailer_in(void *blocks, uint32_t count)
+{
+    return last_of(blocks, count) + POET_SLOT_TRAILER_OFFSET;
+}
+
 /* Copies to a lower address, or one that is far enough away. */
 static void copy_words(void *to, const void *from, uint32_t bytes)
 {
@@ -103,7 +108,7 @@ int poet_stream_row(uint32_t stream, uint32_t row, void *to)
             for (uint32_t i = 0u; i < of->columns; i++) {
                 crc = add_crc(crc, crcs[i]);
             }
-            POET_TRY(poet_slot_verify_as_of(last_of(tile, end - first), tensor_bytes(of), crc, state.done));
+            POET_TRY(poet_slot_verify_as_of(trailer_in(tile, end - first), tensor_bytes(of), crc, state.done));
         }
         for (uint32_t i = 0u; i < outputs; i++) {
             copy_words(rows + i * stride + column * of->run_bytes, tile + before + i * of->run_bytes, of->run_bytes);
@@ -122,7 +127,7 @@ int poet_stream_column(uint32_t stream, uint32_t column, void *to)
     if (column + 1u < of->columns) {
         return POET_OK;
     }
-    return poet_slot_verify_as_of(last_of(to, blocks), tensor_bytes(of), *crc, state.done);
+    return poet_slot_verify_as_of(trailer_in(to, blocks), tensor_bytes(of), *crc, state.done);
 }
 
 int poet_stream_put(uint32_t stream, uint32_t column, void *from)
@@ -190,8 +195,8 @@ static int verify(const struct poet_stream *stream, uint32_t block, uint32_t ste
         }
         of_columns = add_crc(of_columns, of_column);
     }
-    POET_TRY(poet_slot_verify_as_of(page, tensor_bytes(stream), of_columns, step));
-    *crc = poet_crc32(*crc, page + POET_BLOCK_BYTES - POET_SLOT_TRAILER_BYTES, POET_SLOT_TRAILER_BYTES);
+    POET_TRY(poet_slot_verify_as_of(page + POET_SLOT_TRAILER_OFFSET, tensor_bytes(stream), of_columns, step));
+    *crc = poet_crc32(*crc, page + POET_SLOT_TRAILER_OFFSET, POET_SLOT_TRAILER_BYTES);
     return diverged ? POET_ERROR_DIVERGED : POET_OK;
 }
 

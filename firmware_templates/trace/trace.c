@@ -36,7 +36,7 @@ static int read_request(void)
 #define POET_STREAMS 0u
 #endif
 
-/* Blocks of a tensor in storage, trailers included; 0 if there is none of this number. */
+/* Blocks of a tensor in storage, trailers included; 0 if no tensor has this number. */
 static uint32_t find_blocks(uint32_t number, uint32_t *first)
 {
     uint32_t blocks = 0u;

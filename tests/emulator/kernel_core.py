@@ -68,7 +68,7 @@ class Build:
 
     @property
     def fpu(self) -> bool:
-        """Whether floats have registers."""
+        """True for a core with an FPU."""
         return self.machine != CORTEX_M0PLUS
 
     def __str__(self) -> str:

@@ -42,16 +42,17 @@ from poetfw.ops.streamed import (
     StreamedKind,
     TileLayout,
     TileTraffic,
+    aligned,
     by_outputs,
     forward_bytes,
     loaded_tensors,
+    repeated,
 )
 from poetfw.ops.update import FusedUpdate
 
 _PREFIX = "pieced_"
 _LOOPS, _CUT = "loops", "cut"
 _STREAMED = ("streamed_conv2d", "loaded_conv2d", "loaded_batch_norm")
-_ALIGNMENT = 8
 _FLOAT = Dtype.F32.size_bytes
 
 
@@ -284,7 +285,7 @@ class PiecedOp(StreamedKind):
         times: dict[str, int] = {}
         for name in _called(nest.body, 1):
             times[name[0]] = times.get(name[0], 0) + name[1]
-        return _repeated(nest.graph, times)
+        return repeated(nest.graph, times)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel("", "", (), workspace_bytes=self.nest(op, graph).workspace_bytes)
@@ -456,8 +457,8 @@ class _Builder:
             body = (Loop(outer, 0, self._count(outer, extents[outer]), body),)
         updated = [move for move in loads if move.tensor in self._op.updates]
         body = (*loads, *body, *_stored(updated))
-        staging = _aligned(self._most)
-        own = staging + _aligned(self._staged)
+        staging = aligned(self._most)
+        own = staging + aligned(self._staged)
         any_name = next(iter(self._tensors))
         graph = Graph(self._op.name, tuple(self._tensors.values()), tuple(self._ops), any_name)
         return Nest(body, graph, staging, own, own + self._own_bytes)
@@ -497,7 +498,7 @@ class _Builder:
 
     def _buffer(self, size_bytes: int) -> int:
         at = self._size
-        self._size += _aligned(size_bytes)
+        self._size += aligned(size_bytes)
         return at
 
     def _count(self, dim: str, extent: int) -> int:
@@ -793,10 +794,6 @@ def _strides(shape: Shape) -> tuple[int, ...]:
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
-def _aligned(size_bytes: int) -> int:
-    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
-
-
 def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, bool]]:
     """Bytes of each storage request, and whether it writes, with indices of the loops around."""
     for statement in body:
@@ -882,18 +879,3 @@ def _called(body: Sequence[Statement], times: int) -> Iterator[tuple[str, int]]:
             yield from _called(statement.body, times * (statement.end - statement.first))
         elif isinstance(statement, KernelCall):
             yield statement.op.name, times
-
-
-def _repeated(graph: Graph, times: Mapping[str, int]) -> Graph:
-    """Graph with each op so many times, for the sum of costs."""
-    tensors = list(graph.tensors)
-    ops: list[Op] = []
-    for op in graph.ops:
-        for number in range(times[op.name]):
-            output = op.output
-            if output is not None and number:
-                output = f"{output}.{number}"
-                tensors.append(replace(graph.by_name[op.output or ""], name=output))
-            name = f"{op.name}.{number}" if number else op.name
-            ops.append(replace(op, name=name, output=output))
-    return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -291,7 +291,7 @@ class StreamedForward(StreamedKind):
         slices, _ = self.slices(op, graph)
         x = graph.by_name[op.inputs[0]]
         samples = x.shape[0] if by_sample(slices, x) else 1
-        return _repeated(self.slice_ops(op, graph), {op.name: slices * samples})
+        return repeated(self.slice_ops(op, graph), {op.name: slices * samples})
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         own_bytes = _workspace_of(self.slice_ops(op, graph))
@@ -424,7 +424,7 @@ class StreamedBackward(StreamedKind):
         samples = x.shape[0] if by_sample(tiling.columns, x) else 1
         *back, apply = self.plain(op)
         times = {each.name: tiling.columns * samples for each in back}
-        return _repeated(self.slice_ops(op, graph), {**times, apply.name: tiling.columns})
+        return repeated(self.slice_ops(op, graph), {**times, apply.name: tiling.columns})
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         own_bytes = _workspace_of(self.slice_ops(op, graph))
@@ -593,21 +593,22 @@ def forward_bytes(tiling: TileLayout, by_outputs: bool) -> int:
     tile_bytes = max(tiling.tile_request_bytes)
     if tiling.columns == 1:
         return tile_bytes
-    return _aligned(tiling.row_bytes) + _aligned(_CRC_BYTES * tiling.columns) + tile_bytes
+    return aligned(tiling.row_bytes) + aligned(_CRC_BYTES * tiling.columns) + tile_bytes
 
 
 def backward_bytes(tiling: TileLayout, tensors: int, x: Tensor) -> tuple[int, int]:
     """Workspace of a backward op in bytes: columns of all tensors, and the gathered input."""
     gathered = x.size_bytes // tiling.columns if by_sample(tiling.columns, x) else 0
     behind = max(tiling.column_request_bytes) - tiling.column_bytes
-    return _aligned(tensors * tiling.column_bytes + behind), _aligned(gathered)
+    return aligned(tensors * tiling.column_bytes + behind), aligned(gathered)
 
 
 def _blocks_bytes(size_bytes: int) -> int:
     return -(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _aligned(size_bytes: int) -> int:
+def aligned(size_bytes: int) -> int:
+    """Size rounded up to the alignment of buffers in a workspace, in bytes."""
     return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -635,8 +636,8 @@ def _workspace_of(graph: Graph) -> int:
     return max(kind_of(op).workspace_bytes(op, graph) for op in graph.ops)
 
 
-def _repeated(graph: Graph, times: dict[str, int]) -> Graph:
-    """Graph with each op so many times, for the sum of costs."""
+def repeated(graph: Graph, times: Mapping[str, int]) -> Graph:
+    """Graph with each op as often as it is run, by its name, for the sum of costs."""
     tensors = list(graph.tensors)
     ops: list[Op] = []
     for op in graph.ops:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's exporters to ONNX make of weights: trained as in PyTorch, or refused by name."""
+"""Weights in files of PyTorch's ONNX exporters train as in PyTorch, or are refused by name."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_what_is_no_larger_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("form", ["exact", "float16"])
 def test_the_error_of_gradients_is_that_against_pytorch(form: str) -> None:
-    """What a build prints, with PyTorch's autograd in place of the reference in float32."""
+    """The error that a build prints is that from PyTorch's gradients in float32."""
     torch = pytest.importorskip("torch")
     from unit.training.torch_model import torch_step
 
