@@ -104,8 +104,8 @@ static int needs(const struct poetfw *context, uint32_t what)
     return has_done(context, what) ? POET_OK : POET_ERROR_ORDER;
 }
 
-#ifdef POET_STREAMS
-#define IS_ALL_IN_RAM 0 /* streamed tensors are those of the storage opened last */
+#if defined(POET_STREAMS) || defined(POET_STORED_TENSORS)
+#define IS_ALL_IN_RAM 0 /* streamed and stored tensors are those of the storage opened last */
 #else
 #define IS_ALL_IN_RAM 1
 #endif
@@ -303,7 +303,7 @@ int poetfw_train_on(struct poetfw *context, const poetfw_input *x, uint32_t x_by
                     uint32_t y_bytes)
 {
     TAKE();
-    POET_TRY(needs(context, POET_PAGES > 0 ? OPENED | LOADED : LOADED));
+    POET_TRY(needs(context, POET_PAGES == 0 && IS_ALL_IN_RAM ? LOADED : OPENED | LOADED));
     if (x_bytes != POET_BATCH * POET_X_BYTES || y_bytes != POET_BATCH * POET_Y_BYTES) {
         return POET_ERROR_SAMPLE;
     }
@@ -401,11 +401,12 @@ int poetfw_predict(struct poetfw *context, const poetfw_input *x, uint32_t x_byt
                    uint32_t output_bytes)
 {
     TAKE();
-    POET_TRY(needs(context, LOADED));
+    POET_TRY(needs(context, IS_ALL_IN_RAM ? LOADED : OPENED | LOADED));
     if (x_bytes != POET_X_BYTES || output_bytes != POET_OUTPUT_BYTES) {
         return POET_ERROR_SAMPLE;
     }
     POET_TRY(check_inputs(x, x_bytes));
+    poet_begin_forward(image_of(context));
     return poet_predict_step(x, output);
 }
 

@@ -50,8 +50,18 @@ uint32_t poet_evaluations(const struct poet_image *image)
     return image->evaluation.count / POET_BATCH;
 }
 
+void poet_begin_forward(const struct poet_image *image)
+{
+#ifdef POET_STORED_TENSORS
+    poet_slots_begin_step(~poet_blocks_written(image), 0);
+#else
+    (void)image;
+#endif
+}
+
 int poet_evaluate(const struct poet_image *image, uint32_t batch)
 {
+    poet_begin_forward(image);
     poet_data_select_evaluation(&image->evaluation, batch - 1u);
     return poet_end_step(poet_evaluate_step());
 }

@@ -31,12 +31,23 @@ from poetfw.firmware import (
 )
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
+from poetfw.ops import image_layout
 from poetfw.planning import order_program, plan_unscheduled
 from poetfw.planning.kept_features import find_keepable
+from poetfw.planning.pieces import PieceSearch, TilePolicy, channel_units
 from poetfw.planning.plans import lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import StepKind, minimum_budget, solve
-from poetfw.training import Program, Sgd, make_program, stream, streamable_vectors
+from poetfw.training import (
+    Program,
+    Sgd,
+    make_program,
+    storable_tensors,
+    store,
+    stored_tensors,
+    stream,
+    streamable_vectors,
+)
 
 HERE = Path(__file__).parent
 BATCH, SIDE, CLASSES = 4, 4, 3
@@ -89,20 +100,26 @@ def project(
     keeps: bool = False,
     in_ram: bool = False,
     streamed: bool = False,
+    stored: bool = False,
+    one_sample: bool = False,
 ) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     Weights may be streamed, of slices of output channels and of tiles of which there are several in
-    each direction, and vectors.
+    each direction, and vectors. With `one_sample`, the batch is one sample, and a second
+    convolution follows; `stored` stores all tensors of that network that can be, in several tiles.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
     convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks
     in storage, or of RAM.
     """
-    layers = Layers("tiny", (BATCH, 1, SIDE, SIDE), seed=1)
+    one_sample |= stored
+    layers = Layers("tiny", (1 if one_sample else BATCH, 1, SIDE, SIDE), seed=1)
     channels = 8 if frozen else 4
     x = layers.conv("conv1", layers.input, channels, 3, padding=(1, 1, 1, 1))
     x = layers.relu("relu1", layers.batch_norm("bn1", x))
+    if one_sample:
+        x = layers.relu("relu2", layers.conv("conv2", x, channels, 3, padding=(1, 1, 1, 1)))
     x = layers.linear("logits", layers.flatten("flat", x), CLASSES)
     graph, weights = layers.build(x)
     constants = {name for name in weights if name.startswith("conv1")} if frozen else set()
@@ -112,6 +129,8 @@ def project(
         tiles = {"conv1.weight": (2,), "logits.weight": (1, 32)}
         vectors = [name for name in streamable_vectors(program) if name != "logits.bias.momentum"]
         program = order_program(stream(program, tiles, vectors))
+    if stored:
+        program = _store(program)
     board = load_board(board_name)
     unlimited = plan_unscheduled(program, board, analytic_costs)
     transient = unlimited.memory.peak_bytes - resident_bytes(program.resident, BLOCK)
@@ -120,7 +139,7 @@ def project(
     problem = schedule_problem(program.training, board, costs, budget)
     least = minimum_budget(problem).bytes
     training = solve(replace(problem, ram_bytes=max(budget, least)), "poet-remat-off")
-    assert any(step.kind is StepKind.PAGE_IN for step in training.plan)
+    assert one_sample or any(step.kind is StepKind.PAGE_IN for step in training.plan)
     plan = place_plan(program, training, unlimited.evaluation)
     slots = assign_slots(program, training.plan)
     kept = None
@@ -133,6 +152,20 @@ def project(
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")
     return Project(files, program, lowering.view.plan_id, slots, weights, ring, kept)
+
+
+def _store(program: Program) -> Program:
+    """The program with all tensors stored that can be, in tiles of two rows of two channels."""
+    units = channel_units(program.training, program.evaluation)
+    policy, search = TilePolicy(size_bytes=2 * 2 * SIDE * 4, rows=2), PieceSearch()
+    stored = store(
+        program,
+        {tensor.name for tensor in storable_tensors(program.training)},
+        lambda tensor: policy.tile_of(tensor, units.get(tensor.name, tensor.shape[1])),
+        lambda op, tensors: search.choose(op, tensors, 0),
+    )
+    assert all(image_layout(tensor).tiles > 1 for tensor in stored_tensors(stored))
+    return stored
 
 
 def _compile(made: Project, folder: Path, out: str, more: Sequence[Path], *flags: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poetfw.common.resources import boards_dir
 from system.commands import needs_twin, poetfw, succeed
 from system.test_linux import trained_slots
 
@@ -83,6 +84,17 @@ def test_a_budget_below_the_smallest_pieces_is_said(
     refused = poetfw("build", *options, "--generate-only", "--json", cwd=tmp_path)
     assert refused.code == 5
     assert says in refused.json["error"]["message"]
+
+
+def test_a_network_larger_than_the_storage_is_said(tmp_path: Path) -> None:
+    text = (boards_dir() / "linux.toml").read_text()
+    size = '[storage]\nsize_bytes = { value = 100_000, source = "chosen" }'
+    board = tmp_path / "small.toml"
+    board.write_text(text.replace("[storage]", size))
+    refused = poetfw("build", "--board", board, *LINUX[2:], "--ram", "7000", "--json", cwd=tmp_path)
+    assert refused.code == 1
+    assert "and the storage 'file' holds 100,000" in refused.json["error"]["message"]
+    assert not list(tmp_path.glob("build/*/storage.img"))
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ class BoardStorage:
             raise DataError(
                 f"the storage image has {image_bytes:,} bytes, and the storage {self.kind!r} holds "
                 f"{self.size_bytes:,}",
-                "give fewer samples",
+                "give fewer samples, or a smaller network",
                 "or choose another storage of the board (`poetfw boards`)",
             )
 

@@ -90,15 +90,16 @@ class ImageLayout:
     @property
     def stored_bytes(self) -> int:
         """Bytes of all tiles in storage."""
-        return self._tiles * self.request_bytes
+        return self.tiles * self.request_bytes
 
     @property
-    def _tiles(self) -> int:
+    def tiles(self) -> int:
+        """Number of tiles."""
         return self.channels // self.tile_channels * (self.rows // self.tile_rows)
 
     def payload(self, raw: bytes) -> bytes:
         """The tensor's bytes in its own order, from those in storage."""
-        tiles = np.frombuffer(raw, np.uint8).reshape(self._tiles, -1)[:, : self.tile_bytes]
+        tiles = np.frombuffer(raw, np.uint8).reshape(self.tiles, -1)[:, : self.tile_bytes]
         groups = self.rows // self.tile_rows, self.channels // self.tile_channels
         cut = tiles.reshape(*groups, self.tile_channels, self.tile_rows, self.row_bytes)
         return np.ascontiguousarray(cut.transpose(1, 2, 0, 3, 4)).tobytes()

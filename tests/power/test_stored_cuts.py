@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The power goes, and the storage fails and lies, while activations and gradients are stored."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pytest
+from network import FAULTS, HELD_OUT, OUTCOMES, Harness, compile_harness, project
+from test_power_cuts import STATUSES, check
+
+from emulator.firmware_tools import BLOCK
+from poetfw.firmware import read_commit, read_slots
+
+BOARD = "nrf52840"
+SETS = 3
+STEPS = 2
+LOST = -13
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_harness(tmp_path_factory.mktemp("stored"), BOARD, streamed=True, stored=True)
+
+
+def run(library: Path, every: int, steps: int = STEPS) -> Harness:
+    """Training with a commit after every so many steps."""
+    made = project(BOARD, streamed=True, stored=True)
+    return Harness(library, made.image(steps, every, SETS))
+
+
+def test_an_op_in_ram_and_one_in_pieces_have_the_same_bits(
+    library: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of the persistent tensors after training, and of all held-out batches."""
+    trained = []
+    for name in ("stored", "in RAM"):
+        features = {"one_sample": name == "in RAM", "streamed": name == "stored"}
+        made = project(BOARD, **features, stored=name == "stored")
+        if name == "in RAM":
+            library = compile_harness(tmp_path_factory.mktemp("resident"), BOARD, **features)
+        harness = Harness(library, made.image(4, 2, SETS))
+        path = tmp_path / f"{name}.img"
+        path.write_bytes(harness.storage)
+        assert read_commit(path, made.slots).step == 4
+        tensors = {t.name: t for t in (*made.program.training.tensors, made.program.metric)}
+        values = read_slots(path, made.slots, tensors)
+        told = [line for line in harness.console.splitlines() if line.startswith("@eval")]
+        persistent = {key: v.tobytes() for key, v in values.items() if key[1] == "persistent"}
+        trained.append((persistent, told))
+    assert len(trained[0][1]) == HELD_OUT
+    assert trained[0] == trained[1]
+
+
+@pytest.mark.parametrize(("every", "depth"), [(1, 1), (0, 3)])
+def test_power_cuts_at_each_write(library: Path, every: int, depth: int) -> None:
+    harness = run(library, every)
+    check(harness, harness.cases(1), 1, depth)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_storage_that_fails_or_lies_within_a_step(library: Path, fault: str) -> None:
+    harness = run(library, 0, steps=1)
+    for for_ever in (False, True):
+        found = {call: harness.fault(call, fault, for_ever) for call in range(harness.calls)}
+        assert not set(found.values()) & set(OUTCOMES[1:]), found
+        assert set(found.values()) <= {"same", *STATUSES[fault]}, found
+        assert set(found.values()) & STATUSES[fault]
+
+
+@pytest.mark.parametrize("blocks", [1, 40])
+def test_a_storage_that_has_shrunk_is_refused(library: Path, blocks: int) -> None:
+    """Also if only blocks of stored tensors are gone, the last ones."""
+    image = project(BOARD, streamed=True, stored=True).image(STEPS, 1, SETS)
+    shrunk = Harness(library, image[: -blocks * BLOCK], may_fail=True)
+    assert shrunk.code != 0
+    assert shrunk.console.endswith("@error status=-10 at=image\n")
+
+
+class Metrics(ctypes.Structure):
+    _fields_ = (("step", ctypes.c_uint32), ("loss", ctypes.c_float), ("metric", ctypes.c_float))
+
+
+@pytest.mark.parametrize("predicts", [False, True])
+def test_a_write_lost_in_a_forward_pass_is_found(library: Path, predicts: bool) -> None:
+    """What is then read there is of another pass, or of the training step before."""
+    harness, net = run(library, 0), (ctypes.c_uint32 * 32)()
+    assert harness.call("poetfw_open", net) == harness.call("poetfw_load", net) == 0
+
+    def forward(batch: int) -> tuple[int, object]:
+        if not predicts:
+            metrics = (ctypes.c_uint32 * 16)()
+            status = harness.call("poetfw_evaluate", net, batch)
+            assert harness.call("poetfw_metrics", net, metrics) == 0
+            return status, Metrics.from_buffer(metrics).metric
+        output = (ctypes.c_float * 3)()
+        x = (ctypes.c_float * 16)(*(batch * i % 5 for i in range(16)))
+        status = harness.call("poetfw_predict", net, x, 64, output, 12)
+        return status, tuple(output)
+
+    right = {batch: forward(batch) for batch in range(1, HELD_OUT + 1)}
+    assert {status for status, _ in right.values()} == {0}
+    lost = 0
+    for call in range(120):
+        batch = 1 + call % HELD_OUT
+        harness.disturb(call, "silently not written", False)
+        status, value = forward(batch)
+        harness.leave_alone()
+        assert status in (0, LOST), status
+        lost += status == LOST
+        assert status == LOST or (status, value) == right[batch], call
+    assert lost > 10
