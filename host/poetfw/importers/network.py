@@ -211,9 +211,8 @@ class Network(NetworkTensors):
             return self.einsum(name, f"{rest}->{result}", [pair, *factors[2:]])
         if (
             not 1 <= len(factors) == len(letters) <= 2
-            or not all(
-                each.isalpha() and len(set(each)) == len(each) for each in (*letters, result)
-            )
+            or not all(len(set(each)) == len(each) for each in (*letters, result))
+            or not "".join((*letters, result)).isalpha()
             or any(
                 len(each) != len(self.shape(x)) for each, x in zip(letters, factors, strict=True)
             )
@@ -231,6 +230,8 @@ class Network(NetworkTensors):
             kept.append([letter for letter in each if letter in others])
             extents |= dict(zip(each, self.shape(x), strict=True))
         if len(rows) == 1:
+            if not result:
+                return self.reshape(name, rows[0], [1])
             return self.permute(name, rows[0], [kept[0].index(c) for c in result])
         shared = [c for c in kept[0] if c in kept[1]]
         parts = [
@@ -249,8 +250,8 @@ class Network(NetworkTensors):
         first = matrices(rows[0], kept[0], batch, left, summed)
         second = matrices(rows[1], kept[1], batch, summed, right)
         made = [*batch, *left, *right]
-        y = self.reshape(name, self.matmul(name, first, second), [extents[c] for c in made])
-        return self.permute(name, y, [made.index(c) for c in result])
+        y = self.reshape(name, self.matmul(name, first, second), [extents[c] for c in made] or [1])
+        return y if not made else self.permute(name, y, [made.index(c) for c in result])
 
     def conv(
         self,

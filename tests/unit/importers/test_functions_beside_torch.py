@@ -13,11 +13,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
+from poetfw.common.errors import ModelError  # noqa: E402
 from poetfw.importers.torch_export import import_torch  # noqa: E402
 from poetfw.training import Reference, Sgd, make_program  # noqa: E402
 
-BATCH, STEPS, RATE, PARTS = 4, 3, 0.01, 3
+BATCH, STEPS, RATE, PARTS = 4, 3, 0.01, 4
 """Models have at most 1,000 ops, so the functions are shared among several."""
 ROWS, TWO = torch.arange(BATCH), torch.tensor([[0, 1], [2, 1]])
 
@@ -25,6 +27,10 @@ ROWS, TWO = torch.arange(BATCH), torch.tensor([[0, 1], [2, 1]])
 def twice(h: Tensor) -> Tensor:
     """Equal elements, through the second of which gradients are twice as large."""
     return torch.cat([h, 2 * h - h.detach()], 1)
+
+
+def meshed(indexing: str) -> Sequence[Tensor]:
+    return torch.meshgrid(torch.linspace(-1, 1, 2), torch.linspace(0, 1, 3), indexing=indexing)
 
 
 def both(pair: tuple[Tensor, Tensor]) -> Tensor:
@@ -77,6 +83,26 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tril": lambda h: torch.tril(h[:, :, None] * h[:, None]).flatten(1),
     "diag_embed": lambda h: torch.diag_embed(h).flatten(1),
     "diagonal": lambda h: torch.diagonal(h[:, :, None] * h[:, None], dim1=1, dim2=2),
+    "quarter_turn": lambda h: h.view(-1, 2, 3).rot90(1, (1, 2)),
+    "three_turns": lambda h: h.view(-1, 2, 3).rot90(-1, (1, 2)),
+    "half_turn": lambda h: h.view(-1, 2, 3).rot90(2, (1, 2)).fliplr(),
+    "pixel_unshuffle": lambda h: F.pixel_unshuffle(h.view(-1, 1, 2, 3).repeat(1, 2, 1, 2), 2),
+    "tensor_split": lambda h: torch.cat(h.tensor_split(4, 1)[::-1], 1),
+    "tensor_split_at": lambda h: torch.cat(h.tensor_split((2, 5), 1)[::-1], 1),
+    "columns": lambda h: torch.column_stack([h[:, 0], h]),
+    "depth": lambda h: torch.dstack([h, 2 * h]),
+    "grid": lambda h: h * meshed("ij")[0].flatten() + h * meshed("ij")[1].flatten(),
+    "grid_xy": lambda h: h * meshed("xy")[0].flatten() + h * meshed("xy")[1].flatten(),
+    "triangle": lambda h: (h[:, :, None] * h[:, None])[:, *torch.tril_indices(6, 6, -2)],
+    "eye": lambda h: h @ torch.eye(6, 2),
+    "cross": lambda h: torch.linalg.cross(h[:, :3], h[:, 3:]),
+    "inner": lambda h: torch.inner(h, h[0].tanh()),
+    "tensordot": lambda h: torch.tensordot(h.view(-1, 2, 3), h.view(-1, 2, 3)[0], 2),
+    "multi_dot": lambda h: torch.linalg.multi_dot([h, torch.eye(6, 2), torch.ones(2, 3)]),
+    "einsum_to_one": lambda h: h * torch.einsum("bi,bi->", h, h) / 99 + torch.einsum("bi->", h),
+    "entropy": lambda h: torch.special.entr(h.softmax(1)) + torch.special.entr(h.relu()),
+    "atanh": lambda h: torch.atanh(h.tanh() / 2),
+    "acosh": lambda h: torch.acosh(h.square() + 2),
     "dots": lambda h: torch.einsum("...ij,...jk->...ik", h.view(-1, 2, 3), h.view(-1, 3, 2)),
 }
 
@@ -132,3 +158,25 @@ def test_functions_train_as_in_torch(part: int, tmp_path: Path) -> None:
         > 1e-5
     }
     assert not far
+
+
+class Scaled(nn.Module):
+    """Divides by a norm of its weights."""
+
+    def __init__(self, norm: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.norm, self.weight = norm, nn.Parameter(torch.randn(6, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight / self.norm(self.weight)
+
+
+@pytest.mark.parametrize("norm", [torch.linalg.norm, torch.linalg.matrix_norm])
+def test_a_largest_singular_value_is_refused(norm: Callable[..., Tensor], tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    example = torch.randn(BATCH, 6)
+    torch.export.save(torch.export.export(Scaled(norm), (example,)), path)
+    import_torch(path, BATCH, "mse")
+    torch.export.save(torch.export.export(Scaled(lambda w: norm(w, 2)), (example,)), path)
+    with pytest.raises(ModelError, match="it is not the Frobenius norm, nor of vectors"):
+        import_torch(path, BATCH, "mse")

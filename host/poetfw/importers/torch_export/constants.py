@@ -119,10 +119,11 @@ def _ones(size: Ints, dtype: int = schema.FLOAT) -> _Array:
     return _full(size, 1, dtype)
 
 
-def _identity(n: int, dtype: int = schema.FLOAT) -> _Array:
-    if n * n > LARGEST_CONSTANT:
-        raise UnsupportedError(f"shape {[n, n]} is too large for a constant")
-    return np.eye(n, dtype=_known(dtype))
+def _identity(n: int, m: int | None = None, dtype: int = schema.FLOAT) -> _Array:
+    columns = n if m is None else m
+    if n * columns > LARGEST_CONSTANT:
+        raise UnsupportedError(f"shape {[n, columns]} is too large for a constant")
+    return np.eye(n, columns, dtype=_known(dtype))
 
 
 def _count(end: Number, dtype: int | None = None) -> _Array:
@@ -138,6 +139,21 @@ def _count_by(start: Number, end: Number, step: Number = 1, dtype: int | None = 
         raise UnsupportedError(f"it counts from {start} to {end} by {step}")
     result = np.arange(start, end, step)
     return result if dtype is None else result.astype(_known(dtype))
+
+
+def _evenly(start: Number, end: Number, steps: int, dtype: int = schema.FLOAT) -> _Array:
+    if not 0 <= steps <= LARGEST_CONSTANT:
+        raise UnsupportedError(f"{steps} numbers are too many for a constant")
+    return np.linspace(start, end, steps).astype(_known(dtype))
+
+
+def _places_in(triangle: Callable[..., Any]) -> Callable[..., _Array]:
+    def rule(row: int, col: int, offset: int = 0) -> _Array:
+        if row * col > LARGEST_CONSTANT:
+            raise UnsupportedError(f"shape {[row, col]} is too large for a constant")
+        return np.stack(triangle(row, offset, col))
+
+    return rule
 
 
 def _converted(self: Weight, dtype: int = schema.FLOAT, copy: bool = False) -> _Array:
@@ -252,6 +268,10 @@ _RULES = _checked(
         "ones.default": _ones,
         "empty.memory_format": _zeros,  # whatever it holds is not read, or is anything
         "eye.default": _identity,
+        "eye.m": _identity,
+        "linspace.default": _evenly,
+        "tril_indices.default": _places_in(np.tril_indices),
+        "triu_indices.default": _places_in(np.triu_indices),
         "arange.default": _count,
         "arange.start": _count_from,
         "arange.start_step": _count_by,

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Callable
+from functools import partial, reduce
 
 import numpy as np
 
@@ -13,12 +15,19 @@ from poetfw.importers.refusal import UnsupportedError
 from poetfw.importers.torch_export.calls import LARGEST_CONSTANT, Call, Value, axes_of, axis_of
 from poetfw.importers.torch_export.expression import Expression, expression, maximum, minimum
 from poetfw.importers.torch_export.file import Weight
+from poetfw.importers.torch_export.rules.choices import take
 from poetfw.importers.torch_export.rules.registry import Ints, Number, aten
 from poetfw.importers.torch_export.rules.scans import log_sum
 
 
 def _largest(x: Expression) -> Expression:
     return x.reshape((math.prod(x.shape),)).largest_over([0], keep=True)
+
+
+def _times_log(x: Expression, y: Expression) -> Expression:
+    """X · log(y), and 0 where x is 0."""
+    product = x * y.log()
+    return x.is_zero().choose(product.of(0.0), product)
 
 
 def _of_one(target: str, function: Callable[[Expression], Expression]) -> None:
@@ -37,6 +46,9 @@ for _target, _function in {
     "erfc.default": lambda x: 1.0 - x.apply("erf"),
     "deg2rad.default": lambda x: x * (math.pi / 180),
     "rad2deg.default": lambda x: x * (180 / math.pi),
+    "atanh.default": lambda x: ((1.0 + x).log() - (1.0 - x).log()) * 0.5,
+    "acosh.default": lambda x: (x + (x.square() - 1.0).sqrt()).log(),
+    "special_entr.default": lambda x: -_times_log(x, x),
     "cosh.default": lambda x: (x.exp() + (-x).exp()) * 0.5,
     "sinh.default": lambda x: (x.exp() - (-x).exp()) * 0.5,
     "softsign.default": lambda x: x / (x.abs() + 1.0),
@@ -63,6 +75,7 @@ def _of_two(
 
 for _targets, _pair in {
     ("logaddexp.default",): log_sum,
+    ("xlogy.Tensor",): _times_log,
     ("hypot.default",): lambda a, b: (a.square() + b.square()).sqrt(),
     ("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor"): lambda a, b: a * b,
     ("logical_or.default", "bitwise_or.Tensor", "__or__.Tensor"): lambda a, b: (a + b).positive(),
@@ -101,15 +114,6 @@ def _power_by(call: Call, self: Value, exponent: Value) -> str:
             sign = 1.0 - 2.0 * odd * (-x).positive()
             return (size.exp() * sign).tensor
     return (x.log() * expression(call, exponent)).exp().tensor
-
-
-@aten("xlogy.Tensor")
-def _times_log(call: Call, self: Value, other: Value) -> str:
-    """X · log(y), and 0 where x is 0."""
-    x, y = expression(call, self), expression(call, other)
-    product = x * y.log()
-    zero = Expression(call, call.net.stretch(call.name, x.is_zero().tensor, product.shape))
-    return zero.choose(product.of(0.0), product).tensor
 
 
 @aten("heaviside.default")
@@ -179,8 +183,8 @@ def _matrix_length(
         axes, ord = axes_of(call, self, (-2, -1) if dim is None else dim), 2
     else:
         axes = axes_of(call, self, range(rank) if dim is None else dim)
-    vectors = len(axes) == 1 or ord is None or (dim is None and rank == 1)
-    if isinstance(ord, str) or not (vectors or (ord == 2 and len(axes) == 2 and dim is None)):
+    vectors = len(axes) == 1 or ord is None
+    if isinstance(ord, str) or not vectors:
         raise UnsupportedError("it is not the Frobenius norm, nor of vectors")
     order = 2.0 if ord is None else float(ord)
     if order <= 0:
@@ -235,12 +239,52 @@ def _norm(call: Call, self: Value, p: Number = 2) -> str:
     return x.length(float(p), range(len(x.shape))).tensor
 
 
-@aten("dot.default", "vdot.default", "inner.default")
-def _dot(call: Call, self: Value, tensor: Value | None = None, other: Value | None = None) -> str:
-    second = other if tensor is None else tensor
-    if second is None or len(call.shape(self)) != 1:
-        raise UnsupportedError("it multiplies what are not two vectors")
-    return (expression(call, self) * expression(call, second)).sum().tensor
+@aten("dot.default")
+def _dot(call: Call, self: Value, tensor: Value) -> str:
+    return _inner(call, self, tensor)
+
+
+@aten("vdot.default", "inner.default")
+def _inner(call: Call, self: Value, other: Value) -> str:
+    return _sum_of_products(call, self, other, (-1,), (-1,))
+
+
+@aten("tensordot.default")
+def _sum_of_products(
+    call: Call, self: Value, other: Value, dims_self: Ints, dims_other: Ints
+) -> str:
+    """Products of two tensors' elements, added up over pairs of their axes."""
+    first, second = axes_of(call, self, dims_self), axes_of(call, other, dims_other)
+    letters = iter(string.ascii_letters)
+    a = [next(letters) for _ in call.shape(self)]
+    b = [next(letters) for _ in call.shape(other)]
+    for i, j in zip(first, second, strict=True):
+        b[j] = a[i]
+    free = [c for c in (*a, *b) if (c in a) != (c in b)]
+    equation = f"{''.join(a)},{''.join(b)}->{''.join(free)}"
+    return call.net.einsum(call.name, equation, [call.tensor(self), call.tensor(other)])
+
+
+@aten("linalg_multi_dot.default")
+def _chain(call: Call, tensors: tuple[Value, ...]) -> str:
+    return reduce(partial(call.net.matmul, call.name), map(call.tensor, tensors))
+
+
+@aten("cross.default")
+def _cross_by(call: Call, self: Value, other: Value, dim: int | None = None) -> str:
+    if dim is None:
+        raise UnsupportedError("it does not name its axis: write torch.cross(a, b, dim=-1)")
+    return _cross(call, self, other, dim)
+
+
+@aten("linalg_cross.default")
+def _cross(call: Call, self: Value, other: Value, dim: int = -1) -> str:
+    axis, places = axis_of(call, self, dim), np.arange(3)
+
+    def part(value: Value, by: int) -> Expression:
+        return take(expression(call, value), axis, np.roll(places, -by))
+
+    return (part(self, 1) * part(other, 2) - part(self, 2) * part(other, 1)).tensor
 
 
 @aten("mv.default")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -331,6 +332,25 @@ def _split_to(call: Call, self: Value, split_sizes: Ints, dim: int = 0) -> tuple
     return tuple(parts)
 
 
+@aten("tensor_split.sections", view=True)
+def _split_in(call: Call, self: Value, sections: int, dim: int = 0) -> tuple[str, ...]:
+    """Split an axis into a number of parts, of which the first are longer by 1 at most."""
+    extent = call.shape(self)[axis_of(call, self, dim)]
+    if sections < 1:
+        raise UnsupportedError(f"it makes {sections} parts")
+    lengths = tuple((extent + i) // sections for i in reversed(range(sections)))
+    return _split_to(call, self, lengths, dim)
+
+
+@aten("tensor_split.indices", view=True)
+def _split_at(call: Call, self: Value, indices: Ints, dim: int = 0) -> tuple[str, ...]:
+    ends = (0, *indices, call.shape(self)[axis_of(call, self, dim)])
+    lengths = tuple(end - start for start, end in pairwise(ends))
+    if min(lengths) < 1:
+        raise UnsupportedError(f"its parts have {list(lengths)} positions")
+    return _split_to(call, self, lengths, dim)
+
+
 @aten("unbind.int", view=True)
 def _unbind(call: Call, self: Value, dim: int = 0) -> tuple[str, ...]:
     extent = call.shape(self)[axis_of(call, self, dim)]
@@ -346,6 +366,45 @@ def _cat(call: Call, tensors: tuple[Value, ...], dim: int = 0) -> str:
 @aten("hstack.default")
 def _side_by_side(call: Call, tensors: tuple[Value, ...]) -> str:
     return _cat(call, tensors, min(1, len(call.shape(tensors[0])) - 1))
+
+
+@aten("column_stack.default")
+def _as_columns(call: Call, tensors: tuple[Value, ...]) -> str:
+    return _joined(call, tensors, 1)
+
+
+@aten("dstack.default")
+def _in_depth(call: Call, tensors: tuple[Value, ...]) -> str:
+    return _joined(call, tensors, 2)
+
+
+def _joined(call: Call, tensors: tuple[Value, ...], axis: int) -> str:
+    """Join along an axis, which tensors get as their last one where they do not have it."""
+    if min(map(len, map(call.shape, tensors))) < axis:
+        raise UnsupportedError(f"a tensor has fewer than {axis} axes")
+    parts = [
+        _unsqueeze(call, each, axis) if len(call.shape(each)) == axis else call.tensor(each)
+        for each in tensors
+    ]
+    return call.net.concat(call.name, parts, axis)
+
+
+@aten("meshgrid.default", "meshgrid.indexing")
+def _grid(call: Call, tensors: tuple[Value, ...], indexing: str = "ij") -> tuple[str, ...]:
+    """Repeat each list of numbers along an axis of its own: of points, the coordinates."""
+    order = [*range(len(tensors))]
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = 1, 0
+    lists = [expression(call, value) for value in tensors]
+    shape = tuple(math.prod(lists[i].shape) for i in order)
+    return tuple(
+        call.net.stretch(
+            call.name,
+            own.reshape([shape[i] if i == axis else 1 for i in range(len(shape))]).tensor,
+            shape,
+        )
+        for own, axis in zip(lists, map(order.index, range(len(order))), strict=True)
+    )
 
 
 def _triangle(target: str, kept: Callable[[NDArray[np.float32], int], NDArray[Any]]) -> None:
@@ -471,6 +530,23 @@ def _flip(call: Call, self: Value, dims: Ints) -> str:
     return x
 
 
+@aten("fliplr.default")
+def _flip_columns(call: Call, self: Value) -> str:
+    return _flip(call, self, (1,))
+
+
+@aten("flipud.default")
+def _flip_rows(call: Call, self: Value) -> str:
+    return _flip(call, self, (0,))
+
+
+@aten("rot90.default")
+def _quarter_turns(call: Call, self: Value, k: int = 1, dims: Ints = (0, 1)) -> str:
+    turns = k % 4
+    flipped = _flip(call, self, {0: (), 1: dims[1:], 2: dims, 3: dims[:1]}[turns])
+    return _transpose(call, Live(flipped), *dims) if turns % 2 else flipped
+
+
 @aten("pad.default")
 def _pad(
     call: Call, self: Value, pad: Ints, mode: str = "constant", value: Number | None = None
@@ -495,6 +571,17 @@ def _pixel_shuffle(call: Call, self: Value, upscale_factor: int) -> str:
     seen = call.net.reshape(call.name, x, (batch, channels // (r * r), r, r, height, width))
     turned = call.net.permute(call.name, seen, (0, 1, 4, 2, 5, 3))
     return call.net.reshape(call.name, turned, (batch, channels // (r * r), height * r, width * r))
+
+
+@aten("pixel_unshuffle.default")
+def _pixel_unshuffle(call: Call, self: Value, downscale_factor: int) -> str:
+    x, r = call.tensor(self), downscale_factor
+    batch, channels, height, width = image_of(call.net.shape(x))
+    if r < 1 or height % r or width % r:
+        raise UnsupportedError(f"{height}x{width} pixels do not shuffle by {r}")
+    seen = call.net.reshape(call.name, x, (batch, channels, height // r, r, width // r, r))
+    turned = call.net.permute(call.name, seen, (0, 1, 3, 5, 2, 4))
+    return call.net.reshape(call.name, turned, (batch, channels * r * r, height // r, width // r))
 
 
 @aten("upsample_nearest1d.vec", "upsample_nearest2d.vec")
