@@ -15,12 +15,18 @@ void poet_slice_f32(const struct poet_slice *op, const float *x, float *y)
 
 void poet_slice_backward_f32(const struct poet_slice *op, const float *dy, float *dx)
 {
-    const int32_t row = op->extent * op->inner;
-    const int32_t begin = op->start * op->inner;
-    const int32_t end = begin + op->length * op->inner;
+    const int32_t before = op->start * op->inner;
+    const int32_t taken = op->length * op->inner;
+    const int32_t behind = op->extent * op->inner - before - taken;
     for (int32_t o = 0; o < op->outer; o++) {
-        for (int32_t i = 0; i < row; i++) {
-            *dx++ = i >= begin && i < end ? *dy++ : 0.0f;
+        for (int32_t i = 0; i < before; i++) {
+            *dx++ = 0.0f;
+        }
+        for (int32_t i = 0; i < taken; i++) {
+            *dx++ = *dy++;
+        }
+        for (int32_t i = 0; i < behind; i++) {
+            *dx++ = 0.0f;
         }
     }
 }
