@@ -56,6 +56,8 @@ bench-memory: setup ## Order, share and place OLLA's networks and NNTrainer's ca
 bench-kernels: setup-dev ## Count what every kernel executes, beside goals and other libraries; time a step (8 minutes)
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/kernels.py --survey
+	$(BIN)/poetfw build --board nrf52840 --out build/bench-kernels
+	$(BIN)/python benchmarks/flash.py --networks build/bench-kernels/.pio/build/nrf52840-system/firmware.elf
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/step.py --threads 2
 
