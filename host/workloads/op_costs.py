@@ -310,7 +310,8 @@ def unfitted_steps(board: str) -> dict[str, Graph]:
 def for_instructions() -> Iterator[Graph]:
     """Steps of ops that others have seldom: only prices in instructions are fitted to them.
 
-    Squared errors behind one layer, and kernels of stride 2 trained with weight decay.
+    Squared errors behind one layer, gates of channels, and kernels of stride 2 trained with weight
+    decay.
     """
     for seed in range(600, 600 + 2 * USUAL):
         decayed = Sgd(learning_rate=0.02, momentum=0.9, weight_decay=1e-4)
@@ -321,6 +322,15 @@ def for_instructions() -> Iterator[Graph]:
         layers = Layers(f"mse{seed}", (draw.randint(1, 8), draw.randint(2, 9)), seed)
         x = layers.linear("out", layers.input, draw.randint(1, 200))
         graph, _ = layers.build(x)
+        yield make_program(graph, "mse", Sgd()).training
+        batch, channels = draw.randint(1, 4), draw.randint(2, 40)
+        layers = Layers(f"gates{seed}", (batch, 1, draw.randint(3, 16), draw.randint(3, 16)), seed)
+        x = layers.conv("conv", layers.input, channels, 1)
+        y = layers.flatten("means", layers.op("global_avg_pool", "pool", (x,)))
+        y = layers.reshape("gates", layers.linear("gate", y, channels), batch, channels, 1, 1)
+        x = layers.op("multiply", "gated", (x, y))
+        x = layers.op("multiply", "square", (x, x))
+        graph, _ = layers.build(layers.linear("out", layers.flatten("flat", x), 3))
         yield make_program(graph, "mse", Sgd()).training
 
 

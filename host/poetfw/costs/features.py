@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Features of a kernel's running time: how often each of its loops runs.
 
-Every kernel has the work that its operator states, the elements, rows and planes of its operands,
-and a fixed cost. For most that is enough. Tiles count their own instructions: a kernel that runs
-some has no other features than these, the weights that it checks, and what a sink takes.
+Every kernel has the work that its operator states, the loops that it names, the elements of its
+operands, and a fixed cost. Tiles count their own instructions: a kernel that runs some has no other
+features than these, the weights that it checks, and what a sink takes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,17 @@ from dataclasses import dataclass
 from poetfw.boards import Board
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
-from poetfw.costs.taps import group_channels, met_taps
 from poetfw.ir import Tensor
 from poetfw.kernels import TiledPass
 from poetfw.ops import Kernel, kind_of
-from poetfw.ops.base import Constants
+from poetfw.ops.base import Constants, Loops
 from poetfw.ops.tile_tables import TileChoice, no_tiles, own_tiles, table_of
 
 Features = Mapping[str, float]
 
-_BURST = 8
-"""Elements that are loaded at the same time."""
-_WIDE = 32
-"""Planes of a multiple of that many elements are normalised by so many."""
-_LONGEST, _LARGEST = 1 << 16, 1 << 12
-"""Positions along an axis, and places of a window, that are gone through one by one at most."""
+_AXES = ("height", "width")
+_LONGEST = 1 << 16
+"""Positions, or taps, along an axis that are gone through one by one at most."""
 _GIVEN = ("pace", "parameter", "first", "second", "sum")
 """The arguments behind the constants of an update; a null pointer is work that it has not."""
 _SWITCHES = ("update.weight_decay", "update.clip_value")
@@ -80,35 +76,20 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
         return Featured(*names, _tiled(tiled, inputs, kernel))
     work = kind_of(op).work(op, inputs, output)
     found: Counter[str] = Counter(fixed=1, macs=work.macs, bytes=work.bytes_moved)
-    for name, tensor in [(f"in{i}", t) for i, t in enumerate(inputs)] + (
-        [("out", output)] if output is not None else []
-    ):
+    tensors = {f"in{i}": tensor for i, tensor in enumerate(inputs)}
+    if output is not None:
+        tensors["out"] = output
+    for name, tensor in tensors.items():
         found[f"{name}.elements"] = tensor.elements
-        if len(tensor.shape) > 1:
+        if not kernel.loops:
             found[f"{name}.rows"] = math.prod(tensor.shape[:-1])
-        if len(tensor.shape) > 2:
-            found[f"{name}.planes"] = math.prod(tensor.shape[:2])
-            found[f"{name}.channels"] = tensor.shape[1]
-    if kernel.source.startswith("conv2d") and "bias" not in kernel.function:
-        found.update(_convolution(kernel))
-    elif kernel.source.startswith("batch_norm") and "running" not in kernel.function:
-        found.update(_batch_norm(kernel))
-    elif kernel.source.endswith("matmul"):
-        at = _extents(kernel)
-        found["sums"] = at["batch"] * at["rows"] * at["columns"]
-        found["runs"] = found["sums"] * -(-at["inner"] // at["run"])
-    elif not kernel.source and output is not None:  # a load
+    found["added"] = max(found["in0.elements"] - found["out.elements"], 0)  # to other elements
+    found.update(_nest(kernel.loops))
+    at = {name: value for name, value in kernel.fields if isinstance(value, int)}
+    if kernel.struct == "poet_conv2d":
+        found.update(_convolution(at, kernel.function))
+    if not kernel.source and output is not None:  # a load
         found["samples"] = output.shape[0]
-    elif kernel.source == "update_rows":
-        found["rows"] = inputs[0].shape[0]
-    elif kernel.source == "slice":
-        found["outer"] = _extents(kernel)["outer"]
-    elif kernel.source == "strided":
-        found.update(_walk(kernel))
-        if case.kind == "sum_to" and output is not None:  # others are added to 0
-            found["further"] = inputs[0].elements - output.elements
-    elif kernel.source in ("avg_pool2d", "max_pool2d") and "out_height" in _extents(kernel):
-        found.update(_windows(kernel))
     return Featured(*names, found)
 
 
@@ -143,87 +124,61 @@ def _step(kernel: Kernel) -> str:
     return ""
 
 
-def _extents(kernel: Kernel) -> Mapping[str, int]:
-    """The integers among its constants, by name."""
-    return {name: value for name, value in kernel.fields if isinstance(value, int)}
-
-
-def _bursts(found: Counter[str], name: str, times: int, elements: int) -> None:
-    """So many times so many elements, and those left over one by one."""
-    found[f"{name}.calls"] += times
-    found[f"{name}.bursts"] += times * (elements // _BURST)
-    found[f"{name}.singles"] += times * (elements % _BURST)
-
-
-def _batch_norm(kernel: Kernel) -> Counter[str]:
-    """Statistics by pairs of rows, gradients of scale and shift by rows, the others by planes."""
-    at = _extents(kernel)
-    planes = at["batch"] * at["channels"]
+def _nest(loops: Loops) -> Counter[str]:
+    """Iterations of nested loops; a name has the size of each block, from the outermost loop on."""
     found: Counter[str] = Counter()
-    if "statistics" in kernel.function:
-        if at["height"] == 1:  # then of samples
-            at = {**at, "height": at["batch"]}
-            planes = at["channels"]
-        pairs, odd = divmod(at["height"], 2)
-        _bursts(found, "pairs", planes * pairs, at["width"])
-        found["odd"] = planes * odd
-        found["odd.elements"] = planes * odd * at["width"]
-    elif "affine" in kernel.function:
-        _bursts(found, "rows", planes * at["height"], at["width"])
-    elif "input" not in kernel.function and at["height"] * at["width"] % _WIDE == 0:
-        found["planes.calls"] += planes
-        found["planes.wides"] += planes * (at["height"] * at["width"] // _WIDE)
-    else:
-        _bursts(found, "planes", planes, at["height"] * at["width"])
+    outer = {"loop": 1}
+    for extent, *blocks in loops:
+        inner: dict[str, int] = {}
+        for name, times in outer.items():
+            left = extent
+            for size in (*blocks, 1):
+                count, left = divmod(left, size)
+                inner[f"{name}.{size}"] = times * count
+                if blocks:
+                    found[f"begin {name}.{size}"] = times * (count > 0)
+        outer = inner
+        found.update(inner)
     return found
 
 
-def _walk(kernel: Kernel) -> Counter[str]:
-    """Rows of `strided.c`, and how often it goes on along each of the other axes."""
-    extents = [_extents(kernel)[f"extent{axis}"] for axis in range(6)]
-    return Counter({f"axis{axis}": math.prod(extents[:axis]) for axis in range(1, 7)})
+def _convolution(at: Mapping[str, int], function: str) -> Counter[str]:
+    """Loops of `conv2d.c` where it runs no tiles: results, and planes and rows that each sums.
 
-
-def _windows(kernel: Kernel) -> Counter[str]:
-    """Windows of a pooling, their rows, and their elements."""
-    at = _extents(kernel)
-    windows = at["out_height"] * at["out_width"]
-    every = at["planes"] * windows
-    return Counter(
-        {
-            "windows": windows,
-            "windows.planes": every,
-            "windows.rows": every * at["kernel_height"],
-            "windows.elements": every * at["kernel_height"] * at["kernel_width"],
-        }
-    )
-
-
-def _convolution(kernel: Kernel) -> Counter[str]:
-    """Features of a convolution where it runs no tiles.
-
-    Nothing where that would take seconds to count: of planes and windows that only a row has which
-    somebody made up.
+    Nothing where that would take seconds to count, of extents that somebody made up.
     """
-    at = _extents(kernel)
-    planes = (at[f"{side}_{axis}"] for side in ("in", "out") for axis in ("height", "width"))
-    windows = (at[f"kernel_{axis}"] + at[f"stride_{axis}"] for axis in ("height", "width"))
-    if max(planes) > _LONGEST or math.prod(windows) > _LARGEST:
+    side, terms = ("in", "out") if "input" in function else ("out", "in")
+    taps = at["kernel_height"] * at["kernel_width"]
+    weights = at["in_channels"] * at["out_channels"] // at["groups"]
+    if any(min(at[f"kernel_{axis}"], at[f"out_{axis}"]) > _LONGEST for axis in _AXES):
         return Counter()
-    return _plain(at, of_weights="backward_weight" in kernel.function)
+    rows, columns = (_met(at, axis) for axis in _AXES)
+    products = weights * at["batch"] * rows * columns
+    if "weight" in function:
+        sums, across = weights * taps, at["kernel_width"]
+        planes = sums * at["batch"]
+    else:
+        across = at[f"{side}_width"]
+        sums = at["batch"] * at[f"{side}_channels"] * at[f"{side}_height"] * across
+        planes = sums * at[f"{terms}_channels"] // at["groups"]
+    lines = weights * at["batch"] * rows * across
+    if taps == 1 and "weight" not in function:  # channels are a row
+        planes = lines = sums
+    several = products > sums  # a single product is not summed
+    counts = (sums, several * sums, several * planes, several * lines, products)
+    return Counter(dict(zip(("sums", "dots", "planes", "rows", "products"), counts, strict=True)))
 
 
-def _plain(at: Mapping[str, int], *, of_weights: bool) -> Counter[str]:
-    """`conv2d.c` without tiles: results or weights one after the other, and what each sums."""
-    inner, outer = group_channels(at, backward=False)
-    met_rows, met_columns = met_taps(at)
-    weights, samples = at["groups"] * inner * outer, at["batch"]
-    products = weights * samples * met_rows * met_columns
-    across = at["kernel_width"] if of_weights else at["out_width"]
-    return Counter(
-        {
-            "plain.sums": weights * (at["kernel_height"] * across if of_weights else samples),
-            "plain.rows": weights * samples * met_rows * across,
-            "plain.products": products,
-        }
+def _met(at: Mapping[str, int], axis: str) -> int:
+    """Pairs of an output and a tap along an axis that meet the input."""
+    outputs, kernel = at[f"out_{axis}"], at[f"kernel_{axis}"]
+    extent, stride = at[f"in_{axis}"], at[f"stride_{axis}"]
+    padding = at["padding_top" if axis == "height" else "padding_left"]
+    if outputs < kernel:
+        starts = (output * stride - padding for output in range(outputs))
+        return sum(max(0, min(kernel, extent - at) - max(0, -at)) for at in starts)
+    before = (padding - tap for tap in range(kernel))
+    return sum(
+        max(0, min(outputs, -(-(one + extent) // stride)) - max(0, -(-one // stride)))
+        for one in before
     )

@@ -219,6 +219,7 @@ class Concat(_Moves):
                 ("a_row", math.prod(a[axis:])),
                 ("b_row", math.prod(b[axis:])),
             ),
+            loops=((math.prod(a[:axis]),),),
         )
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
@@ -248,6 +249,7 @@ def _slice_kernel(op: Op, function: str, whole: Shape, start: int, length: int) 
             ("start", start),
             ("length", length),
         ),
+        loops=((math.prod(whole[:axis]),),),
     )
 
 

@@ -25,19 +25,18 @@ from poetfw.ops.base import (
     expect_shape,
     register,
 )
-from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_work
+from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_loops, pooling_work
 
 
 def _window_kernel(op: Op, function: str, x: Shape) -> Kernel:
+    fields = pooling_fields(op, x)
     return Kernel(
         source="avg_pool2d",
         function=function,
         arguments=(*op.inputs, op.output),
         struct="poet_avg_pool2d",
-        fields=(
-            *pooling_fields(op, x),
-            ("count_include_pad", op.integer("count_include_pad")),
-        ),
+        fields=(*fields, ("count_include_pad", op.integer("count_include_pad"))),
+        loops=pooling_loops(fields, "out_height", "out_width", "planes"),
     )
 
 
@@ -134,6 +133,7 @@ def _global_kernel(op: Op, function: str, x: Shape) -> Kernel:
         arguments=(*op.inputs, op.output),
         struct="poet_global_avg_pool",
         fields=(("planes", x[0] * x[1]), ("height", x[2]), ("width", x[3])),
+        loops=((x[0] * x[1],), (x[2],), (x[3],)),
     )
 
 

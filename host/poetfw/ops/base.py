@@ -46,6 +46,7 @@ class TileTable:
         return "POET_PLAIN_CONV2D" + "_WEIGHT" * is_weight
 
 
+Loops = tuple[tuple[int, ...], ...]
 Field = int | float | str | tuple[float, ...] | TileTable
 """A constant of a kernel: a number, a C function's name, or the address of a table of floats or
 of tiles."""
@@ -119,6 +120,8 @@ class Kernel:
         fallible: True if it returns an error code that the caller must check.
         divided: names of `DIVISORS`, with the extents that the kernel processes in blocks.
         calls: further files with functions that are named in the constants.
+        loops: its nested loops from the outermost on, as far as its time depends on them: of each
+            its extent, and the blocks that it goes by, each size within what the last one leaves.
     """
 
     source: str
@@ -130,6 +133,7 @@ class Kernel:
     fallible: bool = False
     divided: tuple[tuple[str, int], ...] = ()
     calls: tuple[str, ...] = ()
+    loops: Loops = ()
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from poetfw.ops.base import (
     Axes,
     Bounds,
     Kernel,
+    Loops,
     OpKind,
     OpWork,
     Shape,
@@ -58,6 +59,8 @@ def _walked(shape: Shape) -> Shape:
 
 _BURST = 8
 """Elements that kernels load at once."""
+_WIDE = (32, 16)
+"""Elements that normalising kernels take at a time, of planes of a multiple of the last."""
 
 
 def _count(shape: Shape) -> int:
@@ -100,6 +103,8 @@ class _OverImage(OpKind):
     """Positions of the inputs of x's shape; the first is x."""
     passes: ClassVar[int]
     """Number of times it reads each element."""
+    is_wide: ClassVar[bool] = False
+    """True if the kernel normalises."""
     by_element: ClassVar[bool] = False
     """True if an element of the output depends on pairs and on the same elements of images only."""
 
@@ -164,7 +169,14 @@ class _OverImage(OpKind):
                 ("POET_BATCH_NORM_PLANE", extents[2] * extents[3]),
                 ("POET_BATCH_NORM_WIDTH", extents[3]),
             ),
+            loops=self.loops(*extents),
         )
+
+    def loops(self, batch: int, channels: int, height: int, width: int) -> Loops:
+        """Loops of the kernel, by planes."""
+        plane = height * width
+        wide = self.is_wide and plane % _WIDE[-1] == 0
+        return (channels,), (batch,), (plane, *(_WIDE if wide else (_BURST,)))
 
 
 @register
@@ -180,6 +192,7 @@ class BatchNorm(_OverImage):
     positive = (2,)
     in_place = (0,)
     function = "inference"
+    is_wide = True
     images = (0,)
     pairs = (1, 2)
     passes = 2
@@ -331,7 +344,13 @@ class BatchNormStatistics(_OverImage):
                 ("POET_BATCH_NORM_ROWS", extents[2]),
                 ("POET_BATCH_NORM_WIDTH", extents[3]),
             ),
+            loops=self.loops(*extents),
         )
+
+    def loops(self, batch: int, channels: int, height: int, width: int) -> Loops:
+        if height == 1:  # then rows are those of all samples
+            batch, height = 1, batch
+        return (channels,), (batch,), (height, 2), (width, 16, _BURST, 4, 2)
 
     def gradient(self, op: Op, tape: Tape, output_gradient: str) -> None:
         raise AssertionError("batch_norm_normalize's gradient covers the statistics")
@@ -402,6 +421,7 @@ class BatchNormNormalize(_OverImage):
     positive = (1,)
     in_place = (0,)
     function = "normalize"
+    is_wide = True
     images = (0,)
     pairs = (1, 2)
     passes = 2
@@ -456,6 +476,9 @@ class BatchNormBackwardAffine(_OverImage):
     def is_small(self, extents: Shape) -> bool:
         short = extents[3] < 4 or extents[:3] == (1, 1, 1)  # other rows are taken by fours
         return short and super().is_small(extents)
+
+    def loops(self, batch: int, channels: int, height: int, width: int) -> Loops:
+        return (channels,), (batch,), (height,), (width, _BURST, 4)
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         x, statistics, dy = inputs

@@ -306,10 +306,12 @@ class Conv2dBackwardBias(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         extents = graph.by_name[op.inputs[0]].shape
+        batch, channels, *plane = extents
         return Kernel(
             source="conv2d",
             function="poet_conv2d_backward_bias_f32",
             arguments=(*op.inputs, op.output),
             struct="poet_conv2d_bias",
             fields=tuple(zip(("batch", "channels", "height", "width"), extents, strict=True)),
+            loops=tuple((extent,) for extent in (channels, batch, *plane)),
         )

@@ -75,6 +75,7 @@ def _kernel(op: Op, graph: Graph, function: str, rows: int, width: int) -> Kerne
         arguments=(*op.inputs, op.output),
         struct="poet_embedding",
         fields=(("ids", ids), ("rows", rows), ("width", width), ("padding", _padding(op))),
+        loops=((ids,), (width,)) if function == "forward" else ((rows,), (width,), (ids,)),
     )
 
 

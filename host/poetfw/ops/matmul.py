@@ -66,6 +66,8 @@ def matmul_kernel(of: Product, arguments: tuple[str | None, ...]) -> Kernel:
             ("run", of.run or of.inner),
             ("tiles", TileTable(replace(of, bias=biased))),
         ),
+        # a call sums products, but for a single one
+        loops=((of.batch,), (of.rows,), (of.columns,), *((1,), (of.inner,)) * (of.inner > 1)),
     )
 
 

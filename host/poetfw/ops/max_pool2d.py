@@ -35,7 +35,7 @@ from poetfw.ops.base import (
 )
 from poetfw.ops.bit_fields import pack_fields, unpack_fields, words_of_fields
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma
-from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_work
+from poetfw.ops.windows import Window, pooled_shape, pooling_fields, pooling_loops, pooling_work
 
 BACKWARD = "max_pool2d_backward"
 
@@ -58,13 +58,15 @@ class _MaxPool2d(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         window = Window.of(op)
+        fields = pooling_fields(op, self.pooled(op, [graph.by_name[n] for n in op.inputs]))
         whole = self.has_2x2 and window.kernel == (2, 2) and not any(window.padding)
         return Kernel(
             source="max_pool2d",
             function=f"poet_max_pool2d_{'2x2_' if whole else ''}{self.function}_f32",
             arguments=(*op.inputs, op.output),
             struct="poet_max_pool2d",
-            fields=pooling_fields(op, self.pooled(op, [graph.by_name[n] for n in op.inputs])),
+            fields=fields,
+            loops=pooling_loops(fields, "planes", "out_height", "out_width"),
         )
 
 

@@ -39,6 +39,7 @@ class _Relu(Elementwise):
             super().kernel(op, graph),
             fields=(("elements", elements),),
             divided=(("POET_RELU_ELEMENTS", elements),),
+            loops=((elements, 8),),
         )
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:

@@ -227,6 +227,7 @@ class UpdateKind(OpKind):
             source=source,
             function=f"poet_{source}_f32",
             arguments=(*extents, name, *(factor or [None]), *self.target(op)),
+            loops=tuple((extent,) for extent in extents[:2]),
         )
 
     def target(self, op: Op) -> tuple[Constants | str | None, ...]:

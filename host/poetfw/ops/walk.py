@@ -95,6 +95,7 @@ class Walk:
                 f"{_AXES}"
             )
         extents, steps = (1,) * missing + walk.extents, (0,) * missing + walk.steps
+        summed = (1,) * (what == "put" and steps[-1] == 0)  # a row, before it is put
         return Kernel(
             source="strided",
             function=f"poet_strided_{what}_f32",
@@ -106,6 +107,7 @@ class Walk:
                 ("offset", walk.offset),
                 ("elements", elements),
             ),
+            loops=tuple((extent,) for extent in (*extents[:-1], *summed, extents[-1])),
         )
 
 

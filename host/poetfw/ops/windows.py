@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Op
-from poetfw.ops.base import Array, OpWork, Shape, expect_integers
+from poetfw.ops.base import Array, Loops, OpWork, Shape, expect_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +159,9 @@ def pooling_fields(op: Op, x: Shape) -> tuple[tuple[str, int], ...]:
         ("out_width", columns),
         *Window.of(op).fields(),
     )
+
+
+def pooling_loops(fields: Sequence[tuple[str, int]], *outer: str) -> Loops:
+    """Loops of a pooling kernel: those of some fields, and the two over a window."""
+    extents = dict(fields)
+    return tuple((extents[name],) for name in (*outer, "kernel_height", "kernel_width"))

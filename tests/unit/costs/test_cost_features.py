@@ -8,13 +8,13 @@ import random
 import numpy as np
 import pytest
 
-from poetfw.costs import Case
+from poetfw.costs import Case, alone
 from poetfw.costs.features import Features, featured
 from poetfw.ir import Attribute, Dtype
 
 
 def products(features: Features) -> float:
-    return features["plain.products"]
+    return features["products"]
 
 
 def inside(extents: int, outputs: int, kernel: int, stride: int, padding: int) -> int:
@@ -59,9 +59,31 @@ def test_a_convolutions_products_are_all_counted(seed: int) -> None:
         assert products(features) == expected, case.to_json()
 
 
-@pytest.mark.parametrize(
-    ("plane", "window"), [((1, 2**17), (1, 3)), ((2**17, 1), (3, 1)), ((80, 80), (70, 70))]
-)
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_of_a_convolution_are_its_results_and_a_single_product_is_no_sum(seed: int) -> None:
+    for case in convolutions(seed)[0]:
+        op, graph = alone(case)
+        assert op.output is not None
+        features = featured(case).features
+        assert features["sums"] == graph.by_name[op.output].elements
+        single = products(features) <= features["sums"]
+        assert features["dots"] == (0 if single else features["sums"])
+
+
+def test_loops_go_by_blocks_and_by_what_these_leave() -> None:
+    """Rows of 27 in pairs, of 3 samples of 5 channels: 16 + 8 + 2 + 1, in 13 pairs and a row."""
+    x = ((3, 5, 27, 27), Dtype.F32)
+    features = featured(Case("batch_norm_statistics", (x,))).features
+    pair, odd = "loop.1.1.2", "loop.1.1.1"
+    assert [features[name] for name in ("loop.1", "loop.1.1", pair, odd)] == [5, 15, 195, 15]
+    for rows, count in ((pair, 195), (odd, 15)):
+        sizes = {16: 1, 8: 1, 4: 0, 2: 1, 1: 1}
+        assert {n: features[f"{rows}.{n}"] for n in sizes} == {n: count * sizes[n] for n in sizes}
+        assert features[f"begin {rows}.4"] == 0
+        assert features[f"begin {rows}.2"] == count
+
+
+@pytest.mark.parametrize(("plane", "window"), [((1, 2**18), (1, 2**17)), ((2**18, 1), (2**17, 1))])
 def test_what_would_take_seconds_is_not_counted(
     plane: tuple[int, int], window: tuple[int, int]
 ) -> None:
@@ -69,4 +91,4 @@ def test_what_would_take_seconds_is_not_counted(
     attributes: dict[str, Attribute] = {"stride": (1, 1), "padding": (0,) * 4, "groups": 1}
     features = featured(Case("conv2d", (x, w), attributes=attributes)).features
     assert features["macs"] > 0
-    assert "plain.products" not in features
+    assert "products" not in features
