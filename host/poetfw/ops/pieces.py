@@ -51,7 +51,7 @@ from poetfw.ops.streamed import (
 from poetfw.ops.update import FusedUpdate
 
 _PREFIX = "pieced_"
-_LOOPS, _CUT = "loops", "cut"
+_LOOPS, _CUT, _KEPT = "loops", "cut", "kept"
 _STREAMED = ("streamed_conv2d", "loaded_conv2d", "loaded_batch_norm")
 _FLOAT = Dtype.F32.size_bytes
 
@@ -216,8 +216,9 @@ class PiecedOp(StreamedKind):
     """Op that runs piece by piece, with operands in storage.
 
     Inputs, output, updates and attributes are those of the wrapped op, with attributes `loops`, the
-    dimensions along which it is cut, a letter each from the outermost loop on, and `cut`, the
-    extents of a piece along these.
+    dimensions along which it is cut, a letter each from the outermost loop on, `cut`, the extents
+    of a piece along these, and `kept`, positions of the stored inputs that are loaded as a whole
+    before the loops.
     """
 
     def __init__(self, kind: OpKind) -> None:
@@ -229,7 +230,7 @@ class PiecedOp(StreamedKind):
 
     def wrapped(self, op: Op) -> Op:
         """The op that it wraps."""
-        kept = {k: v for k, v in op.attributes.items() if k not in (_LOOPS, _CUT)}
+        kept = {k: v for k, v in op.attributes.items() if k not in (_LOOPS, _CUT, _KEPT)}
         return replace(op, kind=self._kind.name, attributes=kept)
 
     def plain(self, op: Op) -> tuple[Op, ...]:
@@ -335,10 +336,20 @@ def pieced_name(kind: str) -> str:
     return _PREFIX + kind
 
 
-def pieced(op: Op, loops: str, cut: Sequence[int]) -> Op:
-    """The op cut along dimensions, from the outermost loop to the innermost one."""
+def pieced(op: Op, loops: str, cut: Sequence[int], kept: Sequence[int] = ()) -> Op:
+    """The op cut along dimensions, from the outermost loop to the innermost one.
+
+    Args:
+        op: the op.
+        loops: the dimensions.
+        cut: extents of a piece along them.
+        kept: positions of the stored inputs that are loaded as a whole before the loops.
+    """
     kind = op.kind if op.kind.startswith(_PREFIX) else pieced_name(op.kind)
-    return replace(op, kind=kind, attributes={**op.attributes, _LOOPS: loops, _CUT: tuple(cut)})
+    pieces: dict[str, Attribute] = {_LOOPS: loops, _CUT: tuple(cut)}
+    if kept:
+        pieces[_KEPT] = tuple(kept)
+    return replace(op, kind=kind, attributes={**op.attributes, **pieces})
 
 
 def register_pieced() -> None:
@@ -434,6 +445,7 @@ class _Builder:
         self._most_rows = 0  # of a window
 
     def nest(self, only: int | None) -> Nest:
+        kept = self._keep()
         loads: list[StreamMove] = []
         for name in loaded_tensors(self._op):
             shape = self._whole[name].shape
@@ -451,18 +463,29 @@ class _Builder:
             inner += self._one(plain, number, outer)
             self._most = max(self._most, self._size)
         if only:
-            loads, columns = [], []
+            kept, loads, columns = [], [], []
         body: tuple[Statement, ...] = (*columns, *inner, *_stored(columns))
         if outer and outer in self._cut:
             extents = dict(cut_axes(self._plain[-1], self._whole))
             body = (Loop(outer, 0, self._count(outer, extents[outer]), body),)
         updated = [move for move in loads if move.tensor in self._op.updates]
-        body = (*loads, *body, *_stored(updated))
+        body = (*kept, *loads, *body, *_stored(updated))
         staging = aligned(self._most)
         own = staging + aligned(self._staged)
         any_name = next(iter(self._tensors))
         graph = Graph(self._op.name, tuple(self._tensors.values()), tuple(self._ops), any_name)
         return Nest(body, graph, staging, own, own + self._own_bytes)
+
+    def _keep(self) -> list[Move]:
+        """Loads of stored inputs as a whole."""
+        moves = []
+        for position in self._op.integers(_KEPT) if _KEPT in self._op.attributes else ():
+            tensor = self._whole[self._op.inputs[position]]
+            at = self._buffer(tensor.size_bytes)
+            self._homes[tensor.name] = _Home(at, tensor.shape)
+            self._staged = max(self._staged, image_layout(tensor).request_bytes)
+            moves.append(Move(tensor, tuple(map(AxisSpan, tensor.shape)), at))
+        return moves
 
     def _columns(self) -> tuple[str, list[StreamMove]]:
         """Dimension of the outermost loop, and loads of the columns of a weight and its state."""
@@ -655,7 +678,7 @@ class _Builder:
             inside.append(span)
             if span.dim == "" and span.count != extent:
                 raise self._unfit(f"its pieces are not tiles of {name!r}")
-        return replace(self._whole[name], shape=home.shape), tuple(inside)
+        return replace(self._whole[name], shape=home.shape, tile=()), tuple(inside)
 
     def _expect_whole_tiles(self, tensor: Tensor, part: Part) -> None:
         for span, extent in zip(part[1:3], tensor.tile, strict=True):

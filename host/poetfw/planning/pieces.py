@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.memory import padded
 from poetfw.ops import PiecedOp, kind_of, pieced, streamed_kind
-from poetfw.ops.pieces import Nest, cut_axes, nest_moved
+from poetfw.ops.pieces import Nest, cut_axes, nest_moved, op_axes
 from poetfw.ops.streamed import by_outputs
 
 REQUEST_BYTES = 495
@@ -57,12 +57,17 @@ def channel_units(*graphs: Graph) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class PieceChoice:
-    """Pieces of an op, with their cost in bytes and their workspace."""
+    """Pieces of an op, as for `pieced`, with their cost in bytes and their workspace."""
 
     loops: str
     cut: tuple[int, ...]
+    kept: tuple[int, ...]
     cost: int
     workspace_bytes: int
+
+    def of(self, op: Op) -> Op:
+        """The op in these pieces."""
+        return pieced(op, self.loops, self.cut, self.kept)
 
 
 class _Part(NamedTuple):
@@ -91,8 +96,7 @@ class PieceSearch:
         Returns:
             The op in the best pieces; if none fit the room, in those of the least workspace.
         """
-        best = self.best(op, tensors, room_bytes)
-        return pieced(op, best.loops, best.cut)
+        return self.best(op, tensors, room_bytes).of(op)
 
     def best(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> PieceChoice:
         """The pieces of least traffic within a room; if none fit it, those of least workspace."""
@@ -204,23 +208,45 @@ def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice
     elif kind.streams_backward:
         fixed = {"i": op.integers("tile")[1]}
     outermost = "".join(fixed) if kind.streams_backward else ""
-    options = []
-    for number, each in enumerate(plain):
-        parts: list[tuple[str, _Part]] = []
-        for loops, cut in _cuts(each, fixed, outermost, tensors):
-            try:
-                nest = kind.nest_of(pieced(op, loops, cut), tensors, number)
-            except ModelError:
-                continue
-            room = (nest.staging, nest.own - nest.staging, nest.workspace_bytes - nest.own)
-            parts.append((loops, _Part(dict(zip(loops, cut, strict=True)), _cost(nest), room)))
-        options.append(parts)
-    for chosen in product(*options):
-        loops = "".join(dict.fromkeys("".join(loops for loops, _ in chosen)))
-        sizes = {dim: size for _, part in chosen for dim, size in part.choice.items()}
-        rooms = zip(*(part.room for _, part in chosen), strict=True)
-        cost = sum(part.cost for _, part in chosen)
-        yield PieceChoice(loops, tuple(sizes[dim] for dim in loops), cost, sum(map(max, rooms)))
+    for kept in _subsets(_worth_keeping(op, plain, outermost, tensors)):
+        options = []
+        for number, each in enumerate(plain):
+            parts: list[tuple[str, _Part]] = []
+            for loops, cut in _cuts(each, fixed, outermost, tensors):
+                try:
+                    nest = kind.nest_of(pieced(op, loops, cut, kept), tensors, number)
+                except ModelError:
+                    continue
+                room = (nest.staging, nest.own - nest.staging, nest.workspace_bytes - nest.own)
+                parts.append((loops, _Part(dict(zip(loops, cut, strict=True)), _cost(nest), room)))
+            options.append(parts)
+        for chosen in product(*options):
+            loops = "".join(dict.fromkeys("".join(loops for loops, _ in chosen)))
+            sizes = {dim: size for _, part in chosen for dim, size in part.choice.items()}
+            rooms = zip(*(part.room for _, part in chosen), strict=True)
+            cost = sum(part.cost for _, part in chosen)
+            cut = tuple(sizes[dim] for dim in loops)
+            yield PieceChoice(loops, cut, kept, cost, sum(map(max, rooms)))
+
+
+def _worth_keeping(
+    op: Op, plain: Sequence[Op], outermost: str, tensors: Mapping[str, Tensor]
+) -> tuple[int, ...]:
+    """Positions of stored inputs that a loop loads again: of the outermost one, if there is one."""
+    again = set()
+    for each in plain:
+        axes, loops = op_axes(each, tensors), cut_axes(each, tensors)
+        if axes is not None:
+            for name, letters in zip(each.inputs, axes.inputs, strict=True):
+                dims = [axis.dim for axis in loops if axis.dim in (outermost or axis.dim)]
+                if any(dim not in letters.lower() for dim in dims):
+                    again.add(name)
+    return tuple(k for k, name in enumerate(op.inputs) if name in again and tensors[name].tile)
+
+
+def _subsets(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    for count in range(len(positions) + 1):
+        yield from combinations(positions, count)
 
 
 def _cuts(

@@ -133,10 +133,25 @@ class Machine:
                 if each.stores:
                     self._store(each.tensor.name, where, self.buffers[each.buffer])
                 else:
-                    self.buffers[each.buffer] = self.homes[each.tensor.name][where].copy()
+                    home = self.homes[each.tensor.name]
+                    if each.home is not None:
+                        home = self.buffers[each.home].reshape(each.tensor.shape)
+                    self.buffers[each.buffer] = home[where].copy()
+            elif isinstance(each, StreamMove):
+                slice_of = self._tiles(each, at[each.dim] if each.dim else 0)
+                if each.stores:
+                    self._store(each.tensor, slice_of, self.buffers[each.buffer])
+                else:
+                    self.buffers[each.buffer] = self.homes[each.tensor][slice_of].copy()
             else:
                 assert isinstance(each, KernelCall)
                 self._call(each, at)
+
+    def _tiles(self, move: StreamMove, index: int) -> tuple[slice, ...]:
+        layout = move.layout
+        count = layout.tile_outputs if move.is_row else layout.tile_inputs
+        part = slice(index * count, (index + 1) * count)
+        return (part,) if move.is_row else (slice(None), part)
 
     def _where(self, part: Sequence[AxisSpan], at: Mapping[str, int]) -> tuple[slice, ...]:
         firsts = [s.first + (s.scale * at[s.dim] if s.dim else 0) for s in part]
@@ -156,8 +171,11 @@ class Machine:
         results = kind.results(op, inputs, updates)
         for name, value in zip((output, *rest), results, strict=True):
             place = call.places[name]
-            if place.buffer is not None:
+            if place.buffer is not None and not place.offsets:
                 self.buffers[place.buffer] = value
+            elif place.buffer is not None:
+                begin = self._offset(place, at)
+                self.buffers[place.buffer].reshape(-1)[begin : begin + value.size] = value.flatten()
             else:
                 home = self.homes[place.tensor].reshape(-1)
                 begin = self._offset(place, at)
@@ -170,10 +188,9 @@ class Machine:
         return sum((at[dim] if dim else 1) * elements for dim, elements in place.offsets)
 
     def _operand(self, place: OperandPlace, at: Mapping[str, int], shape: tuple[int, ...]) -> Array:
-        if place.buffer is not None:
-            return self.buffers[place.buffer].reshape(shape)
         begin = self._offset(place, at)
-        flat = self.homes[place.tensor].reshape(-1)
+        home = self.homes[place.tensor] if place.buffer is None else self.buffers[place.buffer]
+        flat = home.reshape(-1)
         return flat[begin : begin + math.prod(shape)].reshape(shape)
 
 
@@ -192,7 +209,7 @@ def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int]) ->
     assert choices
     assert len({choice.workspace_bytes for choice in choices}) == len(choices)
     for choice in choices:
-        candidate = pieced(op, choice.loops, choice.cut)
+        candidate = choice.of(op)
         kind = kind_of(candidate)
         assert isinstance(kind, PiecedOp)
         nest = kind.nest_of(candidate, tensors)
@@ -220,7 +237,7 @@ def test_the_traffic_falls_with_the_workspace() -> None:
     assert len(choices) > 3
     assert costs == sorted(costs, reverse=True)
     x, y = (image_layout(tensors[name]).stored_bytes for name in ("t0", op.output))
-    last = pieced(op, choices[-1].loops, choices[-1].cut)
+    last = choices[-1].of(op)
     assert sum(KINDS[last.kind].traffic(last, _graph(last, tensors)).reads) == x  # type: ignore[attr-defined]
     assert y > 0
 
@@ -251,8 +268,8 @@ def test_a_layout_gives_back_what_it_stores() -> None:
     assert layout.payload(raw) == values.tobytes()
 
 
-def test_streamed_moves_are_of_whole_columns() -> None:
-    """A backward op loads each column of the weight and its state once, and stores it once."""
+def streamed_backward() -> tuple[Op, dict[str, Tensor]]:
+    """A streamed layer's backward op and its tensors, with all images stored."""
     w = Tensor("w", W, role=Role.PARAMETER)
     m = replace(w, name="m", role=Role.STATE)
     x, dx = (Tensor(name, X, tile=(2, 4)) for name in ("x", "dx"))
@@ -260,10 +277,16 @@ def test_streamed_moves_are_of_whole_columns() -> None:
     attributes = {**CONV, **SGD, "input_shape": X, "weight_shape": W, "tile": (3, 2)}
     kind = "streamed_conv2d_backward_sgd"
     op = Op("op", kind, ("w", "x", "dy"), "dx", attributes, ("w", "m"), backward=True)
-    tensors = {t.name: t for t in (w, m, x, dy, dx)}
+    return op, {t.name: t for t in (w, m, x, dy, dx)}
+
+
+def test_streamed_moves_are_of_whole_columns() -> None:
+    """A backward op loads each column of the weight and its state once, and stores it once."""
+    op, tensors = streamed_backward()
     for choice in PieceSearch().choices(op, tensors):
-        candidate = pieced(op, choice.loops, choice.cut)
-        (loop,) = KINDS[candidate.kind].nest_of(candidate, tensors).body  # type: ignore[attr-defined]
+        candidate = choice.of(op)
+        *kept, loop = KINDS[candidate.kind].nest_of(candidate, tensors).body  # type: ignore[attr-defined]
+        assert [move.tensor.name for move in kept] == ["dy"] * len(choice.kept)
         assert (loop.dim, loop.end) == ("i", 2)
         moves = [each for each in loop.body if isinstance(each, StreamMove)]
         assert [(move.tensor, move.stores) for move in moves] == [
@@ -272,3 +295,38 @@ def test_streamed_moves_are_of_whole_columns() -> None:
             ("m", True),
             ("w", True),
         ]
+
+
+def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
+    op, tensors = streamed_backward()
+    rng = np.random.default_rng(3)
+    values = {name: rng.normal(size=tensor.shape) for name, tensor in tensors.items()}
+    back, update = KINDS[op.kind].plain(op)  # type: ignore[attr-defined]
+    (dx,) = kind_of(back).results(back, [values[n] for n in back.inputs], [])
+    w, m = kind_of(update).results(update, [values["x"], values["dy"]], [values["w"], values["m"]])
+    found: dict[bool, set[int]] = {False: set(), True: set()}
+    for choice in PieceSearch().choices(op, tensors):
+        candidate = choice.of(op)
+        kind = KINDS[candidate.kind]
+        assert isinstance(kind, PiecedOp)
+        nest = kind.nest_of(candidate, tensors)
+        machine = Machine(values, ["w", "m", "dx"])
+        machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
+        machine.run(nest.body, {})
+        for name, whole in (("dx", dx), ("w", w), ("m", m)):
+            assert machine.complete[name].all()
+            np.testing.assert_allclose(machine.homes[name], whole, rtol=1e-12, atol=1e-13)
+        traffic = nest_traffic(nest)
+        assert nest_moved(nest) == (
+            sum(traffic.reads) + sum(traffic.writes),
+            len(traffic.reads) + len(traffic.writes),
+        )
+        assert nest.workspace_bytes == choice.workspace_bytes
+        found[bool(choice.kept)].add(sum(traffic.reads))
+    dy, x = (image_layout(tensors[name]).stored_bytes for name in ("dy", "x"))
+    columns = sum(
+        sum(layout.column_request_bytes)
+        for layout in kind.layouts(candidate, _graph(candidate, tensors)).values()
+    )
+    assert min(found[True]) == columns + x + dy
+    assert min(found[False]) >= columns + x + 2 * dy
