@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from poetfw.common.errors import ModelError
 from poetfw.common.transfer import BLOCK_BYTES, page_bytes
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
@@ -264,15 +264,16 @@ class PiecedOp(StreamedKind):
         """
         return self.nest_of(op, graph.by_name)
 
-    def nest_of(self, op: Op, tensors: Mapping[str, Tensor], only: int | None = None) -> Nest:
-        """Loops over its pieces, given its tensors by name.
-
-        With `only`, those of one of the plain ops; transfers of streamed tensors are the first's.
-        """
+    def nest_of(self, op: Op, tensors: Mapping[str, Tensor]) -> Nest:
+        """Loops over its pieces, given its tensors by name."""
         names = dict.fromkeys((*op.inputs, *_results(op)))
         held = tuple(tensors[name] for name in names)
         attributes = tuple(sorted(op.attributes.items()))
-        return _nest(op.name, op.kind, op.inputs, op.output, op.updates, attributes, held, only)
+        return _nest(op.name, op.kind, op.inputs, op.output, op.updates, attributes, held)
+
+    def sketch(self, op: Op, tensors: Mapping[str, Tensor], pieces: Pieces, only: int) -> Nest:
+        """Moves of one plain op, without calls; those of streamed tensors are the first's."""
+        return _Builder(self, op, tensors, pieces, only).nest()
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
@@ -323,12 +324,16 @@ def _nest(
     updates: tuple[str, ...],
     attributes: tuple[tuple[str, Attribute], ...],
     tensors: tuple[Tensor, ...],
-    only: int | None,
 ) -> Nest:
     op = Op(name, kind, inputs, output, dict(attributes), updates)
     of = KINDS[kind]
     assert isinstance(of, PiecedOp)
-    return _Builder(of, op, {tensor.name: tensor for tensor in tensors}).nest(only)
+    pieces = Pieces(
+        str(op.attributes[_LOOPS]),
+        op.integers(_CUT),
+        op.integers(_KEPT) if _KEPT in op.attributes else (),
+    )
+    return _Builder(of, op, {tensor.name: tensor for tensor in tensors}, pieces).nest()
 
 
 def pieced_name(kind: str) -> str:
@@ -336,20 +341,27 @@ def pieced_name(kind: str) -> str:
     return _PREFIX + kind
 
 
-def pieced(op: Op, loops: str, cut: Sequence[int], kept: Sequence[int] = ()) -> Op:
-    """The op cut along dimensions, from the outermost loop to the innermost one.
+class Pieces(NamedTuple):
+    """Pieces of an op.
 
-    Args:
-        op: the op.
-        loops: the dimensions.
-        cut: extents of a piece along them.
+    Attributes:
+        loops: dimensions along which it is cut, from the outermost loop to the innermost one.
+        cut: extents of a piece along these.
         kept: positions of the stored inputs that are loaded as a whole before the loops.
     """
+
+    loops: str
+    cut: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+
+
+def pieced(op: Op, pieces: Pieces) -> Op:
+    """The op in pieces."""
     kind = op.kind if op.kind.startswith(_PREFIX) else pieced_name(op.kind)
-    pieces: dict[str, Attribute] = {_LOOPS: loops, _CUT: tuple(cut)}
-    if kept:
-        pieces[_KEPT] = tuple(kept)
-    return replace(op, kind=kind, attributes={**op.attributes, **pieces})
+    attributes: dict[str, Attribute] = {_LOOPS: pieces.loops, _CUT: pieces.cut}
+    if pieces.kept:
+        attributes[_KEPT] = pieces.kept
+    return replace(op, kind=kind, attributes={**op.attributes, **attributes})
 
 
 def register_pieced() -> None:
@@ -426,15 +438,112 @@ class _Home(NamedTuple):
     dim: str = ""
 
 
-class _Builder:
-    """Builds the nest of a pieced op."""
+class _Piece(NamedTuple):
+    """An op on pieces, its tensors by name, and the workspace of its kernel in bytes."""
 
-    def __init__(self, kind: PiecedOp, op: Op, tensors: Mapping[str, Tensor]) -> None:
-        self._op, self._whole = op, tensors
+    op: Op
+    tensors: Mapping[str, Tensor]
+    own_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """A plain op and its tensors, whatever their pieces and homes are.
+
+    Attributes:
+        op: the op.
+        tensors: its tensors by name.
+        axes: dimensions of its operands.
+        extents: extents of the dimensions along which it can be cut.
+    """
+
+    op: Op
+    tensors: Mapping[str, Tensor]
+    axes: Axes
+    extents: Mapping[str, int]
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """Dimensions of each operand, by name."""
+        names = (*self.op.inputs, *_results(self.op))
+        return dict(zip(names, (*self.axes.inputs, *self.axes.results), strict=True))
+
+    @lru_cache(maxsize=1024)  # noqa: B019 (frames are kept in any case)
+    def windows(self, rows: int) -> tuple[RowWindow, ...]:
+        """Rows of the input that each so many rows of the result depend on."""
+        shapes = [self.tensors[name].shape for name in self.op.inputs]
+        window = kind_of(self.op).row_window
+        count = self.extents["r"] // rows
+        return tuple(window(self.op, shapes, i * rows, rows) for i in range(count))
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def piece(self, shapes: tuple[Shape, ...], groups: int | None, padding: Shape | None) -> _Piece:
+        """The op on pieces of these shapes, in the order of its operands.
+
+        Groups and padding are those of the op if they are None.
+        """
+        names = tuple(self.letters)
+        tensors = {
+            name: replace(self.tensors[name], shape=shape, base=None, offset_bytes=0, tile=())
+            for name, shape in zip(names, shapes, strict=True)
+        }
+        attributes: dict[str, Attribute] = dict(self.op.attributes)
+        result = _results(self.op)[0]
+        for name in ("input_shape", "weight_shape"):
+            if attributes.get(name) == self.tensors[result].shape:
+                attributes[name] = tensors[result].shape
+        if groups is not None:
+            attributes["groups"] = groups
+        if padding is not None:
+            attributes["padding"] = padding
+        op = replace(self.op, attributes=attributes)
+        kind_of(op).infer(op, [tensors[name] for name in op.inputs])
+        graph = Graph(op.name, tuple(tensors.values()), (op,), next(iter(tensors)))
+        return _Piece(op, tensors, kind_of(op).workspace_bytes(op, graph))
+
+
+def _frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> _Frame | None:
+    """Frame of a plain op; None if it runs on whole tensors only."""
+    names = dict.fromkeys((*plain.inputs, *_results(plain)))
+    held = tuple((t.name, t.shape, t.dtype, t.role) for t in map(tensors.__getitem__, names))
+    attributes = tuple(sorted(plain.attributes.items()))
+    fields = (plain.name, plain.kind, plain.inputs, plain.output, attributes, plain.updates)
+    return _framed(*fields, plain.backward, held)
+
+
+@lru_cache(maxsize=1024)
+def _framed(
+    name: str,
+    kind: str,
+    inputs: tuple[str, ...],
+    output: str | None,
+    attributes: tuple[tuple[str, Attribute], ...],
+    updates: tuple[str, ...],
+    backward: bool,
+    held: tuple[tuple[str, Shape, Dtype, Role], ...],
+) -> _Frame | None:
+    op = Op(name, kind, inputs, output, dict(attributes), updates, backward=backward)
+    tensors = {each[0]: Tensor(*each) for each in held}
+    axes = op_axes(op, tensors)
+    return None if axes is None else _Frame(op, tensors, axes, dict(cut_axes(op, tensors)))
+
+
+class _Builder:
+    """Builds the nest of a pieced op, or a sketch of the nest of one of its plain ops."""
+
+    def __init__(
+        self,
+        kind: PiecedOp,
+        op: Op,
+        tensors: Mapping[str, Tensor],
+        pieces: Pieces,
+        only: int | None = None,
+    ) -> None:
+        self._op, self._whole, self._only = op, tensors, only
         self._kind = kind
         self._plain = kind.plain(op)
-        self._order = str(op.attributes[_LOOPS])
-        self._cut = dict(zip(self._order, op.integers(_CUT), strict=True))
+        self._order, self._kept = pieces.loops, pieces.kept
+        self._cut = dict(zip(pieces.loops, pieces.cut, strict=True))
         self._homes: dict[str, _Home] = {}
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
@@ -444,7 +553,7 @@ class _Builder:
         self._own_bytes = 0
         self._most_rows = 0  # of a window
 
-    def nest(self, only: int | None) -> Nest:
+    def nest(self) -> Nest:
         kept = self._keep()
         loads: list[StreamMove] = []
         for name in loaded_tensors(self._op):
@@ -457,29 +566,30 @@ class _Builder:
         begin = self._size
         inner: list[Statement] = []
         for number, plain in enumerate(self._plain):
-            if only not in (None, number):
+            if self._only not in (None, number):
                 continue
             self._size = begin
             inner += self._one(plain, number, outer)
             self._most = max(self._most, self._size)
-        if only:
+        if self._only:
             kept, loads, columns = [], [], []
         body: tuple[Statement, ...] = (*columns, *inner, *_stored(columns))
         if outer and outer in self._cut:
-            extents = dict(cut_axes(self._plain[-1], self._whole))
+            extents = self._frame(self._plain[-1]).extents
             body = (Loop(outer, 0, self._count(outer, extents[outer]), body),)
         updated = [move for move in loads if move.tensor in self._op.updates]
         body = (*kept, *loads, *body, *_stored(updated))
         staging = aligned(self._most)
         own = staging + aligned(self._staged)
-        any_name = next(iter(self._tensors))
-        graph = Graph(self._op.name, tuple(self._tensors.values()), tuple(self._ops), any_name)
+        tensors = self._tensors or self._whole
+        any_name = next(iter(tensors))
+        graph = Graph(self._op.name, tuple(tensors.values()), tuple(self._ops), any_name)
         return Nest(body, graph, staging, own, own + self._own_bytes)
 
     def _keep(self) -> list[Move]:
         """Loads of stored inputs as a whole."""
         moves = []
-        for position in self._op.integers(_KEPT) if _KEPT in self._op.attributes else ():
+        for position in self._kept:
             tensor = self._whole[self._op.inputs[position]]
             at = self._buffer(tensor.size_bytes)
             self._homes[tensor.name] = _Home(at, tensor.shape)
@@ -532,13 +642,9 @@ class _Builder:
 
     def _one(self, plain: Op, number: int, outer: str) -> list[Statement]:
         """The loops of one op; those of `outer` are around it."""
-        axes = op_axes(plain, self._whole)
-        if axes is None:
-            raise self._unfit("it runs on whole tensors only")
-        extents = dict(cut_axes(plain, self._whole))
-        own = [dim for dim in self._order if dim in extents and dim not in outer]
-        names = (*plain.inputs, *_results(plain))
-        letters = dict(zip(names, (*axes.inputs, *axes.results), strict=True))
+        frame = self._frame(plain)
+        own = [dim for dim in self._order if dim in frame.extents and dim not in outer]
+        letters = frame.letters
         written = _results(plain)
         self._most_rows = 0
         buffers: dict[str, int] = {}
@@ -559,7 +665,7 @@ class _Builder:
                 for name, text in letters.items()
                 if levels[name] <= level
             }
-            for name in dict.fromkeys(names):
+            for name in letters:
                 if levels[name] != level:
                     continue
                 moves = self._moves(name, parts[name], written, buffers, rooms, plain, letters)
@@ -567,26 +673,28 @@ class _Builder:
                 after += moves[1]
             if level < len(own):
                 dim = own[level]
-                for segment in tuple(self._segments(plain, dim, extents[dim], letters)):
+                for segment in tuple(self._segments(frame, dim)):
                     inner = within(level + 1, {**segments, dim: segment})
                     body.append(Loop(dim, segment.first, segment.end, tuple(inner)))
             else:
-                body.append(self._call(plain, number, parts, segments, buffers, seen))
+                body += self._call(frame, number, parts, segments, buffers, seen)
             return body + after
 
         outside = {dim: _Segment(0, 0) for dim in outer if dim in self._cut}
         return within(0, outside)
 
-    def _segments(
-        self, plain: Op, dim: str, extent: int, letters: Mapping[str, str]
-    ) -> Iterator[_Segment]:
-        count = self._count(dim, extent)
-        if dim != "r" or not any("R" in text for text in letters.values()):
+    def _frame(self, plain: Op) -> _Frame:
+        frame = _frame_of(plain, self._whole)
+        if frame is None:
+            raise self._unfit("it runs on whole tensors only")
+        return frame
+
+    def _segments(self, frame: _Frame, dim: str) -> Iterator[_Segment]:
+        count = self._count(dim, frame.extents[dim])
+        if dim != "r" or not any("R" in text for text in frame.letters.values()):
             yield _Segment(0, count)
             return
-        kind, rows = kind_of(plain), self._cut[dim]
-        shapes = [self._whole[name].shape for name in plain.inputs]
-        windows = [kind.row_window(plain, shapes, i * rows, rows) for i in range(count)]
+        windows = frame.windows(self._cut[dim])
         self._most_rows = max(window.count for window in windows)
         if any(window.count < 1 for window in windows):
             raise self._unfit("some rows of its output depend on none of its input")
@@ -687,70 +795,56 @@ class _Builder:
 
     def _call(
         self,
-        plain: Op,
+        frame: _Frame,
         number: int,
         parts: Mapping[str, Part],
         segments: Mapping[str, _Segment],
         buffers: Mapping[str, int],
         seen: dict[object, Op],
-    ) -> KernelCall:
-        key = tuple((name, tuple(span.count for span in part)) for name, part in parts.items())
+    ) -> list[Statement]:
         window = segments["r"].window if "r" in segments else None
-        variant = (key, window.padding if window else None)
+        shapes = tuple(tuple(span.count for span in parts[name]) for name in frame.letters)
+        groups = None if frame.op.attributes.get("groups", 1) == 1 else self._cut.get("c")
+        padding = window.padding if window else None
+        piece = frame.piece(shapes, groups, padding)
+        self._own_bytes = max(self._own_bytes, piece.own_bytes)
+        if self._only is not None:
+            return []
+        variant = shapes, padding
         if variant not in seen:
-            seen[variant] = self._piece(plain, f"{number}.{len(seen)}", parts, window)
-        op = seen[variant]
+            seen[variant] = self._named(piece, f"{number}.{len(seen)}")
+        op, plain = seen[variant], frame.op
         names = (*plain.inputs, *_results(plain))
         pieces = (*op.inputs, *_results(op))
         places = {
-            piece: self._place(name, parts[name], buffers)
-            for piece, name in zip(pieces, names, strict=True)
+            each: self._place(name, parts[name], buffers)
+            for each, name in zip(pieces, names, strict=True)
         }
-        return KernelCall(op, places)
+        return [KernelCall(op, places)]
 
-    def _piece(
-        self,
-        plain: Op,
-        variant: str,
-        parts: Mapping[str, Part],
-        window: RowWindow | None,
-    ) -> Op:
-        renamed = {}
-        for name, part in parts.items():
-            tensor = self._whole[name]
-            renamed[name] = f"{name}.{variant}"
-            shape = tuple(span.count for span in part)
+    def _named(self, piece: _Piece, variant: str) -> Op:
+        """The op on pieces, under a name of its own, as are its tensors."""
+        renamed = {name: f"{name}.{variant}" for name in piece.tensors}
+        for name, tensor in piece.tensors.items():
             self._tensors[renamed[name]] = replace(
-                tensor, name=renamed[name], shape=shape, base=None, offset_bytes=0, tile=()
+                self._whole[name],
+                name=renamed[name],
+                shape=tensor.shape,
+                base=None,
+                offset_bytes=0,
+                tile=(),
             )
-        attributes: dict[str, Attribute] = dict(plain.attributes)
-        results = [self._tensors[renamed[name]].shape for name in _results(plain)]
-        for name in ("input_shape", "weight_shape"):
-            if name in attributes and self._is_result(plain, name):
-                attributes[name] = results[0]
-        if attributes.get("groups", 1) != 1:
-            attributes["groups"] = self._cut.get("c", attributes["groups"])
-        if window is not None:
-            attributes["padding"] = window.padding
-        op = replace(
-            plain,
-            name=f"{plain.name}.{variant}",
-            inputs=tuple(renamed[name] for name in plain.inputs),
-            output=None if plain.output is None else renamed[plain.output],
-            updates=tuple(renamed[name] for name in plain.updates),
-            attributes=attributes,
+        op = piece.op
+        self._ops.append(
+            replace(
+                op,
+                name=f"{op.name}.{variant}",
+                inputs=tuple(renamed[name] for name in op.inputs),
+                output=None if op.output is None else renamed[op.output],
+                updates=tuple(renamed[name] for name in op.updates),
+            )
         )
-        self._ops.append(op)
-        tensors = self._tensors
-        kind_of(op).infer(op, [tensors[name] for name in op.inputs])
-        graph = Graph(op.name, tuple(tensors.values()), (op,), next(iter(tensors)))
-        self._own_bytes = max(self._own_bytes, kind_of(op).workspace_bytes(op, graph))
-        return op
-
-    def _is_result(self, plain: Op, attribute: str) -> bool:
-        """True if an attribute is the shape of the op's result."""
-        shape = self._whole[_results(plain)[0]].shape
-        return plain.attributes[attribute] == shape
+        return self._ops[-1]
 
     def _place(self, name: str, part: Part, buffers: Mapping[str, int]) -> OperandPlace:
         if name in buffers:
@@ -862,10 +956,10 @@ def nest_moved(nest: Nest) -> Moved:
         around = {loop.dim: range(loop.first, loop.end) for loop in loops}
         used = {move.dim} if isinstance(move, StreamMove) else {span.dim for span in move.part}
         times = math.prod(len(indices) for dim, indices in around.items() if dim not in used)
-        if isinstance(move, StreamMove):
-            sizes = [_stream_requests(move, i) for i in around.get(move.dim, range(1))]
-            size_bytes += times * sum(map(sum, sizes))
-            requests += times * sum(map(len, sizes))
+        if isinstance(move, StreamMove):  # the loops around go through all rows or columns
+            sizes = _requests_of(move.layout, move.is_row)
+            size_bytes += times * sizes.size_bytes
+            requests += times * sizes.requests
         elif move.tensor.tile:
             tiles = times
             for span, extent in zip(move.part[1:3], move.tensor.tile, strict=True):
@@ -876,6 +970,12 @@ def nest_moved(nest: Nest) -> Moved:
             size_bytes += tiles * image_layout(move.tensor).request_bytes
             requests += tiles
     return Moved(size_bytes, requests)
+
+
+@lru_cache(maxsize=4096)
+def _requests_of(layout: TileLayout, by_rows: bool) -> Moved:
+    sizes = layout.tile_request_bytes if by_rows else layout.column_request_bytes
+    return Moved(sum(sizes), len(sizes))
 
 
 def _moves_within(

@@ -23,6 +23,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -138,10 +139,7 @@ class TileLayout:
     @property
     def tile_request_bytes(self) -> tuple[int, ...]:
         """Bytes of the blocks that each tile lies in, which one request transfers."""
-        begins = [row * self.tile_bytes for row in range(self.rows)]
-        sizes = tuple(_blocks_bytes(at % BLOCK_BYTES + self.tile_bytes) for at in begins)
-        last = self.column_request_bytes[-1] - begins[-1] // BLOCK_BYTES * BLOCK_BYTES
-        return sizes * (self.columns - 1) + (*sizes[:-1], last)
+        return _tile_requests(self)
 
     @property
     def stored_bytes(self) -> int:
@@ -173,6 +171,14 @@ class TileLayout:
         return np.ascontiguousarray(cut.transpose(1, 2, 0, 3, 4)).reshape(-1)
 
 
+@lru_cache(maxsize=512)
+def _tile_requests(layout: TileLayout) -> tuple[int, ...]:
+    begins = [row * layout.tile_bytes for row in range(layout.rows)]
+    sizes = tuple(_blocks_bytes(at % BLOCK_BYTES + layout.tile_bytes) for at in begins)
+    last = layout.column_request_bytes[-1] - begins[-1] // BLOCK_BYTES * BLOCK_BYTES
+    return sizes * (layout.columns - 1) + (*sizes[:-1], last)
+
+
 @dataclass(frozen=True, slots=True)
 class TileTraffic:
     """Storage requests of one execution of a streamed op.
@@ -200,6 +206,10 @@ class StreamedKind(OpKind):
     @abstractmethod
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
+
+    def tile_bytes(self, op: Op, graph: Graph) -> int:
+        """Smallest workspace in bytes for what it loads, in whatever pieces its kernels run."""
+        return 0
 
     @abstractmethod
     def slice_ops(self, op: Op, graph: Graph) -> Graph:
@@ -250,6 +260,9 @@ class StreamedForward(StreamedKind):
     def buffers(self, op: Op, graph: Graph) -> tuple[int, int]:
         """Workspace in bytes: of loaded vectors, and of a slice of the weight."""
         return loaded_bytes(op, graph), forward_bytes(self.tiling(op, graph), by_outputs(op))
+
+    def tile_bytes(self, op: Op, graph: Graph) -> int:
+        return sum(self.buffers(op, graph))
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         inferred = self._kind.infer(self._plain(op), inputs)
@@ -349,6 +362,9 @@ class StreamedBackward(StreamedKind):
         tiling = self.tiling(op, graph)
         columns = tiling.column_request_bytes * len(op.updates)
         return TileTraffic(columns, columns)
+
+    def tile_bytes(self, op: Op, graph: Graph) -> int:
+        return len(op.updates) * self.tiling(op, graph).column_bytes
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         w, x, dy, *pace = inputs
@@ -583,6 +599,7 @@ def loaded_bytes(op: Op, graph: Graph) -> int:
     return sum(layout.stored_bytes for layout in loaded_layouts(op, graph).values())
 
 
+@lru_cache(maxsize=4096)
 def forward_bytes(tiling: TileLayout, by_outputs: bool) -> int:
     """Workspace for a slice of a weight in a forward op, in bytes.
 

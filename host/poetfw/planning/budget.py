@@ -216,6 +216,7 @@ def check_budget(
         why = f"{least}. {at_once}, in addition to the {never_free}"
     raise InfeasibleError(
         f"the budget of {budget_bytes:,} bytes is too small: {why}",
+        *([RAISE_TIME_LIMIT] if work.deadline.decided else []),
         *_ways_out(program, board, resident, needed, budget_bytes),
         minimum_budget_bytes=resident + needed,
     )

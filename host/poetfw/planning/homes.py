@@ -24,7 +24,7 @@ from poetfw.ops.streamed import backward_bytes, forward_bytes
 from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.storing import stored_candidates
+from poetfw.planning.storing import held_at_once, stored_candidates
 from poetfw.schedule import largest_working_set, minimum_budget, solve
 from poetfw.settings import BuildSettings
 from poetfw.training import (
@@ -244,19 +244,21 @@ def stream_within(
         budget refers to: with everything streamed, or with stored tensors.
     """
     everything = all_streamed(program)
-    if resident_bytes(everything.resident, BLOCK_BYTES) > budget_bytes:
+    room = budget_bytes - resident_bytes(everything.resident, BLOCK_BYTES)
+    if room < 0:
         return order_program(everything)
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     search = _Search(board, costs, budget_bytes, settings, work)
-    for streamed in _candidates(program, weights, vectors, budget_bytes):
+    fits = held_at_once(program) <= room
+    for streamed in _candidates(program, weights, vectors, budget_bytes) if fits else ():
         best = search.best
         loads = not streamed.streamed.keys().isdisjoint(vectors)
         if loads and best is not None and traffic_over_floor(best.program) <= _ENOUGH:
             break  # more RAM for tiles would save little
         search.attempt(streamed)
     if stores and search.best is None:
-        found = search.attempt(everything)
-        for candidates in stored_candidates(program, budget_bytes):
+        found = fits and search.attempt(everything)
+        for candidates in stored_candidates(program, budget_bytes, work.deadline):
             for candidate in candidates if not found else ():
                 improved = search.attempt(candidate)
                 if found and not improved:

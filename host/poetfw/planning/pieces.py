@@ -12,8 +12,16 @@ from typing import NamedTuple
 from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.memory import padded
-from poetfw.ops import PiecedOp, kind_of, pieced, streamed_kind
-from poetfw.ops.pieces import Nest, cut_axes, nest_moved, op_axes
+from poetfw.ops import KINDS, PiecedOp, kind_of, pieced, streamed_kind
+from poetfw.ops.pieces import (
+    Nest,
+    Pieces,
+    cut_axes,
+    image_layout,
+    nest_moved,
+    op_axes,
+    pieced_name,
+)
 from poetfw.ops.streamed import by_outputs
 
 REQUEST_BYTES = 495
@@ -57,17 +65,11 @@ def channel_units(*graphs: Graph) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class PieceChoice:
-    """Pieces of an op, as for `pieced`, with their cost in bytes and their workspace."""
+    """Pieces of an op, with their cost in bytes and their workspace."""
 
-    loops: str
-    cut: tuple[int, ...]
-    kept: tuple[int, ...]
+    pieces: Pieces
     cost: int
     workspace_bytes: int
-
-    def of(self, op: Op) -> Op:
-        """The op in these pieces."""
-        return pieced(op, self.loops, self.cut, self.kept)
 
 
 class _Part(NamedTuple):
@@ -96,7 +98,7 @@ class PieceSearch:
         Returns:
             The op in the best pieces; if none fit the room, in those of the least workspace.
         """
-        return self.best(op, tensors, room_bytes).of(op)
+        return pieced(op, self.best(op, tensors, room_bytes).pieces)
 
     def best(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> PieceChoice:
         """The pieces of least traffic within a room; if none fit it, those of least workspace."""
@@ -107,18 +109,27 @@ class PieceSearch:
 
     def weigh(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> tuple[int, int]:
         """Bytes by which an op exceeds a room, and its traffic in bytes, in its best pieces."""
-        if any(tensors[name].tile for name in (*op.inputs, op.output) if name is not None):
-            best = self.best(op, tensors, room_bytes)
-            workspace_bytes, cost = best.workspace_bytes, best.cost
-        else:
-            graph = Graph("", tuple(tensors.values()), (), next(iter(tensors)))
-            kind = streamed_kind(op)
-            assert kind is not None
-            traffic = kind.traffic(op, graph)
-            moved = (*traffic.reads, *traffic.writes)
-            cost = sum(moved) + REQUEST_BYTES * len(moved)
-            workspace_bytes = kind.workspace_bytes(op, graph)
-        return max(0, held_bytes(op, tensors) + workspace_bytes - room_bytes), cost
+        if not _stored(op, tensors):
+            return self.bound(op, tensors, room_bytes)
+        best = self.best(op, tensors, room_bytes)
+        excess = held_bytes(op, tensors) + best.workspace_bytes - room_bytes
+        return max(0, excess), best.cost
+
+    def bound(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> tuple[int, int]:
+        """Lower bounds of the excess and the traffic of a streamed op.
+
+        They are its own if none of its operands is stored.
+        """
+        graph = Graph("", tuple(tensors.values()), (), next(iter(tensors)))
+        kind = streamed_kind(op)
+        assert kind is not None
+        traffic, used = kind.traffic(op, graph), held_bytes(op, tensors)
+        stored = [image_layout(tensors[name]) for name in _stored(op, tensors)]
+        moved = [*traffic.reads, *traffic.writes]
+        for layout in stored:
+            moved += [layout.request_bytes] * layout.tiles
+        used += kind.tile_bytes(op, graph) if stored else kind.workspace_bytes(op, graph)
+        return max(0, used - room_bytes), sum(moved) + REQUEST_BYTES * len(moved)
 
     def assess(self, graph: Graph, room_bytes: int) -> tuple[int, int]:
         """Bytes by which ops on stored tensors exceed a room, and their traffic in bytes."""
@@ -147,6 +158,12 @@ class PieceSearch:
                 raise ModelError(f"op {op.name!r} ({op.kind}) cannot run in pieces")
             self._found[key] = tuple(best)
         return self._found[key]
+
+
+def _stored(op: Op, tensors: Mapping[str, Tensor]) -> list[str]:
+    """Names of an op's stored operands."""
+    names = dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
+    return [name for name in names if tensors[name].tile]
 
 
 def held_bytes(op: Op, tensors: Mapping[str, Tensor]) -> int:
@@ -199,9 +216,9 @@ def _without_names(
 
 def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice]:
     """All pieces of an op; its plain ops have no loops in common but the outermost one."""
-    kind = kind_of(pieced(op, "", ()))
+    kind = KINDS[pieced_name(op.kind)]
     assert isinstance(kind, PiecedOp)
-    plain = kind.plain(pieced(op, "", ()))
+    plain = kind.plain(op)
     fixed: dict[str, int] = {}
     if kind.streams_forward or (kind.streams_backward and by_outputs(op)):
         fixed = {"o": op.integers("tile")[0]}
@@ -214,7 +231,7 @@ def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice
             parts: list[tuple[str, _Part]] = []
             for loops, cut in _cuts(each, fixed, outermost, tensors):
                 try:
-                    nest = kind.nest_of(pieced(op, loops, cut, kept), tensors, number)
+                    nest = kind.sketch(op, tensors, Pieces(loops, cut, kept), number)
                 except ModelError:
                     continue
                 room = (nest.staging, nest.own - nest.staging, nest.workspace_bytes - nest.own)
@@ -225,8 +242,8 @@ def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice
             sizes = {dim: size for _, part in chosen for dim, size in part.choice.items()}
             rooms = zip(*(part.room for _, part in chosen), strict=True)
             cost = sum(part.cost for _, part in chosen)
-            cut = tuple(sizes[dim] for dim in loops)
-            yield PieceChoice(loops, cut, kept, cost, sum(map(max, rooms)))
+            pieces = Pieces(loops, tuple(sizes[dim] for dim in loops), kept)
+            yield PieceChoice(pieces, cost, sum(map(max, rooms)))
 
 
 def _worth_keeping(

@@ -9,15 +9,17 @@ that with the least traffic is a candidate.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 
 from poetfw.common.errors import ModelError
+from poetfw.common.limits import Deadline, OutOfTime
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Op, Tensor
 from poetfw.memory import resident_bytes
-from poetfw.ops import TileLayout
-from poetfw.ops.streamed import forward_bytes
+from poetfw.ops import kind_of
 from poetfw.planning.pieces import PieceSearch, TilePolicy, channel_units
 from poetfw.training import (
     Program,
@@ -42,11 +44,10 @@ _SMALLEST_TILE = 496
 _LARGEST_TILE = 16384
 """Bytes of a tile's payload."""
 
-_HEIGHTS = 4
-"""Number of heights of a weight's tile that are tried for each width."""
 
-
-def stored_candidates(program: Program, budget_bytes: int) -> Iterator[Iterator[Program]]:
+def stored_candidates(
+    program: Program, budget_bytes: int, deadline: Deadline
+) -> Iterator[Iterator[Program]]:
     """Programs that store tensors, by what they stream: nothing, weights and vectors, weights.
 
     Of each kind, those with more tensors in RAM come first. Where tensors are stored, RAM for their
@@ -55,6 +56,7 @@ def stored_candidates(program: Program, budget_bytes: int) -> Iterator[Iterator[
     Args:
         program: a program in which nothing is streamed or stored.
         budget_bytes: budget of the arena.
+        deadline: end of the search: there are no more candidates then.
     """
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     search = PieceSearch()
@@ -62,7 +64,7 @@ def stored_candidates(program: Program, budget_bytes: int) -> Iterator[Iterator[
     if weights:
         choices += [(weights, loaded) for loaded in dict.fromkeys((vectors, ()))]
     for streamed, loaded in choices:
-        yield _candidates(program, streamed, loaded, budget_bytes, search)
+        yield _candidates(program, streamed, loaded, budget_bytes, search, deadline)
 
 
 def _candidates(
@@ -71,28 +73,30 @@ def _candidates(
     loaded: tuple[str, ...],
     budget_bytes: int,
     search: PieceSearch,
+    deadline: Deadline,
 ) -> Iterator[Program]:
     """Programs with these weights and vectors streamed that store tensors over a threshold."""
     ones = {each.weight.name: _ones(each) for each in weights}
     base = stream(program, ones, loaded) if weights else program
     room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
     tried: set[frozenset[str]] = set()
-    for part in _THRESHOLDS if _least_bytes(base) <= room else ():
+    for part in _THRESHOLDS if held_at_once(base, _larger(base, 0)) <= room else ():
         chosen = _larger(base, room // part)
         if chosen and chosen not in tried:
             tried.add(chosen)
-            found = _Storing(program, base, weights, loaded, chosen, room, search).best()
+            storing = _Storing(program, base, weights, loaded, chosen, room, search, deadline)
+            found = storing.best()
             if found is not None:
                 yield found
 
 
-def _least_bytes(program: Program) -> int:
-    """Bytes of the tensors of one op that cannot be stored, at most: no room is smaller."""
-    stored = _larger(program, 0)
+def held_at_once(program: Program, stored: Collection[str] = ()) -> int:
+    """Bytes of the tensors of one op that are not stored, at most: no room can be smaller."""
     least = 0
     for graph in (program.training, program.evaluation):
         for op in graph.ops:
-            held = (*graph.reads(op), *([op.output] if op.output is not None else []))
+            apart = op.output is not None and not kind_of(op).in_place
+            held = (*graph.reads(op), *([op.output or ""] if apart else []))
             tensors = [graph.by_name[name] for name in held if name not in stored]
             least = max(least, sum(t.size_bytes for t in tensors if t.role.transient))
     return least
@@ -127,6 +131,7 @@ class _Storing:
         chosen: names of the stored tensors.
         room: bytes beside resident tensors.
         search: the search for pieces.
+        deadline: end of the search.
     """
 
     program: Program
@@ -136,9 +141,13 @@ class _Storing:
     chosen: frozenset[str]
     room: int
     search: PieceSearch
+    deadline: Deadline
 
     def best(self) -> Program | None:
-        """The program of least traffic that fits; else of those found, that of least RAM."""
+        """The program of least traffic that fits; else of those found, that of least RAM.
+
+        If the time is over, it is the best one so far.
+        """
         best: tuple[tuple[int, int], Program] | None = None
         for size_bytes in self._sizes():
             for rows in _ROWS:
@@ -146,6 +155,8 @@ class _Storing:
                     stored = self._stored(TilePolicy(size_bytes, rows))
                 except ModelError:
                     continue
+                except OutOfTime:
+                    return None if best is None else best[1]
                 excess, cost = self.search.assess(stored.training, self.room)
                 excess = max(excess, self.search.assess(stored.evaluation, self.room)[0])
                 if best is None or (excess, cost) < best[0]:
@@ -161,7 +172,8 @@ class _Storing:
         return list(dict.fromkeys(sizes))
 
     def _stored(self, policy: TilePolicy) -> Program:
-        tiles = {each.weight.name: self._weight_tile(each, policy) for each in self.weights}
+        weights = self.deadline.during(self.weights)
+        tiles = {each.weight.name: self._weight_tile(each, policy) for each in weights}
         streamed = stream(self.program, tiles, self.loaded) if tiles else self.program
         units = channel_units(streamed.training, streamed.evaluation)
         return store(
@@ -172,26 +184,32 @@ class _Storing:
         )
 
     def _weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
-        """The tile of a weight with which the ops of its layer have the least traffic."""
-        graph = self.base.training
-        ops = {op.name: op for op in graph.ops}
+        """The tile of a weight with which the ops of its layer have the least traffic.
+
+        Tiles are tried in the order of a bound, until no other one can be better.
+        """
+        ops = {op.name: op for op in self.base.training.ops}
         layer = [ops[weight.forward], ops[weight.back or weight.apply[0]]]
-        found = []
-        for tile in _weight_tiles(weight, self.room):
-            excess = cost = 0
-            for op in layer:
-                tensors = self._tensors(op, tile, policy)
-                tiled = replace(op, attributes={**op.attributes, "tile": tile})
-                try:
-                    more, moved = self.search.weigh(tiled, tensors, self.room)
-                except ModelError:
-                    break
-                excess, cost = max(excess, more), cost + moved
-            else:
-                found.append(((excess, cost), tile))
-        if not found:
+        candidates = []
+        for tile in _weight_tiles(weight):
+            tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
+            cases = [(op, self._tensors(op, tile, policy)) for op in tiled]
+            bounds = [self.search.bound(*case, self.room) for case in cases]
+            candidates.append((bounds, tile, cases))
+        best: tuple[tuple[int, int], tuple[int, ...]] | None = None
+        for bounds, tile, cases in sorted(candidates, key=lambda each: (_both(each[0]), each[1])):
+            known = list(bounds)
+            with suppress(ModelError):
+                for number, case in enumerate(cases):
+                    if best is not None and (_both(known), tile) > best:
+                        break
+                    known[number] = self.search.weigh(*case, self.room)
+                else:
+                    found = _both(known), tile
+                    best = found if best is None else min(best, found)
+        if best is None:
             raise ModelError(f"no tiles of {weight.weight.name!r} fit stored tensors")
-        return min(found)[1]
+        return best[1]
 
     def _tensors(self, op: Op, tile: tuple[int, ...], policy: TilePolicy) -> dict[str, Tensor]:
         names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))
@@ -209,31 +227,20 @@ class _Storing:
         return tensors
 
 
+def _both(ops: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Excess and traffic of two ops: the larger one, and their sum."""
+    return max(excess for excess, _ in ops), sum(cost for _, cost in ops)
+
+
 def _ones(weight: StreamableWeight) -> tuple[int, ...]:
     """Tile of the fewest channels; slices of outputs where the input needs no gradient."""
     return (1,) if weight.back is None else (1, 1)
 
 
-def _weight_tiles(weight: StreamableWeight, room_bytes: int) -> Iterator[tuple[int, ...]]:
-    """Tiles of a weight that are tried: columns and rows that fit a room, the largest of these."""
+def _weight_tiles(weight: StreamableWeight) -> Iterator[tuple[int, ...]]:
+    """All tiles of a weight: divisors of its output and input channels, or of the former."""
     shape = weight.weight.shape
-    by_outputs = weight.back is None
-
-    def fits(layout: TileLayout) -> bool:
-        columns = len(weight.group) * max(layout.column_request_bytes)
-        return max(columns, forward_bytes(layout, by_outputs)) <= room_bytes
-
-    if by_outputs:
-        tiles = [(outputs,) for outputs in _divisors(shape[0])]
-        yield from (tile for tile in tiles if tile == (1,) or fits(TileLayout.of(shape, tile)))
-        return
-    for inputs in _divisors(shape[1]):
-        heights = [
-            outputs
-            for outputs in _divisors(shape[0])
-            if (outputs, inputs) == (1, 1) or fits(TileLayout.of(shape, (outputs, inputs)))
-        ]
-        yield from ((outputs, inputs) for outputs in heights[-_HEIGHTS:])
+    return product(*map(_divisors, shape[:1] if weight.back is None else shape[:2]))
 
 
 def _divisors(extent: int) -> list[int]:

@@ -21,6 +21,7 @@ from poetfw.ops.pieces import (
     Loop,
     Move,
     OperandPlace,
+    Pieces,
     StreamMove,
     nest_moved,
     nest_traffic,
@@ -209,7 +210,7 @@ def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int]) ->
     assert choices
     assert len({choice.workspace_bytes for choice in choices}) == len(choices)
     for choice in choices:
-        candidate = choice.of(op)
+        candidate = pieced(op, choice.pieces)
         kind = kind_of(candidate)
         assert isinstance(kind, PiecedOp)
         nest = kind.nest_of(candidate, tensors)
@@ -237,7 +238,7 @@ def test_the_traffic_falls_with_the_workspace() -> None:
     assert len(choices) > 3
     assert costs == sorted(costs, reverse=True)
     x, y = (image_layout(tensors[name]).stored_bytes for name in ("t0", op.output))
-    last = choices[-1].of(op)
+    last = pieced(op, choices[-1].pieces)
     assert sum(KINDS[last.kind].traffic(last, _graph(last, tensors)).reads) == x  # type: ignore[attr-defined]
     assert y > 0
 
@@ -249,7 +250,7 @@ def _graph(op: Op, tensors: Mapping[str, Tensor]) -> Graph:
 def test_pieces_that_do_not_divide_a_result_are_refused() -> None:
     op, tensors = graph_of("conv2d", (1, 2))
     for cut, says in (((5,), "does not divide"), ((3,), "are not whole tiles")):
-        candidate = pieced(op, "r", cut)
+        candidate = pieced(op, Pieces("r", cut))
         with pytest.raises(ModelError, match=says):
             KINDS[candidate.kind].nest_of(candidate, tensors)  # type: ignore[attr-defined]
 
@@ -284,9 +285,9 @@ def test_streamed_moves_are_of_whole_columns() -> None:
     """A backward op loads each column of the weight and its state once, and stores it once."""
     op, tensors = streamed_backward()
     for choice in PieceSearch().choices(op, tensors):
-        candidate = choice.of(op)
+        candidate = pieced(op, choice.pieces)
         *kept, loop = KINDS[candidate.kind].nest_of(candidate, tensors).body  # type: ignore[attr-defined]
-        assert [move.tensor.name for move in kept] == ["dy"] * len(choice.kept)
+        assert [move.tensor.name for move in kept] == ["dy"] * len(choice.pieces.kept)
         assert (loop.dim, loop.end) == ("i", 2)
         moves = [each for each in loop.body if isinstance(each, StreamMove)]
         assert [(move.tensor, move.stores) for move in moves] == [
@@ -306,7 +307,7 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
     w, m = kind_of(update).results(update, [values["x"], values["dy"]], [values["w"], values["m"]])
     found: dict[bool, set[int]] = {False: set(), True: set()}
     for choice in PieceSearch().choices(op, tensors):
-        candidate = choice.of(op)
+        candidate = pieced(op, choice.pieces)
         kind = KINDS[candidate.kind]
         assert isinstance(kind, PiecedOp)
         nest = kind.nest_of(candidate, tensors)
@@ -322,7 +323,7 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
             len(traffic.reads) + len(traffic.writes),
         )
         assert nest.workspace_bytes == choice.workspace_bytes
-        found[bool(choice.kept)].add(sum(traffic.reads))
+        found[bool(choice.pieces.kept)].add(sum(traffic.reads))
     dy, x = (image_layout(tensors[name]).stored_bytes for name in ("dy", "x"))
     columns = sum(
         sum(layout.column_request_bytes)
