@@ -80,7 +80,7 @@ def test_budget_that_is_named_as_the_smallest_suffices(
     assert refused.code == 5
     smallest = only_document(refused.stdout)["error"]["minimum_budget_bytes"]
     assert smallest > 4000
-    assert sandbox.run(f"{command} {smallest - 100}", capsys).code == 5
+    assert sandbox.run(f"{command} {smallest - 1}", capsys).code == 5
     assert not (sandbox.work / "build").exists()
     accepted = sandbox.run(f"{command} {smallest}", capsys)
     assert accepted.code == 0, accepted.stderr

@@ -41,7 +41,7 @@ from poetfw.schedule import (
 )
 from poetfw.settings import BuildSettings
 from poetfw.tools import static_ram_bytes
-from poetfw.training import Program, constant_bytes, streamed_ops
+from poetfw.training import Program, constant_bytes
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 
@@ -193,7 +193,6 @@ def check_budget(
     """
     resident = resident_bytes(program.resident, BLOCK_BYTES)
     needed, op, exact = minimum_budget(problem, work=work)
-    exact = exact and not streamed_ops(program.training)  # the budget decides how they are cut
     what, needs = f"Op {op!r}", "needs at least" if exact else "needs, as far as is known,"
     if evaluation.peak_bytes > needed:
         evaluation = least_evaluation(program, board, costs, work)

@@ -8,13 +8,15 @@ work each, before the schedule of the best one is searched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 
 from poetfw.boards import Arithmetic, Board
-from poetfw.common.errors import InfeasibleError
-from poetfw.common.limits import Deadline, Work
+from poetfw.common.errors import InfeasibleError, ModelError
+from poetfw.common.limits import Deadline, OutOfTime, Work
 from poetfw.costs import CostProvider
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Role
@@ -24,7 +26,7 @@ from poetfw.ops.streamed import backward_bytes, forward_bytes
 from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.problem import schedule_problem
-from poetfw.planning.storing import held_at_once, stored_candidates
+from poetfw.planning.storing import held_at_once, least_candidates, stored_candidates
 from poetfw.schedule import largest_working_set, minimum_budget, solve
 from poetfw.settings import BuildSettings
 from poetfw.training import (
@@ -178,6 +180,7 @@ class _Search:
     Attributes:
         best: the best one that fits; None if none does.
         smallest: of those that do not fit, that of least RAM.
+        smallest_bytes: RAM that it takes.
     """
 
     def __init__(
@@ -192,7 +195,7 @@ class _Search:
         self._deadline_s, self._work = settings.deadline_s, work
         self.best: _Candidate | None = None
         self.smallest: _Candidate | None = None
-        self._smallest_bytes = 0
+        self.smallest_bytes = math.inf
 
     def attempt(self, program: Program) -> bool:
         """Solve a candidate with little work; returns whether it is the best so far."""
@@ -202,8 +205,8 @@ class _Search:
         evaluation = plan_evaluation(program, self._board, self._costs).peak_bytes
         needed = resident + max(largest_working_set(problem), evaluation)
         if needed > self._budget_bytes:
-            if self.smallest is None or needed < self._smallest_bytes:
-                self.smallest, self._smallest_bytes = _Candidate(program, 0.0), needed
+            if needed < self.smallest_bytes:
+                self.smallest, self.smallest_bytes = _Candidate(program, 0.0), needed
             return False
         ram_bytes = self._budget_bytes - resident
         limited = replace(problem, ram_bytes=ram_bytes, resident_bytes=resident)
@@ -216,6 +219,13 @@ class _Search:
         if improves:
             self.best = _Candidate(program, found.energy_j)
         return improves
+
+    def attempt_least(self, candidates: Iterable[tuple[int, Callable[[], Program]]]) -> None:
+        """Attempt those that may fit, or take less RAM than others, until one fits."""
+        for least_bytes, make in candidates:
+            if self.best is None and least_bytes < max(self._budget_bytes + 1, self.smallest_bytes):
+                with suppress(ModelError, OutOfTime):
+                    self.attempt(make())
 
 
 def stream_within(
@@ -245,8 +255,6 @@ def stream_within(
     """
     everything = all_streamed(program)
     room = budget_bytes - resident_bytes(everything.resident, BLOCK_BYTES)
-    if room < 0:
-        return order_program(everything)
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     search = _Search(board, costs, budget_bytes, settings, work)
     fits = held_at_once(program) <= room
@@ -264,7 +272,9 @@ def stream_within(
                 if found and not improved:
                     break  # storing more takes more energy
                 found = found or improved
-    chosen = search.best or (search.smallest if stores else None)
+    if search.best is None:
+        search.attempt_least(least_candidates(program, budget_bytes, work.deadline, stores=stores))
+    chosen = search.best or search.smallest
     return order_program(everything if chosen is None else chosen.program, work.deadline)
 
 

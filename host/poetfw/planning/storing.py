@@ -9,15 +9,16 @@ that with the least traffic is a candidate.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 from poetfw.common.errors import ModelError
 from poetfw.common.limits import Deadline, OutOfTime
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.ir import Op, Tensor
+from poetfw.ir import Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
 from poetfw.planning.pieces import PieceSearch, TilePolicy, channel_units
@@ -67,6 +68,41 @@ def stored_candidates(
         yield _candidates(program, streamed, loaded, budget_bytes, search, deadline)
 
 
+def least_candidates(
+    program: Program, budget_bytes: int, deadline: Deadline, *, stores: bool
+) -> list[tuple[int, Callable[[], Program]]]:
+    """Programs in the smallest tiles, whose pieces have the least traffic that fits a budget.
+
+    Where a budget holds no pieces of an op, they are those of least RAM. So if none of these
+    programs fits, one of them takes the least RAM of all; and with that, one of them fits.
+
+    Args:
+        program: a program in which nothing is streamed or stored.
+        budget_bytes: budget of the arena.
+        deadline: end of the search.
+        stores: True to store activations and gradients, too.
+
+    Returns:
+        Bytes that each program takes at least, the smallest first, and what makes the program; it
+        raises `OutOfTime` where the time is over, and `ModelError` where there is no such program.
+    """
+    weights, vectors = streamable_weights(program), streamable_vectors(program)
+    state = {tensor.name for tensor in program.persistent if tensor.role is Role.STATE}
+    statistics = tuple(name for name in vectors if name in state)
+    sizes = sorted({t.size_bytes for t in storable_tensors(program.training)}) if stores else []
+    search, found = PieceSearch(), {}
+    for streamed, loaded in {(weights, vectors), (weights, statistics), (weights, ()), ((), ())}:
+        ones = {each.weight.name: _ones(each) for each in streamed}
+        base = stream(program, ones, loaded)
+        resident = resident_bytes(base.resident, BLOCK_BYTES)
+        room = max(0, budget_bytes - resident)
+        for chosen in (frozenset[str](), *(_larger(base, size) for size in (0, *sizes))):
+            storing = _Storing(program, base, streamed, loaded, chosen, room, search, deadline)
+            bound = resident + held_at_once(base, chosen)
+            found[streamed, loaded, chosen] = bound, partial(storing.in_tiles, TilePolicy(0, 1))
+    return sorted(found.values(), key=lambda each: each[0])
+
+
 def _candidates(
     program: Program,
     weights: tuple[StreamableWeight, ...],
@@ -77,7 +113,7 @@ def _candidates(
 ) -> Iterator[Program]:
     """Programs with these weights and vectors streamed that store tensors over a threshold."""
     ones = {each.weight.name: _ones(each) for each in weights}
-    base = stream(program, ones, loaded) if weights else program
+    base = stream(program, ones, loaded)
     room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
     tried: set[frozenset[str]] = set()
     for part in _THRESHOLDS if held_at_once(base, _larger(base, 0)) <= room else ():
@@ -152,7 +188,7 @@ class _Storing:
         for size_bytes in self._sizes():
             for rows in _ROWS:
                 try:
-                    stored = self._stored(TilePolicy(size_bytes, rows))
+                    stored = self.in_tiles(TilePolicy(size_bytes, rows))
                 except ModelError:
                     continue
                 except OutOfTime:
@@ -171,10 +207,11 @@ class _Storing:
         sizes = (min(_LARGEST_TILE, max(_SMALLEST_TILE, power)) for power in powers)
         return list(dict.fromkeys(sizes))
 
-    def _stored(self, policy: TilePolicy) -> Program:
+    def in_tiles(self, policy: TilePolicy) -> Program:
+        """The program with tiles by a rule, in the pieces and tiles of weights that are best."""
         weights = self.deadline.during(self.weights)
         tiles = {each.weight.name: self._weight_tile(each, policy) for each in weights}
-        streamed = stream(self.program, tiles, self.loaded) if tiles else self.program
+        streamed = stream(self.program, tiles, self.loaded)
         units = channel_units(streamed.training, streamed.evaluation)
         return store(
             streamed,
