@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks whose weights exceed the RAM, planned for arenas of several sizes.
 
-A row for each network and arena: what is streamed, the traffic of a step, its energy and time, and
-the time that the plan took. `over floor` is the traffic of streamed tensors with each op run once,
-over the least that it can be (3 W + 2 M); whole blocks, trailers and small tiles are the rest. The
-planned traffic includes what ops load again that the plan recomputes. Bounds follow each row.
+A row for each network and arena: what is streamed and stored, the traffic of a step, its energy and
+time, and the time that the plan took. `over floor` is the traffic of streamed tensors with each op
+run once, over the least that it can be (3 W + 2 M); whole blocks, trailers and small tiles are the
+rest. The planned traffic includes what ops load again that the plan recomputes. Bounds follow.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def row(board: str, network: str, arena_bytes: int) -> list[str]:
     if streaming is None:
         moved = "all weights in RAM"
     else:
-        over = traffic_over_floor(build.program)
         size = streaming.read_bytes + streaming.written_bytes
         moved = (
-            f"{streaming.streamed_bytes:,} B streamed: {size / 1e6:.2f} MB "
-            f"in {streaming.requests:,} requests"
+            f"{streaming.streamed_bytes:,} B streamed, {streaming.stored_bytes:,} B stored: "
+            f"{size / 1e6:.2f} MB in {streaming.requests:,} requests"
         )
-        bounds.append(("over floor", over, MOST_OVER_FLOOR))
+        if streaming.tensors:
+            bounds.append(("over floor", traffic_over_floor(build.program), MOST_OVER_FLOOR))
     most_j = MOST_ENERGY_J.get((board, network))
     if most_j is not None:
         bounds += [("J", schedule.energy_j, most_j), ("s of planning", spent_s, MOST_PLANNING_S)]
@@ -87,7 +87,7 @@ def main() -> None:
             try:
                 lines = row(given.board, network, size)
             except InfeasibleError as error:
-                lines = [f"does not fit, it needs {error.minimum_budget_bytes or 0:,} B"]
+                lines = [f"does not fit: {error.message}"]
             print(f"{network} b{NETWORKS[network]} in {size:,} B:", "\n".join(lines), flush=True)
 
 

@@ -97,6 +97,15 @@ def test_a_network_larger_than_the_storage_is_said(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("build/*/storage.img"))
 
 
+def test_the_smallest_budget_that_is_named_is_exact(tmp_path: Path) -> None:
+    command = ("build", *LINUX, "--generate-only", "--json", "--ram")
+    smallest = poetfw(*command, "2000", cwd=tmp_path).json["error"]["minimum_budget_bytes"]
+    below = poetfw(*command, str(smallest - 1), cwd=tmp_path)
+    assert below.code == 5
+    assert below.json["error"]["minimum_budget_bytes"] == smallest
+    assert succeed(*command[:-2], "--ram", str(smallest), cwd=tmp_path)["peak_bytes"] <= smallest
+
+
 @pytest.mark.slow
 @needs_twin
 @pytest.mark.parametrize("model", ["resnet8", "ds-cnn"])

@@ -167,6 +167,13 @@ def _features_row(features: FeaturesReport) -> tuple[str, str]:
     return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
 
 
+_INSTEAD = (
+    "faster instead",
+    "--freeze or --train last:1: frozen weights are read in flash, and never written; with "
+    "--keep-features, their part is not computed again",
+)
+
+
 def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str, str]]:
     """Places of tensors, traffic of streamed and stored ones, and wear of the storage."""
     moved = streaming.read_bytes + streaming.written_bytes
@@ -194,6 +201,7 @@ def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str
             f"{steps:,} steps: {output.size(steps * moved)} moved, {hours:.3g} hours in all; each "
             f"block is rewritten {streaming.rewrites:,.0f} times",
         ),
+        *([_INSTEAD] if hours >= 1 else []),
     ]
 
 

@@ -89,14 +89,15 @@ def least_candidates(
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     state = {tensor.name for tensor in program.persistent if tensor.role is Role.STATE}
     statistics = tuple(name for name in vectors if name in state)
-    sizes = sorted({t.size_bytes for t in storable_tensors(program.training)}) if stores else []
+    sizes = {0, *(tensor.size_bytes for tensor in storable_tensors(program.training))}
+    homes = [((), ()), *((weights, loaded) for loaded in ((), statistics, vectors))]
     search, found = PieceSearch(), {}
-    for streamed, loaded in {(weights, vectors), (weights, statistics), (weights, ()), ((), ())}:
+    for streamed, loaded in dict.fromkeys(homes):
         ones = {each.weight.name: _ones(each) for each in streamed}
         base = stream(program, ones, loaded)
         resident = resident_bytes(base.resident, BLOCK_BYTES)
         room = max(0, budget_bytes - resident)
-        for chosen in (frozenset[str](), *(_larger(base, size) for size in (0, *sizes))):
+        for chosen in [_larger(base, size) for size in sorted(sizes)] if stores else [frozenset()]:
             storing = _Storing(program, base, streamed, loaded, chosen, room, search, deadline)
             bound = resident + held_at_once(base, chosen)
             found[streamed, loaded, chosen] = bound, partial(storing.in_tiles, TilePolicy(0, 1))
@@ -187,12 +188,12 @@ class _Storing:
         best: tuple[tuple[int, int], Program] | None = None
         for size_bytes in self._sizes():
             for rows in _ROWS:
+                if self.deadline.has_passed():
+                    return None if best is None else best[1]
                 try:
                     stored = self.in_tiles(TilePolicy(size_bytes, rows))
-                except ModelError:
+                except (ModelError, OutOfTime):
                     continue
-                except OutOfTime:
-                    return None if best is None else best[1]
                 excess, cost = self.search.assess(stored.training, self.room)
                 excess = max(excess, self.search.assess(stored.evaluation, self.room)[0])
                 if best is None or (excess, cost) < best[0]:
@@ -210,7 +211,7 @@ class _Storing:
     def in_tiles(self, policy: TilePolicy) -> Program:
         """The program with tiles by a rule, in the pieces and tiles of weights that are best."""
         weights = self.deadline.during(self.weights)
-        tiles = {each.weight.name: self._weight_tile(each, policy) for each in weights}
+        tiles = {each.weight.name: self.weight_tile(each, policy) for each in weights}
         streamed = stream(self.program, tiles, self.loaded)
         units = channel_units(streamed.training, streamed.evaluation)
         return store(
@@ -220,17 +221,14 @@ class _Storing:
             lambda op, tensors: self.search.choose(op, tensors, self.room),
         )
 
-    def _weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
+    def weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
         """The tile of a weight with which the ops of its layer have the least traffic.
 
         Tiles are tried in the order of a bound, until no other one can be better.
         """
-        ops = {op.name: op for op in self.base.training.ops}
-        layer = [ops[weight.forward], ops[weight.back or weight.apply[0]]]
         candidates = []
         for tile in _weight_tiles(weight):
-            tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
-            cases = [(op, self._tensors(op, tile, policy)) for op in tiled]
+            cases = self.cases(weight, tile, policy)
             bounds = [self.search.bound(*case, self.room) for case in cases]
             candidates.append((bounds, tile, cases))
         best: tuple[tuple[int, int], tuple[int, ...]] | None = None
@@ -247,6 +245,15 @@ class _Storing:
         if best is None:
             raise ModelError(f"no tiles of {weight.weight.name!r} fit stored tensors")
         return best[1]
+
+    def cases(
+        self, weight: StreamableWeight, tile: tuple[int, ...], policy: TilePolicy
+    ) -> list[tuple[Op, dict[str, Tensor]]]:
+        """The ops of a layer with a tile of its weight, and their tensors."""
+        ops = {op.name: op for op in self.base.training.ops}
+        layer = [ops[weight.forward], ops[weight.back or weight.apply[0]]]
+        tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
+        return [(op, self._tensors(op, tile, policy)) for op in tiled]
 
     def _tensors(self, op: Op, tile: tuple[int, ...], policy: TilePolicy) -> dict[str, Tensor]:
         names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))

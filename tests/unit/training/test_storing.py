@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles of stored tensors and streamed weights: the best of all, found within the time limit."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain, count, product
+
+import pytest
+
+from poetfw.common.limits import Deadline
+from poetfw.memory import resident_bytes
+from poetfw.planning import BuildSettings
+from poetfw.planning.choices import derive_program, load_model
+from poetfw.planning.pieces import PieceSearch, TilePolicy
+from poetfw.planning.storing import _larger, _Storing, held_at_once, stored_candidates
+from poetfw.training import Program, stored_tensors, stream, streamable_weights
+
+POLICY = TilePolicy(512, 4)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    settings = BuildSettings("linux", "digits-cnn", batch=1)
+    return derive_program(settings, load_model(settings))
+
+
+def storing(program: Program, budget_bytes: int, deadline: Deadline) -> _Storing:
+    """A search that stores all it can, and streams all weights."""
+    weights = streamable_weights(program)
+    base = stream(program, {e.weight.name: (1, 1) if e.back else (1,) for e in weights})
+    room = budget_bytes - resident_bytes(base.resident, 512)
+    chosen = _larger(base, 0)
+    return _Storing(program, base, weights, (), chosen, room, PieceSearch(), deadline)
+
+
+@pytest.mark.parametrize("budget_bytes", [5000, 9000, 20000])
+def test_no_tile_of_a_weight_is_better(program: Program, budget_bytes: int) -> None:
+    search = storing(program, budget_bytes, Deadline())
+    for weight in search.weights:
+        shape = weight.weight.shape[: 2 if weight.back else 1]
+        found = {}
+        for tile in product(*([n for n in range(1, e + 1) if e % n == 0] for e in shape)):
+            costs = [
+                search.search.weigh(*case, search.room)
+                for case in search.cases(weight, tile, POLICY)
+            ]
+            found[tile] = max(excess for excess, _ in costs), sum(cost for _, cost in costs)
+        tile = search.weight_tile(weight, POLICY)
+        assert found[tile] == min(found.values())
+        assert len(set(found.values())) > 3
+
+
+def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
+    found = []
+    for limit in (0, 40, 10**9):
+        ticks = count()
+        deadline = Deadline(limit, partial(next, ticks))
+        candidates = list(chain.from_iterable(stored_candidates(program, 5000, deadline)))
+        assert deadline.decided == (limit < 10**9)
+        assert next(ticks) <= limit + 100
+        assert all(stored_tensors(each) for each in candidates)
+        found.append(len(candidates))
+    assert 0 == found[0] < found[1] < found[2]
+
+
+def test_what_is_stored_is_not_held(program: Program) -> None:
+    everything = _larger(program, 0)
+    assert held_at_once(program, everything) < held_at_once(program)
