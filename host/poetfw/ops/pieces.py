@@ -447,7 +447,7 @@ class _Piece(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Frame:
+class Frame:
     """A plain op and its tensors, whatever their pieces and homes are.
 
     Attributes:
@@ -502,7 +502,7 @@ class _Frame:
         return _Piece(op, tensors, kind_of(op).workspace_bytes(op, graph))
 
 
-def _frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> _Frame | None:
+def frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> Frame | None:
     """Frame of a plain op; None if it runs on whole tensors only."""
     names = dict.fromkeys((*plain.inputs, *_results(plain)))
     held = tuple((t.name, t.shape, t.dtype, t.role) for t in map(tensors.__getitem__, names))
@@ -521,11 +521,11 @@ def _framed(
     updates: tuple[str, ...],
     backward: bool,
     held: tuple[tuple[str, Shape, Dtype, Role], ...],
-) -> _Frame | None:
+) -> Frame | None:
     op = Op(name, kind, inputs, output, dict(attributes), updates, backward=backward)
     tensors = {each[0]: Tensor(*each) for each in held}
     axes = op_axes(op, tensors)
-    return None if axes is None else _Frame(op, tensors, axes, dict(cut_axes(op, tensors)))
+    return None if axes is None else Frame(op, tensors, axes, dict(cut_axes(op, tensors)))
 
 
 class _Builder:
@@ -683,13 +683,13 @@ class _Builder:
         outside = {dim: _Segment(0, 0) for dim in outer if dim in self._cut}
         return within(0, outside)
 
-    def _frame(self, plain: Op) -> _Frame:
-        frame = _frame_of(plain, self._whole)
+    def _frame(self, plain: Op) -> Frame:
+        frame = frame_of(plain, self._whole)
         if frame is None:
             raise self._unfit("it runs on whole tensors only")
         return frame
 
-    def _segments(self, frame: _Frame, dim: str) -> Iterator[_Segment]:
+    def _segments(self, frame: Frame, dim: str) -> Iterator[_Segment]:
         count = self._count(dim, frame.extents[dim])
         if dim != "r" or not any("R" in text for text in frame.letters.values()):
             yield _Segment(0, count)
@@ -795,7 +795,7 @@ class _Builder:
 
     def _call(
         self,
-        frame: _Frame,
+        frame: Frame,
         number: int,
         parts: Mapping[str, Part],
         segments: Mapping[str, _Segment],

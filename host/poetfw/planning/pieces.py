@@ -17,6 +17,7 @@ from poetfw.ops.pieces import (
     Nest,
     Pieces,
     cut_axes,
+    frame_of,
     image_layout,
     nest_moved,
     op_axes,
@@ -124,9 +125,10 @@ class PieceSearch:
         kind = streamed_kind(op)
         assert kind is not None
         traffic, used = kind.traffic(op, graph), held_bytes(op, tensors)
-        stored = [image_layout(tensors[name]) for name in _stored(op, tensors)]
         moved = [*traffic.reads, *traffic.writes]
-        for layout in stored:
+        stored = _stored(op, tensors)
+        for name in _moved_once(kind.plain(op), tensors).intersection(stored):
+            layout = image_layout(tensors[name])
             moved += [layout.request_bytes] * layout.tiles
         used += kind.tile_bytes(op, graph) if stored else kind.workspace_bytes(op, graph)
         return max(0, used - room_bytes), sum(moved) + REQUEST_BYTES * len(moved)
@@ -164,6 +166,12 @@ def _stored(op: Op, tensors: Mapping[str, Tensor]) -> list[str]:
     """Names of an op's stored operands."""
     names = dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
     return [name for name in names if tensors[name].tile]
+
+
+def _moved_once(plain: Sequence[Op], tensors: Mapping[str, Tensor]) -> set[str]:
+    """Names of operands that are moved once at least; of others, rows may be left out."""
+    frames = filter(None, (frame_of(each, tensors) for each in plain))
+    return {name for each in frames for name, letters in each.letters.items() if "R" not in letters}
 
 
 def held_bytes(op: Op, tensors: Mapping[str, Tensor]) -> int:

@@ -269,6 +269,20 @@ def test_a_layout_gives_back_what_it_stores() -> None:
     assert layout.payload(raw) == values.tobytes()
 
 
+@pytest.mark.parametrize("attributes", [CONV, BY_2, POINTWISE_BY_2])
+def test_no_pieces_have_less_traffic_than_the_bound(attributes: Mapping[str, object]) -> None:
+    """A convolution with stride 2 may leave out rows of its input."""
+    kernel = 1 if attributes is POINTWISE_BY_2 else 3
+    w = Tensor("w", (6, 4, kernel, kernel), role=Role.PARAMETER)
+    x, y = Tensor("x", X, tile=(2, 1)), Tensor("y", Y if attributes is CONV else HALF, tile=(2, 1))
+    op = Op("op", "streamed_conv2d", ("x", "w"), "y", {**attributes, "tile": (2, 2)})
+    search, tensors = PieceSearch(), {"x": x, "w": w, "y": y}
+    excess, least = search.bound(op, tensors, 0)
+    for choice in search.choices(op, tensors):
+        assert choice.cost >= least
+        assert choice.workspace_bytes >= excess
+
+
 def streamed_backward() -> tuple[Op, dict[str, Tensor]]:
     """A streamed layer's backward op and its tensors, with all images stored."""
     w = Tensor("w", W, role=Role.PARAMETER)
