@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from brute_force import Order, best_plan
 from random_graphs import CHECKED, GRAPHS, about, chunks, random_graph
@@ -23,17 +24,15 @@ from poetfw.schedule import (
     SolveOptions,
     Status,
     StepKind,
-    orders,
     search,
     simulate,
     solve,
 )
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.registry import BASELINES
-from poetfw.schedule.found import Incumbent, best_known, tell_nobody
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.orders import Like, Plans, Tried, in_better_order, search_orders
-from poetfw.schedule.plan import Production, plan_of, productions
+from poetfw.schedule.orders import Plans, in_better_order
+from poetfw.schedule.sequences import EventTrace
 from poetfw.schedule.simulator import unlimited
 from poetfw.schedule.validation import validate
 
@@ -141,72 +140,18 @@ def test_moves_lead_to_legal_plans_that_are_taken_for_what_they_are(
         plans = Plans(problem, Work())
         with about(problem):
             for plan in known_plans(problem):
-                order = productions(problem, plan)
+                trace = EventTrace.of(plans.workload, plans.workload.events(plan), Work())
+                order = trace.events.tolist()
                 for first in range(len(order) - 1):
                     for last in range(first + 1, min(len(order), first + 4)):
-                        for moved in plans.swapped(order, first, last):
+                        for events in plans.swapped(trace, first, last):
+                            moved = events.tolist()
                             assert sorted(moved) == sorted(order)
                             if order.count(order[first]) == order.count(order[last]) == 1:
                                 assert moved.index(order[last]) < moved.index(order[first])
                             assert_taken_for_what_it_is(problem, plans, moved)
                             checked += 1
     assert checked > 1_000
-
-
-@pytest.mark.parametrize("numbers", [GRAPHS[300:420]])
-def test_what_is_worked_out_beside_another_plan_is_the_same(numbers: Sequence[int]) -> None:
-    """As if from nothing: after moves, and with productions left out."""
-    moves = left_out = 0
-    for number in numbers:
-        problem = random_graph(number)
-        plans = Plans(problem, Work())
-        with about(problem):
-            for plan in known_plans(problem):
-                known = plans.tried(productions(problem, plan))
-                order = known.order
-                for first in range(len(order) - 1):
-                    for last in range(first + 1, min(len(order), first + 6)):
-                        like = Like(known, first, len(order) - last - 1, moved=True)
-                        for moved in plans.swapped(order, first, last):
-                            assert plans.tried(moved, like) == plans.tried(moved)
-                            moves += 1
-                for index, (_, _, is_first) in enumerate(order):
-                    if not is_first:
-                        without = order[:index] + order[index + 1 :]
-                        like = Like(known, index, len(without) - index)
-                        assert plans.tried(without, like) == plans.tried(without)
-                        left_out += 1
-    assert moves > 5_000
-    assert left_out > 100
-
-
-@pytest.mark.parametrize("numbers", [GRAPHS[:50]])
-def test_moves_lead_where_they_lead_from_nothing(
-    numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where a plan has become shorter since a round of moves began."""
-
-    class FromNothing(Plans):
-        def tried(self, order: tuple[Production, ...], like: Like | None = None) -> Tried:
-            return super().tried(order)
-
-    def last(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[ExecutionPlan | None, float]:
-        work = Work(0.5)
-        best = Incumbent(problem, best_known(problem, [plan]), tell_nobody)
-        search_orders(best, plan, work)
-        return best.found.plan, work.left
-
-    better = 0
-    for number in numbers:
-        problem = random_graph(number)
-        for plan in known_plans(problem):
-            with about(problem):
-                found = last(problem, plan)
-                with monkeypatch.context() as patch:
-                    patch.setattr(orders, "Plans", FromNothing)
-                    assert last(problem, plan) == found
-                better += found[0] not in (None, plan)
-    assert better > 20
 
 
 def test_what_must_follow_goes_with_what_is_delayed() -> None:
@@ -217,10 +162,10 @@ def test_what_must_follow_goes_with_what_is_delayed() -> None:
         Node("other", (), 1.0, 1.0, 8),
     )
     plans = Plans(ScheduleProblem("update", 64, None, None, nodes), Work())
-    order = tuple((i, StepKind.COMPUTE, True) for i in range(3))
-    moved = [[i for i, _, _ in order] for order in plans.swapped(order, 0, 2)]
+    trace = plans.tried(range(3)).trace
+    moved = [events.tolist() for events in plans.swapped(trace, 0, 2)]
     assert moved == [[2, 0, 1], [2, 0, 1]]
-    assert list(plans.swapped(order, 0, 1)) == []
+    assert list(plans.swapped(trace, 0, 1)) == []
 
 
 def known_plans(problem: ScheduleProblem) -> list[ExecutionPlan]:
@@ -233,12 +178,12 @@ def known_plans(problem: ScheduleProblem) -> list[ExecutionPlan]:
 
 
 def assert_taken_for_what_it_is(
-    problem: ScheduleProblem, plans: Plans, order: tuple[Production, ...]
+    problem: ScheduleProblem, plans: Plans, events: Sequence[int]
 ) -> None:
     """Compare with the simulator."""
-    tried = plans.tried(order)
-    plan = plan_of(plans.graph, order)
-    assert tried.order == productions(problem, plan)
+    tried = plans.tried(events)
+    plan = plans.workload.plan(events)
+    assert tried.trace.events.tolist() == plans.workload.events(plan)
     simulation = unlimited(problem, plan)
     ram_bytes, during = problem.ram_bytes, simulation.during_bytes
     made = [
@@ -246,7 +191,7 @@ def assert_taken_for_what_it_is(
         for step, size in zip(plan, during, strict=True)
         if step.kind in (StepKind.COMPUTE, StepKind.PAGE_IN)
     ]
-    assert tried.during_bytes == made
+    assert tried.trace.during_bytes.tolist() == made
     beyond, joules, seconds, load = tried.rank
     late_s = max(0.0, seconds - (problem.deadline_s or math.inf))
     assert beyond == pytest.approx(sum(max(0, size - ram_bytes) for size in made) + late_s)
@@ -263,14 +208,13 @@ def test_what_may_stay_is_not_produced_again(numbers: Sequence[int]) -> None:
         problem = replace(random_graph(number), deadline_s=None)
         plans = Plans(problem, Work())
         for plan in known_plans(problem):
-            tried = plans.tried(productions(problem, plan))
+            tried = plans.tried(plans.workload.events(plan))
             short = plans.shortened(tried)
             assert short.rank <= tried.rank
-            shortened += len(short.order) < len(tried.order)
-            for index, (_, _, first) in enumerate(short.order):
-                if not first:
-                    without = plans.tried(short.order[:index] + short.order[index + 1 :])
-                    assert without.rank >= short.rank
+            shortened += len(short.trace.events) < len(tried.trace.events)
+            for place in short.trace.again.tolist():
+                without = plans.tried(np.delete(short.trace.events, place))
+                assert without.rank >= short.rank
     assert shortened
 
 

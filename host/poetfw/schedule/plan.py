@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem, Step, StepKind
+from poetfw.schedule.problem import ExecutionPlan, Step, StepKind
 
 Production = tuple[int, StepKind, bool]
 """A step that brings a tensor into RAM: (node, COMPUTE or PAGE_IN, true for the node's first
@@ -38,19 +38,6 @@ def lower(graph: Indexed, stages: StageEvents) -> ExecutionPlan:
         (t, i, StepKind.COMPUTE) for t, i in {(t, t) for t in range(graph.n)} | stages.recomputes
     ] + [(t, i, StepKind.PAGE_IN) for t, i in stages.page_ins]
     return plan_of(graph, [(i, kind, i == t) for t, i, kind in sorted(made)])
-
-
-def productions(problem: ScheduleProblem, plan: ExecutionPlan) -> tuple[Production, ...]:
-    """The productions of a plan, in order."""
-    position = {node.name: i for i, node in enumerate(problem.nodes)}
-    computed: set[str] = set()
-    made: list[Production] = []
-    for kind, name, *_ in plan:
-        if kind in (StepKind.COMPUTE, StepKind.PAGE_IN):
-            first = kind is StepKind.COMPUTE and name not in computed
-            made.append((position[name], kind, first))
-            computed.add(name)
-    return tuple(made)
 
 
 def plan_of(graph: Indexed, made: Iterable[Production]) -> ExecutionPlan:

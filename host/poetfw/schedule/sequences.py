@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from poetfw.common.limits import Work
 from poetfw.schedule.coefficients import Costs
 from poetfw.schedule.indexed import Indexed
-from poetfw.schedule.plan import plan_of, productions
+from poetfw.schedule.plan import plan_of
 from poetfw.schedule.problem import ExecutionPlan, StepKind
 
 if TYPE_CHECKING:
@@ -100,10 +100,9 @@ class Workload:
 
     def events(self, plan: ExecutionPlan) -> list[int]:
         """The events of a plan."""
-        return [
-            i if kind is StepKind.COMPUTE else self.n + i
-            for i, kind, _ in productions(self.graph.problem, plan)
-        ]
+        position = {node.name: i for i, node in enumerate(self.graph.problem.nodes)}
+        begins = {StepKind.COMPUTE: 0, StepKind.PAGE_IN: self.n}
+        return [begins[kind] + position[name] for kind, name, *_ in plan if kind in begins]
 
 
 @dataclass(frozen=True)
