@@ -67,6 +67,11 @@ class Task:
     model_as: str = "device"
     db: str | None = None
 
+    @property
+    def settings(self) -> BuildSettings:
+        """Settings of the build whose step it is."""
+        return BuildSettings(board=self.board, model=self.model, batch=self.batch)
+
     def load(self, warn: Callable[[str], None] = lambda text: None) -> TrainingProblem:
         """The schedule problem of its training step.
 
@@ -77,8 +82,7 @@ class Task:
             PoetfwError: The board or the model is unknown or malformed, or nothing of the board is
                 in the database.
         """
-        settings = BuildSettings(board=self.board, model=self.model, batch=self.batch)
-        training = load_training_problem(settings, warn, costs_from(self.db))
+        training = load_training_problem(self.settings, warn, costs_from(self.db))
         return training.modelled_as(self.model_as)
 
 

@@ -4,8 +4,22 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from poetfw.common.option_values import LARGEST_BYTES
+from poetfw.comparisons.comparison import Task
+from poetfw.settings import BuildSettings
+
+
+class PaperTask(Task):
+    """A training step as papers schedule it: its weights stay in RAM, whatever the board holds."""
+
+    @property
+    def settings(self) -> BuildSettings:
+        """Settings with RAM for all weights."""
+        return replace(super().settings, ram_bytes=LARGEST_BYTES)
 
 
 def published(name: str) -> dict[str, Any]:

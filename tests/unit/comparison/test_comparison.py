@@ -33,6 +33,7 @@ from poetfw.schedule import (
     simulate,
     solve,
 )
+from workloads.published import PaperTask
 
 QUICK = SolveOptions()
 CASES = [
@@ -226,6 +227,14 @@ def test_interrupted_it_gives_the_cell_it_has_first(monkeypatch: pytest.MonkeyPa
     assert next(cells).status == "interrupted"
     with pytest.raises(KeyboardInterrupt):
         next(cells)
+
+
+def test_the_papers_weights_stay_in_ram() -> None:
+    streamed, resident = (
+        task("mkr1000", "autoencoder", 2).load().problem for task in (Task, PaperTask)
+    )
+    assert streamed.resident_bytes < 32_768 < resident.resident_bytes
+    assert streamed.nodes != resident.nodes
 
 
 def test_unknown_schedulers_are_refused_at_once() -> None:

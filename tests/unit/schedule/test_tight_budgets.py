@@ -11,6 +11,7 @@ import pytest
 
 from poetfw.boards import load_board
 from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import WORK_LIMIT
 from poetfw.schedule import checkpoint_all_schedule
 from workloads import tight
 from workloads.tight import TIGHT, Tight, run_tight
@@ -18,7 +19,7 @@ from workloads.tight_networks import TIGHT_NETWORKS
 
 
 def test_five_networks_have_six_budgets_and_a_long_one_has_three() -> None:
-    counts = Counter(case.model for case in TIGHT)
+    counts = Counter(case.model for case in TIGHT if case.work == WORK_LIMIT)
     assert counts.pop("lstm-256") == 3
     assert counts == dict.fromkeys(("lstm", "gru", "rnn", "transformer-tiny", "u-net"), 6)
     assert len({case.name for case in TIGHT}) == len(TIGHT)
@@ -40,11 +41,13 @@ def test_networks_that_are_not_built_in_have_a_training_step() -> None:
 def test_a_row_compares_the_search_with_the_best_method(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Tight("mlp", 8, fraction=0.9, most=2.1)
     row = run_tight(case)
-    assert row["misses"] == []
+    assert (row["misses"], row["work"]) == ([], WORK_LIMIT)
     assert 1 <= row["times"] <= row["method_times"]
     assert row["method"] is not None
     json.dumps(row, allow_nan=False)
-    assert run_tight(Tight("mlp", 8, fraction=0.9, most=1.0), 1.0, ())["misses"] == ["energy"]
+    little = run_tight(Tight("mlp", 8, fraction=0.9, most=1.0, work=1.0), compared=())
+    assert (little["name"], little["work"]) == ("mlp/8/0.9/work-1", 1.0)
+    assert little["misses"] == ["energy"]
     monkeypatch.setattr(tight, "read_known", lambda: {case.name: row["times"] / 1.2})
     assert run_tight(case, 1.0, ())["misses"] == ["long run"]
     solve = tight.solve
