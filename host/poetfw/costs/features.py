@@ -176,7 +176,7 @@ def _met(at: Mapping[str, int], axis: str) -> int:
     padding = at["padding_top" if axis == "height" else "padding_left"]
     if outputs < kernel:
         starts = (output * stride - padding for output in range(outputs))
-        return sum(max(0, min(kernel, extent - at) - max(0, -at)) for at in starts)
+        return sum(max(0, min(kernel, extent - one) - max(0, -one)) for one in starts)
     before = (padding - tap for tap in range(kernel))
     return sum(
         max(0, min(outputs, -(-(one + extent) // stride)) - max(0, -(-one // stride)))
