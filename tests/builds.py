@@ -151,7 +151,7 @@ class _Kept:
             for line in lines:
                 _keep_object(line, self._folder)
             self._place.mkdir(parents=True, exist_ok=True)
-            _write(self._place / "commands.json", json.dumps(kept).encode())
+            write_whole(self._place / "commands.json", json.dumps(kept).encode())
 
     def _made(self, kept: dict[str, Any], sources: list[str]) -> Iterator[Command]:
         objects = []
@@ -317,7 +317,8 @@ def _keep(place: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(folder)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is there as a whole, or not at all."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     os.replace(file.name, path)

@@ -16,6 +16,7 @@ import pytest
 
 import budgets
 import builds
+import chosen_tiles
 import pictures
 from strict import STRICT
 
@@ -32,6 +33,7 @@ sys.dont_write_bytecode = False
 budgets.register()
 pictures.leave_out()
 builds.leave_out()
+chosen_tiles.keep()
 
 
 def pytest_sessionstart() -> None:

@@ -33,10 +33,12 @@ needs_aarch64 = pytest.mark.skipif(
 
 POETFW = """
 import builds
+import chosen_tiles
 import pictures
 from poetfw.cli.main import main
 
 builds.leave_out()
+chosen_tiles.keep()
 pictures.leave_out()
 main()
 """
