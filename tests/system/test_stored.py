@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from poetfw import plan as plan_training
+from poetfw.boards import Board
 from poetfw.common.resources import boards_dir
+from poetfw.firmware import LIBRARY
+from poetfw.runs import verification
+from poetfw.runs.execution import BuiltProject
+from poetfw.runs.verification import with_reference_ram
 from system.commands import needs_twin, poetfw, succeed
 from system.test_linux import trained_slots
 
@@ -104,6 +111,40 @@ def test_the_smallest_budget_that_is_named_is_exact(tmp_path: Path) -> None:
     assert below.code == 5
     assert below.json["error"]["minimum_budget_bytes"] == smallest
     assert succeed(*command[:-2], "--ram", str(smallest), cwd=tmp_path)["peak_bytes"] <= smallest
+
+
+def test_a_network_beyond_the_reference_is_streamed_there_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def little(project: BuiltProject) -> tuple[Board, str]:
+        board, environment = with_reference_ram(project)
+        return replace(board, ram_bytes=board.stack_bytes + 20_000), environment
+
+    plan = plan_training("digits-cnn", board="linux", batch=1, ram=7000)
+    firmware = plan.compile(tmp_path)
+    monkeypatch.setattr(verification, "with_reference_ram", little)
+    run = firmware.run(steps=2, verify=True, skip_evaluation=True).figures
+    assert run.verify is not None
+    assert run.verify.bit_identical_to_unscheduled
+    assert (run.accuracy, run.evaluations) == (None, ())
+    header = tmp_path / "run/unscheduled" / LIBRARY / "generated/plan.h"
+    assert "#define POET_STORED_TENSORS" in header.read_text()
+
+
+@pytest.mark.slow
+@needs_twin
+def test_resnet18_trains_in_256_kb(tmp_path: Path) -> None:
+    options = ("--board", "nrf52840", "--model", "resnet18", "--batch", "1")
+    build = succeed("build", *options, cwd=tmp_path, timeout_s=3600)
+    run = succeed(
+        *("run", "--board", "nrf52840", "--steps", "1", "--verify", "--skip-evaluation"),
+        cwd=tmp_path,
+        timeout_s=3600,
+    )
+    assert run["verify"]["ok"], run["verify"]["missed"]
+    assert run["high_water_bytes"] <= build["peak_bytes"] <= 256 * 1024
+    (memory,) = run["memories"].values()
+    assert memory["step_traffic"] == memory["planned_traffic"]
 
 
 @pytest.mark.slow

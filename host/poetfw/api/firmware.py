@@ -218,12 +218,12 @@ class TrainingRun:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of held-out samples classified correctly; None without classes."""
+        """Share of held-out samples classified correctly; None without classes or evaluation."""
         return self.figures.accuracy
 
     @property
     def held_out_loss(self) -> float | None:
-        """Loss of the held-out samples; None with classes."""
+        """Loss of the held-out samples; None with classes, or without evaluation."""
         return self.figures.held_out_loss
 
     def weights(self) -> Mapping[str, NDArray[np.float32]]:

@@ -174,6 +174,8 @@ class RunOptions(TypedDict, total=False):
     """Training steps. Default: the model's epochs."""
     epochs: int | None
     """Passes over the training samples."""
+    skip_evaluation: bool | None
+    """Train without evaluating the held-out samples afterwards."""
     verify: bool | None
     """Check every op, compare with NumPy and, bit by bit, with a run that keeps everything."""
     timeout: float | None

@@ -240,7 +240,9 @@ class _Desks:
             if step == steps or (every and step % every == 0):
                 moved = self.on_each(lambda name, desk: desk.save())
                 self._observer.checkpoint(step)
-        metrics = self.on_each(self._evaluate)[self._build.evaluator.stages.training.here]
+        metrics: tuple[float, ...] = ()
+        if request.evaluate:
+            metrics = self.on_each(self._evaluate)[self._build.evaluator.stages.training.here]
         summaries = self.on_each(lambda name, desk: desk.summary())
         for name, summary in summaries.items():
             used = summary.high_water_bytes, summary.stack_high_water_bytes

@@ -372,7 +372,7 @@ def execute(
         image: the storage image, which is not changed.
         folder: folder for the copy.
         request: what the firmware shall do.
-        evaluations: number of held-out batches that the firmware evaluates.
+        evaluations: number of held-out batches, which the firmware evaluates if requested.
         timeout_s: seconds that the run may take.
         on_event: called for each event of the console as it comes.
         prepare: called with the copy before the run.
@@ -397,7 +397,7 @@ def execute(
         timeout_s,
         on_event,
         steps=request.steps,
-        evaluations=evaluations,
+        evaluations=evaluations if request.evaluate else 0,
         resume=resume,
         silence_s=silence_s,
         environment=threads,

@@ -98,7 +98,7 @@ def on_host(
         settings.timeout_s,
         report_steps(request, observer),
         steps=request.steps,
-        evaluations=project.evaluations,
+        evaluations=project.evaluations if request.evaluate else 0,
         resume=settings.resume,
         silence_s=settings.silence_s,
     )

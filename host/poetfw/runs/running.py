@@ -96,6 +96,7 @@ def make_request(project: BuiltProject, settings: RunSettings) -> RunRequest:
         steps=steps,
         capture=settings.verify,
         checkpoint_every=built.checkpoint_every if every is None else every,
+        evaluate=built.evaluate and not settings.skip_evaluation,
     )
 
 

@@ -212,12 +212,16 @@ def _check_ops(run: Run, errors: Errors, progress: Progress) -> _Checked:
 def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
     """Build and run the same model without a schedule: everything stays in (enough) RAM.
 
-    Kernels and runtime come from the project's folder: only the schedule differs. Returns the log
-    and the persistent tensors after training.
+    What is streamed or stored is that, too, unless the reference's RAM is too small for it. Kernels
+    and runtime come from the project's folder: only the schedule differs. Returns the log and the
+    persistent tensors after training.
     """
     project, program = run.project, resident_form(run.project.stages.program)
     board, environment = with_reference_ram(project)
     plan = plan_unscheduled(program, board, analytic_costs)
+    if plan.memory.arena_bytes > board.unreserved_bytes:
+        program = project.stages.program
+        plan = plan_unscheduled(program, board, analytic_costs)
     slots = assign_slots(program, plan.training.plan)
     lowering = lower_plan(program, board, plan, slots)
     samples = read_samples(project.image, program)
@@ -247,8 +251,8 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         elf,
         folder / IMAGE,
         folder / RUN_DIR,
-        run.request,
-        project.evaluations,
+        replace(run.request, evaluate=False),
+        0,
         run.timeout_s,
         silence_s=run.silence_s,
     )

@@ -29,6 +29,11 @@ class _Length(Settings, group="Training"):
     epochs: int | None = setting(
         "Passes over the training samples.", type=click.IntRange(1), first=True
     )
+    skip_evaluation: bool = setting(
+        "Train without evaluating the held-out samples afterwards.",
+        False,
+        excludes=("--patience",),
+    )
     verify: bool = setting(
         "Check every op, compare with NumPy and, bit by bit, with a run that keeps everything.",
         False,
