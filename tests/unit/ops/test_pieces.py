@@ -26,7 +26,7 @@ from poetfw.ops.pieces import (
     nest_moved,
     nest_traffic,
 )
-from poetfw.planning.pieces import PieceSearch
+from poetfw.planning.pieces import REQUEST_BYTES, PieceSearch
 
 CONV = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}
 BY_2 = {**CONV, "stride": (2, 2)}
@@ -275,7 +275,7 @@ def test_no_pieces_have_less_traffic_than_the_bound(attributes: Mapping[str, obj
     kernel = 1 if attributes is POINTWISE_BY_2 else 3
     w = Tensor("w", (6, 4, kernel, kernel), role=Role.PARAMETER)
     x, y = Tensor("x", X, tile=(2, 1)), Tensor("y", Y if attributes is CONV else HALF, tile=(2, 1))
-    op = Op("op", "streamed_conv2d", ("x", "w"), "y", {**attributes, "tile": (2, 2)})
+    op = Op("op", "streamed_conv2d", ("x", "w"), "y", {**attributes, "tile": (6, 4)})
     search, tensors = PieceSearch(), {"x": x, "w": w, "y": y}
     excess, least = search.bound(op, tensors, 0)
     for choice in search.choices(op, tensors):
@@ -337,6 +337,8 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
             len(traffic.reads) + len(traffic.writes),
         )
         assert nest.workspace_bytes == choice.workspace_bytes
+        size_bytes, requests = nest_moved(nest)
+        assert choice.cost == size_bytes + REQUEST_BYTES * requests
         found[bool(choice.pieces.kept)].add(sum(traffic.reads))
     dy, x = (image_layout(tensors[name]).stored_bytes for name in ("dy", "x"))
     columns = sum(
