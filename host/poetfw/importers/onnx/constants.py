@@ -44,6 +44,8 @@ def fold(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> bool:
     names = [name for name in node.inputs if name]
     if node.kind not in FOLDED or not all(values.is_fixed(name) for name in names):
         return False
+    for name in names:
+        values.expect_number(name)
     arrays = [values.array(name) for name in names]
     if max((array.size for array in arrays), default=0) > LARGEST or _grown(node, arrays) > LARGEST:
         raise UnsupportedError("it makes too large a constant")

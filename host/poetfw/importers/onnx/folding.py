@@ -8,6 +8,7 @@ import re
 import onnx
 
 from poetfw.common.errors import ModelError
+from poetfw.importers.onnx.origins import noted
 
 _REWRITES = "pkg.onnxscript.rewriter.rule_name"
 """Metadata key under which PyTorch's exporter (torch.export) lists its rewrites of a node."""
@@ -33,8 +34,9 @@ def expect_unfolded(model: onnx.ModelProto) -> None:
     Dropout that the older exporter removed in evaluation mode leaves no trace.
 
     Raises:
-        ModelError: PyTorch's exporter has folded batch norms into layers, or has written those of a
-            network in training mode in evaluation mode: another network would be trained.
+        ModelError: PyTorch's exporter has folded batch norms into layers, has written those of a
+            network in training mode in evaluation mode, or has left out biases: another network
+            would be trained.
     """
     nodes = model.graph.node
     if model.producer_name != "pytorch":
@@ -55,31 +57,21 @@ def expect_unfolded(model: onnx.ModelProto) -> None:
             "mode: this is another network than the exported one",
             *EXPORT,
         )
-
-
-def folding_warnings(model: onnx.ModelProto) -> tuple[str, ...]:
-    """Warnings about biases that PyTorch's exporter left out, as far as the file shows them."""
-    if model.producer_name != "pytorch" or not any(
-        "RemoveOptionalBias" in _said(node, _REWRITES) for node in model.graph.node
-    ):
-        return ()
-    return (
-        "PyTorch's exporter has left out biases that are zero, which are then not trained: this is "
-        f"another network than the exported one; {', and '.join(EXPORT)}",
-    )
-
-
-def _said(node: onnx.NodeProto, key: str) -> str:
-    return "".join(entry.value for entry in node.metadata_props if entry.key == key)
+    if any("RemoveOptionalBias" in noted(node, _REWRITES) for node in nodes):
+        raise ModelError(
+            "PyTorch's exporter has left out biases that are zero, which are then not trained: "
+            "this is another network than the exported one",
+            *EXPORT,
+        )
 
 
 def _is_folded(node: onnx.NodeProto) -> bool:
     weights = node.input[1:]
     calculated = len(weights) == 2 and all(map(_CALCULATED.fullmatch, weights))
-    return "FuseBatchNorm" in _said(node, _REWRITES) or calculated
+    return "FuseBatchNorm" in noted(node, _REWRITES) or calculated
 
 
 def _lost_its_mode(node: onnx.NodeProto) -> bool:
     modes = [attribute.i for attribute in node.attribute if attribute.name == "training_mode"]
     fixed = node.op_type == "BatchNormalization" and modes != [1]
-    return fixed and _TRAINED_NORM in _said(node, _ORIGIN)
+    return fixed and _TRAINED_NORM in noted(node, _ORIGIN)

@@ -13,7 +13,7 @@ from poetfw.common.errors import ModelError
 from poetfw.importers.float32 import OPTION
 from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
-from poetfw.importers.onnx.folding import expect_unfolded, folding_warnings
+from poetfw.importers.onnx.folding import expect_unfolded
 from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.types import OTHER_FLOATS
@@ -71,8 +71,8 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
         if values.is_constant(name) or not values.is_bound(name):
             raise ModelError(f"the model's output {name!r} is not calculated from its input")
     results = [Result(name, values.tensor(name)) for name in values.outputs]
-    warnings = (*folding_warnings(proto), *values.warnings)
-    return finished(values.net, results, f"imported from {path.name}", warnings=warnings)
+    origin = f"imported from {path.name}"
+    return finished(values.net, results, origin, warnings=values.warnings)
 
 
 def _translate(

@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 from poetfw.common.errors import ModelError, cut, listed
 from poetfw.importers.network import HIDDEN, Network
 from poetfw.importers.onnx.folding import EXPORT
+from poetfw.importers.onnx.origins import Origins
 from poetfw.importers.onnx.types import OTHER_FLOATS
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Dtype
@@ -149,7 +150,8 @@ class Values:
         self.outputs = tuple(value.name for value in graph.output)
         self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self._weights = set(self._constants)
+        self._origins = Origins.of(graph)
+        self._weights = {name for name in self._constants if self._kind(name) in (None, "p")}
         self._used: set[str] = set()
         self._turned: dict[str, str] = {}
         self._operands: list[str] = []
@@ -159,6 +161,9 @@ class Values:
         for node in nodes:
             for name in node.inputs:
                 self._readers.setdefault(name, []).append(node)
+
+    def _kind(self, name: str) -> str | None:
+        return self._origins.kind(name)
 
     def bind(self, name: str, tensor: str) -> None:
         """Bind a name to a tensor of the graph under construction."""
@@ -225,29 +230,40 @@ class Values:
 
     @property
     def _shared(self) -> list[str]:
-        """Weights that several nodes read."""
-        shared = (name for name in self._used if len(self._readers.get(name, ())) > 1)
-        return [name for name in shared if name in self._weights]
+        """Weights that several nodes read, where the file does not note what they read."""
+        return [
+            name
+            for name in self._used & self._weights
+            if self._kind(name) is None and not self._origins.folded.get(name)
+            if sum(node.kind != "Identity" for node in self._readers.get(name, ())) > 1
+        ]
 
     def expect_apart(self) -> None:
         """Check that no weights are shared because they begin with the same numbers.
 
         Raises:
-            ModelError: Several layers share weights that are all the same number.
+            ModelError: A file notes that weights stand for others, or weights that it does not note
+                anything of are shared, and all the same number.
         """
-        alike = sorted(
+        apart = [name for name in self._used if self._origins.stands_for_others(name)]
+        alike = [
             name
             for name in self._shared
-            if sum(node.kind != "Identity" for node in self._readers[name]) > 1
             if self.floats(name).size > 1 and not np.ptp(self.floats(name))
+        ]
+        if not (apart or alike):
+            return
+        said = "does not say whether the network shares them"
+        raise ModelError(
+            "PyTorch's exporters store equal weights once, and several layers share "
+            f"{listed([repr(cut(name, 60)) for name in sorted(apart or alike)])}: "
+            + (
+                "the network has them apart"
+                if apart
+                else f"all numbers are the same: the file {said}"
+            ),
+            *EXPORT,
         )
-        if alike:
-            raise ModelError(
-                "PyTorch's exporters store equal weights once, and several layers share "
-                f"{listed([repr(cut(name, 60)) for name in alike])}, whose numbers are all the "
-                "same: the file does not say whether the network shares them",
-                *EXPORT,
-            )
 
     def is_fixed(self, name: str) -> bool:
         """True if a name is bound to a constant that is not a weight, hence never trained."""
@@ -257,7 +273,7 @@ class Values:
         return (
             name not in self._weights
             or proto.data_type != onnx.TensorProto.FLOAT
-            or math.prod(proto.dims) <= 1
+            or (math.prod(proto.dims) <= 1 and self._kind(name) is None)
             or bool(np.isinf(self.array(name)).any())
         )
 
@@ -334,12 +350,19 @@ class Values:
                     "not say whether they are weights as they begin, or a constant: export it with "
                     "torch.export"
                 )
-            self._operands.append(name)
+            if self._kind(name) is None:
+                self._operands.append(name)
         self.expect_number(name)
         return self.weight(name)
 
     def expect_number(self, name: str) -> None:
-        """Warn of a single number that may be a weight."""
+        """Warn of a single number that may be a weight.
+
+        Raises:
+            UnsupportedError: The exporter calculated it.
+        """
+        if name in self._weights:
+            self._expect_stored(name)
         if name in self._weights and self.is_fixed(name) and _NAMED.fullmatch(name):
             self.net.warnings.append(
                 f"the single number {name!r:.60} is not trained, since an ONNX file does not say "
@@ -365,6 +388,7 @@ class Values:
             values = self.masks(name)
             return self.net.constant(name, values.reshape(values.shape or (1,)))
         values = self.floats(name)
+        values = values.reshape(values.shape or (1,))
         alike = values.ndim > 1 and not np.ptp(values, axis=0).any()
         made = "." not in name and len(values) == self.file_batch
         if alike and made and len(values) > 1:
@@ -473,8 +497,19 @@ class Values:
         """
         if self._weights.isdisjoint(names):
             return self.net.constant(names[0], values)
+        for name in names:
+            self._expect_stored(name)
         self._used.update(names)
         return self.net.parameter([(name,) for name in names], values, self._dims(names), form)
+
+    def _expect_stored(self, name: str) -> None:
+        """Check that the exporter did not calculate a weight from others."""
+        if self._origins.is_calculated(name):
+            raise UnsupportedError(
+                f"{name!r:.60} is what PyTorch's exporter calculated from "
+                f"{listed([repr(cut(each, 40)) for each in self._origins.folded[name]])}, which "
+                "are then not trained: export it with torch.export"
+            )
 
     def channels(self, names: Sequence[str], length: int) -> str:
         """Tensor [2, length] of a norm's scale and shift; a constant if the exporter made them.

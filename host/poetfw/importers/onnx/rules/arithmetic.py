@@ -116,7 +116,7 @@ def _divide(node: OnnxNode, values: Values) -> str:
 
 def _number(values: Values, name: str) -> float | None:
     """Constant number that a name stands for; None if it is not one."""
-    if not values.is_constant(name) or math.prod(values.dims(name)) != 1:
+    if not values.is_fixed(name) or math.prod(values.dims(name)) != 1:
         return None
     values.expect_number(name)
     return float(values.masks(name).reshape(-1)[0])
