@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from poetfw.schedule.found import Incumbent
 
 _REACH = 16  # largest distance of two events in a move
-_ORDER_WORK = 2e-4  # work units per evaluated order
+_ORDER_WORK = 1e-4, 6e-7  # work units per evaluated order, and per event of it
 _STEP_WORK = 3e-6  # work units per event of an order that is simulated
 
 _Item = tuple[int, bool]
@@ -177,7 +177,7 @@ class Plans:
     def tried(self, events: Sequence[int] | Integers) -> Tried:
         """Evaluate the plan with these events, without those that nothing reads."""
         problem = self._problem
-        self._work.spend(_ORDER_WORK)
+        self._work.spend(_ORDER_WORK[0] + len(events) * _ORDER_WORK[1])
         trace = EventTrace.of(self.workload, events, self._work).pruned(self._work)
         joules, seconds = (self._cost(trace, *prices) for prices in self._prices)
         during: list[int] = trace.during_bytes.tolist()
