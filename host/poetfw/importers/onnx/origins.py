@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's newer exporter notes of a file's tensors: parameters, buffers, calculated ones.
+"""Notes of PyTorch's newer exporter on a file's tensors: parameters, buffers, calculated ones.
 
 It writes the call of torch.export that each node comes from. There, `%p_` begins the name of a
 parameter, `%b_` that of a buffer, and `%c_` that of a constant. Other exporters note nothing.
