@@ -28,7 +28,7 @@ HEAVY = ("torch", "distributed", "dask")
 def _server() -> multiprocessing.context.ForkServerContext:
     """The server, which is not made anew by what imports this module in a fork of it."""
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(_imported())
+    server.set_forkserver_preload([*_imported(), "system.loaded"])
     return server
 
 
