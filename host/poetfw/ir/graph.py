@@ -146,6 +146,10 @@ class Op:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
+    def __hash__(self) -> int:
+        fields = self.name, self.kind, self.inputs, self.output, self.updates, self.backward
+        return hash((*fields, frozenset(self.attributes.items())))
+
     def integer(self, name: str) -> int:
         """Integer value of attribute `name`."""
         value = self.attributes[name]

@@ -267,9 +267,7 @@ class PiecedOp(StreamedKind):
     def nest_of(self, op: Op, tensors: Mapping[str, Tensor]) -> Nest:
         """Loops over its pieces, given its tensors by name."""
         names = dict.fromkeys((*op.inputs, *_results(op)))
-        held = tuple(tensors[name] for name in names)
-        attributes = tuple(sorted(op.attributes.items()))
-        return _nest(op.name, op.kind, op.inputs, op.output, op.updates, attributes, held)
+        return _nest(op, tuple(tensors[name] for name in names))
 
     def sketch(self, op: Op, tensors: Mapping[str, Tensor], pieces: Pieces, only: int) -> Nest:
         """Moves of one plain op, without calls; those of streamed tensors are the first's."""
@@ -316,17 +314,8 @@ class PiecedOp(StreamedKind):
 
 
 @lru_cache(maxsize=4096)
-def _nest(
-    name: str,
-    kind: str,
-    inputs: tuple[str, ...],
-    output: str | None,
-    updates: tuple[str, ...],
-    attributes: tuple[tuple[str, Attribute], ...],
-    tensors: tuple[Tensor, ...],
-) -> Nest:
-    op = Op(name, kind, inputs, output, dict(attributes), updates)
-    of = KINDS[kind]
+def _nest(op: Op, tensors: tuple[Tensor, ...]) -> Nest:
+    of = KINDS[op.kind]
     assert isinstance(of, PiecedOp)
     pieces = Pieces(
         str(op.attributes[_LOOPS]),
@@ -506,23 +495,11 @@ def frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> Frame | None:
     """Frame of a plain op; None if it runs on whole tensors only."""
     names = dict.fromkeys((*plain.inputs, *_results(plain)))
     held = tuple((t.name, t.shape, t.dtype, t.role) for t in map(tensors.__getitem__, names))
-    attributes = tuple(sorted(plain.attributes.items()))
-    fields = (plain.name, plain.kind, plain.inputs, plain.output, attributes, plain.updates)
-    return _framed(*fields, plain.backward, held)
+    return _framed(plain, held)
 
 
 @lru_cache(maxsize=1024)
-def _framed(
-    name: str,
-    kind: str,
-    inputs: tuple[str, ...],
-    output: str | None,
-    attributes: tuple[tuple[str, Attribute], ...],
-    updates: tuple[str, ...],
-    backward: bool,
-    held: tuple[tuple[str, Shape, Dtype, Role], ...],
-) -> Frame | None:
-    op = Op(name, kind, inputs, output, dict(attributes), updates, backward=backward)
+def _framed(op: Op, held: tuple[tuple[str, Shape, Dtype, Role], ...]) -> Frame | None:
     tensors = {each[0]: Tensor(*each) for each in held}
     axes = op_axes(op, tensors)
     return None if axes is None else Frame(op, tensors, axes, dict(cut_axes(op, tensors)))

@@ -10,7 +10,7 @@ from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
+from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory import padded
 from poetfw.ops import KINDS, PiecedOp, kind_of, pieced, streamed_kind
 from poetfw.ops.pieces import (
@@ -162,10 +162,14 @@ class PieceSearch:
         return self._found[key]
 
 
+def _operands(op: Op) -> dict[str, None]:
+    """Names of an op's inputs and output, in order."""
+    return dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
+
+
 def _stored(op: Op, tensors: Mapping[str, Tensor]) -> list[str]:
     """Names of an op's stored operands."""
-    names = dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
-    return [name for name in names if tensors[name].tile]
+    return [name for name in _operands(op) if tensors[name].tile]
 
 
 def _moved_once(plain: Sequence[Op], tensors: Mapping[str, Tensor]) -> set[str]:
@@ -176,8 +180,7 @@ def _moved_once(plain: Sequence[Op], tensors: Mapping[str, Tensor]) -> set[str]:
 
 def held_bytes(op: Op, tensors: Mapping[str, Tensor]) -> int:
     """Bytes of an op's operands that are in RAM and not persistent."""
-    names = dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
-    bases = dict.fromkeys(tensors[name].base or name for name in names)
+    bases = dict.fromkeys(tensors[name].base or name for name in _operands(op))
     return sum(
         padded(tensors[name].size_bytes)
         for name in bases
@@ -194,32 +197,21 @@ def _without_names(
     op: Op, tensors: Mapping[str, Tensor]
 ) -> tuple[tuple[Op, dict[str, Tensor]], object]:
     """The op with numbers for names, its tensors, and what its pieces depend on."""
-    names = dict.fromkeys(
-        (*op.inputs, *([op.output] if op.output is not None else []), *op.updates)
-    )
+    names = dict.fromkeys((*_operands(op), *op.updates))
     number = {name: str(index) for index, name in enumerate(names)}
     renamed = {
         number[name]: replace(tensors[name], name=number[name], base=None, offset_bytes=0)
         for name in names
     }
-    attributes: dict[str, Attribute] = dict(op.attributes)
     alike = Op(
         "op",
         op.kind,
         tuple(number[name] for name in op.inputs),
         None if op.output is None else number[op.output],
-        attributes,
+        op.attributes,
         tuple(number[name] for name in op.updates),
     )
-    key = (
-        op.kind,
-        alike.inputs,
-        alike.output,
-        alike.updates,
-        tuple(sorted(attributes.items())),
-        tuple(renamed.values()),
-    )
-    return (alike, renamed), key
+    return (alike, renamed), (alike, tuple(renamed.values()))
 
 
 def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice]:
