@@ -50,6 +50,8 @@ def _sample_project() -> Path:
         "facts": [Define(key, value) for key, value in facts.items()],
         "slices": False,
         "ring": False,
+        "streams": (),
+        "stored": (),
         "image_words": 18,
         "types": [
             TypeView("poetfw_input", "Features of a sample.", "float", ()),

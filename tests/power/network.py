@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emulator.firmware_tools import BLOCK, TEMPLATES, compile_c
 from poetfw.boards import load_board
@@ -26,6 +27,8 @@ from poetfw.firmware import (
     Slot,
     assign_slots,
     constant_values,
+    read_commit,
+    read_committed,
     render_project,
     write_image,
 )
@@ -297,6 +300,17 @@ class Harness:
         y = ctypes.create_string_buffer(BATCH * 4)
         assert self._library.poet_data_load_x(x) == self._library.poet_data_load_y(y) == 0
         return x.raw, y.raw
+
+
+def trained(
+    made: Project, harness: Harness, folder: Path, steps: int
+) -> dict[str, NDArray[np.generic]]:
+    """Persistent tensors of a harness's last commit, which must be of so many steps."""
+    path = folder / "trained.img"
+    path.write_bytes(harness.storage)
+    assert read_commit(path, made.slots).step == steps
+    tensors = {t.name: t for t in (*made.program.training.tensors, made.program.metric)}
+    return read_committed(path, made.slots, tensors)
 
 
 @contextmanager

@@ -18,10 +18,11 @@ from network import (
     Project,
     compile_harness,
     project,
+    trained,
 )
 
 from emulator.firmware_tools import BLOCK
-from poetfw.firmware import Ring, places, read_committed
+from poetfw.firmware import Ring, places
 
 STEPS, EVERY = 3 * STEPS_PER_EPOCH, 2
 KEPT = {"frozen": True, "keeps": True}
@@ -42,13 +43,6 @@ def made() -> Project:
 @pytest.fixture
 def keeper(library: Path, made: Project) -> Harness:
     return Harness(library, made.image(STEPS, EVERY))
-
-
-def trained(made: Project, harness: Harness, folder: Path) -> dict[str, np.ndarray]:
-    path = folder / "storage.img"
-    path.write_bytes(harness.storage)
-    tensors = {t.name: t for t in (*made.program.training.tensors, made.program.metric)}
-    return read_committed(path, made.slots, tensors)
 
 
 def records(made: Project, image: bytes, folder: Path) -> range:
@@ -83,7 +77,9 @@ def test_weights_and_losses_are_those_without(
     built = compile_harness(tmp_path / "without", "nrf52840", frozen=True)
     without = Harness(built, other.image(STEPS, EVERY))
     assert losses(keeper) == losses(without)
-    found, expected = trained(made, keeper, tmp_path), trained(other, without, tmp_path)
+    found, expected = (
+        trained(*each, tmp_path, STEPS) for each in ((made, keeper), (other, without))
+    )
     for name, value in expected.items():
         assert np.array_equal(found[name], value), name
 
@@ -159,7 +155,9 @@ def test_features_of_all_samples_give_the_bits_of_calculating(
         for each, features in ((made, kept), (other, {"frozen": True}))
     )
     assert losses(keeper) == losses(without)
-    found, expected = trained(made, keeper, tmp_path), trained(other, without, tmp_path)
+    found, expected = (
+        trained(*each, tmp_path, STEPS) for each in ((made, keeper), (other, without))
+    )
     for name, value in expected.items():
         assert np.array_equal(found[name], value), name
     if kept is IN_RAM:

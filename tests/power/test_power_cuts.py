@@ -53,6 +53,14 @@ def check(harness: Harness, count: int, seeds: int, depth: int = 1, first: int =
     assert {outcome for *_, outcome in table} == {"same"}
 
 
+def outcomes(harness: Harness, fault: str, for_ever: bool) -> set[str]:
+    """What comes of a fault at each call: the same result, or a status that says why."""
+    found = {call: harness.fault(call, fault, for_ever) for call in range(harness.calls)}
+    assert not set(found.values()) & set(OUTCOMES[1:]), found
+    assert set(found.values()) <= {"same", *STATUSES[fault]}, found
+    return set(found.values())
+
+
 def test_ten_thousand_cuts_of_an_epoch(epoch: Harness) -> None:
     assert epoch.cases(SEEDS) > 10_000
     check(epoch, epoch.cases(SEEDS), SEEDS)
@@ -76,10 +84,7 @@ def test_checkpoints_now_and_then(library: Path, steps: int, every: int, sets: i
 def test_a_storage_that_fails_or_lies(epoch: Harness, fault: str) -> None:
     """The result is the same, or a status says why; with a good card all goes on from there."""
     for for_ever in (False, True):
-        found = {call: epoch.fault(call, fault, for_ever) for call in range(epoch.calls)}
-        assert not set(found.values()) & set(OUTCOMES[1:]), found
-        assert set(found.values()) <= {"same", *STATUSES[fault]}, found
-        assert set(found.values()) & STATUSES[fault]
+        assert outcomes(epoch, fault, for_ever) & STATUSES[fault]
 
 
 def test_each_cut_has_a_number_that_replays_it(epoch: Harness) -> None:
