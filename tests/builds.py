@@ -103,7 +103,7 @@ class _Kept:
         platforms = (p for p in sorted((folder / "platforms").rglob("*")) if p.is_file())
         said = name, os.environ.get(_FLAGS), version("platformio"), [*map(_stamp, _COMPILERS)]
         parts = settings, repr(said).encode(), *map(Path.read_bytes, platforms)
-        self._place = KEPT / "commands" / _digest(parts)
+        self._place = KEPT / "commands" / digest(parts)
 
     def replay(self) -> bool:
         """Run the kept commands; False if there are none, or if PlatformIO has to say why not."""
@@ -191,7 +191,7 @@ def _run_once(command: Command, folder: Path) -> None:
         inputs = [*(word for word in command if word.endswith(".o")), *scripts]
         output = _after(command, "-o")
     said = repr((_stamp(command[0]), command[1:])).encode()
-    place = KEPT / "linked" / _digest([said, *((folder / path).read_bytes() for path in inputs)])
+    place = KEPT / "linked" / digest([said, *((folder / path).read_bytes() for path in inputs)])
     if not place.exists():
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         _keep(place, {"output": (folder / output).read_bytes()})
@@ -240,7 +240,7 @@ def _place_of(command: Command, folder: Path) -> tuple[Path, Path, str, list[str
     source = next(word for word in command if word.endswith(_SUFFIXES))
     includes = [word[2:] for word in command if word.startswith("-I")]
     words = [word for word in command[1:] if not word.startswith("-I") and word != target]
-    place = KEPT / "compiled" / _digest([repr((_stamp(command[0]), words)).encode()])
+    place = KEPT / "compiled" / digest([repr((_stamp(command[0]), words)).encode()])
     return place, folder / target, source, includes
 
 
@@ -258,7 +258,7 @@ def _keep_object(command: Command, folder: Path) -> None:
     kept = {"object": target.read_bytes(), "inputs.json": json.dumps(inputs).encode()}
     if stack.exists():
         kept["stack"] = stack.read_bytes()
-    _keep(place / _digest([kept["inputs.json"]]), kept)
+    _keep(place / digest([kept["inputs.json"]]), kept)
     note.unlink()
 
 
@@ -283,10 +283,11 @@ def _after(command: Command, option: str) -> str:
 
 
 def _file_digest(path: Path) -> str:
-    return _digest([path.read_bytes()])
+    return digest([path.read_bytes()])
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def digest(parts: Iterable[bytes]) -> str:
+    """Name for what depends on these parts."""
     found = hashlib.sha256()
     for part in parts:
         found.update(hashlib.sha256(part).digest())

@@ -6,7 +6,6 @@ For the demo that choice is two fifths of all planning, and each command is a ne
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builds import KEPT, write_whole
+from builds import KEPT, digest, write_whole
 from mutants import marks
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ def _kept(
     choose: Callable[[Sequence[tuple[Task, int]]], list[TiledPass | None]],
 ) -> Callable[[Sequence[tuple[Task, int]]], list[TiledPass | None]]:
     def chosen(ops: Sequence[tuple[Task, int]]) -> list[TiledPass | None]:
-        said = hashlib.sha256(repr(ops).encode()).hexdigest()[:32]
-        file = KEPT / "tiles" / _sources() / said
+        file = KEPT / "tiles" / _sources() / digest([repr(ops).encode()])
         if marks.COMPILED in os.environ:  # mutations are told of what a test reaches
             return choose(ops)
         if file.exists():
@@ -52,7 +50,4 @@ def _sources() -> str:
     import poetfw
 
     folder = Path(poetfw.__file__).parent / "kernels"
-    found = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:32]
+    return digest(path.read_bytes() for path in sorted(folder.rglob("*.py")))

@@ -18,7 +18,8 @@ int poet_continue_step(void);
 /* True if it is time to commit (poet_save) after a number of steps. */
 int poet_save_is_due(const struct poet_image *image, uint32_t step);
 
-/* Begins a forward pass. What it stores is of no training step and of no other pass, so a lost write is found. */
+/* Begins a forward pass. What it stores is of no training step and of no other pass since the power came, so a lost write is
+ * found. */
 void poet_begin_forward(const struct poet_image *image);
 
 /* Number of held-out batches in the image, and evaluation of one (1-based): the metric is in POET_METRIC. */

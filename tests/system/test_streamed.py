@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poetfw.cli.build import _streaming_rows
+from poetfw.report import StreamingReport
 from system.commands import interrupted, needs_twin, poetfw, succeed
 from system.test_linux import trained_slots
 
@@ -79,6 +81,26 @@ def test_a_run_that_is_interrupted_within_a_step_resumes_to_the_same_bits(tmp_pa
     assert 0 < resumed["resumed_from"] < 300
     assert resumed["loss"] == whole["loss"][resumed["resumed_from"] :]
     assert all(v.tobytes() == weights[n].tobytes() for n, v in exported(tmp_path, "r.npz").items())
+
+
+@pytest.mark.parametrize(("step_s", "says"), [(3.5, False), (3.7, True)])
+def test_a_build_says_what_is_faster_where_an_epoch_takes_an_hour(
+    step_s: float, says: bool
+) -> None:
+    streaming = StreamingReport(
+        tensors=("w",),
+        streamed_bytes=8,
+        resident_bytes=8,
+        requests=2,
+        read_bytes=512,
+        written_bytes=512,
+        energy_j=0.1,
+        time_s=0.1,
+        epoch_steps=1000,
+        rewrites=1.0,
+    )
+    rows = dict(_streaming_rows(streaming, step_s))
+    assert ("faster instead" in rows) == says
 
 
 def test_what_fits_is_not_streamed(tmp_path: Path) -> None:

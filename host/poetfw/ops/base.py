@@ -47,6 +47,7 @@ class TileTable:
 
 
 Loops = tuple[tuple[int, ...], ...]
+"""Nested loops of a kernel: see `Kernel.loops`."""
 Field = int | float | str | tuple[float, ...] | TileTable
 """A constant of a kernel: a number, a C function's name, or the address of a table of floats or
 of tiles."""

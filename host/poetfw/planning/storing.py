@@ -74,7 +74,8 @@ def least_candidates(
     """Programs in the smallest tiles, whose pieces have the least traffic that fits a budget.
 
     Where a budget holds no pieces of an op, they are those of least RAM. So if none of these
-    programs fits, one of them takes the least RAM of all; and with that, one of them fits.
+    programs fits, one of them takes the least RAM of all that stream all weights or none; and with
+    that, one of them fits.
 
     Args:
         program: a program in which nothing is streamed or stored.
