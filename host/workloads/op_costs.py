@@ -24,7 +24,7 @@ from pathlib import Path
 from poetfw.boards import load_board
 from poetfw.common.option_values import FLOAT16_FORM
 from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_costs, case_of
-from poetfw.costs.features import Featured, case_tiles, featured
+from poetfw.costs.features import Featured, case_tiles, features_of
 from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
 from poetfw.firmware.case_version import case_version
 from poetfw.ir import Attribute, Graph, Op
@@ -69,6 +69,8 @@ MOVED = {
 """Instructions of loads and transfers, by core: solved from two sizes of each in the steps of `mlp`
 in batches of 8, with all RAM and with 58,000 bytes, that `poetfw run --trace` counted."""
 
+FEW_ROWS = 3
+"""Cases of a function that its cycles are estimated from at least."""
 _NOTHING = 1e-6  # instructions for a unit of a feature: rounding
 
 MEASURED_AT = "2026-11-22T00:00:00Z"
@@ -308,7 +310,7 @@ def unfitted_steps(board: str) -> dict[str, Graph]:
 
 
 def for_instructions() -> Iterator[Graph]:
-    """Steps of ops that others have seldom: only prices in instructions are fitted to them.
+    """Steps of ops that others have seldom: only prices of cores are fitted to them.
 
     Squared errors behind one layer, gates of channels, and kernels of stride 2 trained with weight
     decay.
@@ -468,63 +470,53 @@ def seen_cases(board: str) -> dict[str, Case]:
 
 
 def prices(board: str) -> str:
-    """The file of what operators take on a board's core: lines through the recorded cycles."""
-    compiler, counts = recorded("cycles")
-    rows: dict[str, list[tuple[dict[str, float], float]]] = {}
-    for key, case in seen_cases(board).items():
-        if key in counts[board]:
-            op, graph = alone(case)
-            inputs = [graph.by_name[name] for name in op.inputs]
-            output = None if op.output is None else graph.by_name[op.output]
-            work = kind_of(op).work(op, inputs, output)
-            features = {"fixed": 1.0, "mac": float(work.macs), "byte": float(work.bytes_moved)}
-            rows.setdefault(case.kind, []).append((features, float(counts[board][key])))
+    """The file of what kernels take on a board's core: sums through what was recorded."""
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f"# {load_board(board).core}: cycles of a call, a product and a byte, by operator.",
+        f"# {load_board(board).core}: cycles and instructions of each feature, by C function and",
+        "# C file (host/poetfw/costs/features.py).",
         "# Written by `python benchmarks/op_costs.py --prices`.",
         "",
-        f'source = "host/workloads/op_costs.txt: cycles by docs/kernels.md, {compiler}"',
+        f'source = "host/workloads/op_costs.txt: cycles by docs/kernels.md, {recorded()[0]}"',
         f"exact = {str(load_board(board).compute.exact).lower()}",
         "",
-        "[operators]",
+        "[cycles]",
+        *_prices(board, Counter.CYCLES),
     ]
-    for kind, found in sorted(rows.items()):
-        fitted = fit(found).prices
-        price = ", ".join(
-            f"{name} = {fitted.get(name, 0.0):.4g}" for name in ("fixed", "mac", "byte")
-        )
-        lines.append(f"{kind} = {{ {with_points(price)} }}")
     if PRICED[board] in MOVED:
-        lines += ["", "[instructions]", *_instructions(board)]
+        moved = (f'"{name}" = {price}' for name, price in MOVED[PRICED[board]].items())
+        lines += ["", "[instructions]", *_prices(board, Counter.INSTRUCTIONS), *moved]
     return "\n".join(lines) + "\n"
 
 
-def _instructions(board: str) -> Iterator[str]:
-    """Lines of the file: instructions of each feature, by C function and C file."""
-    counts = recorded()[1][board]
+def _prices(board: str, unit: Counter) -> Iterator[str]:
+    """Lines of the file: prices of each feature, by C function, with any step, and C file."""
+    counts = recorded(unit)[1][board]
     unfitted = {c.key for step in unfitted_steps(board).values() for c in cases_of(step, board)}
     cases = seen_cases(board)
     for step in for_instructions():
         cases |= {c.key: c for c in cases_of(step, board) if c.key not in unfitted}
     tiles = case_tiles(load_board(board))
-    known = [(case.key, featured(case, tiles)) for case in cases.values()]
+    known = [(case.key, features_of(*alone(case), tiles, unit)) for case in cases.values()]
     rows = [(of, float(counts[key])) for key, of in sorted(known) if counts.get(key)]
-    for level in ("function", "family"):
+    estimated = unit is Counter.CYCLES
+    for level in ("function", "any step", "family")[:: 1 if estimated else 2]:
         groups: dict[str, list[tuple[Featured, float]]] = {}
         for of, count in rows:
-            groups.setdefault(getattr(of, level), []).append((of, count))
+            name = of.family if level == "family" else of.function
+            name = name.partition(" (")[0] if level == "any step" else name
+            if level != "any step" or name != of.function:
+                groups.setdefault(name, []).append((of, count))
         for name, found in sorted(groups.items()):
             functions = [of.function for of, _ in found] if level == "family" else []
-            if len(found) < ENOUGH_ROWS or 0 < len(set(functions)) < ENOUGH_FUNCTIONS:
+            enough = FEW_ROWS if estimated and not functions else ENOUGH_ROWS
+            if len(found) < enough or 0 < len(set(functions)) < ENOUGH_FUNCTIONS:
                 continue
             fitted = fit([(of.features, count) for of, count in found], name, functions)
             if fitted.median_error <= LARGEST_ERROR:
                 priced = [(of, x) for of, x in fitted.prices.items() if x > _NOTHING]
                 each = ", ".join(f'"{of}" = {price:.4g}' for of, price in priced)
                 yield f'"{name}" = {{ {with_points(each)} }}'
-    for name, price in MOVED[PRICED[board]].items():
-        yield f'"{name}" = {price}'
 
 
 def with_points(text: str) -> str:

@@ -9,7 +9,6 @@ from poetfw.boards.board import (
     FirmwareSupport,
     Machine,
     Power,
-    Price,
     TrainingDefaults,
     Twin,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "FirmwareSupport",
     "Machine",
     "Power",
-    "Price",
     "Toolchain",
     "TrainingDefaults",
     "Twin",

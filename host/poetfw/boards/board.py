@@ -18,21 +18,6 @@ from poetfw.common.errors import BoardError, DataError
 from poetfw.common.transfer import Transfer
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Cycles of an operator's kernel on a core.
-
-    Attributes:
-        fixed: cycles per call.
-        mac: cycles per multiply-accumulate.
-        byte: cycles per byte read or written.
-    """
-
-    fixed: float
-    mac: float
-    byte: float
-
-
 class Arithmetic(StrEnum):
     """Rounding of sums of products in convolutions, dense layers and matrix products."""
 
@@ -54,16 +39,17 @@ class Compute:
         macs_per_s: 32-bit floating-point multiply-accumulates per second.
         ram_bandwidth_bytes_per_s: bytes per second between core and RAM.
         arithmetic: rounding of sums of products. Boards of one class compute the same bits.
-        prices: cycles by operator kind; other operators are estimated from the rates above.
-        instructions: instructions that the core executes for each unit of a feature of
-            `poetfw.costs.features`, by feature, by C function or C file.
+        cycles: estimated cycles that the core takes for each unit of a feature of
+            `poetfw.costs.features`, by feature, by C function or C file; ops of others are
+            estimated from the rates above.
+        instructions: instructions that it executes, likewise.
         threads: number of threads among which kernels divide their results, with the same bits.
     """
 
     macs_per_s: float
     ram_bandwidth_bytes_per_s: float
     arithmetic: Arithmetic = Arithmetic.SEPARATE
-    prices: Mapping[str, Price] = field(default_factory=dict)
+    cycles: Mapping[str, Mapping[str, float]] = field(default_factory=dict, repr=False)
     instructions: Mapping[str, Mapping[str, float]] = field(default_factory=dict, repr=False)
     threads: int = 1
 

@@ -21,7 +21,6 @@ from poetfw.boards.board import (
     FirmwareSupport,
     Machine,
     Power,
-    Price,
     TrainingDefaults,
     Twin,
 )
@@ -261,13 +260,12 @@ def _compute(table: ComputeTable) -> Compute:
     values = _values(table)
     name = values.pop("prices")
     core = None if name is None else CoreFile.of(name)
-    operators = {} if core is None else core.operators
-    prices = {kind: Price(**dict(price)) for kind, price in operators.items()}
     values["arithmetic"] = (
         Arithmetic(table.arithmetic) if values.pop("exact") else Arithmetic.INTEGERS
     )
-    instructions = {} if core is None else core.instructions
-    return Compute(**values, prices=prices, instructions=instructions)
+    if core is not None:
+        values.update(cycles=core.cycles, instructions=core.instructions)
+    return Compute(**values)
 
 
 def _power(file: BoardFile) -> Power:

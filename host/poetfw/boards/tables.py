@@ -129,18 +129,12 @@ class ComputeTable(Table):
     threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-class _Price(Table):
-    fixed: _Cycles
-    mac: _Cycles
-    byte: _Cycles
-
-
 class CoreFile(Table):
-    """Cycles of operators on a core: `boards/cores/<core>.toml`."""
+    """What kernels take on a core: `boards/cores/<core>.toml`."""
 
     source: _Line
     exact: bool
-    operators: dict[str, _Price]
+    cycles: dict[str, dict[str, _Cycles]]
     instructions: dict[str, dict[str, _Cycles]] = {}
 
     @staticmethod

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analytic cost model: seconds and joules from an op's work and a board's figures.
 
-If the kernels of a core were counted, operators have prices:
+If the kernels of a core were counted, an op takes what its kernel's loops take (`features.py`):
 
-    compute_s = (fixed + mac * macs + byte * bytes_moved) / clock_hz
+    compute_s = sum(cycles[feature] * features[feature]) / clock_hz
 
-For other operators, the model is a roofline (Williams, Waterman, Patterson, CACM 2009): the time of
+For other ops, the model is a roofline (Williams, Waterman, Patterson, CACM 2009): the time of
 an op is that of its arithmetic or of its RAM traffic, whichever is longer,
 
     compute_s = max(macs / macs_per_s, bytes_moved / ram_bandwidth_bytes_per_s)
@@ -22,10 +22,15 @@ energy of a transfer is that of the storage; the core's power counts while it co
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from poetfw.boards import Board
+from poetfw.costs.features import features_of
+from poetfw.costs.measurement import Counter
 from poetfw.costs.table import CostTable, OpCost, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import OpWork, kind_of
+from poetfw.ops.tile_tables import no_tiles, own_tiles
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
@@ -41,28 +46,43 @@ def _cost(op: Op, graph: Graph, board: Board) -> OpCost:
     kind = kind_of(op)
     parts = kind.parts(op, graph)
     if parts is not None:
-        return sum_of([_cost(part, parts, board) for part in parts.ops])
+        known: dict[Op, OpCost] = {}  # slices are alike but for their names
+        costs = []
+        for part in parts.ops:
+            alike = replace(part, name="", output=None)
+            if alike not in known:
+                known[alike] = _cost(part, parts, board)
+            costs.append(known[alike])
+        return sum_of(costs)
     inputs = [graph.by_name[name] for name in op.inputs]
     output = None if op.output is None else graph.by_name[op.output]
-    return cost_of(kind.work(op, inputs, output), board, kind.priced_as)
+    return cost_of(kind.work(op, inputs, output), board, _cycles(op, graph, board))
 
 
-def cost_of(work: OpWork, board: Board, kind: str | None = None) -> OpCost:
+def _cycles(op: Op, graph: Graph, board: Board) -> float | None:
+    """Cycles of an op by the prices of the board's core; None without any for its kernel."""
+    prices = board.compute.cycles
+    if not prices:
+        return None
+    tiled = any("tiles" in price for price in prices.values())
+    found = features_of(op, graph, own_tiles if tiled else no_tiles, Counter.CYCLES)
+    return found.cost(prices)
+
+
+def cost_of(work: OpWork, board: Board, cycles: float | None = None) -> OpCost:
     """Cost of an amount of work on a board.
 
     Args:
         work: the amount of work.
         board: the board.
-        kind: operator whose prices are used; None for the roofline.
+        cycles: what the core takes for it; None for the roofline.
     """
-    price = None if kind is None else board.compute.prices.get(kind)
-    if price is None:
+    if cycles is None:
         compute_s = max(
             work.macs / board.compute.macs_per_s,
             work.bytes_moved / board.compute.ram_bandwidth_bytes_per_s,
         )
     else:
-        cycles = price.fixed + price.mac * work.macs + price.byte * work.bytes_moved
         compute_s = cycles / board.clock_hz
     storage_s = storage_j = 0.0
     if work.storage_bytes and board.storage is not None:

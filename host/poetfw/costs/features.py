@@ -2,8 +2,8 @@
 """Features of a kernel's running time: how often each of its loops runs.
 
 Every kernel has the work that its operator states, the loops that it names, the elements of its
-operands, and a fixed cost. Tiles count their own instructions: a kernel that runs some has no other
-features than these, the weights that it checks, and what a sink takes.
+operands, and a fixed cost. Tiles count their own instructions and cycles: a kernel that runs some
+has no other features than these, the weights that it checks, and what a sink takes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from poetfw.boards import Board
 from poetfw.costs.alone import alone
 from poetfw.costs.measurement import Case
-from poetfw.ir import Tensor
+from poetfw.costs.measurement import Counter as Unit
+from poetfw.ir import Graph, Op, Tensor
 from poetfw.kernels import TiledPass
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.base import Constants, Loops
@@ -48,6 +49,21 @@ class Featured:
     family: str
     features: Features
 
+    def cost(self, prices: Mapping[str, Features]) -> float | None:
+        """Sum of the features at the prices of the function, with any step, or of its C file.
+
+        Args:
+            prices: of each feature, by function and file.
+
+        Returns:
+            None without prices of either, or where they are those of tiles and none fits.
+        """
+        names = self.function, self.function.partition(" (")[0], self.family
+        price = next((prices[name] for name in names if name in prices), None)
+        if price is None or ("tiles" in price and "tiles" not in self.features):
+            return None
+        return sum(each * self.features.get(name, 0.0) for name, each in price.items())
+
 
 def case_tiles(board: Board) -> TileChoice:
     """The tiles that a case runs on a board: the best of its pass by itself."""
@@ -56,24 +72,33 @@ def case_tiles(board: Board) -> TileChoice:
 
 
 def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
-    """The features of a case.
-
-    Args:
-        case: an op.
-        tiles: those that its core runs.
+    """The features of a case, in instructions; arguments and errors as for `features_of`.
 
     Raises:
         ModelError: the case is a transfer, or no op.
     """
-    op, graph = alone(case)
+    return features_of(*alone(case), tiles)
+
+
+def features_of(
+    op: Op, graph: Graph, tiles: TileChoice = no_tiles, unit: Unit = Unit.INSTRUCTIONS
+) -> Featured:
+    """The features of an op of a graph.
+
+    Args:
+        op: the op.
+        graph: its graph.
+        tiles: those that its core runs.
+        unit: what tiles count.
+    """
     kernel = kind_of(op).kernel(op, graph)
     inputs = [graph.by_name[name] for name in op.inputs]
     output = None if op.output is None else graph.by_name[op.output]
     step = _step(kernel)
-    names = (kernel.function or case.kind) + step, kernel.source + step
+    names = (kernel.function or op.kind) + step, kernel.source + step
     table = table_of(kernel)
     if table is not None and (tiled := tiles(table)) is not None:
-        return Featured(*names, _tiled(tiled, inputs, kernel))
+        return Featured(*names, _tiled(tiled, inputs, kernel, unit))
     work = kind_of(op).work(op, inputs, output)
     found: Counter[str] = Counter(fixed=1, macs=work.macs, bytes=work.bytes_moved)
     tensors = {f"in{i}": tensor for i, tensor in enumerate(inputs)}
@@ -93,9 +118,10 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
     return Featured(*names, found)
 
 
-def _tiled(tiles: TiledPass, inputs: Sequence[Tensor], kernel: Kernel) -> Counter[str]:
-    """Instructions of tiles, and what the C code around them depends on."""
-    found: Counter[str] = Counter(fixed=1, tiles=tiles.instructions)
+def _tiled(tiles: TiledPass, inputs: Sequence[Tensor], kernel: Kernel, unit: Unit) -> Counter[str]:
+    """What tiles count, and what the C code around them depends on."""
+    counted = tiles.cycles if unit is Unit.CYCLES else tiles.instructions
+    found: Counter[str] = Counter(fixed=1, tiles=counted)
     if tiles.puts:
         found.update({"puts.calls": tiles.calls, "puts.rows": tiles.puts, "puts": tiles.results})
     elif tiles.padded and "weight" not in kernel.function:

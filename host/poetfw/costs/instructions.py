@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from poetfw.boards import Board
-from poetfw.costs.features import case_tiles, featured
-from poetfw.costs.measurement import case_of
+from poetfw.costs.features import Featured, case_tiles, features_of
 from poetfw.ir import Graph
 from poetfw.ops import kind_of
 from poetfw.ops.tile_tables import TileChoice
@@ -40,32 +39,32 @@ def planned_instructions(
         None if the core has no prices for an op or a transfer.
     """
     prices, times = board.compute.instructions, Counter(computed)
-    counts: list[float | None] = []
+    found: list[tuple[Featured, int]] = []
     loads: dict[str, Mapping[str, float]] = {}
     for op in graph.ops:
         parts = kind_of(op).parts(op, graph)
         # parts run on slices: tiles of the program are those of slices, not of a whole part
         own = tiles if tiles is not None and parts is None else case_tiles(board)
         for part in (op,) if parts is None else parts.ops:
-            known = featured(case_of(part, parts or graph), own)
+            known = features_of(part, parts or graph, own)
             if "samples" in known.features:
                 loads[op.name] = known.features
-            price = prices.get(known.function, prices.get(known.family))
             if op.name in times:
-                counts.append(_counted(price, known.features, times[op.name]))
+                found.append((known, times[op.name]))
     first = next((name for name in times if name in loads), None)
-    for name, features in loads.items():
-        if first not in (None, name):
-            counts.append(_counted(prices.get("check"), features, 1))
-    for (kind, size), count in Counter(moved).items():
-        counts.append(_counted(prices.get(kind), {"fixed": 1.0, "bytes": size}, count))
-    known_counts = [count for count in counts if count is not None]
-    return sum(known_counts) if len(known_counts) == len(counts) else None
-
-
-def _counted(
-    price: Mapping[str, float] | None, features: Mapping[str, float], times: int
-) -> float | None:
-    if price is None:
-        return None
-    return times * sum(each * features.get(name, 0.0) for name, each in price.items())
+    found += [
+        (Featured("check", "", features), 1)
+        for name, features in loads.items()
+        if first not in (None, name)
+    ]
+    found += [
+        (Featured(kind, "", {"fixed": 1.0, "bytes": size}), count)
+        for (kind, size), count in Counter(moved).items()
+    ]
+    total = 0.0
+    for known, count in found:
+        each = known.cost(prices)
+        if each is None:
+            return None
+        total += count * each
+    return total

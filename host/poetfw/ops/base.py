@@ -254,11 +254,6 @@ class OpKind(ABC):
     """True if its output is a gradient, and its kernel has a variant `<function>_update_f32` that
     passes each complete element to an optimizer (`poetfw.ops.update`)."""
 
-    @property
-    def priced_as(self) -> str:
-        """Name of the operator whose prices it shares."""
-        return self.name
-
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         """Infer shape and type of the output, or None without one, from those of the inputs.

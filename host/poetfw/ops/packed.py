@@ -136,10 +136,6 @@ class _Packed(OpKind):
             cls.function = f"poet_packed_{layer}{'_forward' * (layer == family)}_f32"
 
     @property
-    def priced_as(self) -> str:
-        return self.layer
-
-    @property
     def _layer(self) -> OpKind:
         return KINDS[self.layer]
 
@@ -218,6 +214,21 @@ class _Packed(OpKind):
             macs=layer.macs + weights.elements,
             bytes_moved=layer.bytes_moved + weights.size_bytes + bytes_of(inputs[self.position]),
         )
+
+    def parts(self, op: Op, graph: Graph) -> Graph:
+        """Unpacking, at the costs of halves, and the layer."""
+        tensors = self._as_tensors(op, [graph.by_name[name] for name in op.inputs])
+        weights = replace(tensors[self.position], role=Role.ACTIVATION)
+        words = Tensor("words", (words_of(weights.shape, FLOAT16),), Dtype.I32, Role.INPUT)
+        given = {tensor.name: replace(tensor, role=Role.INPUT) for tensor in tensors}
+        given[weights.name] = weights
+        unpacking = Op(
+            "unpacking", "from_halves", (words.name,), weights.name, {"shape": weights.shape}
+        )
+        layer = self._as_layer(op)
+        output = graph.by_name[op.output or ""]
+        tensors = [words, *given.values(), replace(output, role=Role.ACTIVATION)]
+        return Graph("packed", tuple(tensors), (unpacking, layer), output.name)
 
     def _slices(self, op: Op, tensors: Sequence[Tensor]) -> _Slices:
         shape = self._shape(op)
