@@ -8,35 +8,37 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from builds import KEPT, digest, write_whole
 from mutants import marks
 
-if TYPE_CHECKING:
-    from poetfw.kernels import Task, TiledPass
+Of = TypeVar("Of")
+Found = TypeVar("Found")
 
 
 def keep() -> None:
     """Have this process look first whether the tiles of the same ops were chosen before."""
-    from poetfw.firmware import tile_choice  # late, as in pictures.py
+    from poetfw.ops import tile_tables  # late, as in pictures.py
 
-    tile_choice.tilings = _kept(tile_choice.tilings)  # type: ignore[attr-defined]
+    tile_tables.tilings = _kept(tile_tables.tilings)  # type: ignore[attr-defined]
+    tile_tables.tiling = _kept(tile_tables.tiling)  # type: ignore[attr-defined]
 
 
-def _kept(
-    choose: Callable[[Sequence[tuple[Task, int]]], list[TiledPass | None]],
-) -> Callable[[Sequence[tuple[Task, int]]], list[TiledPass | None]]:
-    def chosen(ops: Sequence[tuple[Task, int]]) -> list[TiledPass | None]:
-        file = KEPT / "tiles" / _sources() / digest([repr(ops).encode()])
+def _kept(choose: Callable[[Of], Found]) -> Callable[[Of], Found]:
+    """The function with its results in files, one for each argument."""
+
+    @cache
+    def chosen(of: Of) -> Found:
+        file = KEPT / "tiles" / _sources() / digest([repr(of).encode()])
         if marks.COMPILED in os.environ:  # mutations are told of what a test reaches
-            return choose(ops)
+            return choose(of)
         if file.exists():
             return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]
-        tiles = choose(ops)
+        tiles = choose(of)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, pickle.dumps(tiles))
         return tiles

@@ -22,15 +22,16 @@ energy of a transfer is that of the storage; the core's power counts while it co
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from poetfw.boards import Board
 from poetfw.costs.features import features_of
-from poetfw.costs.measurement import Counter
+from poetfw.costs.measurement import Counter as Unit
 from poetfw.costs.table import CostTable, OpCost, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import OpWork, kind_of
-from poetfw.ops.tile_tables import no_tiles, own_tiles
+from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of, tiles_together
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
@@ -39,10 +40,12 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     Raises:
         ModelError: An op is of a kind that poetfw does not know.
     """
-    return CostTable(board.name, {op.name: _cost(op, graph, board) for op in graph.ops})
+    tiled = any("tiles" in price for price in board.compute.cycles.values())
+    tiles = tiles_together(Counter(tables_of(graph))) if tiled else no_tiles
+    return CostTable(board.name, {op.name: _cost(op, graph, board, tiles) for op in graph.ops})
 
 
-def _cost(op: Op, graph: Graph, board: Board) -> OpCost:
+def _cost(op: Op, graph: Graph, board: Board, tiles: TileChoice) -> OpCost:
     kind = kind_of(op)
     parts = kind.parts(op, graph)
     if parts is not None:
@@ -51,22 +54,15 @@ def _cost(op: Op, graph: Graph, board: Board) -> OpCost:
         for part in parts.ops:
             alike = replace(part, name="", output=None)
             if alike not in known:
-                known[alike] = _cost(part, parts, board)
+                known[alike] = _cost(part, parts, board, tiles)
             costs.append(known[alike])
         return sum_of(costs)
+    cycles = None
+    if board.compute.cycles:
+        cycles = features_of(op, graph, tiles, Unit.CYCLES).cost(board.compute.cycles)
     inputs = [graph.by_name[name] for name in op.inputs]
     output = None if op.output is None else graph.by_name[op.output]
-    return cost_of(kind.work(op, inputs, output), board, _cycles(op, graph, board))
-
-
-def _cycles(op: Op, graph: Graph, board: Board) -> float | None:
-    """Cycles of an op by the prices of the board's core; None without any for its kernel."""
-    prices = board.compute.cycles
-    if not prices:
-        return None
-    tiled = any("tiles" in price for price in prices.values())
-    found = features_of(op, graph, own_tiles if tiled else no_tiles, Counter.CYCLES)
-    return found.cost(prices)
+    return cost_of(kind.work(op, inputs, output), board, cycles)
 
 
 def cost_of(work: OpWork, board: Board, cycles: float | None = None) -> OpCost:

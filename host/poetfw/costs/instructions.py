@@ -33,7 +33,7 @@ def planned_instructions(
         computed: names of ops in the order of the plan, each as often as it computes it.
         moved: transfers of the plan, each `page_in` or `page_out` and its bytes.
         board: where it runs, on one thread.
-        tiles: those that its convolutions run there; None for the best of each by itself.
+        tiles: those that its passes run there; None for the best of each by itself.
 
     Returns:
         None if the core has no prices for an op or a transfer.
@@ -41,12 +41,11 @@ def planned_instructions(
     prices, times = board.compute.instructions, Counter(computed)
     found: list[tuple[Featured, int]] = []
     loads: dict[str, Mapping[str, float]] = {}
+    tiles = tiles or case_tiles(board)
     for op in graph.ops:
         parts = kind_of(op).parts(op, graph)
-        # parts run on slices: tiles of the program are those of slices, not of a whole part
-        own = tiles if tiles is not None and parts is None else case_tiles(board)
         for part in (op,) if parts is None else parts.ops:
-            known = features_of(part, parts or graph, own)
+            known = features_of(part, parts or graph, tiles)
             if "samples" in known.features:
                 loads[op.name] = known.features
             if op.name in times:

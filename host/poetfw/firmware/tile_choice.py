@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from functools import lru_cache
 
 from poetfw.boards import Board
-from poetfw.kernels import TiledPass, tilings
 from poetfw.ops.base import TileTable
-from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of
+from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of, tiles_together
 from poetfw.training import Program, make_prediction
 
 _RUNS = (100, 10, 1)
@@ -26,11 +23,4 @@ def program_tiles(program: Program, board: Board) -> TileChoice:
     for graph, weight in zip(graphs, _RUNS, strict=True):
         for table in tables_of(graph):
             runs[table] += weight
-    return _together(tuple(runs.items())).__getitem__
-
-
-@lru_cache(maxsize=8)
-def _together(runs: tuple[tuple[TileTable, int], ...]) -> Mapping[TileTable, TiledPass | None]:
-    tables = [table for table, _ in runs]
-    chosen = tilings([(table.of, count) for table, count in runs])
-    return dict(zip(tables, chosen, strict=True))
+    return tiles_together(runs)

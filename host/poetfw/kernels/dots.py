@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 from poetfw.kernels.convolution import Axis, ConvolutionPass
 from poetfw.kernels.dot import Dot
@@ -142,8 +143,7 @@ def _of_product(of: Product) -> _Rows:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Division:
+class _Division(NamedTuple):
     """A row in a head, groups and a tail, and what of it is behind the source."""
 
     group: int
@@ -279,9 +279,7 @@ def _entries(on: _Rows, division: _Division, a: int, b: int, held: bool) -> list
             *(replace(one, result=0, bias=one.result) for one in on.loops),
         )
         first = b_first * on.put_weight + a_first * on.put_source
-        starts = replace(
-            TileRun(0, 0, 0, 0), source_at=a_first * on.source, weight_at=b_first * on.weight
-        )
+        starts = a_first * on.source, b_first * on.weight
         if not apart:
             each = own_a * on.taps
             runs = tuple(_run(on, row, row[0] * on.columns.taps, starts) for row in on.runs)
@@ -324,12 +322,12 @@ def _through(on: _Rows, division: _Division, a: int, b: int) -> list[Tiles] | No
 
 
 def _run(
-    on: _Rows, row: tuple[int, int, int, int], result: int, start: TileRun | None = None
+    on: _Rows, row: tuple[int, int, int, int], result: int, starts: tuple[int, int] = (0, 0)
 ) -> TileRun:
     _, source, weight, count = row
     return TileRun(
-        source + (start.source_at if start else 0),
-        weight + (start.weight_at if start else 0),
+        source + starts[0],
+        weight + starts[1],
         result,
         count,
         on.source_sample - count * on.source_row,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from poetfw.kernels.assembler import TAKEN, Cost
 from poetfw.kernels.dot import Dot
@@ -123,8 +124,7 @@ class Tiles:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """Entries of a pass, and cycles and bytes of code before instructions are counted."""
 
     cycles: float

@@ -61,7 +61,7 @@ def tilings(
     runs: Counter[Task] = Counter()
     for task, times in ops:
         runs[task] += times
-    found = {task: every for task in runs if (every := list(estimates(task)))}
+    found = {task: every for task in runs if (every := estimates(task))}
     least = sum(min(one.cycles for one in every) * runs[key] for key, every in found.items())
     byte = share_per_kb * least / 1000
     offers = _offers(found, runs, byte)
@@ -77,7 +77,7 @@ def tilings(
 
 
 def _offers(
-    found: dict[Task, list[Estimate]], runs: Counter[Task], byte: float
+    found: dict[Task, tuple[Estimate, ...]], runs: Counter[Task], byte: float
 ) -> dict[Task, list[_Candidate]]:
     """Candidates of each op: those that are cheap where blocks are shared by all that could."""
     users: Counter[AnyBlock] = Counter()
@@ -112,7 +112,7 @@ def _offers(
 
 def _offer_shared(
     offers: dict[Task, list[_Candidate]],
-    found: dict[Task, list[Estimate]],
+    found: dict[Task, tuple[Estimate, ...]],
     chosen: dict[Task, _Candidate],
     runs: Counter[Task],
     byte: float,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 from poetfw.kernels.bands import Band, bands_of
 from poetfw.kernels.convolution import Axis, Convolution, ConvolutionPass, Pass
@@ -89,8 +91,7 @@ def _operands_of_product(of: Product) -> _Operands:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     """Free parameters of a tile."""
 
     strips: tuple[Strips, ...]
@@ -103,6 +104,7 @@ class _Choice:
     """A sum of one channel is computed as such."""
 
 
+@lru_cache(maxsize=64)
 def _loops(operands: _Operands, outputs: int) -> tuple[TileLoop, ...]:
     blocks = TileLoop.of_blocks(
         operands.outputs,
@@ -214,7 +216,7 @@ def _tile(
         result_row=band.result_advance * columns.results - (starts[-1] - starts[0]),
     )
     if planes and inner is not None:
-        words = replace(words, channels=inner.count, weight_other=inner.weight)
+        words = words._replace(channels=inner.count, weight_other=inner.weight)
         loops = loops[1:]
     runs = []
     for run in band.runs:
@@ -484,7 +486,7 @@ def _chunks(
             return None
         (run,) = one.runs
         starts = column, row * of.left[0]
-        run = replace(run, source_at=run.source_at + starts[0], weight_at=starts[1])
+        run = run._replace(source_at=run.source_at + starts[0], weight_at=starts[1])
         both = (
             TileLoop(row_count, rows, rows, weight=of.left[0], bias=of.result[0]),
             TileLoop(column_count, columns, columns, source=1, bias=1),

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from poetfw.kernels.convolution import Axis, Met
 from poetfw.kernels.stencil_shape import MOST_GUARDED
@@ -14,8 +14,7 @@ MOST_PARTS = 8
 """Blocks beside each other in a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Strips:
+class Strips(NamedTuple):
     """Strips of equal columns that one block computes.
 
     Attributes:
@@ -35,8 +34,14 @@ class Strips:
     right: int = 0
 
 
+@lru_cache(maxsize=64)
+def _met(axis: Axis, padded: bool) -> tuple[Met, ...]:
+    """What each result along an axis meets."""
+    return tuple(map(axis.met if padded else axis.inside, range(axis.results)))
+
+
 def _strip(axis: Axis, start: int, width: int, *, padded: bool) -> Strips:
-    met = [(axis.met if padded else axis.inside)(start + i) for i in range(width)]
+    met = _met(axis, padded)[start : start + width]
     places = [at for one in met for _, at in one]
     base, length = (min(places), max(places) - min(places) + 1) if places else (0, 0)
     columns = tuple(tuple((tap, at - base) for tap, at in one) for one in met)
@@ -78,7 +83,7 @@ def _cover(axis: Axis, width: int, start: int, end: int, overlap: bool) -> Strip
 def _edges_apart(axis: Axis, width: int) -> tuple[Strips, ...]:
     """Strips that meet no padding, and blocks of their own for the columns beside them."""
     results = axis.results
-    clear = [axis.met(i) == axis.inside(i) for i in range(results)]
+    clear = [one == inside for one, inside in zip(_met(axis, True), _met(axis, False), strict=True)]
     begin = clear.index(True) if any(clear) else results
     end = begin
     while end < results and clear[end]:

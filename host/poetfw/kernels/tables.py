@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 WORD = 4
 """Bytes of a member of any struct here, and of an element of a tensor."""
@@ -19,8 +20,7 @@ RETURN, NOT_FINITE, BIAS_AT, BIAS = "[sp, #16]", 20, 36, "[sp, #36]"
 """Places on the stack of the driver, tiles_asm.S; the 16 bytes before are a block's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileRun:
+class TileRun(NamedTuple):
     """Rows that meet the same rows of the kernel; struct poet_tile_run.
 
     Attributes:
@@ -104,8 +104,7 @@ def parts_of(units: int, block: int) -> list[tuple[int, int, int]]:
     return [(0, count, block), (units - rest, 1, rest)][: 1 + (rest > 0)][count == 0 :]
 
 
-@dataclass(frozen=True, slots=True)
-class TilePut:
+class TilePut(NamedTuple):
     """Results of a call that a gradient's sink takes; struct poet_tile_put.
 
     Attributes:
@@ -132,8 +131,7 @@ class TilePut:
         return f"{{{self.rows}, {self.elements}, {self.step}, {self.first}, 0, 0, 0}}"
 
 
-@dataclass(frozen=True, slots=True)
-class StencilWords:
+class StencilWords(NamedTuple):
     """Constants of a stencil block; struct poet_stencil. Steps count elements."""
 
     row_step: int = 0
@@ -149,8 +147,7 @@ class StencilWords:
     result_row: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DotWords:
+class DotWords(NamedTuple):
     """Constants of a block of sums along rows; struct poet_dots. Steps count elements."""
 
     samples: int = 0
@@ -173,14 +170,12 @@ HEADER_WORDS = 4
 
 def place_of(kind: type[StencilWords] | type[DotWords], field: str) -> str:
     """Address of a block's own constant, with the table's entry in r0."""
-    names = [one.name for one in fields(kind)]
-    return f"[r0, #{WORD * (HEADER_WORDS + names.index(field))}]"
+    return f"[r0, #{WORD * (HEADER_WORDS + kind._fields.index(field))}]"
 
 
 def initializer(words: Words) -> str:
     """Constants of a block in C: counts, and steps in bytes."""
     values = (
-        (one.name, getattr(words, one.name) * (1 if one.name in COUNTS else WORD))
-        for one in fields(words)
+        (name, value * (1 if name in COUNTS else WORD)) for name, value in words._asdict().items()
     )
     return f"{{{', '.join(f'.{name} = {value}' for name, value in values if value)}}}"

@@ -7,7 +7,6 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 
 from poetfw.kernels.assembler import Cost, TooManyRegistersError
 from poetfw.kernels.convolution import ConvolutionPass, Pass
@@ -136,13 +135,14 @@ def _initializers(rows: Sequence[TileRun | TileLoop | TilePut]) -> str:
     return ",\n    ".join(row.text() for row in rows)
 
 
-def estimates(task: Task) -> Iterator[Estimate]:
+@lru_cache(maxsize=256)
+def estimates(task: Task) -> tuple[Estimate, ...]:
     """Tiles that fit in registers, whatever they take."""
     if isinstance(task, Product):
-        return chain(product_stencils(task), dot_candidates(task))
+        return (*product_stencils(task), *dot_candidates(task))
     if task.which is Pass.BACKWARD_WEIGHT:
-        return dot_candidates(task)
-    return stencil_candidates(task)
+        return tuple(dot_candidates(task))
+    return tuple(stencil_candidates(task))
 
 
 def counted(found: Iterable[Estimate], most: int) -> Iterator[TiledPass]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -592,3 +592,18 @@ def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) 
 def bytes_of(*tensors: Tensor | None) -> int:
     """Total size of the given tensors in bytes."""
     return sum(tensor.size_bytes for tensor in tensors if tensor is not None)
+
+
+def repeated(graph: Graph, times: Mapping[str, int]) -> Graph:
+    """Graph with each op as often as it is run, by its name, for the sum of costs."""
+    tensors = list(graph.tensors)
+    ops: list[Op] = []
+    for op in graph.ops:
+        for number in range(times[op.name]):
+            output = op.output
+            if output is not None and number:
+                output = f"{output}.{number}"
+                tensors.append(replace(graph.by_name[op.output or ""], name=output))
+            name = f"{op.name}.{number}" if number else op.name
+            ops.append(replace(op, name=name, output=output))
+    return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)

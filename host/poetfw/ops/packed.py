@@ -34,6 +34,7 @@ from poetfw.ops.base import (
     expect_shape,
     infer_output,
     register,
+    repeated,
 )
 from poetfw.ops.bit_fields import words_of_fields
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
@@ -216,19 +217,18 @@ class _Packed(OpKind):
         )
 
     def parts(self, op: Op, graph: Graph) -> Graph:
-        """Unpacking, at the costs of halves, and the layer."""
+        """The layer's slices, and unpacking, at the costs of halves."""
         tensors = self._as_tensors(op, [graph.by_name[name] for name in op.inputs])
-        weights = replace(tensors[self.position], role=Role.ACTIVATION)
-        words = Tensor("words", (words_of(weights.shape, FLOAT16),), Dtype.I32, Role.INPUT)
-        given = {tensor.name: replace(tensor, role=Role.INPUT) for tensor in tensors}
-        given[weights.name] = weights
-        unpacking = Op(
-            "unpacking", "from_halves", (words.name,), weights.name, {"shape": weights.shape}
-        )
-        layer = self._as_layer(op)
         output = graph.by_name[op.output or ""]
-        tensors = [words, *given.values(), replace(output, role=Role.ACTIVATION)]
-        return Graph("packed", tuple(tensors), (unpacking, layer), output.name)
+        slices = self._slices(op, tensors)
+        layer, alone = self._slice(op, tensors, output, slices)
+        samples = output.shape[0] if slices.count > 1 else 1
+        every = repeated(alone, {layer.name: slices.count * samples})
+        shape = self._shape(op)
+        words = Tensor("words", (words_of(shape, FLOAT16),), Dtype.I32, Role.INPUT)
+        floats = Tensor("floats", shape)
+        unpacking = Op("unpacking", "from_halves", ("words",), "floats", {"shape": shape})
+        return replace(every, tensors=(words, floats, *every.tensors), ops=(unpacking, *every.ops))
 
     def _slices(self, op: Op, tensors: Sequence[Tensor]) -> _Slices:
         shape = self._shape(op)

@@ -35,6 +35,7 @@ from poetfw.ops.base import (
     Shape,
     Tape,
     kind_of,
+    repeated,
 )
 from poetfw.ops.streamed import (
     StreamedBackward,
@@ -46,7 +47,6 @@ from poetfw.ops.streamed import (
     by_outputs,
     forward_bytes,
     loaded_tensors,
-    repeated,
 )
 from poetfw.ops.update import FusedUpdate
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -41,6 +41,7 @@ from poetfw.ops.base import (
     Tape,
     expect_integers,
     kind_of,
+    repeated,
 )
 from poetfw.ops.update import UpdateKind, fused_name
 
@@ -651,18 +652,3 @@ def _with_shape(op: Op, name: str, shape: Shape) -> Op:
 
 def _workspace_of(graph: Graph) -> int:
     return max(kind_of(op).workspace_bytes(op, graph) for op in graph.ops)
-
-
-def repeated(graph: Graph, times: Mapping[str, int]) -> Graph:
-    """Graph with each op as often as it is run, by its name, for the sum of costs."""
-    tensors = list(graph.tensors)
-    ops: list[Op] = []
-    for op in graph.ops:
-        for number in range(times[op.name]):
-            output = op.output
-            if output is not None and number:
-                output = f"{output}.{number}"
-                tensors.append(replace(graph.by_name[op.output or ""], name=output))
-            name = f"{op.name}.{number}" if number else op.name
-            ops.append(replace(op, name=name, output=output))
-    return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)

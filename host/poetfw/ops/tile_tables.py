@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from poetfw.ir import Graph
-from poetfw.kernels import TiledPass, tiling
+from poetfw.kernels import TiledPass, tiling, tilings
 from poetfw.ops.base import Kernel, TileTable, kind_of
 from poetfw.ops.streamed import run_ops
 
@@ -22,6 +23,22 @@ def no_tiles(table: TileTable) -> TiledPass | None:
 def own_tiles(table: TileTable) -> TiledPass | None:
     """The best tiles of a pass by itself."""
     return tiling(table.of)
+
+
+def tiles_together(runs: Mapping[TileTable, int]) -> TileChoice:
+    """Tiles of least cycles for passes that share code; of any other pass, the best by itself.
+
+    Args:
+        runs: how often each pass runs.
+    """
+    chosen = _together(tuple(runs.items()))
+    return lambda table: chosen[table] if table in chosen else own_tiles(table)
+
+
+@lru_cache(maxsize=8)
+def _together(runs: tuple[tuple[TileTable, int], ...]) -> Mapping[TileTable, TiledPass | None]:
+    chosen = tilings(tuple((table.of, count) for table, count in runs))
+    return {table: tiles for (table, _), tiles in zip(runs, chosen, strict=True)}
 
 
 def table_of(kernel: Kernel) -> TileTable | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from poetfw.boards import Price, load_board
+from poetfw.boards import load_board
 from poetfw.common.errors import ProblemError
 from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
@@ -59,13 +59,19 @@ def test_every_op_of_a_graph_has_a_cost_that_survives_json():
 
 
 def test_an_operator_with_a_price_costs_its_cycles_and_any_other_what_the_roofline_says():
-    compute = replace(BOARD.compute, prices={"relu": Price(fixed=100.0, mac=0.5, byte=2.0)})
-    board = replace(BOARD, compute=compute)
-    work = OpWork(macs=1000, bytes_moved=3000)
-    cost = cost_of(work, board, "relu")
-    assert cost.time_s == pytest.approx((100 + 500 + 6000) / 64e6)
-    assert cost.energy_j == pytest.approx(cost.time_s * 10.98e-3)
-    assert cost_of(work, board, "relu6") == cost_of(work, BOARD, "relu") == cost_of(work, BOARD)
+    """Its loop of 20 elements is two blocks of 8, and four by themselves."""
+    price = {"fixed": 100.0, "loop.8": 7.0, "loop.1": 2.0}
+    compute = replace(BOARD.compute, cycles={"poet_relu_forward_f32": price})
+    graph = Graph(
+        name="g",
+        tensors=(Tensor("x", (4, 5), role=Role.INPUT), Tensor("y", (4, 5)), Tensor("z", (4, 5))),
+        ops=(Op("a", "relu", ("x",), "y"), Op("b", "relu6", ("y",), "z")),
+        output="z",
+    )
+    costs = analytic_costs(graph, replace(BOARD, compute=compute)).ops
+    assert costs["a"].time_s == pytest.approx((100 + 2 * 7 + 4 * 2) / 64e6)
+    assert costs["a"].energy_j == pytest.approx(costs["a"].time_s * 10.98e-3)
+    assert costs["b"] == analytic_costs(graph, BOARD).ops["b"]
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
