@@ -93,10 +93,10 @@ def test_network_learns_inside_the_twin(build: Any, run: Any) -> None:
 
 
 @needs_gcc_12_2
-def test_instructions_are_those_planned_within_5_percent(run: Any) -> None:
+def test_instructions_are_those_planned_within_1_percent(run: Any) -> None:
     counted = run["ticks"] / run["steps"]
     assert run["step_instructions"] == pytest.approx(counted)
-    assert run["planned_instructions"] == pytest.approx(counted, rel=0.05)
+    assert run["planned_instructions"] == pytest.approx(counted, rel=0.01)
 
 
 def test_transfers_of_a_step_are_those_planned(run: Any) -> None:

@@ -130,7 +130,7 @@ class ComputeTable(Table):
 
 
 class CoreFile(Table):
-    """What kernels take on a core: `boards/cores/<core>.toml`."""
+    """Cycles and instructions of kernels on a core: `boards/cores/<core>.toml`."""
 
     source: _Line
     exact: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from poetfw.boards import Board
@@ -80,6 +80,16 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
     return features_of(*alone(case), tiles)
 
 
+def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph]]:
+    """Ops whose costs add up to those of an op, with their graphs: itself if it has no parts."""
+    parts = kind_of(op).parts(op, graph)
+    if parts is None:
+        yield op, graph
+    else:
+        for part in parts.ops:
+            yield from parts_of(part, parts)
+
+
 def features_of(
     op: Op, graph: Graph, tiles: TileChoice = no_tiles, unit: Unit = Unit.INSTRUCTIONS
 ) -> Featured:
@@ -119,7 +129,7 @@ def features_of(
 
 
 def _tiled(tiles: TiledPass, inputs: Sequence[Tensor], kernel: Kernel, unit: Unit) -> Counter[str]:
-    """What tiles count, and what the C code around them depends on."""
+    """Features of tiles: their own count, and those of the C code around them."""
     counted = tiles.cycles if unit is Unit.CYCLES else tiles.instructions
     found: Counter[str] = Counter(fixed=1, tiles=counted)
     if tiles.puts:

@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from poetfw.boards import Board
-from poetfw.costs.features import Featured, case_tiles, features_of
+from poetfw.costs.features import Featured, case_tiles, features_of, parts_of
 from poetfw.ir import Graph
-from poetfw.ops import kind_of
 from poetfw.ops.tile_tables import TileChoice
 
 
@@ -43,9 +42,8 @@ def planned_instructions(
     loads: dict[str, Mapping[str, float]] = {}
     tiles = tiles or case_tiles(board)
     for op in graph.ops:
-        parts = kind_of(op).parts(op, graph)
-        for part in (op,) if parts is None else parts.ops:
-            known = features_of(part, parts or graph, tiles)
+        for part, where in parts_of(op, graph):
+            known = features_of(part, where, tiles)
             if "samples" in known.features:
                 loads[op.name] = known.features
             if op.name in times:

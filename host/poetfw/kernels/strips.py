@@ -36,7 +36,7 @@ class Strips(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _met(axis: Axis, padded: bool) -> tuple[Met, ...]:
-    """What each result along an axis meets."""
+    """Taps and source positions that each result along an axis meets."""
     return tuple(map(axis.met if padded else axis.inside, range(axis.results)))
 
 

@@ -10,7 +10,7 @@ from poetfw.common.errors import ProblemError
 from poetfw.common.transfer import OverlapCosts, Transfer
 from poetfw.costs import CostTable, OpCost, Source, analytic_costs, cost_of
 from poetfw.costs.table import SCHEMA_VERSION
-from poetfw.ir import Graph, Op, Role, Tensor
+from poetfw.ir import Dtype, Graph, Op, Role, Tensor
 from poetfw.ops import OpWork
 from workloads import BOARDS
 
@@ -125,3 +125,28 @@ def test_another_version_is_refused(version: int):
     document = CostTable("b", ops={}).to_json() | {"schema_version": version}
     with pytest.raises(ProblemError, match=f"schema version {version}; this poetfw reads"):
         CostTable.from_json(document)
+
+
+def test_a_packed_layer_costs_its_slices_and_unpacking() -> None:
+    """8 KB of floats at a time: 64 output channels of 128 weights in four slices of 16."""
+    board = load_board("nrf52840")
+    attributes = {"weight_shape": (64, 128), "format": "float16"}
+    x, w = Tensor("x", (2, 128), role=Role.INPUT), Tensor("w", (64, 128), role=Role.INPUT)
+    words = Tensor("w", (4096,), Dtype.I32, Role.INPUT)
+    y = Tensor("y", (2, 64))
+    packed = Graph(
+        "g", (x, words, y), (Op("a", "packed_linear", ("x", "w"), "y", attributes),), "y"
+    )
+    halves = Op("b", "from_halves", ("w",), "f", {"shape": (64, 128)})
+    unpacked = Graph("g", (words, Tensor("f", (64, 128))), (halves,), "f")
+    one, part = Tensor("x", (1, 128), role=Role.INPUT), Tensor("w", (16, 128), role=Role.INPUT)
+    layer = Graph(
+        "g", (one, part, Tensor("y", (1, 16))), (Op("c", "linear", ("x", "w"), "y"),), "y"
+    )
+    whole = Graph("g", (x, w, y), (Op("d", "linear", ("x", "w"), "y"),), "y")
+    costs = [
+        analytic_costs(graph, board).ops[graph.ops[0].name].time_s
+        for graph in (packed, unpacked, layer, whole)
+    ]
+    assert costs[0] == pytest.approx(costs[1] + 4 * 2 * costs[2])
+    assert costs[0] > costs[1] + costs[3]
