@@ -165,7 +165,7 @@ def _store(program: Program) -> Program:
         program,
         {tensor.name for tensor in storable_tensors(program.training)},
         lambda tensor: policy.tile_of(tensor, units.get(tensor.name, tensor.shape[1])),
-        lambda op, tensors: search.choose(op, tensors, 0),
+        lambda op, tensors, waiting: search.choose(op, tensors, 0),
     )
     assert all(image_layout(tensor).tiles > 1 for tensor in stored_tensors(stored))
     return stored

@@ -3,11 +3,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from poetfw.boards import load_board
+from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import Work
+from poetfw.costs import analytic_costs
+from poetfw.firmware import BLOCK_BYTES
+from poetfw.memory import ONLY, resident_bytes
+from poetfw.planning import (
+    BuildSettings,
+    Plan,
+    budget,
+    derive_program,
+    load_model,
+    plan_evaluation,
+    schedule_problem,
+)
 from poetfw.planning.inference import PLACEMENT_ATTEMPTS, search_placeable, tightened
-from poetfw.schedule import ScheduleProblem
+from poetfw.schedule import (
+    ExecutionPlan,
+    Node,
+    Schedule,
+    ScheduleProblem,
+    largest_working_set,
+    solve,
+    working_sets,
+)
+from poetfw.training import Program
 
 
 @pytest.mark.parametrize(
@@ -32,3 +58,59 @@ def test_the_next_search_has_less_ram_by_the_excess(
     problem = ScheduleProblem("gaps", 1000, None, None, ())
     assert search_placeable(problem, attempt, Work()) == (searched[-1], fits)
     assert seen == searched
+
+
+def test_a_node_that_needs_the_ram_has_nothing_beside_it() -> None:
+    nodes = (
+        Node("large", (), 1.0, 1.0, 400, workspace_bytes=580),
+        Node("small", ("large",), 1.0, 1.0, 100),
+    )
+    problem = ScheduleProblem("gaps", 1000, None, None, nodes)
+    tighter = tightened(problem, 50)
+    assert tighter is not None
+    assert tighter.ram_bytes == 980  # 30 bytes more than is left
+    assert working_sets(tighter) == {"large": 980, "small": 530}
+    again = tightened(tighter, 500)
+    assert again is not None
+    assert working_sets(again) == {"large": 980, "small": 980}
+
+
+def test_a_known_plan_is_followed_where_better_ones_cannot_be_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    board, settings = load_board("nrf52840"), BuildSettings("nrf52840", "lenet5", batch=4)
+    program = derive_program(settings, load_model(settings))
+    table = analytic_costs(program.training, board)
+    resident = resident_bytes(program.resident, BLOCK_BYTES)
+    needed = schedule_problem(program.training, board, table, None)
+    budget_bytes = resident + 2 * largest_working_set(needed)
+    problem = replace(needed, resident_bytes=resident)
+    limited = replace(problem, ram_bytes=budget_bytes - resident)
+    best, other = solve(limited), solve(limited, "swap-on-demand")
+    assert best.energy_j < other.energy_j
+    evaluation = plan_evaluation(program, board, analytic_costs)
+    place = budget.place_plan
+
+    def with_gaps(program: Program, training: Schedule, *how: Any) -> Plan:
+        """Place as always, but for plans better than the known one."""
+        placed = place(program, training, *how)
+        if training.energy_j >= other.energy_j:
+            return placed
+        memory = replace(placed.memory, arena_bytes=budget_bytes + 8)
+        return replace(placed, memories={ONLY: memory})
+
+    monkeypatch.setattr(budget, "place_plan", with_gaps)
+
+    def found(*known: ExecutionPlan) -> Plan:
+        work = Work(1.0)
+        return budget.place_within(
+            program, problem, budget_bytes, "poet", evaluation, work, known=known
+        )
+
+    with pytest.raises(InfeasibleError, match="could be placed"):
+        found()
+    training = found(other.plan).training
+    assert training.energy_j == pytest.approx(other.energy_j)
+    assert training.bound_j is not None
+    assert training.bound_j <= best.energy_j
+    assert training.gap == pytest.approx(1 - training.bound_j / training.energy_j)

@@ -3,16 +3,16 @@
 
 Greedy orders come first: they reach the lower bound on most plans. Buffers that must fill every
 byte at every moment are tiled. If few moments are full, these are searched first and the other
-buffers are placed around them. Open instances are searched at the bound, then at heights between
-the bound and the incumbent, until the two meet or the work limit. Work is counted in search states,
-so the result is deterministic.
+buffers are placed around them; so are small buffers around large ones. Open instances are searched
+at the bound, then at heights between the bound and the incumbent, until the two meet or the work
+limit. Work is counted in search states, so the result is deterministic.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poetfw.common.limits import Deadline, Work
 from poetfw.memory.bounds import lower_bound
@@ -60,6 +60,12 @@ _HARDLY_ANYTHING = 3
 
 _CLOSE = 0.05
 """Largest gap to the goal, as a share of it, at which cores are searched again."""
+
+_SMALL = (7, 6, 8)
+"""Powers of two by which the goal is divided: smaller buffers are placed around larger ones."""
+
+_PARTS = 8
+"""Least number of parts of the work, of which placing the large or the small ones takes one."""
 
 _PLACED_PER_STATE = 3
 """Buffers placed greedily per state of work, for few buffers."""
@@ -194,6 +200,8 @@ class _Component:
         if self._is_open():
             tries = min(_IMPROVEMENTS, _IMPROVED_BUFFERS // len(self._buffers))
             self._improve(self._order, self._tops, tries)
+        if searchable and self._is_open():
+            self._place_large_first()
         # If cores are not close to the goal, the instance is hard: search all of it.
         close = self.height - self._goal <= _CLOSE * self._goal
         grant, left = _FIRST_GRANT, -1
@@ -244,6 +252,31 @@ class _Component:
             left = self._work.states - least
             if not self._search_core(left, self._complete_well, disturbed=True):
                 return
+
+    def _place_large_first(self) -> None:
+        """Place the large buffers as low as possible, then the small ones around them."""
+        if any(b.offset is not None for b in self._buffers):
+            return
+        before = len(self._buffers)
+        for power in _SMALL:
+            large = [b for b in self._buffers if b.size >= self._goal >> power]
+            if not large or len(large) == before or not self._is_open():
+                continue
+            before = len(large)
+            core = self._part(large, lower_bound(large), None)
+            whole = [replace(b, offset=core.offsets.get(b.id)) for b in self._buffers]
+            around = self._part(whole, self._goal, self._capacity)
+            if around.height < self.height:
+                self._keep(around.offsets)
+
+    def _part(self, buffers: Sequence[Buffer], goal: int, capacity: int | None) -> _Component:
+        """Some buffers, or these with fixed offsets, placed with little work."""
+        grant = min(_FIRST_GRANT, self._work.states // _PARTS)
+        work = _Work(self._work.deadline, grant, self._work.rng)
+        part = _Component(buffers, goal, capacity, work)
+        part.solve()
+        self._work.states -= grant - work.states
+        return part
 
     def _complete(self, order: list[int]) -> list[int] | None:
         """Place in an order, if work is left."""

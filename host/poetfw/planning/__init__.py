@@ -19,14 +19,8 @@ from poetfw.planning.homes import sets_of
 from poetfw.planning.inference import plan_evaluation, with_lower_peak
 from poetfw.planning.kept_features import choose_features
 from poetfw.planning.more_ram import saved_by_more_ram
-from poetfw.planning.plans import (
-    Plan,
-    RamNeeds,
-    lower_plan,
-    place_plan,
-    plan_unscheduled,
-    ram_needs,
-)
+from poetfw.planning.needs import RamNeeds, ram_needs
+from poetfw.planning.plans import Plan, lower_plan, place_plan, plan_unscheduled
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import boards_of, plan_on_devices
 from poetfw.planning.stored import effect_of_storing

@@ -11,7 +11,8 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from poetfw.boards import Board
@@ -22,6 +23,7 @@ from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Ring, assign_slots, rende
 from poetfw.ir import Graph
 from poetfw.memory import resident_bytes
 from poetfw.planning.advice import fewer_layers, smaller_batch
+from poetfw.planning.curve import following
 from poetfw.planning.inference import (
     least_evaluation,
     search_placeable,
@@ -31,6 +33,7 @@ from poetfw.planning.inference import (
 from poetfw.planning.plans import Plan, lower_plan, place_plan
 from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import (
+    ExecutionPlan,
     Schedule,
     ScheduleProblem,
     Tell,
@@ -97,6 +100,7 @@ def plan_within(
     evaluation: Schedule,
     work: Work,
     tell: Tell = tell_nobody,
+    known: Sequence[ExecutionPlan] = (),
 ) -> tuple[Plan, int]:
     """Find the best plan within a budget; returns it and the smallest feasible budget in bytes.
 
@@ -110,6 +114,7 @@ def plan_within(
         work: limit of all searches for schedules together. Searches for orders and addresses have
             limits of their own, and the same deadline.
         tell: called with the progress of the search.
+        known: plans to start from.
 
     Raises:
         InfeasibleError: No schedule fits; the message names the smallest feasible budget.
@@ -123,7 +128,9 @@ def plan_within(
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
     scheduler = settings.scheduler
     try:
-        plan = place_within(program, problem, budget_bytes, scheduler, evaluation, work, tell)
+        plan = place_within(
+            program, problem, budget_bytes, scheduler, evaluation, work, tell, known
+        )
     except InfeasibleError:
         if scheduler != "poet" or problem.storage is None:
             raise
@@ -142,6 +149,8 @@ def place_within(
     evaluation: Schedule,
     work: Work,
     tell: Tell = tell_nobody,
+    known: Sequence[ExecutionPlan] = (),
+    most_j: float = math.inf,
 ) -> Plan:
     """Find the best schedule whose buffers can be placed within the budget.
 
@@ -153,22 +162,42 @@ def place_within(
         evaluation: schedule of the evaluation step.
         work: limit of all attempts together.
         tell: called with the progress of the search.
+        known: plans to start from. The answer is never worse than the best that can be placed.
+        most_j: energy of a plan that is not worth placing.
 
     Raises:
         InfeasibleError: No schedule was found whose buffers could be placed.
     """
     deadline = work.deadline
+    tried: list[Schedule] = []
+
+    def placed(limited: ScheduleProblem, training: Schedule) -> Plan:
+        training = with_lower_peak(limited, training, deadline)
+        if limited is not available:  # figures and bounds are those of all RAM
+            training = following(available, tried[0], training.plan)
+        return place_plan(program, training, evaluation, deadline)
 
     def attempt(limited: ScheduleProblem, part: Work) -> tuple[Plan, ScheduleProblem | None]:
-        training = solve(limited, scheduler, work=part, tell=tell)
-        training = with_lower_peak(limited, training, deadline)
-        plan = place_plan(program, training, evaluation, deadline)
+        tried.append(solve(limited, scheduler, known=known, work=part, tell=tell))
+        if tried[-1].energy_j >= most_j:
+            raise InfeasibleError(f"the schedules that were found take {most_j:g} J or more")
+        plan = placed(limited, tried[-1])
         return plan, tightened(limited, plan.memory.arena_bytes - budget_bytes)
 
     available = replace(problem, ram_bytes=budget_bytes - problem.resident_bytes)
-    plan, fits = search_placeable(available, attempt, work)
-    if fits:
-        return plan
+    found: list[Plan] = []
+    try:
+        plan, fits = search_placeable(available, attempt, work)
+        found += [plan] if fits else []
+    except InfeasibleError:
+        if not tried:
+            raise
+    if len(tried) > 1:  # a search in less RAM may have missed them
+        others = (following(available, tried[0], plan) for plan in known)
+        plans = [placed(available, other) for other in others]
+        found += [plan for plan in plans if plan.memory.arena_bytes <= budget_bytes]
+    if found:
+        return min(found, key=lambda plan: plan.training.energy_j)
     raise InfeasibleError(
         f"no schedule was found whose buffers could be placed within {budget_bytes:,} bytes",
         *([RAISE_TIME_LIMIT] if deadline.decided else []),

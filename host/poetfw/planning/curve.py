@@ -220,8 +220,16 @@ def adapted(problem: ScheduleProblem, schedule: Schedule, work: Work) -> Schedul
     Bounds remain those of the other budget.
     """
     plan = handed(problem, schedule.plan, work)
-    if plan is None:
-        return None
+    return None if plan is None else _with_plan(problem, schedule, plan)
+
+
+def following(problem: ScheduleProblem, schedule: Schedule, plan: ExecutionPlan) -> Schedule:
+    """Another plan of the same problem, with the bound of a schedule."""
+    followed = _with_plan(problem, schedule, plan)
+    return _with_bound(followed, schedule.bound_j or 0.0, schedule.bound_covers)
+
+
+def _with_plan(problem: ScheduleProblem, schedule: Schedule, plan: ExecutionPlan) -> Schedule:
     figures = PlanFigures.of(simulate(problem, plan))
     once_j = _once_j(schedule)
     overhead = figures.energy_j / once_j - 1 if once_j else None

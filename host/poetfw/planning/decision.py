@@ -7,7 +7,7 @@ and the budget; on several it covers which device computes each op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
@@ -34,7 +34,7 @@ from poetfw.planning.plans import Plan, plan_unscheduled
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.several import costs_of, plan_on_devices, require_room
 from poetfw.planning.watchdog import require_fed, watchdog_time_ms
-from poetfw.schedule import StepCost, Tell, step_costs, tell_nobody
+from poetfw.schedule import ExecutionPlan, StepCost, Tell, step_costs, tell_nobody
 from poetfw.schedule.several import DevicesProblem, device_step_costs, require_same_graph
 from poetfw.schedule.several.solve import Tell as TellOfDevices
 from poetfw.settings import BuildSettings, DevicesSettings
@@ -154,13 +154,14 @@ def _decide_on_board(
         everything = all_streamed(program)
         budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
         work = Work(settings.work_limit, deadline)
-        program = stream_within(program, board, costs, budget, settings, work)
+        chosen = stream_within(program, board, costs, budget, settings, work)
+        program = chosen.program
         unlimited = plan_unscheduled(program, board, costs, deadline)
         table = costs(program.training, board)
         progress("solving for the schedule with streamed weights")
         try:
             plan, minimum = _plan_on_board(
-                program, board, costs, budget, settings, unlimited, searching
+                program, board, costs, budget, settings, unlimited, searching, chosen.known
             )
         except InfeasibleError as refused:
             raise with_not_streamed(refused, program) from refused
@@ -192,6 +193,7 @@ def _plan_on_board(
     settings: BuildSettings,
     unlimited: Plan,
     searching: Searching,
+    known: Sequence[ExecutionPlan] = (),
 ) -> tuple[Plan, int]:
     """Find the best plan within a budget; returns it and the smallest feasible budget in bytes.
 
@@ -207,7 +209,9 @@ def _plan_on_board(
         unlimited.evaluation,
         work,
     )
-    return plan_within(program, board, costs, budget, settings, evaluation, work, searching.tell)
+    return plan_within(
+        program, board, costs, budget, settings, evaluation, work, searching.tell, known
+    )
 
 
 def _decide_on_devices(

@@ -23,11 +23,12 @@ from poetfw.ir import Role
 from poetfw.memory import resident_bytes
 from poetfw.ops import TileLayout
 from poetfw.ops.streamed import backward_bytes, forward_bytes
+from poetfw.planning.budget import place_within
 from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.storing import held_at_once, least_candidates, stored_candidates
-from poetfw.schedule import largest_working_set, minimum_budget, solve
+from poetfw.schedule import ExecutionPlan, largest_working_set, minimum_budget
 from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
@@ -49,8 +50,8 @@ _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2)
 _ENOUGH = 1.02
 """Traffic of streamed weights, as a multiple of the least, for which tiles are large enough."""
 
-_WORK = 0.3
-"""Work units of a candidate's search."""
+_WORK = 0.4
+"""Work units of a candidate's searches: the first one, and others where it cannot be placed."""
 
 _REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request, for the choice of tiles."""
@@ -159,7 +160,7 @@ def program_within(
     if least_budget(program, board, costs) <= budget_bytes:
         return program
     work = Work(settings.work_limit, deadline)
-    return stream_within(program, board, costs, budget_bytes, settings, work, stores=False)
+    return stream_within(program, board, costs, budget_bytes, settings, work, stores=False).program
 
 
 def all_streamed(program: Program) -> Program:
@@ -169,16 +170,26 @@ def all_streamed(program: Program) -> Program:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class ChosenHomes:
+    """A program with streamed weights and stored tensors, and what its search found of it.
+
+    Attributes:
+        program: the program.
+        energy_j: energy of the plan, or a bound of it.
+        known: the plan, whose buffers have been placed within the budget, if there is one.
+    """
+
     program: Program
-    energy_j: float
+    energy_j: float = 0.0
+    known: tuple[ExecutionPlan, ...] = ()
 
 
 class _Search:
     """Search for the program of least energy among candidates.
 
     Attributes:
-        best: the best one that fits; None if none does.
+        best: the best one whose plan can be placed; None without one.
+        unplaced: of those whose ops fit, but no plan was placed, that whose ops take least energy.
         smallest: of those that do not fit, that of least RAM.
         smallest_bytes: RAM that it takes.
     """
@@ -193,32 +204,37 @@ class _Search:
     ) -> None:
         self._board, self._costs, self._budget_bytes = board, costs, budget_bytes
         self._deadline_s, self._work = settings.deadline_s, work
-        self.best: _Candidate | None = None
-        self.smallest: _Candidate | None = None
+        self.best: ChosenHomes | None = None
+        self.unplaced: ChosenHomes | None = None
+        self.smallest: ChosenHomes | None = None
         self.smallest_bytes = math.inf
 
     def attempt(self, program: Program) -> bool:
         """Solve a candidate with little work; returns whether it is the best so far."""
+        program = order_program(program, self._work.deadline)
         resident = resident_bytes(program.resident, BLOCK_BYTES)
         table = self._costs(program.training, self._board)
         problem = schedule_problem(program.training, self._board, table, None, self._deadline_s)
-        evaluation = plan_evaluation(program, self._board, self._costs).peak_bytes
-        needed = resident + max(largest_working_set(problem), evaluation)
+        evaluation = plan_evaluation(program, self._board, self._costs)
+        needed = resident + max(largest_working_set(problem), evaluation.peak_bytes)
         if needed > self._budget_bytes:
             if needed < self.smallest_bytes:
-                self.smallest, self.smallest_bytes = _Candidate(program, 0.0), needed
+                self.smallest, self.smallest_bytes = ChosenHomes(program), needed
             return False
-        ram_bytes = self._budget_bytes - resident
-        limited = replace(problem, ram_bytes=ram_bytes, resident_bytes=resident)
-        with self._work.part(_WORK).phase("homes of tensors") as part:
-            try:
-                found = solve(limited, work=part)
-            except InfeasibleError:
-                return False
-        improves = self.best is None or found.energy_j < self.best.energy_j
-        if improves:
-            self.best = _Candidate(program, found.energy_j)
-        return improves
+        problem = replace(problem, resident_bytes=resident)
+        most_j = self.best.energy_j if self.best is not None else math.inf
+        try:
+            with self._work.part(_WORK).phase("homes of tensors") as part:
+                plan = place_within(
+                    *(program, problem, self._budget_bytes, "poet", evaluation, part), most_j=most_j
+                )
+        except InfeasibleError:
+            least_j = math.fsum(node.energy_j for node in problem.nodes)
+            if self.unplaced is None or least_j < self.unplaced.energy_j:
+                self.unplaced = ChosenHomes(program, least_j)
+            return False
+        self.best = ChosenHomes(program, plan.training.energy_j, (plan.training.plan,))
+        return True
 
     def attempt_least(self, candidates: Iterable[tuple[int, Callable[[], Program]]]) -> None:
         """Attempt those that may fit, or take less RAM than others, until one fits."""
@@ -237,7 +253,7 @@ def stream_within(
     work: Work,
     *,
     stores: bool = True,
-) -> Program:
+) -> ChosenHomes:
     """The program with streamed weights and stored tensors that takes the least energy found.
 
     Args:
@@ -272,10 +288,10 @@ def stream_within(
                 if found and not improved:
                     break  # storing more takes more energy
                 found = found or improved
-    if search.best is None:
+    if search.best is None and search.unplaced is None:
         search.attempt_least(least_candidates(program, budget_bytes, work.deadline, stores=stores))
-    chosen = search.best or search.smallest
-    return order_program(everything if chosen is None else chosen.program, work.deadline)
+    chosen = search.best or search.unplaced or search.smallest
+    return chosen or ChosenHomes(order_program(everything, work.deadline))
 
 
 def _candidates(

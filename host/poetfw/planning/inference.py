@@ -29,6 +29,7 @@ from poetfw.schedule import (
     minimum_budget,
     simulate,
     solve,
+    working_sets,
 )
 from poetfw.training import Program
 
@@ -135,10 +136,24 @@ def _least(problem: ScheduleProblem, known: Schedule, work: Work) -> Schedule:
 
 
 def tightened(problem: ScheduleProblem, excess_bytes: int) -> ScheduleProblem | None:
-    """Reduce the RAM by the bytes that placement exceeded; None if it did not exceed the RAM."""
+    """Reduce the RAM by the bytes that placement exceeded; None if it did not exceed the RAM.
+
+    Nodes that need more than that have no more beside them, by a larger workspace.
+    """
     if excess_bytes <= 0:
         return None
-    return replace(problem, ram_bytes=problem.ram_bytes - excess_bytes)
+    sets = working_sets(problem)
+    left_bytes = problem.ram_bytes - excess_bytes
+    ram_bytes = max(left_bytes, *sets.values(), 0)
+    nodes = tuple(
+        replace(
+            node,
+            workspace_bytes=node.workspace_bytes
+            + max(0, min(ram_bytes - left_bytes, ram_bytes - sets[node.name])),
+        )
+        for node in problem.nodes
+    )
+    return replace(problem, ram_bytes=ram_bytes, nodes=nodes)
 
 
 def search_placeable(

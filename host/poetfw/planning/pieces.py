@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations, product
+from types import MappingProxyType
 from typing import NamedTuple
 
 from poetfw.common.errors import ModelError
@@ -133,14 +134,23 @@ class PieceSearch:
         used += kind.tile_bytes(op, graph) if stored else kind.workspace_bytes(op, graph)
         return max(0, used - room_bytes), sum(moved) + REQUEST_BYTES * len(moved)
 
-    def assess(self, graph: Graph, room_bytes: int) -> tuple[int, int]:
-        """Bytes by which ops on stored tensors exceed a room, and their traffic in bytes."""
+    def assess(
+        self, graph: Graph, room_bytes: int, waiting: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[int, int]:
+        """Bytes by which ops on stored tensors exceed a room, and their traffic in bytes.
+
+        Args:
+            graph: the ops.
+            room_bytes: RAM for an op.
+            waiting: bytes that stay in RAM meanwhile, by op.
+        """
         excess = cost = 0
         for op in graph.ops:
             kind = kind_of(op)
             if isinstance(kind, PiecedOp):
                 nest = kind.nest(op, graph)
                 held = held_bytes(op, graph.by_name)
+                held += waiting.get(op.name, 0)
                 excess = max(excess, held + nest.workspace_bytes - room_bytes)
                 cost += _cost(nest)
         return excess, cost

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice of the tensors that are stored, and of the tiles of these and of streamed weights.
 
-Tensors larger than a threshold are stored. For a few thresholds, and a few sizes of tiles, the best
+Tensors of some size or more are stored. For each such size, and a few sizes of tiles, the best
 pieces of each op are found by an exhaustive search; of the sizes with which all ops fit the budget,
 that with the least traffic is a candidate.
 """
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 
 from poetfw.common.errors import ModelError
@@ -30,10 +30,8 @@ from poetfw.training import (
     stream,
     streamable_vectors,
     streamable_weights,
+    waiting_bytes,
 )
-
-_THRESHOLDS = (2, 4, 8, 16)
-"""Fractions of the room beside resident tensors above which tensors are stored: candidates."""
 
 _TILES = (8, 16, 32, 64)
 """Fractions of the room that a tile may take: candidates."""
@@ -117,11 +115,10 @@ def _candidates(
     ones = {each.weight.name: _ones(each) for each in weights}
     base = stream(program, ones, loaded)
     room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
-    tried: set[frozenset[str]] = set()
-    for part in _THRESHOLDS if held_at_once(base, _larger(base, 0)) <= room else ():
-        chosen = _larger(base, room // part)
-        if chosen and chosen not in tried:
-            tried.add(chosen)
+    sizes = {base.training.by_name[name].size_bytes for name in _larger(base, 0)}
+    for least in sorted(sizes, reverse=True):
+        chosen = _larger(base, least - 1)
+        if held_at_once(base, chosen) <= room:
             storing = _Storing(program, base, weights, loaded, chosen, room, search, deadline)
             found = storing.best()
             if found is not None:
@@ -181,6 +178,11 @@ class _Storing:
     search: PieceSearch
     deadline: Deadline
 
+    @cached_property
+    def waiting(self) -> dict[str, int]:
+        """Bytes that stay in RAM during each op of the evaluation, which pages nothing."""
+        return waiting_bytes(self.base.evaluation, self.chosen)
+
     def best(self) -> Program | None:
         """The program of least traffic that fits; else of those found, that of least RAM.
 
@@ -196,7 +198,8 @@ class _Storing:
                 except (ModelError, OutOfTime):
                     continue
                 excess, cost = self.search.assess(stored.training, self.room)
-                excess = max(excess, self.search.assess(stored.evaluation, self.room)[0])
+                evaluated = self.search.assess(stored.evaluation, self.room, self.waiting)
+                excess = max(excess, evaluated[0])
                 if best is None or (excess, cost) < best[0]:
                     best = (excess, cost), stored
             if best is not None and best[0][0] == 0:
@@ -219,7 +222,7 @@ class _Storing:
             streamed,
             self.chosen,
             lambda tensor: policy.tile_of(tensor, units.get(tensor.name, tensor.shape[1])),
-            lambda op, tensors: self.search.choose(op, tensors, self.room),
+            lambda op, tensors, waiting: self.search.choose(op, tensors, self.room - waiting),
         )
 
     def weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
@@ -228,9 +231,12 @@ class _Storing:
         Tiles are tried in the order of a bound, until no other one can be better.
         """
         candidates = []
+        rooms = self.room - self.waiting.get(weight.forward, 0), self.room
         for tile in _weight_tiles(weight):
             cases = self.cases(weight, tile, policy)
-            bounds = [self.search.bound(*case, self.room) for case in cases]
+            bounds = [
+                self.search.bound(*case, room) for case, room in zip(cases, rooms, strict=True)
+            ]
             candidates.append((bounds, tile, cases))
         best: tuple[tuple[int, int], tuple[int, ...]] | None = None
         for bounds, tile, cases in sorted(candidates, key=lambda each: (_both(each[0]), each[1])):
@@ -239,7 +245,7 @@ class _Storing:
                 for number, case in enumerate(cases):
                     if best is not None and (_both(known), tile) > best:
                         break
-                    known[number] = self.search.weigh(*case, self.room)
+                    known[number] = self.search.weigh(*case, rooms[number])
                 else:
                     found = _both(known), tile
                     best = found if best is None else min(best, found)

@@ -12,6 +12,7 @@ from poetfw.schedule.bounds import (
     largest_working_set,
     minimum_budget,
     shortest_time,
+    working_sets,
 )
 from poetfw.schedule.found import SearchProgress, Tell, tell_nobody
 from poetfw.schedule.handing import handed
@@ -85,6 +86,7 @@ __all__ = [
     "step_costs",
     "tell_nobody",
     "validate",
+    "working_sets",
 ]
 
 make_callable(__name__, "poetfw.api.searches.schedule")

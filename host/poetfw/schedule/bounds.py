@@ -56,8 +56,13 @@ class ShortestTime(NamedTuple):
 
 def largest_working_set(problem: ScheduleProblem) -> int:
     """Bytes of the inputs, output and workspace of one node, at most: no budget is smaller."""
+    return max(working_sets(problem).values())
+
+
+def working_sets(problem: ScheduleProblem) -> dict[str, int]:
+    """Bytes of the inputs, output and workspace of each node, by name."""
     graph = Indexed.of(problem)
-    return max(map(graph.working_set, range(graph.n)))
+    return {node.name: graph.working_set(i) for i, node in enumerate(problem.nodes)}
 
 
 def minimum_budget(

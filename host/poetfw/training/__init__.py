@@ -14,7 +14,7 @@ from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, 
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import Selection, select
 from poetfw.training.sharing import in_place_input
-from poetfw.training.storing import storable_tensors, store, stored_tensors
+from poetfw.training.storing import storable_tensors, store, stored_tensors, waiting_bytes
 from poetfw.training.streaming import (
     StreamableWeight,
     not_loadable,
@@ -60,4 +60,5 @@ __all__ = [
     "streamable_weights",
     "streamed_ops",
     "value_of",
+    "waiting_bytes",
 ]

@@ -12,8 +12,9 @@ from poetfw.ops.base import KINDS
 from poetfw.ops.pieces import op_axes, pieced_name
 from poetfw.training.program import Program
 
-Chooser = Callable[[Op, Mapping[str, Tensor]], Op]
-"""Chooses the pieces of an op, given its tensors, some of which are stored."""
+Chooser = Callable[[Op, Mapping[str, Tensor], int], Op]
+"""Chooses the pieces of an op, given its tensors, some of which are stored, and the bytes of others
+that have to stay in RAM meanwhile."""
 
 
 def storable_tensors(graph: Graph) -> tuple[Tensor, ...]:
@@ -58,11 +59,29 @@ def store(
         tile_of: channels and rows of a tensor's tiles.
         pieces: chooses the pieces of each op on stored tensors.
     """
+    waiting = waiting_bytes(program.evaluation, chosen)
     return replace(
         program,
-        training=_store(program.training, chosen, tile_of, pieces),
-        evaluation=_store(program.evaluation, chosen, tile_of, pieces),
+        training=_store(program.training, chosen, tile_of, pieces, {}),
+        evaluation=_store(program.evaluation, chosen, tile_of, pieces, waiting),
     )
+
+
+def waiting_bytes(graph: Graph, stored: Collection[str]) -> dict[str, int]:
+    """For each op of an evaluation, bytes of tensors in RAM that later ops read, and it does not.
+
+    An evaluation pages nothing. What training holds meanwhile is up to its schedule.
+    """
+    last = {name: op.name for op in graph.ops for name in graph.reads(op)}
+    live: dict[str, int] = {}
+    found = {}
+    for op in graph.ops:
+        reads = set(graph.reads(op))
+        found[op.name] = sum(size for name, size in live.items() if name not in reads)
+        live = {name: size for name, size in live.items() if last[name] != op.name}
+        if op.output in last and op.output not in stored:
+            live[op.output] = graph.by_name[op.output].size_bytes
+    return found
 
 
 def _store(
@@ -70,13 +89,16 @@ def _store(
     chosen: Collection[str],
     tile_of: Callable[[Tensor], tuple[int, int]],
     pieces: Chooser,
+    waiting: Mapping[str, int],
 ) -> Graph:
     tensors = {
         tensor.name: replace(tensor, tile=tile_of(tensor)) if tensor.name in chosen else tensor
         for tensor in graph.tensors
     }
     ops = tuple(
-        pieces(op, tensors) if any(name in chosen for name in (*op.inputs, op.output)) else op
+        pieces(op, tensors, waiting.get(op.name, 0))
+        if any(name in chosen for name in (*op.inputs, op.output))
+        else op
         for op in graph.ops
     )
     return replace(graph, tensors=tuple(tensors.values()), ops=ops)

@@ -3,18 +3,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import chain, count, product
 
 import pytest
 
+from poetfw.boards import load_board
 from poetfw.common.limits import Deadline
+from poetfw.costs import analytic_costs
+from poetfw.ir import Op, Tensor
 from poetfw.memory import resident_bytes
-from poetfw.planning import BuildSettings
+from poetfw.ops import PiecedOp, kind_of
+from poetfw.planning import BuildSettings, plan_evaluation, schedule_problem
 from poetfw.planning.choices import derive_program, load_model
-from poetfw.planning.pieces import PieceSearch, TilePolicy
+from poetfw.planning.pieces import PieceSearch, TilePolicy, held_bytes
 from poetfw.planning.storing import _larger, _Storing, held_at_once, stored_candidates
-from poetfw.training import Program, stored_tensors, stream, streamable_weights
+from poetfw.schedule import StepKind, simulate
+from poetfw.training import (
+    Program,
+    store,
+    stored_tensors,
+    stream,
+    streamable_vectors,
+    streamable_weights,
+)
 
 POLICY = TilePolicy(512, 4)
 
@@ -67,3 +80,48 @@ def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
 def test_what_is_stored_is_not_held(program: Program) -> None:
     everything = _larger(program, 0)
     assert held_at_once(program, everything) < held_at_once(program)
+
+
+def test_an_evaluation_has_room_for_what_waits_during_each_op() -> None:
+    settings = BuildSettings("nrf52840", "resnet8", batch=1)
+    whole = derive_program(settings, load_model(settings))
+    weights, vectors = streamable_weights(whole), streamable_vectors(whole)
+    base = stream(whole, {e.weight.name: (1, 1) if e.back else (1,) for e in weights}, vectors)
+    room = 131_072 - resident_bytes(base.resident, 512)
+    chosen = _larger(base, 32_768)  # the shortcut of a block waits in RAM
+    search = _Storing(whole, base, weights, vectors, chosen, room, PieceSearch(), Deadline())
+    found = search.best()
+    assert found is not None
+    evaluation = plan_evaluation(found, load_board("nrf52840"), analytic_costs)
+    assert evaluation.peak_bytes <= room
+
+
+def test_pieces_are_chosen_beside_what_waits_in_an_evaluation() -> None:
+    settings, board = BuildSettings("nrf52840", "resnet8", batch=1), load_board("nrf52840")
+    whole = derive_program(settings, load_model(settings))
+    given: list[tuple[str, int]] = []
+
+    def choose(op: Op, tensors: Mapping[str, Tensor], waiting: int) -> Op:
+        given.append((op.name, waiting))
+        return PieceSearch().choose(op, tensors, 10**6)
+
+    chosen = _larger(whole, 32_768)
+    stored = store(whole, chosen, lambda tensor: POLICY.tile_of(tensor, tensor.shape[1]), choose)
+    graph = stored.evaluation
+    plan = plan_evaluation(stored, board, analytic_costs).plan
+    problem = schedule_problem(graph, board, analytic_costs(graph, board), None)
+    live = {
+        step.node: during
+        for step, during in zip(plan, simulate(problem, plan).during_bytes, strict=True)
+        if step.kind is StepKind.COMPUTE
+    }
+    pieces = [op for op in graph.ops if isinstance(kind_of(op), PiecedOp)]
+    expected = [
+        live[op.name] - held_bytes(op, graph.by_name) - kind_of(op).workspace_bytes(op, graph)
+        for op in pieces
+    ]
+    assert given[-len(pieces) :] == [
+        (op.name, size) for op, size in zip(pieces, expected, strict=True)
+    ]
+    assert any(expected)
+    assert not any(waiting for _, waiting in given[: -len(pieces)])
