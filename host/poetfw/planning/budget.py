@@ -114,7 +114,7 @@ def plan_within(
         work: limit of all searches for schedules together. Searches for orders and addresses have
             limits of their own, and the same deadline.
         tell: called with the progress of the search.
-        known: plans to start from.
+        known: plans to start from; ignored unless the scheduler is poet, as others have rules.
 
     Raises:
         InfeasibleError: No schedule fits; the message names the smallest feasible budget.
@@ -127,9 +127,10 @@ def plan_within(
     with work.part(work.left * _MINIMUM_SHARE).phase("smallest budget") as part:
         minimum = check_budget(program, board, costs, problem, evaluation, budget_bytes, part)
     scheduler = settings.scheduler
+    start = known if scheduler == "poet" else ()
     try:
         plan = place_within(
-            program, problem, budget_bytes, scheduler, evaluation, work, tell, known
+            program, problem, budget_bytes, scheduler, evaluation, work, tell, start
         )
     except InfeasibleError:
         if scheduler != "poet" or problem.storage is None:
