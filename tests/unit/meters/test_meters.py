@@ -240,7 +240,9 @@ def test_hwmon_refuses_what_is_no_number(text: str, tmp_path: Path) -> None:
 
 
 def wait_for(meter: HwmonMeter, samples: int) -> None:
+    """Wait for so many more samples, however late this thread is."""
     end_s = time.monotonic() + 10
+    samples += len(meter._samples)
     while len(meter._samples) < samples:
         assert time.monotonic() < end_s
         time.sleep(1e-3)
@@ -252,14 +254,14 @@ def test_a_polled_meter_records_with_the_markers_it_is_told(tmp_path: Path) -> N
         meter.start("conv")
         wait_for(meter, 5)
         meter.mark(True)
-        wait_for(meter, 15)
+        wait_for(meter, 10)
         meter.mark(False)
-        wait_for(meter, 25)
+        wait_for(meter, 10)
         trace = meter.stop()
         assert set(trace.volts) == {5.0}
         assert not trace.marked[0]
         assert not trace.marked[-1]
-        assert 5 <= trace.marked.sum() <= len(trace.marked) - 10
+        assert 9 <= trace.marked.sum() <= len(trace.marked) - 10
         assert measured_energy(trace, idle_w=0.0).energy_j > 0
     with pytest.raises(DeviceError, match="never started"):
         meter.stop()
