@@ -23,15 +23,14 @@ energy of a transfer is that of the storage; the core's power counts while it co
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from poetfw.boards import Board
-from poetfw.costs.features import features_of
+from poetfw.costs.features import features_of, parts_of
 from poetfw.costs.measurement import Counter as Unit
 from poetfw.costs.table import CostTable, OpCost, sum_of
 from poetfw.ir import Graph, Op
 from poetfw.ops import OpWork, kind_of
-from poetfw.ops.tile_tables import TileChoice, no_tiles, tables_of, tiles_together
+from poetfw.ops.tile_tables import TileChoice, no_tiles, table_of, tiles_together
 
 
 def analytic_costs(graph: Graph, board: Board) -> CostTable:
@@ -40,29 +39,26 @@ def analytic_costs(graph: Graph, board: Board) -> CostTable:
     Raises:
         ModelError: An op is of a kind that poetfw does not know.
     """
-    tiled = any("tiles" in price for price in board.compute.cycles.values())
-    tiles = tiles_together(Counter(tables_of(graph))) if tiled else no_tiles
-    return CostTable(board.name, {op.name: _cost(op, graph, board, tiles) for op in graph.ops})
+    parts = {op.name: [*parts_of(op, graph)] for op in graph.ops}
+    tiles: TileChoice = no_tiles
+    if any("tiles" in price for price in board.compute.cycles.values()):
+        kernels = [kind_of(op).kernel(op, of) for each in parts.values() for op, of, _ in each]
+        tiles = tiles_together(Counter(filter(None, map(table_of, kernels))))
+    costs = {
+        name: sum_of([cost for part in each for cost in _costs(*part, board, tiles)])
+        for name, each in parts.items()
+    }
+    return CostTable(board.name, costs)
 
 
-def _cost(op: Op, graph: Graph, board: Board, tiles: TileChoice) -> OpCost:
-    kind = kind_of(op)
-    parts = kind.parts(op, graph)
-    if parts is not None:
-        known: dict[Op, OpCost] = {}  # slices are alike but for their names
-        costs = []
-        for part in parts.ops:
-            alike = replace(part, name="", output=None)
-            if alike not in known:
-                known[alike] = _cost(part, parts, board, tiles)
-            costs.append(known[alike])
-        return sum_of(costs)
+def _costs(op: Op, graph: Graph, times: int, board: Board, tiles: TileChoice) -> list[OpCost]:
+    """Cost of each of so many runs."""
     cycles = None
     if board.compute.cycles:
         cycles = features_of(op, graph, tiles, Unit.CYCLES).cost(board.compute.cycles)
     inputs = [graph.by_name[name] for name in op.inputs]
     output = None if op.output is None else graph.by_name[op.output]
-    return cost_of(kind.work(op, inputs, output), board, cycles)
+    return times * [cost_of(kind_of(op).work(op, inputs, output), board, cycles)]
 
 
 def cost_of(work: OpWork, board: Board, cycles: float | None = None) -> OpCost:

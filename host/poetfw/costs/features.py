@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
 from poetfw.costs.alone import alone
@@ -80,14 +80,21 @@ def featured(case: Case, tiles: TileChoice = no_tiles) -> Featured:
     return features_of(*alone(case), tiles)
 
 
-def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph]]:
-    """Ops whose costs add up to those of an op, with their graphs: itself if it has no parts."""
+def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph, int]]:
+    """Ops whose costs add up to those of an op: itself if it has no parts.
+
+    Each with its graph, and how often it runs: slices are alike but for their names.
+    """
     parts = kind_of(op).parts(op, graph)
     if parts is None:
-        yield op, graph
-    else:
-        for part in parts.ops:
-            yield from parts_of(part, parts)
+        yield op, graph, 1
+        return
+    alike: dict[Op, list[Op]] = {}
+    for part in parts.ops:
+        alike.setdefault(replace(part, name="", output=None), []).append(part)
+    for first, *others in alike.values():
+        for part, where, times in parts_of(first, parts):
+            yield part, where, times * (1 + len(others))
 
 
 def features_of(

@@ -42,12 +42,12 @@ def planned_instructions(
     loads: dict[str, Mapping[str, float]] = {}
     tiles = tiles or case_tiles(board)
     for op in graph.ops:
-        for part, where in parts_of(op, graph):
+        for part, where, runs in parts_of(op, graph):
             known = features_of(part, where, tiles)
             if "samples" in known.features:
                 loads[op.name] = known.features
             if op.name in times:
-                found.append((known, times[op.name]))
+                found.append((known, runs * times[op.name]))
     first = next((name for name in times if name in loads), None)
     found += [
         (Featured("check", "", features), 1)
