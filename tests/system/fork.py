@@ -13,10 +13,11 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from multiprocessing import forkserver
+from multiprocessing import forkserver, spawn
 from pathlib import Path
+from typing import Any
 
 import poetfw
 
@@ -29,7 +30,16 @@ def _server() -> multiprocessing.context.ForkServerContext:
     """The server, which is not made anew by what imports this module in a fork of it."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([*_imported(), "system.loaded"])
+    spawn.get_preparation_data = _without_main
     return server
+
+
+_TOLD = spawn.get_preparation_data
+
+
+def _without_main(name: str) -> dict[str, Any]:
+    """What a fork is told, but for the script that began the tests: it would run that first."""
+    return {key: value for key, value in _TOLD(name).items() if not key.startswith("init_main")}
 
 
 def begin() -> None:
