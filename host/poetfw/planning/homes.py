@@ -28,7 +28,12 @@ from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.storing import held_at_once, least_candidates, stored_candidates
-from poetfw.schedule import ExecutionPlan, largest_working_set, minimum_budget
+from poetfw.schedule import (
+    ExecutionPlan,
+    ScheduleProblem,
+    largest_working_set,
+    minimum_budget,
+)
 from poetfw.settings import BuildSettings
 from poetfw.training import (
     Program,
@@ -210,11 +215,17 @@ class _Search:
         self.smallest_bytes = math.inf
 
     def attempt(self, program: Program) -> bool:
-        """Solve a candidate with little work; returns whether it is the best so far."""
+        """Solve a candidate with little work; returns whether it is the best so far.
+
+        Each op runs at least once, in any order: what they all take bounds the energy of a plan.
+        """
+        least_j = math.fsum(node.energy_j for node in self._problem(program).nodes)
+        most_j = self.best.energy_j if self.best is not None else math.inf
+        if least_j >= most_j:
+            return False
         program = order_program(program, self._work.deadline)
         resident = resident_bytes(program.resident, BLOCK_BYTES)
-        table = self._costs(program.training, self._board)
-        problem = schedule_problem(program.training, self._board, table, None, self._deadline_s)
+        problem = self._problem(program)
         evaluation = plan_evaluation(program, self._board, self._costs)
         needed = resident + max(largest_working_set(problem), evaluation.peak_bytes)
         if needed > self._budget_bytes:
@@ -222,19 +233,21 @@ class _Search:
                 self.smallest, self.smallest_bytes = ChosenHomes(program), needed
             return False
         problem = replace(problem, resident_bytes=resident)
-        most_j = self.best.energy_j if self.best is not None else math.inf
         try:
             with self._work.part(_WORK).phase("homes of tensors") as part:
                 plan = place_within(
                     *(program, problem, self._budget_bytes, "poet", evaluation, part), most_j=most_j
                 )
         except InfeasibleError:
-            least_j = math.fsum(node.energy_j for node in problem.nodes)
             if self.unplaced is None or least_j < self.unplaced.energy_j:
                 self.unplaced = ChosenHomes(program, least_j)
             return False
         self.best = ChosenHomes(program, plan.training.energy_j, (plan.training.plan,))
         return True
+
+    def _problem(self, program: Program) -> ScheduleProblem:
+        table = self._costs(program.training, self._board)
+        return schedule_problem(program.training, self._board, table, None, self._deadline_s)
 
     def attempt_least(self, candidates: Iterable[tuple[int, Callable[[], Program]]]) -> None:
         """Attempt those that may fit, or take less RAM than others, until one fits."""
