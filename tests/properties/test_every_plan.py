@@ -24,6 +24,7 @@ from poetfw.schedule import (
     Storage,
     checkpoint_all_schedule,
     every_plan,
+    having,
     search,
     simulate,
     solve,
@@ -69,9 +70,13 @@ def test_no_plan_in_any_order_takes_less_than_the_bound(
     assert told >= 0.85 * dear
 
 
+@pytest.mark.parametrize("presolved", [0, 10**9])
 @pytest.mark.parametrize("numbers", [GRAPHS[:300]])
-def test_plans_over_the_turn_are_legal(numbers: range) -> None:
+def test_plans_over_the_turn_are_legal(
+    numbers: range, presolved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The simulator accepts each plan that is offered; a third of the random graphs have one."""
+    monkeypatch.setattr(having, "_PRESOLVED", presolved)
     found = 0
     for number in numbers:
         problem = at_leisure(random_graph(number))
@@ -196,6 +201,24 @@ def test_a_graph_without_programs_in_stages_is_proven_with_what_is_left(
     assert answer.gap is not None
     assert answer.gap <= SolveOptions().gap
     assert units[0] > 3.0
+
+
+@pytest.mark.parametrize("near", [0.0, 1.0])
+def test_a_large_graph_near_the_best_of_all_plans_has_moves_only(
+    monkeypatch: pytest.MonkeyPatch, near: float
+) -> None:
+    """No other start can be much better, and published methods take long."""
+    problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
+    peak_bytes = checkpoint_all_schedule(problem).peak_bytes
+    monkeypatch.setattr(search, "_STAGED", 10)
+    monkeypatch.setattr(search, "_NEAR", near)
+    monkeypatch.setattr(search, "_SMALL", 0)
+    monkeypatch.setattr(search, "bound_of_every_plan", lambda graph, *limits: 1e-9)
+    work = Work(2.0)
+    solve(replace(problem, ram_bytes=peak_bytes // 2), work=work)
+    phases = {spent.phase for spent in work.deadline.timing().phases}
+    starts = {"published methods", "on demand", "other orders"}
+    assert phases & {"moves", *starts} == ({"moves"} if near else {"moves", *starts})
 
 
 def _closing(update: str) -> ScheduleProblem:

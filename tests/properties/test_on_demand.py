@@ -197,6 +197,17 @@ def test_a_recurrent_network_starts_near_what_it_takes() -> None:
     assert found.plan == again.plan
 
 
+def test_moves_end_where_no_plan_takes_less() -> None:
+    """With a gap that the first plan has, no move is tried."""
+    problem = unrolled(12, 0.4)
+    best = Incumbent(problem, best_known(problem, ()), tell_nobody)
+    search_on_demand(best, Work(0.2))
+    known_j, work = best.found.energy_j, Work(5.0)
+    search_sequences(best, work, gap=1 - best.found.every_j / known_j)
+    assert best.found.energy_j == known_j
+    assert work.left > 4.0
+
+
 def test_what_cannot_be_had_again_is_not_dropped() -> None:
     """A gradient needs `old`, which is closed before it is read: without storage it has to stay."""
     nodes = (

@@ -172,10 +172,9 @@ class Incumbent:
         self._hurried: ScheduleProblem | None = None
         self._in_time: ExecutionPlan | None = None
 
-    @property
-    def is_best_of_all(self) -> bool:
-        """True if no plan in any order takes less energy than the incumbent."""
-        return self.found.energy_j <= self.found.every_j
+    def is_best_of_all(self, gap: float = 0.0) -> bool:
+        """True if no plan, in any order, takes less than the incumbent by more than this share."""
+        return self.found.energy_j * (1 - gap) <= self.found.every_j
 
     @contextmanager
     def in_order(self, problem: ScheduleProblem) -> Iterator[None]:

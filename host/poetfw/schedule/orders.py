@@ -56,18 +56,21 @@ def in_better_order(problem: ScheduleProblem, work: Work) -> ScheduleProblem:
     return replace(problem, nodes=tuple(problem.nodes[i] for i in last.trace.events.tolist()))
 
 
-def search_orders(best: Incumbent, start: ExecutionPlan, work: Work) -> None:
+def search_orders(best: Incumbent, start: ExecutionPlan, work: Work, gap: float = 0.0) -> None:
     """Offer the plans of a descent from `start`, until no move improves the last one.
 
     Args:
         best: the incumbent.
         start: a plan that is legal except that it may exceed the budget or the deadline.
         work: limit of the search.
+        gap: share of the energy; the search ends where no plan takes less by more.
     """
     plans = Plans(best.problem, work)
     tried = plans.shortened(plans.tried(plans.workload.events(start)))
     for known in _descend(plans, tried, work):
         best.offer(plans.workload.plan(known.trace.events.tolist()))
+        if best.is_best_of_all(gap):
+            return
 
 
 def _descend(plans: Plans, known: Tried, work: Work) -> Iterator[Tried]:

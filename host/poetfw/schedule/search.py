@@ -58,6 +58,7 @@ _STAGED = 1_000  # nodes: larger programs in stages do not fit in memory
 _TURN_SHARE = 0.3  # of the work
 _EVERY_SHARE = 0.1  # of the work
 _EVERY_ALONE_SHARE = 0.5  # the same of graphs without programs in stages
+_NEAR = 1e-3  # of the energy: with this gap, larger graphs have moves only
 _EVERY_WORK = 1.0  # work units at the end of a search, even if none are left
 _ORDER_SHARE = 0.1  # of the work
 _PUBLISHED_SHARE = 0.2  # of the work, per order
@@ -133,9 +134,9 @@ def search_compact(best: Incumbent, options: SolveOptions, work: Work) -> None:
             is_in_time = best.keep_in_time()
         if not is_in_time:
             _search_in_phases(best, options, work)
-    if not best.is_best_of_all and not large and not graph.is_rigid:
+    if not best.is_best_of_all() and not large and not graph.is_rigid:
         _bound_every_plan(best, work, _EVERY_WORK)
-    if graph.n <= NODES and options.other_orders and not best.is_best_of_all:
+    if graph.n <= NODES and options.other_orders and not best.is_best_of_all():
         with best.phase("all orders", work):
             search_all_orders(best, work)
 
@@ -173,10 +174,13 @@ def _bound_every_plan(
 
 def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> None:
     """Phases of `search_compact`; in `at_leisure`, stop if the incumbent misses the deadline."""
-    _try_published(best, work)
-    _run_on_demand(best, options, work)
     problem = best.problem
     graph = Indexed.of(problem)
+    staged = graph.n <= _STAGED
+    near = not staged and best.is_best_of_all(_NEAR)
+    if not near:
+        _try_published(best, work)
+        _run_on_demand(best, options, work)
     ordered = problem
     if options.other_orders and not _is_large(graph) and _is_dear(best, options):
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
@@ -186,8 +190,8 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 _try_published(best, work)
                 _run_on_demand(best, options, work)
     _improve_start(best, options, work)
-    if graph.n > _STAGED:
-        if best.keep_in_time() and best.found.plan is not None:
+    if not staged:
+        if best.keep_in_time() and best.found.plan is not None and not near:
             _search_orders(best, best.found.plan, options, work)
         return
     units = work.left * _FIRST_PLAN_SHARE
@@ -219,7 +223,7 @@ def _search_orders(
 ) -> None:
     if options.other_orders and start and _is_dear(best, options):
         with best.phase("other orders", work):
-            search_orders(best, start, work)
+            search_orders(best, start, work, options.gap)
 
 
 def _is_dear(best: Incumbent, options: SolveOptions) -> bool:
@@ -305,7 +309,7 @@ def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
         once_j = math.fsum(node.energy_j for node in problem.nodes)
         share = min(_SEQUENCES_SHARE, (found.energy_j - once_j) / found.energy_j)
         with best.phase("moves", work.part(work.left * share)) as part:
-            search_sequences(best, part)
+            search_sequences(best, part, options.gap)
 
 
 @dataclass(frozen=True, slots=True)

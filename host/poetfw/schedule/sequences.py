@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -492,16 +493,20 @@ class Moves:
                 yield best
 
 
-def search_sequences(best: Incumbent, work: Work) -> None:
-    """Offer plans found by `Moves.improved` from the incumbent.
+def search_sequences(best: Incumbent, work: Work, gap: float = 0.0) -> None:
+    """Offer the incumbent's plan thinned, and plans found by `Moves.improved` from that.
 
     Args:
         best: the incumbent, with a plan.
         work: limit of the search.
+        gap: share of the energy; the search ends where no plan takes less by more.
     """
     assert best.found.plan is not None
     workload = Workload(Indexed.of(best.problem))
     moves = Moves(workload, work)
     known = EventTrace.of(workload, workload.events(best.found.plan), work)
-    for trace in moves.improved(moves.thinned(known)):
+    start = moves.thinned(known)
+    for trace in chain((start,), moves.improved(start)):
         best.offer(workload.plan(trace.events.tolist()))
+        if best.is_best_of_all(gap):
+            return
