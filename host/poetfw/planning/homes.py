@@ -17,7 +17,7 @@ from itertools import product
 from poetfw.boards import Arithmetic, Board
 from poetfw.common.errors import InfeasibleError, ModelError
 from poetfw.common.limits import Deadline, OutOfTime, Work
-from poetfw.costs import CostProvider
+from poetfw.costs import CostProvider, CostTable, OpCost
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Role
 from poetfw.memory import resident_bytes
@@ -189,6 +189,10 @@ class ChosenHomes:
     known: tuple[ExecutionPlan, ...] = ()
 
 
+_Candidate = tuple[int, Callable[[], Program]]
+"""Bytes that a program takes at least, and what makes it."""
+
+
 class _Search:
     """Search for the program of least energy among candidates.
 
@@ -213,12 +217,26 @@ class _Search:
         self.unplaced: ChosenHomes | None = None
         self.smallest: ChosenHomes | None = None
         self.smallest_bytes = math.inf
+        self._too_large: list[_Candidate] = []
 
     def attempt(self, program: Program) -> bool:
-        """Solve a candidate with little work; returns whether it is the best so far.
+        """Solve a candidate with little work; returns whether it is the best so far."""
+        least_bytes = self._least_bytes(program)
+        if least_bytes > self._budget_bytes:
+            self._too_large.append((least_bytes, lambda: program))
+            return False
+        return self._solve(program)
 
-        Each op runs at least once, in any order: what they all take bounds the energy of a plan.
-        """
+    def _least_bytes(self, program: Program) -> int:
+        """RAM for resident tensors and any one op, which no order makes smaller."""
+        free = CostTable(
+            self._board.name, {op.name: OpCost(0.0, 0.0) for op in program.training.ops}
+        )
+        problem = schedule_problem(program.training, self._board, free, None)
+        return resident_bytes(program.resident, BLOCK_BYTES) + largest_working_set(problem)
+
+    def _solve(self, program: Program) -> bool:
+        """Solve a candidate; each op runs at least once, so what they all take is a bound."""
         least_j = math.fsum(node.energy_j for node in self._problem(program).nodes)
         most_j = self.best.energy_j if self.best is not None else math.inf
         if least_j >= most_j:
@@ -249,12 +267,15 @@ class _Search:
         table = self._costs(program.training, self._board)
         return schedule_problem(program.training, self._board, table, None, self._deadline_s)
 
-    def attempt_least(self, candidates: Iterable[tuple[int, Callable[[], Program]]]) -> None:
-        """Attempt those that may fit, or take less RAM than others, until one fits."""
-        for least_bytes, make in candidates:
+    def attempt_least(self, candidates: Iterable[_Candidate]) -> None:
+        """Solve those that may fit, or take less RAM than others, until one fits.
+
+        Those that were attempted are among them.
+        """
+        for least_bytes, make in sorted([*self._too_large, *candidates], key=lambda each: each[0]):
             if self.best is None and least_bytes < max(self._budget_bytes + 1, self.smallest_bytes):
                 with suppress(ModelError, OutOfTime):
-                    self.attempt(make())
+                    self._solve(make())
 
 
 def stream_within(
