@@ -32,7 +32,11 @@ def run(library: Path, every: int, steps: int = STEPS) -> Harness:
 def test_an_op_in_ram_and_one_in_pieces_have_the_same_bits(
     library: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Of the persistent tensors after training, and of all held-out batches."""
+    """Of the persistent tensors after training, all held-out batches, and given samples.
+
+    The batch is stored, too.
+    """
+    assert all(project(BOARD, streamed=True, stored=True).program.training.by_name["x"].tile)
     both = []
     for name in ("stored", "in RAM"):
         features = {"one_sample": name == "in RAM", "streamed": name == "stored"}
@@ -42,9 +46,25 @@ def test_an_op_in_ram_and_one_in_pieces_have_the_same_bits(
         harness = Harness(library, made.image(4, 2, SETS))
         told = [line for line in harness.console.splitlines() if line.startswith("@eval")]
         values = trained(made, harness, tmp_path, 4)
-        both.append(({name: value.tobytes() for name, value in values.items()}, told))
+        both.append(
+            ({name: value.tobytes() for name, value in values.items()}, told, given(harness))
+        )
     assert len(both[0][1]) == HELD_OUT
+    assert len(set(both[0][2])) == len(both[0][2])
     assert both[0] == both[1]
+
+
+def given(harness: Harness) -> list[bytes]:
+    """Outputs for given samples, each after a training step on the one before."""
+    net, y, output = (ctypes.c_uint32 * 32)(), (ctypes.c_uint32 * 1)(1), (ctypes.c_float * 3)()
+    assert harness.call("poetfw_open", net) == harness.call("poetfw_load", net) == 0
+    outputs = []
+    for number in range(1, 4):
+        x = (ctypes.c_float * 16)(*(number * i % 7 for i in range(16)))
+        assert harness.call("poetfw_predict", net, x, 64, output, 12) == 0
+        outputs.append(bytes(output))
+        assert harness.call("poetfw_train_on", net, x, 64, y, 4) == 0
+    return outputs
 
 
 @pytest.mark.parametrize(("every", "depth"), [(1, 1), (0, 3)])

@@ -13,7 +13,7 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from multiprocessing import forkserver, spawn
 from pathlib import Path

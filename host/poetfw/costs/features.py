@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from poetfw.boards import Board
 from poetfw.costs.alone import alone
@@ -89,12 +89,9 @@ def parts_of(op: Op, graph: Graph) -> Iterator[tuple[Op, Graph, int]]:
     if parts is None:
         yield op, graph, 1
         return
-    alike: dict[Op, list[Op]] = {}
-    for part in parts.ops:
-        alike.setdefault(replace(part, name="", output=None), []).append(part)
-    for first, *others in alike.values():
-        for part, where, times in parts_of(first, parts):
-            yield part, where, times * (1 + len(others))
+    for each in parts.graph.ops:
+        for part, where, times in parts_of(each, parts.graph):
+            yield part, where, times * parts.times.get(each.name, 1)
 
 
 def features_of(

@@ -214,8 +214,11 @@ class Measured:
         parts = kind_of(op).parts(op, graph)
         if parts is None or self.row_of(case) is not None:
             return self.cost(case, analytic)
-        costs = analytic_costs(parts, board).ops
-        return sum_of([self.cost(case_of(each, parts), costs[each.name]) for each in parts.ops])
+        costs, found = analytic_costs(parts.graph, board).ops, []
+        for each in parts.graph.ops:
+            cost = self.cost(case_of(each, parts.graph), costs[each.name])
+            found += parts.times.get(each.name, 1) * [cost]
+        return sum_of(found)
 
     def cost(self, case: Case, analytic: OpCost) -> OpCost:
         """Cost of a case: measured, otherwise fitted, otherwise `analytic`."""

@@ -10,6 +10,7 @@ from poetfw.firmware.c_text import wrap_call
 from poetfw.firmware.streamed_code import Arguments, Identifier
 from poetfw.ir import Dtype
 from poetfw.ops import kind_of
+from poetfw.ops.load import RECORD_BYTES
 from poetfw.ops.pieces import (
     AxisSpan,
     KernelCall,
@@ -41,6 +42,7 @@ class PiecedCode:
         stored: macro of a stored tensor's index.
         workspace: macro of the workspace's address.
         arguments: arguments of a kernel's call, given an expression for each tensor.
+        sample: address of the sample in the caller's memory; empty where a step loads its batch.
     """
 
     nest: Nest
@@ -49,6 +51,7 @@ class PiecedCode:
     stored: Identifier
     workspace: str
     arguments: Arguments
+    sample: str = ""
 
     def statement(self) -> str:
         """The statement of the op."""
@@ -106,6 +109,12 @@ class PiecedCode:
     def _call(self, call: KernelCall, at: _Indices) -> list[str]:
         kernel = kind_of(call.op).kernel(call.op, self.nest.graph)
         arguments = self.arguments(call.op, kernel, lambda name: self._place(call.places[name], at))
+        if RECORD_BYTES in call.op.attributes:
+            places = [(dim, elements * _FLOAT) for dim, elements in call.within]
+            buffer, first, size = arguments
+            if self.sample:
+                return _call("memcpy", [buffer, _sum(f"{self.sample} + {first}", places, at), size])
+            arguments[1] = _sum(first, places, at)
         if kernel.workspace_bytes:
             arguments.append(self._at(self.nest.own))
         if kernel.fallible:

@@ -193,6 +193,7 @@ class StepLowering:
                 self._shared.names.stored,
                 stays.workspace(op.name, index),
                 self._shared.constants.arguments,
+                "(const uint8_t *)x" if self._predicts else "",
             ).statement()
         return streamed_statement(
             StreamedCode(

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from poetfw.common.transfer import TRAILER_BYTES
 from poetfw.firmware.slots import BLOCK_BYTES, Slot, SlotPurpose
+from poetfw.ir import Graph, Op
 from poetfw.memory import StepPlan
-from poetfw.ops import streamed_kind
+from poetfw.ops import PiecedOp, kind_of, streamed_kind
 from poetfw.ops.load import first_byte
+from poetfw.ops.pieces import plain_name, sample_parts
 from poetfw.schedule import StepKind
 from poetfw.training import Program
 
@@ -71,15 +73,24 @@ def step_traffic(program: Program, plan: StepPlan) -> Traffic:
                 found += _written(tensor.size_bytes)
             elif step.kind is StepKind.PAGE_IN:
                 found += _read(_page_requests(tensor.size_bytes))
-            elif step.kind is StepKind.COMPUTE and op.kind in ("load_x", "load_y"):
-                samples = tensor.shape[0]
-                wanted = first_byte(op), tensor.size_bytes // samples
-                record = _record_requests(program, op.kind, wanted, checked)
-                found += _read(record) * samples
-                checked = True
+            elif step.kind is StepKind.COMPUTE and plain_name(op.kind) in ("load_x", "load_y"):
+                for wanted in _loaded_parts(op, program.training):
+                    record = _record_requests(program, plain_name(op.kind), wanted, checked)
+                    found += _read(record) * tensor.shape[0]
+                    checked = True
         if index in stops:
             checked = False  # what follows a message selects the batch anew
     return found + streaming_traffic(program, plan)
+
+
+def _loaded_parts(op: Op, graph: Graph) -> Iterator[tuple[int, int]]:
+    """First byte and number of bytes of what a load reads of each sample: one part, or pieces."""
+    kind = kind_of(op)
+    if isinstance(kind, PiecedOp):
+        yield from sample_parts(kind.nest(op, graph).body, {})
+    elif op.output is not None:
+        tensor = graph.by_name[op.output]
+        yield first_byte(op), tensor.size_bytes // tensor.shape[0]
 
 
 def streaming_traffic(program: Program, plan: StepPlan) -> Traffic:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -182,6 +183,18 @@ class RowWindow:
     padding: tuple[int, ...]
 
 
+class Parts(NamedTuple):
+    """Ops that an op consists of.
+
+    Attributes:
+        graph: the ops.
+        times: how often each of them runs, by name, if it is not once.
+    """
+
+    graph: Graph
+    times: Mapping[str, int] = MappingProxyType({})
+
+
 class Tape(Protocol):
     """Interface of the training graph under construction, for training forms and gradient rules."""
 
@@ -332,8 +345,8 @@ class OpKind(ABC):
             for value in self.results(op, inputs, updates)
         )
 
-    def parts(self, op: Op, graph: Graph) -> Graph | None:
-        """Graph of the ops of which it consists, and whose costs add up to its own.
+    def parts(self, op: Op, graph: Graph) -> Parts | None:
+        """Ops of which it consists, and whose costs add up to its own.
 
         None for an op with a cost of its own.
         """
@@ -350,6 +363,11 @@ class OpKind(ABC):
             results: its output, if any, and the tensors that it updates.
         """
         return None
+
+    def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
+        """Attributes that the op has on a piece of its first result, unlike on the whole."""
+        shapes = ("input_shape", "weight_shape")
+        return {name: piece.shape for name in shapes if op.attributes.get(name) == whole.shape}
 
     def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
         """Rows `R` of an input for `count` rows `r` of the results, of an op with such axes.
@@ -592,18 +610,3 @@ def expect_number(op: Op, name: str, minimum: float, maximum: float = math.inf) 
 def bytes_of(*tensors: Tensor | None) -> int:
     """Total size of the given tensors in bytes."""
     return sum(tensor.size_bytes for tensor in tensors if tensor is not None)
-
-
-def repeated(graph: Graph, times: Mapping[str, int]) -> Graph:
-    """Graph with each op as often as it is run, by its name, for the sum of costs."""
-    tensors = list(graph.tensors)
-    ops: list[Op] = []
-    for op in graph.ops:
-        for number in range(times[op.name]):
-            output = op.output
-            if output is not None and number:
-                output = f"{output}.{number}"
-                tensors.append(replace(graph.by_name[op.output or ""], name=output))
-            name = f"{op.name}.{number}" if number else op.name
-            ops.append(replace(op, name=name, output=output))
-    return Graph(graph.name, tuple(tensors), tuple(ops), graph.output)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
@@ -23,6 +24,9 @@ from poetfw.ops.base import (
     register,
 )
 
+RECORD_BYTES = "record_bytes"
+"""Attribute of a load of a piece: bytes that are read for it, to compare the CRC of them all."""
+
 
 def first_byte(op: Op) -> int:
     """Offset in bytes of the loaded data within a sample."""
@@ -32,7 +36,8 @@ def first_byte(op: Op) -> int:
 class _Load(OpKind):
     """No inputs; attribute `shape`. Reads the current batch; repeated reads give the same bytes.
 
-    If samples have several members, attribute `first` is the offset of this member in bytes.
+    If samples have several members, attribute `first` is the offset of this member in bytes. A
+    piece of an image has one, too, and `RECORD_BYTES`.
     """
 
     function: ClassVar[str]
@@ -53,7 +58,16 @@ class _Load(OpKind):
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         size = bytes_of(output)
-        return OpWork(macs=0, bytes_moved=size, storage_bytes=size)
+        read = op.integer(RECORD_BYTES) if RECORD_BYTES in op.attributes else size
+        return OpWork(macs=0, bytes_moved=size, storage_bytes=read)
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        (output,) = results
+        is_image = len(output.shape) == 4 and output.shape[0] == 1
+        return Axes((), (".cr.",)) if is_image else None
+
+    def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
+        return {"shape": piece.shape, "first": first_byte(op), RECORD_BYTES: whole.size_bytes}
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         if "first" not in op.attributes:

@@ -28,13 +28,13 @@ from poetfw.ops.base import (
     Kernel,
     OpKind,
     OpWork,
+    Parts,
     Shape,
     bytes_of,
     expect_integers,
     expect_shape,
     infer_output,
     register,
-    repeated,
 )
 from poetfw.ops.bit_fields import words_of_fields
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
@@ -216,19 +216,19 @@ class _Packed(OpKind):
             bytes_moved=layer.bytes_moved + weights.size_bytes + bytes_of(inputs[self.position]),
         )
 
-    def parts(self, op: Op, graph: Graph) -> Graph:
+    def parts(self, op: Op, graph: Graph) -> Parts:
         """The layer's slices, and unpacking, at the costs of halves."""
         tensors = self._as_tensors(op, [graph.by_name[name] for name in op.inputs])
         output = graph.by_name[op.output or ""]
         slices = self._slices(op, tensors)
         layer, alone = self._slice(op, tensors, output, slices)
         samples = output.shape[0] if slices.count > 1 else 1
-        every = repeated(alone, {layer.name: slices.count * samples})
         shape = self._shape(op)
         words = Tensor("words", (words_of(shape, FLOAT16),), Dtype.I32, Role.INPUT)
         floats = Tensor("floats", shape)
         unpacking = Op("unpacking", "from_halves", ("words",), "floats", {"shape": shape})
-        return replace(every, tensors=(words, floats, *every.tensors), ops=(unpacking, *every.ops))
+        both = replace(alone, tensors=(words, floats, *alone.tensors), ops=(unpacking, *alone.ops))
+        return Parts(both, {layer.name: slices.count * samples})
 
     def _slices(self, op: Op, tensors: Sequence[Tensor]) -> _Slices:
         shape = self._shape(op)

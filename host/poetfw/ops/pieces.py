@@ -12,6 +12,7 @@ all read from it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -31,12 +32,13 @@ from poetfw.ops.base import (
     Kernel,
     OpKind,
     OpWork,
+    Parts,
     RowWindow,
     Shape,
     Tape,
     kind_of,
-    repeated,
 )
+from poetfw.ops.load import RECORD_BYTES, first_byte
 from poetfw.ops.streamed import (
     StreamedBackward,
     StreamedForward,
@@ -184,10 +186,18 @@ class OperandPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """Call of the kernel of an op of `Nest.graph`, whose tensors are at `places`."""
+    """Call of the kernel of an op of `Nest.graph`.
+
+    Attributes:
+        op: the op.
+        places: places of its tensors.
+        within: of an op that loads a part of the batch, elements by which the part is away from the
+            first one, by the index of a dimension; "" for a constant.
+    """
 
     op: Op
     places: Mapping[str, OperandPlace]
+    within: tuple[tuple[str, int], ...] = ()
 
 
 Statement = Loop | Move | StreamMove | KernelCall
@@ -281,12 +291,12 @@ class PiecedOp(StreamedKind):
         """Ops that it calls, on pieces."""
         return self.nest(op, graph).graph
 
-    def parts(self, op: Op, graph: Graph) -> Graph:
+    def parts(self, op: Op, graph: Graph) -> Parts:
         nest = self.nest(op, graph)
-        times: dict[str, int] = {}
-        for name in _called(nest.body, 1):
-            times[name[0]] = times.get(name[0], 0) + name[1]
-        return repeated(nest.graph, times)
+        times: Counter[str] = Counter()
+        for name, count in _called(nest.body, 1):
+            times[name] += count
+        return Parts(nest.graph, times)
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         return Kernel("", "", (), workspace_bytes=self.nest(op, graph).workspace_bytes)
@@ -323,6 +333,11 @@ def _nest(op: Op, tensors: tuple[Tensor, ...]) -> Nest:
         op.integers(_KEPT) if _KEPT in op.attributes else (),
     )
     return _Builder(of, op, {tensor.name: tensor for tensor in tensors}, pieces).nest()
+
+
+def plain_name(kind: str) -> str:
+    """Name of an operator, be it in pieces or not."""
+    return kind.removeprefix(_PREFIX)
 
 
 def pieced_name(kind: str) -> str:
@@ -476,11 +491,10 @@ class Frame:
             name: replace(self.tensors[name], shape=shape, base=None, offset_bytes=0, tile=())
             for name, shape in zip(names, shapes, strict=True)
         }
-        attributes: dict[str, Attribute] = dict(self.op.attributes)
         result = _results(self.op)[0]
-        for name in ("input_shape", "weight_shape"):
-            if attributes.get(name) == self.tensors[result].shape:
-                attributes[name] = tensors[result].shape
+        ends = self.tensors[result], tensors[result]
+        changed = kind_of(self.op).piece_attributes(self.op, *ends)
+        attributes: dict[str, Attribute] = {**self.op.attributes, **changed}
         if groups is not None:
             attributes["groups"] = groups
         if padding is not None:
@@ -785,7 +799,12 @@ class _Builder:
         padding = window.padding if window else None
         piece = frame.piece(shapes, groups, padding)
         self._own_bytes = max(self._own_bytes, piece.own_bytes)
-        if self._only is not None:
+        within: tuple[tuple[str, int], ...] = ()
+        if RECORD_BYTES in piece.op.attributes:
+            within = self._within_sample(frame.op.output or "", parts)
+            if self._only is not None:
+                return [KernelCall(piece.op, {}, within)]
+        elif self._only is not None:
             return []
         variant = shapes, padding
         if variant not in seen:
@@ -797,7 +816,14 @@ class _Builder:
             each: self._place(name, parts[name], buffers)
             for each, name in zip(pieces, names, strict=True)
         }
-        return [KernelCall(op, places)]
+        return [KernelCall(op, places, within)]
+
+    def _within_sample(self, name: str, parts: Mapping[str, Part]) -> tuple[tuple[str, int], ...]:
+        """Place of a part of the batch in its only sample, which is loaded in one run."""
+        offsets = run_of(self._whole[name], parts[name])
+        if offsets is None:
+            raise self._unfit(f"pieces of {name!r} are not contiguous in a sample")
+        return offsets
 
     def _named(self, piece: _Piece, variant: str) -> Op:
         """The op on pieces, under a name of its own, as are its tensors."""
@@ -927,10 +953,15 @@ class Moved(NamedTuple):
 
 
 def nest_moved(nest: Nest) -> Moved:
-    """Sum of `nest_traffic`, without a list of it."""
+    """Sum of `nest_traffic`, without a list of it, and of what is read of samples."""
     size_bytes = requests = 0
     for move, loops in _moves_within(nest.body, ()):
         around = {loop.dim: range(loop.first, loop.end) for loop in loops}
+        if isinstance(move, KernelCall):
+            times = math.prod(map(len, around.values()))
+            size_bytes += times * page_bytes(move.op.integer(RECORD_BYTES), BLOCK_BYTES)
+            requests += times
+            continue
         used = {move.dim} if isinstance(move, StreamMove) else {span.dim for span in move.part}
         times = math.prod(len(indices) for dim, indices in around.items() if dim not in used)
         if isinstance(move, StreamMove):  # the loops around go through all rows or columns
@@ -957,12 +988,29 @@ def _requests_of(layout: TileLayout, by_rows: bool) -> Moved:
 
 def _moves_within(
     body: Sequence[Statement], loops: tuple[Loop, ...]
-) -> Iterator[tuple[Move | StreamMove, tuple[Loop, ...]]]:
+) -> Iterator[tuple[Move | StreamMove | KernelCall, tuple[Loop, ...]]]:
     for statement in body:
         if isinstance(statement, Loop):
             yield from _moves_within(statement.body, (*loops, statement))
-        elif not isinstance(statement, KernelCall):
+        elif not isinstance(statement, KernelCall) or RECORD_BYTES in statement.op.attributes:
             yield statement, loops
+
+
+def sample_parts(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """First byte and bytes of each part of a sample that statements load, in order.
+
+    Args:
+        body: the statements.
+        at: indices of the loops around them.
+    """
+    for each in body:
+        if isinstance(each, Loop):
+            for index in range(each.first, each.end):
+                yield from sample_parts(each.body, {**at, each.dim: index})
+        elif isinstance(each, KernelCall) and RECORD_BYTES in each.op.attributes:
+            place = sum(elements * (at[dim] if dim else 1) for dim, elements in each.within)
+            size = math.prod(each.op.integers("shape")) * _FLOAT
+            yield first_byte(each.op) + place * _FLOAT, size
 
 
 def nest_traffic(nest: Nest) -> TileTraffic:

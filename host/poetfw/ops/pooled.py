@@ -22,6 +22,7 @@ from poetfw.ops.base import (
     Constants,
     Kernel,
     OpWork,
+    Parts,
     Shape,
     bytes_of,
     expect_shape,
@@ -130,9 +131,10 @@ class PooledConv2d(PackedConv2d):
         assert output is not None
         return Graph("pooled convolution", tuple(of_name.values()), tuple(ops), output)
 
-    def parts(self, op: Op, graph: Graph) -> Graph:
+    def parts(self, op: Op, graph: Graph) -> Parts:
         names = dict.fromkeys(op.inputs)
-        return self._chain(op, [graph.by_name[name] for name in names], self._as_conv(op))
+        inputs = [graph.by_name[name] for name in names]
+        return Parts(self._chain(op, inputs, self._as_conv(op)))
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         if self._form(op) == FLOAT32:

@@ -37,11 +37,11 @@ from poetfw.ops.base import (
     Kernel,
     OpKind,
     OpWork,
+    Parts,
     Shape,
     Tape,
     expect_integers,
     kind_of,
-    repeated,
 )
 from poetfw.ops.update import UpdateKind, fused_name
 
@@ -301,11 +301,11 @@ class StreamedForward(StreamedKind):
             y.name,
         )
 
-    def parts(self, op: Op, graph: Graph) -> Graph:
+    def parts(self, op: Op, graph: Graph) -> Parts:
         slices, _ = self.slices(op, graph)
         x = graph.by_name[op.inputs[0]]
         samples = x.shape[0] if by_sample(slices, x) else 1
-        return repeated(self.slice_ops(op, graph), {op.name: slices * samples})
+        return Parts(self.slice_ops(op, graph), {op.name: slices * samples})
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         own_bytes = _workspace_of(self.slice_ops(op, graph))
@@ -435,13 +435,13 @@ class StreamedBackward(StreamedKind):
         flat = (replace(t, base=None, offset_bytes=0) for t in kept.values())
         return Graph(op.name, tuple(flat), tuple(ops), ops[0].output or w.name)
 
-    def parts(self, op: Op, graph: Graph) -> Graph:
+    def parts(self, op: Op, graph: Graph) -> Parts:
         tiling = self.tiling(op, graph)
         x = graph.by_name[op.inputs[1]]
         samples = x.shape[0] if by_sample(tiling.columns, x) else 1
         *back, apply = self.plain(op)
         times = {each.name: tiling.columns * samples for each in back}
-        return repeated(self.slice_ops(op, graph), {**times, apply.name: tiling.columns})
+        return Parts(self.slice_ops(op, graph), {**times, apply.name: tiling.columns})
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         own_bytes = _workspace_of(self.slice_ops(op, graph))
@@ -504,8 +504,8 @@ class LoadedOp(StreamedKind):
         output = op.output or loaded_tensors(op)[0]
         return Graph(op.name, tuple(tensors), (self._plain(op),), output)
 
-    def parts(self, op: Op, graph: Graph) -> Graph:
-        return self.slice_ops(op, graph)
+    def parts(self, op: Op, graph: Graph) -> Parts:
+        return Parts(self.slice_ops(op, graph))
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         size = loaded_bytes(op, graph) + _workspace_of(self.slice_ops(op, graph))

@@ -21,6 +21,7 @@ from poetfw.firmware import BLOCK_BYTES, LARGEST_SAMPLES_BYTES, KeptFeatures
 from poetfw.importers import DataSet
 from poetfw.ir import Graph, Op
 from poetfw.models import Model
+from poetfw.ops.pieces import plain_name
 from poetfw.report import FeaturesReport
 from poetfw.schedule import ExecutionPlan, Schedule, StepKind
 from poetfw.settings import BuildSettings
@@ -125,7 +126,7 @@ def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptF
             continue
         (op,) = live
         tensor = graph.by_name[op.output or ""]
-        if op.kind != "load_x" and tensor.shape[0] == batch:
+        if plain_name(op.kind) != "load_x" and tensor.shape[0] == batch:
             sizes = tensor.size_bytes // batch, program.y.size_bytes
             yield KeptFeatures(tensor.name, index + 1, *sizes, unit)
 
@@ -147,7 +148,7 @@ def _costs(
     storage, batch = board.storage, program.batch
     assert storage is not None
     read, write = costs.page_in or storage.page_in, costs.page_out or storage.page_out
-    loads = {op.name for op in program.training.ops if op.kind == "load_y"}
+    loads = {op.name for op in program.training.ops if plain_name(op.kind) == "load_y"}
     ops = [
         costs.ops[step.node]
         for index, step in enumerate(plan)

@@ -111,14 +111,19 @@ def _candidates(
     search: PieceSearch,
     deadline: Deadline,
 ) -> Iterator[Program]:
-    """Programs with these weights and vectors streamed that store tensors over a threshold."""
+    """Programs with these weights and vectors streamed that store tensors over a threshold.
+
+    A batch is stored only if no op could run beside it: storing it moves it once more.
+    """
     ones = {each.weight.name: _ones(each) for each in weights}
     base = stream(program, ones, loaded)
     room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
     sizes = {base.training.by_name[name].size_bytes for name in _larger(base, 0)}
+    batch = {*base.x.names, *base.y.names}
     for least in sorted(sizes, reverse=True):
-        chosen = _larger(base, least - 1)
-        if held_at_once(base, chosen) <= room:
+        larger = _larger(base, least - 1)
+        chosen = larger - batch if held_at_once(base, larger - batch) <= room else larger
+        if chosen and held_at_once(base, chosen) <= room:
             storing = _Storing(program, base, weights, loaded, chosen, room, search, deadline)
             found = storing.best()
             if found is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from poetfw.ir import Graph, Role
 from poetfw.ops import Array
+from poetfw.ops.pieces import plain_name
 from poetfw.training.program import Program
 from poetfw.training.reference import Reference
 
@@ -25,7 +26,7 @@ def frozen_part(graph: Graph) -> frozenset[str]:
     fixed = {tensor.name for tensor in graph.tensors if tensor.role is Role.CONSTANT}
     ops = set()
     for op in graph.ops:
-        if op.kind != "load_y" and not op.updates and fixed.issuperset(graph.reads(op)):
+        if plain_name(op.kind) != "load_y" and not op.updates and fixed.issuperset(graph.reads(op)):
             ops.add(op.name)
             fixed.add(op.output or "")
     return frozenset(ops)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from poetfw.common.errors import ModelError, PoetfwError
 from poetfw.ir import Attribute, Graph, Op, Tensor
 from poetfw.ops import infer_output
+from poetfw.ops.pieces import plain_name
 from poetfw.training.program import Program
 
 _MOVES = ("transpose", "take_strided", "put_strided")
@@ -28,7 +29,7 @@ def make_prediction(program: Program) -> Graph:
     name = evaluation.name.removesuffix("evaluation") + "prediction"
     *before, metric = evaluation.ops
     output = metric.inputs[0]
-    ops = [op for op in before if op.kind != "load_y"]
+    ops = [op for op in before if plain_name(op.kind) != "load_y"]
     if metric.kind == "objective_metric":  # the loss's own ops are among them
         ops = list(evaluation.ops_for(output))
     try:

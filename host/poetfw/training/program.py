@@ -17,6 +17,7 @@ from poetfw.ir import Dtype, Graph, Head, Record, Tensor
 from poetfw.ops import Array, TileLayout, is_update, stores_gradient, tilings_of
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
+from poetfw.ops.pieces import plain_name
 
 LOSSES: Mapping[str, str] = {
     "softmax_cross_entropy": "correct_count",
@@ -108,7 +109,7 @@ class Program:
         return self._loaded("load_y")
 
     def _loaded(self, kind: str) -> Record:
-        loads = [op for op in self.training.ops if op.kind == kind]
+        loads = [op for op in self.training.ops if plain_name(op.kind) == kind]
         loads.sort(key=first_byte)
         return Record(tuple(self.training.by_name[op.output or ""] for op in loads))
 

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from poetfw.ir import Dtype, Graph, Tensor
 from poetfw.ops import Array, kind_of
 from poetfw.ops.load import first_byte
+from poetfw.ops.pieces import plain_name
 from poetfw.training.program import Program
 
 
@@ -71,8 +72,8 @@ class Reference:
         known = ChainMap(values, self.persistent)
         loaded = {"load_x": (self._program.x, x), "load_y": (self._program.y, y)}
         for op in graph.ops:
-            if op.output is not None and op.kind in loaded:
-                record, samples = loaded[op.kind]
+            if op.output is not None and plain_name(op.kind) in loaded:
+                record, samples = loaded[plain_name(op.kind)]
                 value = record.loaded(samples, first_byte(op))
                 integer = np.issubdtype(value.dtype, np.integer)
                 values[op.output] = value if integer else value.astype(self._dtype)

@@ -79,4 +79,8 @@ def test_bits_are_those_of_the_ops_apart(
     )
     parts = kind_of(op).parts(op, graph)
     assert parts is not None
-    assert [part.kind for part in parts.ops] == [conv, *([activation] * bool(activation)), pool]
+    assert [part.kind for part in parts.graph.ops] == [
+        conv,
+        *([activation] * bool(activation)),
+        pool,
+    ]

@@ -14,7 +14,10 @@ from poetfw.common.limits import Deadline
 from poetfw.costs import analytic_costs
 from poetfw.ir import Op, Tensor
 from poetfw.memory import resident_bytes
+from poetfw.models.layers import Layers
 from poetfw.ops import PiecedOp, kind_of
+from poetfw.ops.pieces import sample_parts
+from poetfw.optimizers import Sgd
 from poetfw.planning import BuildSettings, plan_evaluation, schedule_problem
 from poetfw.planning.choices import derive_program, load_model
 from poetfw.planning.pieces import PieceSearch, TilePolicy, held_bytes
@@ -22,6 +25,7 @@ from poetfw.planning.storing import _larger, _Storing, held_at_once, stored_cand
 from poetfw.schedule import StepKind, simulate
 from poetfw.training import (
     Program,
+    make_program,
     store,
     stored_tensors,
     stream,
@@ -80,6 +84,28 @@ def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
 def test_what_is_stored_is_not_held(program: Program) -> None:
     everything = _larger(program, 0)
     assert held_at_once(program, everything) < held_at_once(program)
+
+
+def test_a_batch_is_stored_where_no_op_can_run_beside_it() -> None:
+    layers = Layers("large", (1, 3, 32, 32), seed=1)
+    x = layers.relu("relu1", layers.conv("conv1", layers.input, 4, 3, stride=2))
+    x = layers.relu("relu2", layers.conv("conv2", x, 8, 3, stride=2))
+    graph, _ = layers.build(layers.linear("logits", layers.flatten("flat", x), 3))
+    program = make_program(graph, "softmax_cross_entropy", Sgd(0.05))
+    batch = program.x.members[0]
+    for budget_bytes, is_stored in ((32_000, False), (batch.size_bytes, True)):
+        candidates = list(chain(*stored_candidates(program, budget_bytes, Deadline())))
+        assert any(stored_tensors(each) for each in candidates)
+        assert all(bool(each.x.members[0].tile) == is_stored for each in candidates)
+    training = candidates[-1].training
+    load = training.producer[batch.name]
+    kind = kind_of(load)
+    assert isinstance(kind, PiecedOp)
+    end = 0
+    for first, size in sorted(sample_parts(kind.nest(load, training).body, {})):
+        assert first == end
+        end += size
+    assert 0 < size < end == batch.size_bytes
 
 
 def test_an_evaluation_has_room_for_what_waits_during_each_op() -> None:
