@@ -12,6 +12,8 @@ from poetfw.kernels import Product
 from poetfw.ops import Array
 
 RUN = 32
+BETWEEN = 0xA5A5A5A5
+"""Bits between rows of a result that lie apart."""
 MOST_PRODUCTS = 12_000
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 10, 13, 16, 17, 24, 31, 32, 33, 40, 64, 70, 100)
 
@@ -72,7 +74,7 @@ def summed(of: Product, left: Array, right: Array, bias: Array) -> Array:
             total = total + own
         total = total + bias if of.bias else total
         places = (i * of.result[0] + j * of.result[1])[:, 0, :]
-        result = np.empty(total.size, np.float32)
+        result = np.full(places.max() + 1, BETWEEN, np.uint32).view(np.float32)
         result[places.ravel()] = total.ravel()
         every.append(result)
     return np.concatenate(every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import Product
@@ -22,6 +23,9 @@ from poetfw.ops.base import (
     register,
 )
 from poetfw.ops.matmul import matmul_kernel
+
+RESULT_ROW = "result_row"
+"""Attribute of a slice of a layer: elements from a row of the result to the next one."""
 
 _RUN = 32
 """Products that the forward pass adds up before it adds up their sums."""
@@ -44,7 +48,10 @@ class _Linear(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         extents = self.extents([graph.by_name[name].shape for name in op.inputs])
-        return matmul_kernel(self.product(*extents), (*self.operands(op), op.output))
+        product = self.product(*extents)
+        if RESULT_ROW in op.attributes:
+            product = replace(product, result=(op.integer(RESULT_ROW), 1))
+        return matmul_kernel(product, (*self.operands(op), op.output))
 
     def extents(self, shapes: Sequence[Shape]) -> tuple[int, int, int]:
         """Samples, input features and output features, from the shapes of the inputs."""

@@ -37,6 +37,7 @@ from poetfw.ops.base import (
     register,
 )
 from poetfw.ops.bit_fields import words_of_fields
+from poetfw.ops.linear import RESULT_ROW
 from poetfw.ops.rounding import SMALLEST_NORMAL, gamma, magnitude
 
 INT8, FLOAT16 = "int8", "float16"
@@ -222,13 +223,17 @@ class _Packed(OpKind):
         output = graph.by_name[op.output or ""]
         slices = self._slices(op, tensors)
         layer, alone = self._slice(op, tensors, output, slices)
-        samples = output.shape[0] if slices.count > 1 else 1
+        samples = self._runs(slices, output)
         shape = self._shape(op)
         words = Tensor("words", (words_of(shape, FLOAT16),), Dtype.I32, Role.INPUT)
         floats = Tensor("floats", shape)
         unpacking = Op("unpacking", "from_halves", ("words",), "floats", {"shape": shape})
         both = replace(alone, tensors=(words, floats, *alone.tensors), ops=(unpacking, *alone.ops))
         return Parts(both, {layer.name: slices.count * samples})
+
+    def _runs(self, slices: _Slices, output: Tensor) -> int:
+        """Runs of the layer for a slice: one for each sample, unless results may lie apart."""
+        return 1 if slices.count == 1 or self.layer.startswith("linear") else output.shape[0]
 
     def _slices(self, op: Op, tensors: Sequence[Tensor]) -> _Slices:
         shape = self._shape(op)
@@ -259,7 +264,7 @@ class _Packed(OpKind):
         own = shape[0] // count if slices.rows else shape[0]
         stretch = row if slices.rows else row // count
         x = tensors[1 - self.position]
-        samples = output.shape[0] if count > 1 else 1
+        samples = self._runs(slices, output)
         fields = {
             "slices": count,
             "rows": own,
@@ -271,7 +276,7 @@ class _Packed(OpKind):
             "input": x.elements // samples,
             "input_of_slice": x.elements // samples // count if slices.parted else 0,
             "output": output.elements // samples,
-            "output_of_slice": output.elements // samples // count,
+            "output_of_slice": output.elements // (output.shape[0] if count > 1 else 1) // count,
             "bias_of_slice": shape[0] // count,
         }
         given = list(self._as_layer(op).inputs)
@@ -295,9 +300,9 @@ class _Packed(OpKind):
     def _slice(
         self, op: Op, tensors: Sequence[Tensor], output: Tensor, slices: _Slices
     ) -> tuple[Op, Graph]:
-        """Op of the layer on a slice of one sample, or on the whole batch for a single slice."""
+        """Op of the layer on a slice, of the samples of one run."""
         count = slices.count
-        batch = output.shape[0] if count == 1 else 1
+        batch = output.shape[0] // self._runs(slices, output)
 
         def part(tensor: Tensor, axis: int | None, of_batch: bool) -> Tensor:
             shape = list(tensor.shape)
@@ -317,6 +322,8 @@ class _Packed(OpKind):
             attributes["groups"] = layer.integer("groups") // count
         if "input_shape" in attributes:
             attributes["input_shape"] = part(output, 1, True).shape
+        if batch > 1 and count > 1:
+            attributes[RESULT_ROW] = output.shape[1]
         layer = replace(layer, attributes=attributes)
         made = infer_output(layer, parts, Role.ACTIVATION)
         assert made is not None
