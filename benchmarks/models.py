@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary networks, door by door: which train as in PyTorch, which are refused or warned of."""
+"""Ordinary networks, door by door: which train as in PyTorch, are asked about, or are refused."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from workloads.doors import BATCH, DOORS, STEPS, TOLERANCE, ExporterError, Outcome, through
 from workloads.ordinary import NETWORKS
+from workloads.own_tensors import NETWORKS as OWN_TENSORS
 
 NOT_WRITTEN = "not written"
 """The word for a network that PyTorch's exporter does not write."""
@@ -23,9 +24,9 @@ def run(networks: Sequence[str], doors: Sequence[str]) -> list[dict[str, object]
     """Try and print every network through every door; the same as plain JSON values."""
     print(
         f"Losses of {STEPS} steps at batch {BATCH}, from the same weights, batches and dropout as "
-        f"PyTorch's.\nagrees: within {TOLERANCE:g}. warned: another network than the exported one, "
-        "which the build says.\nno dropout: the exporter left it out, which nothing in the file "
-        "says.\nRAM: the least of an nRF52840, stack included. op: the largest "
+        f"PyTorch's.\nagrees: to {TOLERANCE:g}. agrees if told: by --train and --freeze what "
+        "the file does not say.\nno dropout: the exporter left it out, which nothing in the file "
+        "says; so with detach().\nRAM: the least of an nRF52840, stack included. op: the largest "
         "error of an op of the firmware\non its own inputs, as a part of its bound.\n"
     )
     head = f"{'':27}{'ops':>5}{'parameters':>12}{'RAM':>12}{'op':>6}  "
@@ -81,11 +82,15 @@ def main() -> int:
         description=__doc__,
         epilog="example: python benchmarks/models.py --doors pt2",
     )
-    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--networks", help="separated by commas; all ordinary ones without")
+    parser.add_argument("--own-tensors", action="store_true", help="networks of own_tensors.py")
     parser.add_argument("--doors", default="/".join(DOORS), help="separated by /")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows = run(arguments.networks.split(","), arguments.doors.split("/"))
+    networks = list(OWN_TENSORS if arguments.own_tensors else NETWORKS)
+    if arguments.networks:
+        networks = arguments.networks.split(",")
+    rows = run(networks, arguments.doors.split("/"))
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(row["outcome"] == "WRONG" for row in rows))

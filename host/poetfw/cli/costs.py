@@ -89,6 +89,7 @@ def costs(listing: CostListing, where: DatabaseSettings, printed: Printed) -> No
     from poetfw.planning import derive_program, load_model
     from poetfw.report import draw_costs
     from poetfw.settings import BuildSettings
+    from poetfw.training import AS_FILED
 
     model, export, plot = listing.model, listing.export, listing.plot
     database = Database(where.db or Database.default_path())
@@ -111,7 +112,9 @@ def costs(listing: CostListing, where: DatabaseSettings, printed: Printed) -> No
     fits = () if measured is None else fits_of(measured)
     compared: tuple[ComparedOp, ...] = ()
     if known is not None and model is not None and measured is not None:
-        settings = BuildSettings(board=known.label, model=model, batch=listing.batch).on(known)
+        settings = BuildSettings(
+            board=known.label, model=model, batch=listing.batch, train=AS_FILED
+        ).on(known)
         program = derive_program(settings, load_model(settings))
         compared = compare_costs(program.training, known, measured)
         if plot is not None:

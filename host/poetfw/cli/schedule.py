@@ -87,6 +87,7 @@ def _load(
         load_training_problem,
     )
     from poetfw.schedule import problem_from_json
+    from poetfw.training import AS_FILED
 
     if task.problem is not None:
         problem = problem_from_json(read_file(task.problem), str(task.problem))
@@ -94,7 +95,13 @@ def _load(
     assert task.board is not None
     assert task.model is not None
     return load_training_problem(
-        BuildSettings(board=task.board, model=task.model, batch=task.batch, ram_bytes=ram_bytes),
+        BuildSettings(
+            board=task.board,
+            model=task.model,
+            batch=task.batch,
+            ram_bytes=ram_bytes,
+            train=AS_FILED,
+        ),
         output.warn,
         costs_from(database_for(task.board, costs.costs, costs.db)),
         end,

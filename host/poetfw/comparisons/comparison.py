@@ -36,6 +36,7 @@ from poetfw.schedule import (
     overhead_gap,
     solve,
 )
+from poetfw.training import AS_FILED
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Budgets that are compared by default, as `TrainingProblem.budget_bytes` takes them."""
@@ -70,7 +71,7 @@ class Task:
     @property
     def settings(self) -> BuildSettings:
         """Settings of the build whose step it is."""
-        return BuildSettings(board=self.board, model=self.model, batch=self.batch)
+        return BuildSettings(board=self.board, model=self.model, batch=self.batch, train=AS_FILED)
 
     def load(self, warn: Callable[[str], None] = lambda text: None) -> TrainingProblem:
         """The schedule problem of its training step.

@@ -41,6 +41,7 @@ from poetfw.costs import Database, to_json
 from poetfw.planning import BuildSettings, load_model
 from poetfw.report import Panel, draw_panels
 from poetfw.schedule import SolveOptions
+from poetfw.training import AS_FILED
 
 SCHEMA_VERSION = 5
 _LARGEST_FILE_BYTES = 1 << 28
@@ -125,7 +126,9 @@ class Grid:
         for board in self.boards:
             load_board(board)
         models = {
-            name: load_model(BuildSettings(board=self.boards[0], model=name, batch=self.batch))
+            name: load_model(
+                BuildSettings(board=self.boards[0], model=name, batch=self.batch, train=AS_FILED)
+            )
             for name in self.models
         }
         return {name: model.warnings for name, model in models.items() if model.warnings}

@@ -46,6 +46,8 @@ class Model:
         epochs: default number of passes over the data set.
         warnings: possible differences from the network that its author meant, one sentence each.
         frozen: names of parameters that the author does not train.
+        constants: names of the author's tensors that are no parameters, and that `--freeze` may
+            name.
         state_dict: mapping of the author's tensors to the graph's.
 
     Raises:
@@ -60,6 +62,7 @@ class Model:
     epochs: int = 3
     warnings: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
     state_dict: tuple[StateEntry, ...] = ()
     loss_options: ClassOptions = ALIKE
     told_apart: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from poetfw.settings import BuildSettings
 from poetfw.training import (
     DEFAULT_LOSS,
     Program,
+    TrainedNames,
     compress_activations,
     fold,
     fuse_pooling,
@@ -152,7 +153,11 @@ def _load_network(settings: BuildSettings) -> Model:
         from poetfw.importers.onnx import import_onnx  # slow to import, and seldom needed
 
         return import_onnx(
-            path, batch, settings.loss or DEFAULT_LOSS, as_float32=settings.as_float32
+            path,
+            batch,
+            settings.loss or DEFAULT_LOSS,
+            as_float32=settings.as_float32,
+            chosen=TrainedNames.of(settings.train, settings.freeze),
         )
     if path.suffix == ".pt2":
         from poetfw.importers.torch_export import import_torch
@@ -237,7 +242,7 @@ def unordered_program(
     Raises:
         ConfigError, ModelError: See `derive_program`.
     """
-    frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
+    frozen = matching_parameters(model.graph, settings.freeze, model.constants).union(model.frozen)
     channels: Mapping[str, int] = {}
     if settings.train:
         selection = select(model.graph, settings.train)

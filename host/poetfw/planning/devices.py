@@ -24,6 +24,7 @@ from poetfw.planning.problem import schedule_problem
 from poetfw.schedule import checkpoint_all_schedule
 from poetfw.schedule.several import Device, DevicesProblem, Link
 from poetfw.settings import BuildSettings
+from poetfw.training import AS_FILED
 
 _Value = TypeVar("_Value")
 _Line = Annotated[str, Field(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -109,7 +110,7 @@ def load_devices_problem(
     """
     files = [read_device(path) for path in paths]
     any_board = _any_board()
-    settings = BuildSettings(board=any_board.name, model=model, batch=batch)
+    settings = BuildSettings(board=any_board.name, model=model, batch=batch, train=AS_FILED)
     loaded = load_model(settings)
     for warning in loaded.warnings:
         warn(warning)

@@ -146,7 +146,9 @@ class Updates:
         self._model, self._board, self._costs = model, board, costs
         self._optimizer = choose_optimizer(settings, model)
         self._undecayed = matching_parameters(model.graph, settings.no_decay)
-        frozen = matching_parameters(model.graph, settings.freeze).union(model.frozen)
+        frozen = matching_parameters(model.graph, settings.freeze, model.constants).union(
+            model.frozen
+        )
         names = [tensor.name for tensor in model.graph.with_role(Role.PARAMETER)]
         self._parameters = [name for name in names if name not in frozen]
         if not self._parameters:

@@ -12,7 +12,7 @@ from poetfw.training.pooling import fuse_pooling
 from poetfw.training.prediction import make_prediction
 from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, constant_bytes
 from poetfw.training.reference import Reference, value_of
-from poetfw.training.selection import Selection, select
+from poetfw.training.selection import AS_FILED, Selection, TrainedNames, select
 from poetfw.training.sharing import in_place_input
 from poetfw.training.storing import storable_tensors, store, stored_tensors, waiting_bytes
 from poetfw.training.streaming import (
@@ -27,6 +27,7 @@ from poetfw.training.streaming import (
 from poetfw.training.views import hoist_views, open_windows
 
 __all__ = [
+    "AS_FILED",
     "CLASSIFYING",
     "DEFAULT_LOSS",
     "LOSSES",
@@ -35,6 +36,7 @@ __all__ = [
     "Selection",
     "Sgd",
     "StreamableWeight",
+    "TrainedNames",
     "compress_activations",
     "constant_bytes",
     "fold",

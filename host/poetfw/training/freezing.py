@@ -23,7 +23,9 @@ GROUPS = "'bias', 'norm' or 'last:COUNT'"
 """Names for several parameters together, unless a parameter has that name."""
 
 
-def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]:
+def matching_parameters(
+    model: Graph, patterns: Iterable[str], constants: Iterable[str] = ()
+) -> frozenset[str]:
     """The parameters of a model that any pattern matches, by name.
 
     Args:
@@ -31,6 +33,7 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
         patterns: names, or with `*`, `?` and `[...]` as in file names; or, unless one has that
             name, `bias` (vectors that an op only adds), `norm` (those of batch, layer, group and
             instance norms), or `last:COUNT` (those of the last ops that have any).
+        constants: names of tensors that are no parameters, and that patterns may match, too.
 
     Raises:
         ConfigError: A pattern matches none, or more ops are asked for than have parameters; the
@@ -38,10 +41,11 @@ def matching_parameters(model: Graph, patterns: Iterable[str]) -> frozenset[str]
     """
     names = [tensor.name for tensor in model.with_role(Role.PARAMETER)]
     matching: set[str] = set()
+    others = tuple(constants)
     for pattern in patterns:
         found = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
         found = found or _group(model, names, pattern)
-        if not found:
+        if not found and not any(fnmatchcase(name, pattern) for name in others):
             raise ConfigError(
                 f"no parameter of model {model.name!r} is called {pattern!r}",
                 "use names or patterns of: " + ", ".join(repr(name) for name in names),

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,12 @@ from poetfw.ir import Graph, Role
 from poetfw.training.freezing import input_channels, matching_parameters
 
 _ENDING = ".json"
+_EVERYTHING = "*"
+AS_FILED = ("**",)
+"""Selection of all parameters, and of all that a file leaves in doubt as the file has it.
+
+For commands that train nothing.
+"""
 _LARGEST_FILE_BYTES = 2**24
 _SHARE = re.compile(r"(?P<pattern>.+)@(?P<above>\d{1,9}(\.\d{1,9})?)(/(?P<below>[1-9]\d{0,8}))?")
 
@@ -46,6 +53,50 @@ class Selection:
             elif tensor.name in self.parameters:
                 train.append({"parameter": tensor.name})
         return {"schema_version": 1, "model": model.name, "train": train}
+
+
+@dataclass(frozen=True)
+class TrainedNames:
+    """Statements of `--train` and `--freeze` about tensors by name, before a graph exists.
+
+    Groups of `matching_parameters` state nothing: they need a graph.
+
+    Attributes:
+        train: patterns of `--train`; empty if all parameters are trained.
+        freeze: patterns of `--freeze`.
+    """
+
+    train: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(train: Iterable[str], freeze: Iterable[str]) -> TrainedNames:
+        """Read patterns as `select` and `matching_parameters` take them.
+
+        Raises:
+            ConfigError: A file is malformed.
+        """
+        patterns: list[str] = []
+        for pattern in train:
+            share = _SHARE.fullmatch(pattern)
+            if pattern.endswith(_ENDING) and Path(pattern).is_file():
+                patterns += [entry.parameter for entry in _entries(Path(pattern)).train]
+            else:
+                patterns.append(share["pattern"] if share else pattern)
+        return TrainedNames(tuple(patterns), tuple(freeze))
+
+    def says(self, *names: str, one_by_one: bool = False) -> bool | None:
+        """True if a tensor of any of these names trains, False if it stays, None if neither.
+
+        Args:
+            names: names of the tensor.
+            one_by_one: True if `*` alone, which names every tensor, is to say nothing of it.
+        """
+        train = [each for each in self.train if not (one_by_one and each == _EVERYTHING)]
+        for patterns, trains in ((self.freeze, False), (train, True)):
+            if any(name == each or fnmatchcase(name, each) for name in names for each in patterns):
+                return trains
+        return False if self.train and len(train) == len(self.train) else None
 
 
 def select(model: Graph, patterns: Iterable[str]) -> Selection:
@@ -115,7 +166,8 @@ class _File:
     train: tuple[_Entry, ...]
 
 
-def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
+def _entries(path: Path) -> _File:
+    """Content of a file that names at least one parameter."""
     try:
         content = read_bytes(path, _LARGEST_FILE_BYTES)
         if not content.strip():
@@ -130,6 +182,11 @@ def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
         ) from error
     if not file.train:
         raise ConfigError(f"{path} names no parameter to train")
+    return file
+
+
+def _read_file(model: Graph, path: Path) -> Iterable[tuple[str, int | None]]:
+    file = _entries(path)
     names = {tensor.name for tensor in model.with_role(Role.PARAMETER)}
     found: list[tuple[str, int | None]] = []
     for entry in file.train:

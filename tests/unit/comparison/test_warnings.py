@@ -7,46 +7,30 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import TensorProto, helper, numpy_helper
 
 from poetfw.cli.main import cli
 from poetfw.comparisons import sweep
-from poetfw.importers.onnx import import_onnx
+from poetfw.importers.torch_export import import_torch
+
+torch = pytest.importorskip("torch")
 
 QUICK = ("--batch", "2", "--fractions", "1", "--schedulers", "checkpoint-all")
 
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    """A file whose batch norm is in evaluation mode."""
-    norm = ("scale", "bias", "mean", "variance")
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node("BatchNormalization", ["c", *norm], ["n"]),
-        helper.make_node("Flatten", ["n"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 4, 4))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 8))],
-        [
-            numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w"),
-            *(numpy_helper.from_array(np.ones(2, np.float32), name) for name in norm),
-        ],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opset)
-    onnx.save(model, tmp_path / "net.onnx")
-    return tmp_path / "net.onnx"
+    """A file with dropout in evaluation mode."""
+    nn = torch.nn
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Dropout()).eval()
+    program = torch.export.export(net, (torch.zeros(2, 1, 4, 4),))
+    torch.export.save(program, tmp_path / "net.pt2")
+    return tmp_path / "net.pt2"
 
 
 def test_compare_warns(network: Path) -> None:
-    warnings = list(import_onnx(network, 2).warnings)
+    warnings = list(import_torch(network, 2).warnings)
     assert warnings
     command = ("compare", "--board", "linux", "--model", str(network), *QUICK)
     table = CliRunner().invoke(cli, command)
@@ -64,7 +48,7 @@ def test_sweep_warns_once_of_each_model(
     network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "local_processes", ThreadPoolExecutor)
-    warnings = list(import_onnx(network, 2).warnings)
+    warnings = list(import_torch(network, 2).warnings)
     assert warnings
     grid = ("--boards", "linux,nrf52840", "--models", f"mlp,{network}")
     command = ("sweep", *grid, *QUICK, "--out", str(tmp_path / "sweep.jsonl"))

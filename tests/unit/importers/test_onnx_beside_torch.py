@@ -12,7 +12,7 @@ import pytest
 
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx import import_onnx
-from poetfw.training import Reference, Sgd, make_program
+from poetfw.training import Reference, Sgd, TrainedNames, make_program
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -155,11 +155,19 @@ def test_weights_train_as_in_pytorch_or_are_refused(name: str, door: str, tmp_pa
         with pytest.raises(ModelError, match=REFUSED[name, door]):
             import_onnx(path, BATCH, "mse")
         return
-    model = import_onnx(path, BATCH, "mse")
+    chosen = TrainedNames()
     if name == "buffer and number" and "older" in door:
-        assert "the single number 'gate' is not trained" in model.warnings[0]
-        return
-    program = make_program(model.graph, model.loss, Sgd(learning_rate=0.05, momentum=0.9))
+        with pytest.raises(ModelError, match="are weights or constants: 'gate', 'mix"):
+            import_onnx(path, BATCH, "mse")
+        chosen = TrainedNames(("*",), ("mix",))
+    if name == "recurrent" and door == "older":
+        with pytest.raises(ModelError, match="PyTorch's exporter calculated these"):
+            import_onnx(path, BATCH, "mse", chosen=TrainedNames(("*",)))
+        chosen = TrainedNames(("*", "onnx::*"))
+    model = import_onnx(path, BATCH, "mse", chosen=chosen)
+    assert model.warnings == ()
+    sgd = Sgd(learning_rate=0.05, momentum=0.9)
+    program = make_program(model.graph, model.loss, sgd, model.frozen)
     ours = Reference(program, model.weights)
     random = np.random.default_rng(2)
     shapes = (BATCH, 6), (BATCH, *model.output.shape[1:])

@@ -14,7 +14,7 @@ from poetfw.importers.onnx import import_onnx
 from poetfw.ir import Role
 from poetfw.models import Model
 from poetfw.ops import kind_of
-from poetfw.training import Reference, Sgd, make_program
+from poetfw.training import Reference, Sgd, TrainedNames, make_program
 
 Array = NDArray[np.float32]
 RANDOM = np.random.default_rng(7)
@@ -276,7 +276,8 @@ def test_an_operator_gives_what_onnx_says(
     kinds: list[str],
 ):
     path = write(tmp_path, nodes, constants)
-    model = import_onnx(path, 2, loss="mse")
+    numbers = tuple(name for name, value in constants.items() if value.size == 1)
+    model = import_onnx(path, 2, loss="mse", chosen=TrainedNames(("*",), numbers))
     assert [op.kind for op in model.graph.ops] == kinds
     assert_same_inference(path, model)
 
@@ -310,7 +311,7 @@ def test_only_the_addition_that_alone_reads_a_product_is_its_bias(
     tmp_path: Path, nodes: list[onnx.NodeProto], kinds: list[str]
 ):
     path = write(tmp_path, nodes, {"w": floats(6, 4), "b": floats(4)}, x=[2, 6])
-    model = import_onnx(path, 2, loss="mse")
+    model = import_onnx(path, 2, loss="mse", chosen=TrainedNames(("*",)))
     assert [op.kind for op in model.graph.ops] == kinds
     assert_same_inference(path, model)
 
@@ -422,21 +423,25 @@ def test_batch_norm_may_give_its_new_statistics(tmp_path: Path):
 def test_batch_norm_in_evaluation_mode_keeps_its_statistics(
     tmp_path: Path, opset: int, attributes: dict[str, int]
 ):
-    """As the file says; which is said once, since exporters write it unasked."""
+    """As the file has it, if the user says so, since exporters write it unasked."""
     nodes, constants = batch_norm(**attributes)
     second = node("BatchNormalization", "y,g,b,m,v", "z", **attributes)
     path = write(tmp_path, [*nodes, second, node("Relu", "z", "y2")], constants, opset=opset)
     model = onnx.load(path)
     model.graph.output[0].name = "y2"
     onnx.save(model, path)
-    imported = import_onnx(path, 2, loss="mse")
+    with pytest.raises(
+        ModelError, match="the file does not say whether the network trains so"
+    ) as e:
+        import_onnx(path, 2, loss="mse", chosen=TrainedNames(("*",)))
+    assert "--freeze 'y.running_mean,m' if the network trains so" in e.value.try_next
+    stay = TrainedNames((), ("*.running_mean", "m"))
+    imported = import_onnx(path, 2, loss="mse", chosen=stay)
+    assert imported.warnings == ()
     program = make_program(imported.graph, "mse", Sgd())
     kinds = [op.kind for op in program.training.ops]
     assert kinds.count("batch_norm") == 2
     assert "batch_norm_statistics" not in kinds
-    said = [w for w in imported.warnings if "its statistics stay as they are" in w]
-    assert len(said) == 1
-    assert "TrainingMode.TRAINING" in said[0]
 
 
 @pytest.mark.parametrize("batch", ["n", None, 1, 7])
@@ -912,10 +917,11 @@ def test_a_constant_may_have_so_many_elements(tmp_path: Path, monkeypatch: pytes
     constants = {"one": np.float32([1]), "shape": np.int64([2, 6])}
     path = write(tmp_path, nodes, constants, x=[2, 6])
     monkeypatch.setattr("poetfw.importers.onnx.constants.LARGEST", 12)
-    assert_same_inference(path, import_onnx(path, 2, loss="mse"))
+    one = TrainedNames((), ("one",))
+    assert_same_inference(path, import_onnx(path, 2, loss="mse", chosen=one))
     monkeypatch.setattr("poetfw.importers.onnx.constants.LARGEST", 11)
     with pytest.raises(ModelError, match="it makes too large a constant"):
-        import_onnx(path, 2, loss="mse")
+        import_onnx(path, 2, loss="mse", chosen=one)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.nodes import OnnxNode
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 
 LARGEST = 1 << 22
@@ -44,8 +45,6 @@ def fold(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> bool:
     names = [name for name in node.inputs if name]
     if node.kind not in FOLDED or not all(values.is_fixed(name) for name in names):
         return False
-    for name in names:
-        values.expect_number(name)
     arrays = [values.array(name) for name in names]
     if max((array.size for array in arrays), default=0) > LARGEST or _grown(node, arrays) > LARGEST:
         raise UnsupportedError("it makes too large a constant")

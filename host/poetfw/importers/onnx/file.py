@@ -65,8 +65,33 @@ def read_model(path: Path, *, as_float32: bool = False) -> onnx.ModelProto:
             room -= _read_external(tensor, path, room)
     if as_float32:
         convert_to_float32(model)
+    if model.producer_name == "pytorch":
+        _separate_equal(model.graph)
     _separate_statistics(model.graph)
     return model
+
+
+def _separate_equal(graph: onnx.GraphProto) -> None:
+    """Give tensors of their own to names that PyTorch's older exporter lets stand for an equal one.
+
+    It stores one of several equal tensors; an Identity of it stands for each other one.
+    """
+    values = {tensor.name: tensor for tensor in graph.initializer}
+    kept = []
+    for node in graph.node:
+        source = values.get(node.input[0]) if node.op_type == "Identity" and node.input else None
+        if source is None or node.output[0] in values:
+            kept.append(node)
+            continue
+        copied = onnx.TensorProto()
+        copied.CopyFrom(source)
+        copied.name = node.output[0]
+        graph.initializer.append(copied)
+        values[copied.name] = copied
+    if len(kept) < len(graph.node):
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 def _separate_statistics(graph: onnx.GraphProto) -> None:

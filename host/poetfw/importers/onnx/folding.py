@@ -7,8 +7,8 @@ import re
 
 import onnx
 
-from poetfw.common.errors import ModelError
-from poetfw.importers.onnx.origins import noted
+from poetfw.common.errors import ModelError, listed
+from poetfw.importers.onnx.origins import noted, taken
 
 _REWRITES = "pkg.onnxscript.rewriter.rule_name"
 """Metadata key under which PyTorch's exporter (torch.export) lists its rewrites of a node."""
@@ -16,6 +16,8 @@ _ORIGIN = "pkg.torch.onnx.fx_node"
 """Metadata key under which it writes the call that a node comes from."""
 _TRAINED_NORM = "_native_batch_norm_legit_functional"
 """The call of a batch norm in training mode."""
+_CALCULATING = re.compile(r"(?P<kind>add|detach|div|mul|sub)(_\d+)?")
+"""Names of calls that the exporter leaves out where a number is neutral now, weight or not."""
 _CALCULATED = re.compile(r"(onnx::Conv(Transpose)?_)?\d+")
 """Names that the older exporter (TorchScript) gives to computed weights.
 
@@ -26,6 +28,10 @@ EXPORT = (
     "torch.export.save(program, 'net.pt2')",
 )
 """Advice for a network whose ONNX file does not say what is trained."""
+PLAINLY = (
+    "export it with optimize=False: torch.onnx.export(net, (example,), 'net.onnx', optimize=False)"
+)
+"""Advice for a network that the newer exporter changed."""
 
 
 def expect_unfolded(model: onnx.ModelProto) -> None:
@@ -57,18 +63,46 @@ def expect_unfolded(model: onnx.ModelProto) -> None:
             "mode: this is another network than the exported one",
             *EXPORT,
         )
-    if any("RemoveOptionalBias" in noted(node, _REWRITES) for node in nodes):
+    if any(map(_lost_its_bias, nodes)):
         raise ModelError(
             "PyTorch's exporter has left out biases that are zero, which are then not trained: "
             "this is another network than the exported one",
             *EXPORT,
         )
+    left_out = sorted(_left_out(model.graph))
+    if left_out:
+        names = listed([repr(each) for each in left_out])
+        raise ModelError(
+            f"PyTorch's exporter has left out {names}: numbers that change nothing now, and may be "
+            "weights, or places where gradients end",
+            PLAINLY,
+            *EXPORT,
+        )
+
+
+def _left_out(graph: onnx.GraphProto) -> set[str]:
+    """Calls whose results other calls take, and of which the file has neither node nor tensor."""
+    known = {name for node in graph.node for name in node.output}
+    known.update(value.name for value in (*graph.input, *graph.initializer))
+    found = set()
+    for node in graph.node:
+        for name in taken(node) - known:
+            called = _CALCULATING.fullmatch(name)
+            equal = (_CALCULATING.fullmatch(each) for each in node.input)  # calculated once
+            if called and all(each is None or each["kind"] != called["kind"] for each in equal):
+                found.add(name)
+    return found
 
 
 def _is_folded(node: onnx.NodeProto) -> bool:
     weights = node.input[1:]
     calculated = len(weights) == 2 and all(map(_CALCULATED.fullmatch, weights))
     return "FuseBatchNorm" in noted(node, _REWRITES) or calculated
+
+
+def _lost_its_bias(node: onnx.NodeProto) -> bool:
+    """True for a node without a bias of which the call has one."""
+    return "RemoveOptionalBias" in noted(node, _REWRITES) and len(taken(node)) > len(node.input)
 
 
 def _lost_its_mode(node: onnx.NodeProto) -> bool:

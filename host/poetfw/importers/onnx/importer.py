@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,18 +15,25 @@ from poetfw.importers.float32 import OPTION
 from poetfw.importers.onnx.constants import FOLDED, fold
 from poetfw.importers.onnx.file import check_model, opset, read_model
 from poetfw.importers.onnx.folding import expect_unfolded
+from poetfw.importers.onnx.nodes import OnnxNode
 from poetfw.importers.onnx.rules import RULES, bias_addition
 from poetfw.importers.onnx.stand_ins import bind_stand_ins
 from poetfw.importers.onnx.types import OTHER_FLOATS
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import Refusal, UnsupportedError, attempt, refuse
 from poetfw.importers.results import Result, finished
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder, Model
+from poetfw.training import TrainedNames
 
 
 def import_onnx(
-    path: Path, batch: int, loss: str = "softmax_cross_entropy", *, as_float32: bool = False
+    path: Path,
+    batch: int,
+    loss: str = "softmax_cross_entropy",
+    *,
+    as_float32: bool = False,
+    chosen: TrainedNames = TrainedNames(),  # noqa: B008 (it never changes)
 ) -> Model:
     """Import a network from an ONNX file (opset 13 to 21), with its weights as initial weights.
 
@@ -38,21 +46,24 @@ def import_onnx(
         batch: number of samples in a batch.
         loss: a key of `poetfw.training.LOSSES`.
         as_float32: True to convert float64, float16 and bfloat16 to float32.
+        chosen: what the user trains and freezes, where the file does not tell weights.
 
     Raises:
-        ModelError: The file is malformed, or has nodes that poetfw cannot train; the message counts
-            them and names the first ones.
+        ModelError: The file is malformed, has nodes that poetfw cannot train, or does not tell what
+            trains; the message names them.
     """
     try:
         proto = read_model(path, as_float32=as_float32)
-        return _import(proto, path, batch, loss)
+        return _import(proto, path, batch, loss, chosen)
     except ModelError as error:
         if error.message.startswith(f"{path}: "):
             raise
         raise ModelError(f"{path}: {error.message}", *error.try_next) from error
 
 
-def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
+def _import(
+    proto: onnx.ModelProto, path: Path, batch: int, loss: str, chosen: TrainedNames
+) -> Model:
     graph = proto.graph
     nodes = _needed([OnnxNode.of(node) for node in graph.node], [out.name for out in graph.output])
     check_model(proto, path)
@@ -61,18 +72,22 @@ def _import(proto: onnx.ModelProto, path: Path, batch: int, loss: str) -> Model:
     first, *others = ((each.name, (batch, *_extents(each)[1:]), _dtype(each)) for each in sources)
     builder = GraphBuilder(path.stem, *first)
     tensors = [builder.input, *(builder.add_input(*each) for each in others)]
-    values = Values(graph, nodes, builder, _extents(sources[0])[0] or None, loss, opset(proto))
+    values = Values(
+        *(graph, nodes, builder, _extents(sources[0])[0] or None, loss, opset(proto), chosen),
+        from_torch=proto.producer_name == "pytorch",
+    )
     for source, tensor in zip(sources, tensors, strict=True):
         values.bind_input(source.name, tensor)
     refused = _translate(nodes, values, {name: n for n in graph.node for name in n.output})
     refuse([Refusal(node.name, node.kind, reason) for node, reason in refused], sorted(RULES))
     values.expect_apart()
+    values.expect_no_doubt()
     for name in values.outputs:
         if values.is_constant(name) or not values.is_bound(name):
             raise ModelError(f"the model's output {name!r} is not calculated from its input")
     results = [Result(name, values.tensor(name)) for name in values.outputs]
     origin = f"imported from {path.name}"
-    return finished(values.net, results, origin, warnings=values.warnings)
+    return replace(finished(values.net, results, origin), constants=values.constants)
 
 
 def _translate(
@@ -117,7 +132,8 @@ def _apply_rule(node: OnnxNode, proto: onnx.NodeProto, values: Values) -> str | 
     """Translate a node; returns the reason why it cannot be trained, or None."""
 
     def translate() -> None:
-        if fold(node, proto, values):
+        held = any(map(values.is_held, node.inputs)) and node.kind in RULES  # keeps its name
+        if not held and fold(node, proto, values):
             return
         if node.kind not in RULES:
             raise UnsupportedError("poetfw has no such operator")

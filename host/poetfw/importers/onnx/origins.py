@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notes of PyTorch's newer exporter on a file's tensors: parameters, buffers, calculated ones.
 
-It writes the call of torch.export that each node comes from. There, `%p_` begins the name of a
-parameter, `%b_` that of a buffer, and `%c_` that of a constant. Other exporters note nothing.
+It writes the kind of each tensor that the program takes, and the call of torch.export that each
+node comes from. There, `%p_` begins the name of a parameter, `%b_` that of a buffer, and `%c_` that
+of a constant. Other exporters note nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from poetfw.common.errors import ModelError, cut
 
 _CALL = "pkg.torch.onnx.fx_node"
 _FOLDED = "pkg.onnxscript.optimizer.folded_from"
-_READ = re.compile(r"%([pbc]_\w+)")
+_INPUT = "pkg.torch.export.graph_signature.InputSpec.kind"
+_INPUTS = {"PARAMETER": "p", "BUFFER": "b", "CONSTANT_TENSOR": "c"}
+_READ = re.compile(r"%(\w+)")
+_LOOKUP = re.compile(r"aten\.embedding\.default\]\(args = \(%\w+, %\w+, (\d{1,9})")
 _MADE = re.compile(r"val_\d+")
 """Names of numbers of the program, and of what a single call makes of its weights."""
 _REARRANGED = re.compile(
@@ -33,30 +37,69 @@ class Origins:
     """Origins of the tensors of a file.
 
     Attributes:
-        read: by name of a tensor, what the calls read from which its readers come; of each reader.
+        read: by name of a tensor, what the calls take from which its readers come; of each reader.
         folded: by name of a calculated constant, the names of what it was calculated from.
+        inputs: by name of a tensor that the program takes, its kind, as `kind` returns it.
+        padding: by name of what is looked up, the row of its table that is not trained.
+        noted: True if the file has any such notes.
     """
 
     read: dict[str, list[frozenset[str]]]
     folded: dict[str, Sequence[str]]
+    inputs: dict[str, str]
+    padding: dict[str, int]
+    noted: bool
 
     @staticmethod
     def of(graph: onnx.GraphProto) -> Origins:
         """Origins that a graph notes."""
         read: dict[str, list[frozenset[str]]] = {}
         for node in graph.node:
-            said = frozenset(_READ.findall(noted(node, _CALL)))
+            said = taken(node)
             for name in node.input:
                 read.setdefault(name, []).append(said)
-        folded = {value.name: _names(noted(value, _FOLDED)) for value in graph.value_info}
-        return Origins(read, {name: names for name, names in folded.items() if names})
+        live = {name for node in graph.node for name in node.output}  # only their shapes are known
+        folded: dict[str, Sequence[str]] = {
+            value.name: [each for each in _names(noted(value, _FOLDED)) if each not in live]
+            for value in graph.value_info
+            if noted(value, _FOLDED)
+        }
+        inputs = {
+            value.name: kind
+            for value in graph.value_info
+            if (kind := _INPUTS.get(noted(value, _INPUT))) is not None
+        }
+        lookups = {node.output[0]: _LOOKUP.search(noted(node, _CALL)) for node in graph.node}
+        return Origins(
+            read,
+            folded,
+            inputs,
+            {name: int(found[1]) for name, found in lookups.items() if found},
+            bool(inputs) or any(noted(node, _CALL) for node in graph.node),
+        )
 
     def kind(self, name: str) -> str | None:
-        """Kind of a tensor: "p" for a parameter, "b" for a buffer, "c" for a constant, or None."""
-        if name in self.folded and all(map(_MADE.fullmatch, self.folded[name])):
+        """Kind of a tensor: "p" for a parameter, "b" for a buffer, "c" for a constant, or None.
+
+        A tensor that was made of others of one kind, which its readers' calls name, has their kind.
+        """
+        if name in self.inputs:
+            return self.inputs[name]
+        sources, said = self.sources(name), self._said(name)
+        if not sources:
             return "c"
-        said = frozenset().union(*self.read.get(name, ()))
-        return next((kind for kind in "pbc" if _called(kind, name) in said), None)
+        kinds = {kind for kind in "pbc" for each in sources if _called(kind, each) in said}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def sources(self, name: str) -> Sequence[str]:
+        """Names of what a tensor was made of, but for numbers of the program; itself if stored."""
+        if name not in self.folded:
+            return [] if self.noted and _MADE.fullmatch(name) else [name]
+        made = self._said(name)  # results of calls that are named there
+        return [each for each in self.folded[name] if not (_MADE.fullmatch(each) or each in made)]
+
+    def _said(self, name: str) -> frozenset[str]:
+        return frozenset().union(*self.read.get(name, ()))
 
     def is_calculated(self, name: str) -> bool:
         """True for a constant that the exporter calculated, and not only rearranged.
@@ -80,6 +123,16 @@ class Origins:
             {each for each in said if each.startswith("p_")} for said in self.read.get(name, ())
         ]
         return any(said and own.isdisjoint(said) for said in readers)
+
+
+def taken(node: onnx.NodeProto) -> frozenset[str]:
+    """Names of the tensors that the call takes from which a node comes."""
+    return frozenset(_READ.findall(noted(node, _CALL).partition("(args = ")[2]))
+
+
+def is_detached(node: onnx.NodeProto) -> bool:
+    """True for a node that comes from a call of `detach`."""
+    return "aten.detach.default]" in noted(node, _CALL)
 
 
 def noted(proto: onnx.NodeProto | onnx.ValueInfoProto, key: str) -> str:

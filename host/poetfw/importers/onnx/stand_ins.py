@@ -10,8 +10,9 @@ from onnx import TensorProto, helper
 
 from poetfw.common.errors import ModelError
 from poetfw.importers.onnx.file import ONNX_ERRORS
+from poetfw.importers.onnx.nodes import OnnxNode
 from poetfw.importers.onnx.rules import RULES
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.ir import Role
 
 _ALSO = (

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,113 +14,17 @@ from onnx import helper, numpy_helper
 from poetfw.common.errors import ModelError, cut, listed
 from poetfw.importers.network import HIDDEN, Network
 from poetfw.importers.onnx.folding import EXPORT
+from poetfw.importers.onnx.nodes import OnnxNode, too_large
 from poetfw.importers.onnx.origins import Origins
+from poetfw.importers.onnx.roles import Doubt, InitializerRoles, expect_no_doubt
 from poetfw.importers.onnx.types import OTHER_FLOATS
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Dtype
 from poetfw.models import GraphBuilder
-
-_LONGEST_NAME = 60
-"""Most characters of a name in a message."""
-
-_MADE = re.compile(r"onnx::\w+_\d+|val_\d+|.*_output_\d+|.*Constant.*")
-"""Names that PyTorch's exporters give to initializers they create."""
-_NAMED = re.compile(r"(?!onnx::|val_\d)[A-Za-z_][\w.]*")
-"""Names that the model's author may have given."""
-_ANOTHER = "this is another network than the exported one, and a .pt2 file is the better way"
+from poetfw.training import TrainedNames
 
 _LARGEST_SHAPE = 16
 """Most entries of an integer constant: integers in a model are shapes and axes."""
-
-_LARGEST_INTEGER = 2**31 - 1
-"""Largest magnitude of an extent, axis, stride or padding."""
-
-
-@dataclass(frozen=True)
-class OnnxNode:
-    """A node of an ONNX graph as plain values.
-
-    Attributes:
-        name: name of the node, or of its output if it has none.
-        kind: ONNX's operator name, prefixed by its domain unless it is ONNX's own.
-        inputs: names of inputs; "" for an omitted one.
-        outputs: names of outputs; "" for an omitted one.
-        attributes: attributes by name, with text decoded.
-        flaw: reason why the attributes are unusable; None if they are valid.
-    """
-
-    name: str
-    kind: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    flaw: str | None = None
-
-    @staticmethod
-    def of(proto: onnx.NodeProto) -> OnnxNode:
-        """Convert a node from ONNX's structure."""
-        domain = proto.domain if proto.domain not in ("", "ai.onnx") else ""
-        kind = f"{domain}.{proto.op_type}" if domain else proto.op_type
-        return OnnxNode(
-            name=proto.name or next(filter(None, proto.output), proto.op_type),
-            kind=kind,
-            inputs=tuple(proto.input),
-            outputs=tuple(proto.output),
-            attributes={attribute.name: _plain(attribute) for attribute in proto.attribute},
-            flaw=next(filter(None, (_flaw(kind, a) for a in proto.attribute)), None),
-        )
-
-    @property
-    def output(self) -> str:
-        """Name of the first output."""
-        return self.outputs[0]
-
-    def has_input(self, position: int) -> bool:
-        """True if an optional input is given."""
-        return position < len(self.inputs) and self.inputs[position] != ""
-
-    def expect(self, name: str, default: object, *accepted: object) -> None:
-        """Check that an attribute has one of the values that poetfw supports.
-
-        Raises:
-            UnsupportedError: It has another value.
-        """
-        value = self.attributes.get(name, default)
-        if value not in accepted:
-            raise UnsupportedError(
-                f"{name} is {value!r}, but must be {' or '.join(map(repr, accepted))}"
-            )
-
-
-def _flaw(kind: str, attribute: onnx.AttributeProto) -> str | None:
-    """Reason why an attribute is unusable; None if it is valid."""
-    if attribute.ref_attr_name:
-        return (
-            f"{attribute.name} stands for {cut(repr(attribute.ref_attr_name), _LONGEST_NAME)}, an "
-            "attribute of a function that the node is not in"
-        )
-    numbers = (*attribute.floats, attribute.f)
-    if not all(map(math.isfinite, numbers)):
-        return f"{attribute.name} holds NaN or infinity"
-    if kind != "Constant":  # its integers may be the open end of a slice
-        return _too_large(attribute.name, (*attribute.ints, attribute.i))
-    return None
-
-
-def _too_large(name: str, integers: Sequence[int]) -> str | None:
-    for value in integers:
-        if abs(value) > _LARGEST_INTEGER:
-            return f"{name} holds {value}, which is beyond {_LARGEST_INTEGER}"
-    return None
-
-
-def _plain(attribute: onnx.AttributeProto) -> Any:
-    """Value of an attribute; None if its type is not one that ONNX defines."""
-    try:
-        value = onnx.helper.get_attribute_value(attribute)
-    except ValueError:
-        return None
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 class Values:
@@ -132,8 +33,12 @@ class Values:
     Attributes:
         net: network under construction.
         file_batch: batch size in the file; None if unspecified.
-        output: name of the graph's output.
+        outputs: names of the graph's outputs.
         opset: opset version of the file.
+        chosen: what the user trains and freezes.
+        doubts: what training depends on, and neither the file nor the user says.
+        from_torch: True if PyTorch wrote the file.
+        shows_mode: True once a node is found in training mode.
     """
 
     def __init__(
@@ -144,6 +49,9 @@ class Values:
         file_batch: int | None,
         loss: str,
         opset: int,
+        chosen: TrainedNames,
+        *,
+        from_torch: bool,
     ) -> None:
         self.net = Network(builder, loss)
         self.file_batch = file_batch
@@ -151,10 +59,17 @@ class Values:
         self.opset = opset
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._origins = Origins.of(graph)
-        self._weights = {name for name in self._constants if self._kind(name) in (None, "p")}
+        self.from_torch = from_torch
+        roles = InitializerRoles.of(
+            graph, nodes, self._origins, opset, chosen, from_torch=from_torch
+        )
+        self._weights, self._held = set(roles.weights), set(roles.held & roles.weights)
+        self._still = sorted(roles.held)
+        self.chosen = chosen
+        self.doubts = [*roles.doubts]
+        self.shows_mode = False
         self._used: set[str] = set()
         self._turned: dict[str, str] = {}
-        self._operands: list[str] = []
         self._batched: set[str | None] = set()
         self._tensors: dict[str, str] = {}
         self._readers: dict[str, list[OnnxNode]] = {}
@@ -210,23 +125,36 @@ class Values:
             self._batched.update(filter(None, map(self._tensors.get, node.outputs)))
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about possible differences from the network that the author meant."""
-        said = list(self.net.warnings)
-        if self._operands:
-            said.append(
-                "an ONNX file does not say which of its tensors are weights. Taken for weights: "
-                f"{listed([repr(cut(name, 60)) for name in self._operands])}. If one is a "
-                f"constant, --freeze it: else {_ANOTHER}"
-            )
-        shared = self._shared
-        if shared:
-            said.append(
-                "PyTorch's exporters store equal weights once. Several layers share "
-                f"{listed([repr(cut(name, 60)) for name in sorted(shared)])}: if they do not in "
-                f"the network, {_ANOTHER}"
-            )
-        return tuple(dict.fromkeys(said))
+    def constants(self) -> tuple[str, ...]:
+        """Names of the author's tensors that stay as they are."""
+        return tuple(dict.fromkeys(self._still))
+
+    @property
+    def notes_kinds(self) -> bool:
+        """True if the file notes the kinds of its tensors and the modes of its norms."""
+        return self._origins.noted
+
+    def padding(self, node: OnnxNode) -> int | None:
+        """Row of a table that is not trained, as the file notes it at the lookup."""
+        return self._origins.padding.get(node.output)
+
+    def keep_statistics(self, node: OnnxNode) -> None:
+        """Note that a batch norm keeps its statistics; a doubt unless file or user tell that."""
+        names = node.inputs[1:5]
+        self._still += names[2:]
+        if not self.notes_kinds and self.chosen.says(*names, one_by_one=True) is None:
+            self.doubts.append(Doubt(names[2], "statistics"))
+
+    def expect_no_doubt(self) -> None:
+        """Check that file and user tell everything that training depends on.
+
+        If one node is in training mode, the exporter kept modes: the others are meant as they are.
+
+        Raises:
+            ModelError: Something is left in doubt.
+        """
+        left = [each for each in self.doubts if not (self.shows_mode and each.kind == "statistics")]
+        expect_no_doubt(left, from_torch=self.from_torch)
 
     @property
     def _shared(self) -> list[str]:
@@ -235,6 +163,8 @@ class Values:
             name
             for name in self._used & self._weights
             if self._kind(name) is None and not self._origins.folded.get(name)
+            if self._origins.noted
+            or not self.from_torch  # each of equal tensors has a name of its own there
             if sum(node.kind != "Identity" for node in self._readers.get(name, ())) > 1
         ]
 
@@ -269,19 +199,22 @@ class Values:
         """True if a name is bound to a constant that is not a weight, hence never trained."""
         if name not in self._constants:
             return False
-        proto = self._constants[name]
         return (
             name not in self._weights
-            or proto.data_type != onnx.TensorProto.FLOAT
-            or (math.prod(proto.dims) <= 1 and self._kind(name) is None)
-            or bool(np.isinf(self.array(name)).any())
+            or name in self._held
+            or self._constants[name].data_type != onnx.TensorProto.FLOAT
         )
+
+    def is_held(self, name: str) -> bool:
+        """True for a tensor that the user does not train, and that may be a weight."""
+        return name in self._held and name in self._constants
 
     def copy(self, name: str, source: str, constant: onnx.TensorProto | None = None) -> None:
         """Bind a name to a copy of a constant, or to one derived from it."""
         self._constants[name] = constant or self._constants[source]
-        if source in self._weights:
-            self._weights.add(name)
+        for names in (self._weights, self._held):
+            if source in names:
+                names.add(name)
 
     def array(self, name: str) -> NDArray[Any]:
         """Constant bound to a name, of any type."""
@@ -334,46 +267,10 @@ class Values:
             raise UnsupportedError(f"its input {name!r} is a constant")
         return self.weight(name)
 
-    def operand(self, name: str) -> str:
-        """Tensor bound to a name, as an operand of arithmetic: see `weight`.
-
-        An initializer may be a weight or a constant, such as a mask or a buffer, which ONNX does
-        not distinguish: a warning lists those taken for weights.
-
-        Raises:
-            UnsupportedError: The name is bound to a constant that is not float32.
-        """
-        if name in self._constants and not self.is_fixed(name) and name not in self._operands:
-            if _MADE.fullmatch(name) and not np.ptp(values := self.floats(name)):
-                raise UnsupportedError(
-                    f"all numbers of {name!r:.60} are {values.reshape(-1)[0]:g}: an ONNX file does "
-                    "not say whether they are weights as they begin, or a constant: export it with "
-                    "torch.export"
-                )
-            if self._kind(name) is None:
-                self._operands.append(name)
-        self.expect_number(name)
-        return self.weight(name)
-
-    def expect_number(self, name: str) -> None:
-        """Warn of a single number that may be a weight.
-
-        Raises:
-            UnsupportedError: The exporter calculated it.
-        """
-        if name in self._weights:
-            self._expect_stored(name)
-        if name in self._weights and self.is_fixed(name) and _NAMED.fullmatch(name):
-            self.net.warnings.append(
-                f"the single number {name!r:.60} is not trained, since an ONNX file does not say "
-                f"whether it is a weight. If it is one, {_ANOTHER}"
-            )
-
     def weight(self, name: str) -> str:
         """Tensor bound to a name.
 
-        An initializer becomes a parameter of its own shape, unless it is a single number: single
-        numbers and values of Constant nodes are not trained.
+        A weight becomes a parameter of its own shape; what cannot be one is a constant.
 
         Raises:
             UnsupportedError: The name is bound to a constant that is not float32.
@@ -384,7 +281,7 @@ class Values:
             del self._turned[name]
         if name not in self._constants:
             return self._tensors[name]
-        if self.is_fixed(name):
+        if self.is_fixed(name) and not self.is_held(name):
             values = self.masks(name)
             return self.net.constant(name, values.reshape(values.shape or (1,)))
         values = self.floats(name)
@@ -452,7 +349,7 @@ class Values:
                 any extent.
         """
         integers = tuple(int(value) for value in self.integer_array(name).reshape(-1))
-        flaw = None if open_ended else _too_large(f"its input {name!r}", integers)
+        flaw = None if open_ended else too_large(f"its input {name!r}", integers)
         if flaw is not None:
             raise UnsupportedError(flaw)
         return integers
@@ -472,12 +369,25 @@ class Values:
         """Single float32 number bound to a name.
 
         Raises:
-            UnsupportedError: The name is not bound to a single float32 constant.
+            UnsupportedError: It is not a single float32 constant, or may be a weight.
         """
+        self.expect_fixed(name)
         array = self.floats(name)
         if array.size != 1:
             raise UnsupportedError(f"its input {name!r} is not a single number")
         return float(array.reshape(-1)[0])
+
+    def expect_fixed(self, name: str) -> None:
+        """Check that a number, which poetfw cannot train where it is read, is not a weight.
+
+        Raises:
+            UnsupportedError: It may be one.
+        """
+        if name in self._constants and not self.is_fixed(name):
+            raise UnsupportedError(
+                f"its input {name!r:.60} may be a weight, and poetfw does not train it there: "
+                f"--freeze {name!r:.60} if it is a constant"
+            )
 
     def floats(self, name: str) -> NDArray[np.float32]:
         """Float32 array bound to a name.
@@ -497,14 +407,16 @@ class Values:
         """
         if self._weights.isdisjoint(names):
             return self.net.constant(names[0], values)
+        trained = not self._held.issuperset(names)
         for name in names:
             self._expect_stored(name)
         self._used.update(names)
-        return self.net.parameter([(name,) for name in names], values, self._dims(names), form)
+        listed = [(name,) for name in names]
+        return self.net.parameter(listed, values, self._dims(names), form, trained=trained)
 
     def _expect_stored(self, name: str) -> None:
         """Check that the exporter did not calculate a weight from others."""
-        if self._origins.is_calculated(name):
+        if name not in self._held and self._origins.is_calculated(name):
             raise UnsupportedError(
                 f"{name!r:.60} is what PyTorch's exporter calculated from "
                 f"{listed([repr(cut(each, 40)) for each in self._origins.folded[name]])}, which "
@@ -525,6 +437,9 @@ class Values:
             raise UnsupportedError(f"its scale and bias do not have {length} elements each")
         both = np.stack([scale, shift])
         fixed = [self.is_neutral(name, number) for name, number in zip(names, (1, 0), strict=True)]
+        held = [self.is_held(name) for name in names]
+        if any(held) and not all(held):
+            fixed = [is_fixed or is_held for is_fixed, is_held in zip(fixed, held, strict=True)]
         if all(fixed):
             return self.net.constant(names[0], both)
         if any(fixed) and not self._weights.isdisjoint(names):
@@ -541,8 +456,7 @@ class Values:
         """True for the scale or shift of a norm without one: a constant that the exporter made."""
         if name not in self._constants:
             return False
-        made = name not in self._weights or bool(_MADE.fullmatch(name))
-        return made and bool((self.floats(name) == number).all())
+        return name not in self._weights and bool((self.floats(name) == number).all())
 
     def state(self, names: Sequence[str], values: NDArray[np.float32]) -> str:
         """Persistent tensor that starts from constants and is updated in training."""

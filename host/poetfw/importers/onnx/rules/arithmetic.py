@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from poetfw.importers.onnx.nodes import OnnxNode
 from poetfw.importers.onnx.rules.registry import Rule, onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 
 
@@ -55,7 +56,7 @@ def _reduce(node: OnnxNode, values: Values, *, total: bool) -> str:
 
 def _reduced(node: OnnxNode, values: Values) -> tuple[str, list[int], bool]:
     """Input of a reduction, its axes, and whether they are kept."""
-    x = values.operand(node.inputs[0])
+    x = values.weight(node.inputs[0])
     rank = len(values.builder.shape(x))
     axes: Sequence[int] = node.attributes.get("axes", ())
     if node.has_input(1):
@@ -79,11 +80,11 @@ def _sum(node: OnnxNode, values: Values, factor: float) -> str:
     number = _number(values, second)
     if number is not None and not values.is_constant(first):
         return values.net.shift(node.name, values.tensor(first), factor * number)
-    scaled = values.net.scale(node.name, values.operand(second), factor)
+    scaled = values.net.scale(node.name, values.weight(second), factor)
     number = _number(values, first)
     if number is not None:
         return values.net.shift(node.name, scaled, number)
-    return values.net.add(node.name, values.operand(first), scaled)
+    return values.net.add(node.name, values.weight(first), scaled)
 
 
 @onnx_rule("Mul")
@@ -95,7 +96,7 @@ def _multiply(node: OnnxNode, values: Values) -> str:
         if factor is not None and not values.is_constant(x):
             values.expect_free_of_batch(factor)
             return values.net.scale(node.name, values.tensor(x), factor)
-    return values.net.multiply(node.name, values.operand(first), values.operand(second))
+    return values.net.multiply(node.name, values.weight(first), values.weight(second))
 
 
 @onnx_rule("Sub")
@@ -109,39 +110,39 @@ def _divide(node: OnnxNode, values: Values) -> str:
     divisor = _number(values, second)
     if divisor:
         values.expect_free_of_batch(divisor)
-        return values.net.scale(node.name, values.operand(first), 1 / divisor)
-    inverse = values.builder.op("reciprocal", node.name, (values.operand(second),))
-    return values.net.multiply(node.name, values.operand(first), inverse)
+        return values.net.scale(node.name, values.weight(first), 1 / divisor)
+    inverse = values.builder.op("reciprocal", node.name, (values.weight(second),))
+    return values.net.multiply(node.name, values.weight(first), inverse)
 
 
 def _number(values: Values, name: str) -> float | None:
     """Constant number that a name stands for; None if it is not one."""
     if not values.is_fixed(name) or math.prod(values.dims(name)) != 1:
         return None
-    values.expect_number(name)
     return float(values.masks(name).reshape(-1)[0])
 
 
 @onnx_rule("Neg")
 def _negate(node: OnnxNode, values: Values) -> str:
-    return values.net.scale(node.name, values.operand(node.inputs[0]), -1.0)
+    return values.net.scale(node.name, values.weight(node.inputs[0]), -1.0)
 
 
 @onnx_rule("Pow")
 def _power(node: OnnxNode, values: Values) -> str:
     if not values.is_constant(node.inputs[1]):
         raise UnsupportedError("its exponent is calculated")
+    values.expect_fixed(node.inputs[1])
     exponent = values.array(node.inputs[1])
     if exponent.size != 1:
         raise UnsupportedError("it has several exponents")
     return values.net.power(
-        node.name, values.operand(node.inputs[0]), float(exponent.reshape(-1)[0])
+        node.name, values.weight(node.inputs[0]), float(exponent.reshape(-1)[0])
     )
 
 
 @onnx_rule("Sum")
 def _sum_all(node: OnnxNode, values: Values) -> str:
-    first, *others = map(values.operand, node.inputs)
+    first, *others = map(values.weight, node.inputs)
     for other in others:
         first = values.net.add(node.name, first, other)
     return first

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from poetfw.importers.network import Edges
 from poetfw.importers.network_tensors import Pair
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.nodes import OnnxNode
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 
 

@@ -8,10 +8,12 @@ import math
 import numpy as np
 
 from poetfw.importers.network_tensors import Pair
+from poetfw.importers.onnx.nodes import OnnxNode
+from poetfw.importers.onnx.roles import Doubt
 from poetfw.importers.onnx.rules.images import as_image, as_ranked, pair_of, window_of
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ir import Attribute
 
@@ -97,12 +99,12 @@ def _gemm(node: OnnxNode, values: Values) -> str:
         return _linear(node, values, bias, known, transposed=turned[1])
     pair = []
     for name, turn in zip(node.inputs[:2], turned, strict=True):
-        x = values.operand(name)
+        x = values.weight(name)
         pair.append(net.permute(node.name, x, (1, 0)) if turn else x)
     y = net.scale(node.name, net.matmul(node.name, *pair), factors[0])
     if bias is None:
         return y
-    return net.add(node.name, y, net.scale(node.name, values.operand(bias), factors[1]))
+    return net.add(node.name, y, net.scale(node.name, values.weight(bias), factors[1]))
 
 
 def _is_row(bias: str, values: Values, weight: tuple[str, bool], transposed: bool) -> bool:
@@ -119,7 +121,7 @@ def _matmul(node: OnnxNode, values: Values) -> str | None:
     """Product with constant weights, and the addition of a bias if one follows."""
     weight = values.matrix(node.inputs[1])
     if weight is None or values.is_constant(node.inputs[0]) or len(values.dims(weight[0])) != 2:
-        return values.net.matmul(node.name, *map(values.operand, node.inputs))
+        return values.net.matmul(node.name, *map(values.weight, node.inputs))
     addition = bias_addition(node, values)
     if addition is None:
         return _linear(node, values, None, weight, transposed=False)
@@ -167,13 +169,6 @@ def _bias(name: str, values: Values, length: int) -> str:
     return values.parameter((name,), bias.reshape(length))
 
 
-_FIXED_STATISTICS = (
-    "batch norm is in evaluation mode, and its statistics stay as they are: to train with those of "
-    "each batch, export in training mode, from PyTorch with dynamo=False, "
-    "training=torch.onnx.TrainingMode.TRAINING (docs/fine-tuning.md)"
-)
-
-
 @onnx_rule("BatchNormalization")
 def _batch_norm(node: OnnxNode, values: Values) -> str:
     values.expect_unread(node.outputs[1:])
@@ -196,10 +191,11 @@ def _batch_norm(node: OnnxNode, values: Values) -> str:
     momentum = 1 - decimal(node.attributes.get("momentum", 0.9))
     eps = decimal(node.attributes.get("epsilon", 1e-5))
     attributes: dict[str, Attribute] = {"eps": eps, "momentum": momentum}
-    if not _takes_batch_statistics(node, values.opset):
+    if _takes_batch_statistics(node, values.opset):
+        values.shows_mode = True
+    else:
         attributes["frozen"] = 1
-        if _FIXED_STATISTICS not in values.net.warnings:
-            values.net.warnings.append(_FIXED_STATISTICS)
+        values.keep_statistics(node)
     y = values.builder.op("batch_norm", node.name, inputs, attributes)
     return values.net.reshape(node.name, y, shape)
 
@@ -223,12 +219,11 @@ def _dropout(node: OnnxNode, values: Values) -> str:
     x = values.tensor(node.inputs[0])
     ratio = values.number(node.inputs[1]) if node.has_input(1) else 0.5
     training = node.has_input(2) and bool(values.array(node.inputs[2]).reshape(-1)[0])
-    if training:
+    if training or values.from_torch:  # which writes no dropout that drops nothing
+        values.shows_mode = True
         return values.net.dropout(node.name, x, decimal(ratio))
-    if ratio != 0:
-        values.net.warnings.append(
-            f"{node.name!r:.60} is dropout in evaluation mode: nothing is dropped in training"
-        )
+    if ratio != 0 and not values.chosen.train:
+        values.doubts.append(Doubt(node.name, "dropout"))
     return x
 
 

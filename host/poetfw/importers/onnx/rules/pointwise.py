@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from poetfw.importers.onnx.nodes import OnnxNode
 from poetfw.importers.onnx.rules.layers import decimal
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 
 

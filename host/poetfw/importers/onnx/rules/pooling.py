@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from poetfw.importers.onnx.nodes import OnnxNode
 from poetfw.importers.onnx.rules.images import as_image, as_ranked, pair_of, window_of
 from poetfw.importers.onnx.rules.registry import onnx_rule
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 
 

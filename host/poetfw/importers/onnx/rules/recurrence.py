@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from poetfw.importers.onnx.nodes import OnnxNode
 from poetfw.importers.onnx.rules.registry import onnx_rule
 from poetfw.importers.onnx.rules.shapes import BATCH
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.recurrence import Cell, Direction, gru, lstm, plain, run_layers
 from poetfw.importers.refusal import UnsupportedError
 
@@ -60,7 +61,7 @@ def _recurrent(node: OnnxNode, values: Values, cell: Cell, kinds: list[str]) -> 
         if not node.has_input(position):
             return None
         state = node.inputs[position]
-        if values.is_constant(state):
+        if values.is_fixed(state):
             if not values.floats(state).any():
                 return None
             return part(net.constant(state, values.floats(state)), index)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.nodes import OnnxNode
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
 from poetfw.ops import KINDS
 

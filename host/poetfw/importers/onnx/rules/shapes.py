@@ -11,10 +11,13 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from poetfw.importers.onnx.nodes import OnnxNode
+from poetfw.importers.onnx.roles import Doubt
 from poetfw.importers.onnx.rules.images import as_image, as_ranked
 from poetfw.importers.onnx.rules.registry import onnx_rule
-from poetfw.importers.onnx.values import OnnxNode, Values
+from poetfw.importers.onnx.values import Values
 from poetfw.importers.refusal import UnsupportedError
+from poetfw.ir import Attribute
 
 BATCH = "axis 0 is the batch, unless the file was written for the one that is trained with"
 
@@ -103,6 +106,8 @@ def _part(
 @onnx_rule("Identity")
 def _identity(node: OnnxNode, values: Values) -> str | None:
     """Exporters use Identity to store equal constants once: each name remains its own constant."""
+    if node.detached:
+        return values.net.detach(node.name, values.weight(node.inputs[0]))
     if not values.is_constant(node.inputs[0]):
         return values.weight(node.inputs[0])
     values.copy(node.output, node.inputs[0])
@@ -143,12 +148,7 @@ def _gather(node: OnnxNode, values: Values) -> str:
         ids = values.tensor(indices)
         if axis != 0 or len(shape) != 2 or not values.is_ids(ids):
             raise UnsupportedError("it looks up what is calculated")
-        if values.is_constant(data) and not values.array(data).any(axis=1).all():
-            values.net.warnings.append(
-                f"a row of {data!r:.60} is zeros, and trained. If it is padding, this is another "
-                "network than the exported one, and a .pt2 file is the better way"
-            )
-        return values.builder.op("embedding", node.name, (ids, x))
+        return values.builder.op("embedding", node.name, (ids, x), _padding(node, values))
     index = values.integer_array(indices)
     positions = [range(shape[axis])[i] for i in index.reshape(-1).tolist()]
     steps = {b - a for a, b in pairwise(positions)} or {1}
@@ -156,6 +156,19 @@ def _gather(node: OnnxNode, values: Values) -> str:
         raise UnsupportedError("it takes positions that are not evenly apart")
     one = _part(node, values, x, axis, positions[0], len(positions), steps.pop())
     return values.net.reshape(node.name, one, (*shape[:axis], *index.shape, *shape[axis + 1 :]))
+
+
+def _padding(node: OnnxNode, values: Values) -> dict[str, Attribute]:
+    """Attributes of a lookup: the row that is not trained, if the file notes one."""
+    table = node.inputs[0]
+    if values.notes_kinds:
+        noted = values.padding(node)
+        return {} if noted is None else {"padding": noted}
+    if values.is_constant(table) and not values.is_fixed(table):
+        used = values.array(table).any(axis=1)
+        if used.any() and not used.all() and values.chosen.says(table, one_by_one=True) is None:
+            values.doubts.append(Doubt(table, "padding"))
+    return {}
 
 
 @onnx_rule("Squeeze")
@@ -216,7 +229,7 @@ def _where(node: OnnxNode, values: Values) -> str:
         raise UnsupportedError("its condition is calculated")
     net, chosen = values.net, values.array(condition).astype(np.float32)
     parts = [
-        net.multiply(node.name, values.operand(name), net.constant(f"{node.name}.mask", mask))
+        net.multiply(node.name, values.weight(name), net.constant(f"{node.name}.mask", mask))
         for name, mask in zip(both, (chosen, 1 - chosen), strict=True)
     ]
     return net.add(node.name, *parts)
