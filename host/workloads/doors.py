@@ -198,7 +198,7 @@ def trained(model: Model, net: torch.nn.Module, name: str, random: np.random.Gen
 
 @dataclass(frozen=True)
 class Trained:
-    """Result of training: poetfw's program, its state, and the largest relative difference of losses."""
+    """Result of training: poetfw's program, its state, and the largest difference of losses."""
 
     program: Any
     ours: Reference

@@ -131,6 +131,27 @@ def test_a_power_that_may_be_a_weight_is_refused_where_poetfw_trains_none(tmp_pa
         import_onnx(path, BATCH, chosen=TrainedNames(ALL))
 
 
+@pytest.mark.parametrize("arguments", [PLAIN, {}])
+def test_a_row_of_padding_is_not_trained_where_it_is_noted_and_asked_for_where_not(
+    arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    nn, path = torch.nn, tmp_path / "net.onnx"
+    net = nn.Sequential(nn.Embedding(9, 4, padding_idx=0), nn.Flatten(), nn.Linear(12, 3))
+    ids = torch.randint(0, 9, (BATCH, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(net.train(), (ids,), path, verbose=False, **arguments)
+    chosen = TrainedNames()
+    if arguments:
+        with pytest.raises(ModelError, match=r"row of zeros, .*: '0\.weight'"):
+            import_onnx(path, BATCH, chosen=TrainedNames(ALL))
+        chosen = TrainedNames(("*", "0.weight"))
+    (lookup,) = (
+        op for op in import_onnx(path, BATCH, chosen=chosen).graph.ops if op.kind == "embedding"
+    )
+    assert lookup.attributes.get("padding") == (None if arguments else 0)
+
+
 def attention(*, rate: float) -> onnx.ModelProto:
     """A node of dropout as PyTorch writes it in attention: with a rate, and without a mode."""
     graph = helper.make_graph(
