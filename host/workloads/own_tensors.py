@@ -452,6 +452,30 @@ class MovingMean(nn.Module):
         return x - self.running_mean / self.count
 
 
+class Shifted(nn.Module):
+    """A mean that stays and a shift that trains, both zeros at first."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(width))
+        self.register_buffer("mean", torch.zeros(width))
+
+    def forward(self, x):
+        return (x - self.mean).tanh() + self.shift
+
+
+class Started(nn.Module):
+    """A recurrent layer whose first state is trained for each place in the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.RNN(6, 6, batch_first=True), nn.Linear(6, 10)
+        self.h0 = nn.Parameter(torch.randn(1, 4, 6) * 0.3)
+
+    def forward(self, x):
+        return self.head(self.rnn(x, self.h0)[0][:, -1])
+
+
 class LowRank(nn.Module):
     """LoRA around a layer, with matrices of its own."""
 
@@ -798,7 +822,9 @@ NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "GRU": (lambda: Rnn(nn.GRU), SEQUENCE),
     "RNN": (lambda: Rnn(nn.RNN), SEQUENCE),
     "GRU with a trained start": (lambda: Rnn(nn.GRU, True), SEQUENCE),
+    "RNN with a trained start": (Started, SEQUENCE),
     "LSTM cells": (CellLoop, SEQUENCE),
+    "shift and mean of zeros": (lambda: dense(Shifted(12)), ROW),
     "weighted branches": (Weighted, ROW),
     "names like an exporter's": (Named, ROW),
     "list of parameters": (Listed, ROW),

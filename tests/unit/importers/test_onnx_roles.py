@@ -71,7 +71,7 @@ def expect_the_same(name: str, net: Any, model: Model) -> None:
         ("RMS norm", PLAIN),
         ("weight norm of sequences", PLAIN),
         ("causal mask", PLAIN),  # its buffer is called bias, and compared with 0
-        ("equal weights", {"dynamo": False}),  # stored once
+        ("equal weights", {"dynamo": False}),
         ("detached", {"optimize": False}),
         ("group norm", {}),
         ("Sobel", {}),  # has no bias that the exporter could leave out
@@ -94,6 +94,11 @@ def test_what_the_file_tells_is_trained_unasked(
         ("frozen batch norm", PLAIN, "'body.4.weight', ", TrainedNames(ALL, ("body.4.*",))),
         ("blur called weight", PLAIN, "'body.4.weight'", TrainedNames(ALL, ("body.4.*",))),
         ("GRU with a trained start", PLAIN, "'h0'", TrainedNames(ALL)),
+        ("RNN with a trained start", PLAIN, "'h0'", TrainedNames(ALL)),
+        (  # stored once
+            *("shift and mean of zeros", {"dynamo": False}, "'1.shift', '1.mean'"),
+            TrainedNames(ALL, ("1.mean",)),
+        ),
         ("sinusoidal position", {}, "'slice_1' \\(of 'pe'\\)", TrainedNames(ALL, ("pe",))),
     ],
 )

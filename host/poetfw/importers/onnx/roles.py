@@ -222,7 +222,7 @@ class _Uses:
         if not from_torch:
             return in_layers
         module, own = _place(name)
-        if _LAYER.fullmatch(own) is None or ("bias" in own and len(self.floats[name].dims) != 1):
+        if _LAYER.fullmatch(own) is None:
             return False
         of_layer = all(map(_LAYER.fullmatch, self._modules[module]))
         return in_layers or (of_layer and any("weight" in each for each in self._modules[module]))
