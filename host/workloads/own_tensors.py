@@ -464,18 +464,6 @@ class Shifted(nn.Module):
         return (x - self.mean).tanh() + self.shift
 
 
-class Started(nn.Module):
-    """A recurrent layer whose first state is trained for each place in the batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.rnn, self.head = nn.RNN(6, 6, batch_first=True), nn.Linear(6, 10)
-        self.h0 = nn.Parameter(torch.randn(1, 4, 6) * 0.3)
-
-    def forward(self, x):
-        return self.head(self.rnn(x, self.h0)[0][:, -1])
-
-
 class LowRank(nn.Module):
     """LoRA around a layer, with matrices of its own."""
 
@@ -822,7 +810,6 @@ NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "GRU": (lambda: Rnn(nn.GRU), SEQUENCE),
     "RNN": (lambda: Rnn(nn.RNN), SEQUENCE),
     "GRU with a trained start": (lambda: Rnn(nn.GRU, True), SEQUENCE),
-    "RNN with a trained start": (Started, SEQUENCE),
     "LSTM cells": (CellLoop, SEQUENCE),
     "shift and mean of zeros": (lambda: dense(Shifted(12)), ROW),
     "weighted branches": (Weighted, ROW),

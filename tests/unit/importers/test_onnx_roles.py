@@ -94,7 +94,6 @@ def test_what_the_file_tells_is_trained_unasked(
         ("frozen batch norm", PLAIN, "'body.4.weight', ", TrainedNames(ALL, ("body.4.*",))),
         ("blur called weight", PLAIN, "'body.4.weight'", TrainedNames(ALL, ("body.4.*",))),
         ("GRU with a trained start", PLAIN, "'h0'", TrainedNames(ALL)),
-        ("RNN with a trained start", PLAIN, "'h0'", TrainedNames(ALL)),
         (  # stored once
             *("shift and mean of zeros", {"dynamo": False}, "'1.shift', '1.mean'"),
             TrainedNames(ALL, ("1.mean",)),

@@ -21,6 +21,7 @@ _CALL = "pkg.torch.onnx.fx_node"
 _FOLDED = "pkg.onnxscript.optimizer.folded_from"
 _INPUT = "pkg.torch.export.graph_signature.InputSpec.kind"
 _INPUTS = {"PARAMETER": "p", "BUFFER": "b", "CONSTANT_TENSOR": "c"}
+_PREFIXES = ("p_", "b_", "c_")
 _READ = re.compile(r"%(\w+)")
 _LOOKUP = re.compile(r"aten\.embedding\.default\]\(args = \(%\w+, %\w+, (\d{1,9})")
 _MADE = re.compile(r"val_\d+")
@@ -41,6 +42,7 @@ class Origins:
         folded: by name of a calculated constant, the names of what it was calculated from.
         inputs: by name of a tensor that the program takes, its kind, as `kind` returns it.
         padding: by name of what is looked up, the row of its table that is not trained.
+        known: names of tensors that the file has.
         noted: True if the file has any such notes.
     """
 
@@ -48,6 +50,7 @@ class Origins:
     folded: dict[str, Sequence[str]]
     inputs: dict[str, str]
     padding: dict[str, int]
+    known: frozenset[str]
     noted: bool
 
     @staticmethod
@@ -75,6 +78,7 @@ class Origins:
             folded,
             inputs,
             {name: int(found[1]) for name, found in lookups.items() if found},
+            frozenset(live).union(tensor.name for tensor in (*graph.input, *graph.initializer)),
             bool(inputs) or any(noted(node, _CALL) for node in graph.node),
         )
 
@@ -92,11 +96,20 @@ class Origins:
         return kinds.pop() if len(kinds) == 1 else None
 
     def sources(self, name: str) -> Sequence[str]:
-        """Names of what a tensor was made of, but for numbers of the program; itself if stored."""
-        if name not in self.folded:
-            return [] if self.noted and _MADE.fullmatch(name) else [name]
-        made = self._said(name)  # results of calls that are named there
-        return [each for each in self.folded[name] if not (_MADE.fullmatch(each) or each in made)]
+        """Names of what a tensor was made of, but for numbers of the program; itself if stored.
+
+        What is made within a call is made of what the call takes.
+        """
+        said = self._said(name)
+        made = [
+            each
+            for each in self.folded.get(name, (name,))
+            if not (self.noted and (_MADE.fullmatch(each) or each in said))
+        ]
+        lost = [each for each in said - self.known if each[:2] not in _PREFIXES]
+        if not self.noted or name in said or lost:
+            return made
+        return [each for each in made if any(_called(kind, each) in said for kind in "pbc")]
 
     def _said(self, name: str) -> frozenset[str]:
         return frozenset().union(*self.read.get(name, ()))
