@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from poetfw.planning import UpdatePlan
 
 
+_CHOSEN = ("--train", "is what plan-update chooses: leave parameters out by --freeze")
+"""Refusal of `--train`, but for `*`, which tells what an ONNX file does not: weights."""
+
+
 @dataclass(frozen=True)
 class UpdateSettings(Settings):
     """Calibration data, and output file of the selection."""
@@ -52,7 +56,7 @@ class UpdateSettings(Settings):
     "Example:  poetfw plan-update --board nrf52840 --model net.pt2 --weights trained.npz "
     "--data samples.npz --bytes-fraction 0.5 --out plan.json && poetfw build --board nrf52840 "
     "--model net.pt2 --weights trained.npz --data samples.npz --train plan.json",
-    lambda given: [("--train", "is what plan-update chooses: leave parameters out by --freeze")],
+    lambda given: [] if "*" in (given["train"] or ()) else [_CHOSEN],
     name="plan-update",
 )
 def plan_update(
