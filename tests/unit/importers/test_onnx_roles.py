@@ -121,6 +121,12 @@ def test_what_the_exporter_calculated_is_not_taken_as_it_is_by_a_word_for_all(
     assert "do_constant_folding=False" in e.value.try_next[0]
 
 
+def test_a_weight_that_stands_for_an_equal_buffer_is_refused(tmp_path: Path) -> None:
+    _, path = exported("shift and mean of zeros", tmp_path, {})
+    with pytest.raises(ModelError, match=r"share '1\.shift': the network has them apart"):
+        import_onnx(path, BATCH)
+
+
 @pytest.mark.parametrize(("name", "lost"), [("trained Swish", "mul"), ("detached", "detach")])
 def test_calls_that_the_exporter_left_out_are_named(name: str, lost: str, tmp_path: Path) -> None:
     _, path = exported(name, tmp_path, {})

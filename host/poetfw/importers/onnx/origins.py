@@ -130,10 +130,10 @@ class Origins:
         return not _REARRANGED.fullmatch(name) or len(plain) > (len(plain) == len(others))
 
     def stands_for_others(self, name: str) -> bool:
-        """True for a tensor that some reader reads in place of another parameter."""
-        own = {_called("p", source) for source in self.folded.get(name, (name,))}
+        """True for a tensor that some reader reads in place of another one of the program."""
+        own = {_called(kind, each) for each in self.folded.get(name, (name,)) for kind in "pbc"}
         readers = [
-            {each for each in said if each.startswith("p_")} for said in self.read.get(name, ())
+            {each for each in said if each[:2] in _PREFIXES} for said in self.read.get(name, ())
         ]
         return any(said and own.isdisjoint(said) for said in readers)
 

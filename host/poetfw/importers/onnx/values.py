@@ -175,7 +175,8 @@ class Values:
             ModelError: A file notes that weights stand for others, or weights that it does not note
                 anything of are shared, and all the same number.
         """
-        apart = [name for name in self._used if self._origins.stands_for_others(name)]
+        noted = self._used.union(self._origins.inputs)
+        apart = [name for name in noted if self._origins.stands_for_others(name)]
         alike = [
             name
             for name in self._shared
@@ -287,7 +288,7 @@ class Values:
         values = self.floats(name)
         values = values.reshape(values.shape or (1,))
         alike = values.ndim > 1 and not np.ptp(values, axis=0).any()
-        made = "." not in name and len(values) == self.file_batch
+        made = "." not in name and len(values) == self.file_batch and self._kind(name) != "p"
         if alike and made and len(values) > 1:
             raise UnsupportedError(
                 f"{name!r:.60} has a row for each of the file's {len(values)} samples, all alike: "
