@@ -846,6 +846,22 @@ def test_a_truncated_model_is_refused(tmp_path: Path):
         import_onnx(path, 2)
 
 
+@pytest.mark.parametrize("kind", ["Identity", "OfAnotherDomain"])
+def test_a_node_without_outputs_is_no_traceback(tmp_path: Path, kind: str):
+    nodes = [helper.make_node(kind, ["w"], []), node("Conv", "x,w")]
+    path = write(tmp_path, nodes, W)
+    model = onnx.load(path)
+    model.producer_name = "pytorch"
+    model.graph.initializer[0].name = model.graph.node[0].input[0] = "weight"
+    model.graph.node[1].input[1] = "weight"
+    onnx.save(model, path)
+    if kind == "Identity":
+        with pytest.raises(ModelError, match="not a valid ONNX model"):
+            import_onnx(path, 2, loss="mse")
+    else:
+        assert len(import_onnx(path, 2, loss="mse").graph.ops) == 1
+
+
 def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(ModelError, match="there is no such file"):
         import_onnx(tmp_path / "none.onnx", 2)

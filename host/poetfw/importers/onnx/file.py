@@ -79,7 +79,8 @@ def _separate_equal(graph: onnx.GraphProto) -> None:
     values = {tensor.name: tensor for tensor in graph.initializer}
     kept = []
     for node in graph.node:
-        source = values.get(node.input[0]) if node.op_type == "Identity" and node.input else None
+        equal = node.op_type == "Identity" and len(node.input) == len(node.output) == 1
+        source = values.get(node.input[0]) if equal else None
         if source is None or node.output[0] in values:
             kept.append(node)
             continue

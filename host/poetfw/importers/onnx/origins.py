@@ -72,7 +72,11 @@ class Origins:
             for value in graph.value_info
             if (kind := _INPUTS.get(noted(value, _INPUT))) is not None
         }
-        lookups = {node.output[0]: _LOOKUP.search(noted(node, _CALL)) for node in graph.node}
+        lookups = {
+            name: _LOOKUP.search(noted(node, _CALL))
+            for node in graph.node
+            for name in node.output[:1]
+        }
         return Origins(
             read,
             folded,
