@@ -20,7 +20,7 @@ from poetfw.common.errors import InfeasibleError
 from poetfw.common.limits import RAISE_TIME_LIMIT, Work
 from poetfw.costs import CostProvider
 from poetfw.firmware import BLOCK_BYTES, KeptFeatures, Ring, assign_slots, render_project
-from poetfw.ir import Graph
+from poetfw.ir import Dtype, Graph
 from poetfw.memory import resident_bytes
 from poetfw.planning.advice import fewer_layers, smaller_batch
 from poetfw.planning.curve import following
@@ -79,6 +79,7 @@ def require_flash(program: Program, boards: Iterable[Board]) -> None:
         InfeasibleError: The constants of a board exceed its flash; the message names the largest.
     """
     needed = constant_bytes(program)
+    packed = any(tensor.dtype is Dtype.I32 for tensor in program.constants)  # as words
     for board in boards:
         there = board.flash_bytes - board.reserved_flash_bytes
         if needed > there:
@@ -87,6 +88,11 @@ def require_flash(program: Program, boards: Iterable[Board]) -> None:
                 f"weights that are not trained take {needed:,} bytes of flash, of which "
                 f"{board.label} has {there:,}; the largest are "
                 + ", ".join(f"{t.name!r:.60} ({t.size_bytes:,})" for t in largest),
+                *(
+                    ()
+                    if packed
+                    else ("--frozen-as int8 keeps weights of layers in a quarter of it",)
+                ),
                 "train a smaller network, or choose a board with more flash",
             )
 

@@ -9,6 +9,7 @@ import pytest
 from poetfw.common.errors import ConfigError, ModelError
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.models import build_model
+from poetfw.ops.objective import OWN_LOSS
 from poetfw.training import Program, Reference, Sgd, make_program, matching_parameters
 
 
@@ -101,6 +102,8 @@ def test_nothing_to_train_is_refused() -> None:
     )
     with pytest.raises(ModelError, match="has no parameters to train"):
         make_program(graph, "mse", Sgd())
+    with pytest.raises(ModelError, match="the loss of model 'relu' depends on none of its param"):
+        make_program(graph, OWN_LOSS, Sgd())
 
 
 @pytest.mark.parametrize(
