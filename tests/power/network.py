@@ -105,19 +105,21 @@ def project(
     streamed: bool = False,
     stored: bool = False,
     one_sample: bool = False,
+    samples: int = 1,
 ) -> Project:
     """Convolutions with batch norm: parameters, momenta, running statistics; and pages.
 
     Weights may be streamed, of slices of output channels and of tiles of which there are several in
-    each direction, and vectors. With `one_sample`, the batch is one sample, and a second
-    convolution follows; `stored` stores all tensors of that network that can be, in several tiles.
+    each direction, and vectors. With `one_sample`, the batch is one sample, or `samples`, and a
+    second convolution follows; `stored` stores all tensors of that network that can be, in several
+    tiles.
 
     On `nrf52840` transfers go on beside computing, on the others they are waited for. The first
     convolution may be frozen, and its output, of 512 bytes a sample, kept in records of two blocks
     in storage, or of RAM.
     """
     one_sample |= stored
-    layers = Layers("tiny", (1 if one_sample else BATCH, 1, SIDE, SIDE), seed=1)
+    layers = Layers("tiny", (samples if one_sample else BATCH, 1, SIDE, SIDE), seed=1)
     channels = 8 if frozen else 4
     x = layers.conv("conv1", layers.input, channels, 3, padding=(1, 1, 1, 1))
     x = layers.relu("relu1", layers.batch_norm("bn1", x))
@@ -191,7 +193,7 @@ def _compile(made: Project, folder: Path, out: str, more: Sequence[Path], *flags
 
 
 def compile_harness(
-    folder: Path, board: str, ring: Ring | None = None, slices: bool = False, **features: bool
+    folder: Path, board: str, ring: Ring | None = None, slices: bool = False, **features: Any
 ) -> Path:
     """The network's firmware and the harness as a library; with a ring, of who learns from it."""
     flags = ("-shared", "-fPIC", "-Wl,-z,now")

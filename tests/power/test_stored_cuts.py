@@ -29,41 +29,48 @@ def run(library: Path, every: int, steps: int = STEPS) -> Harness:
     return Harness(library, made.image(steps, every, SETS))
 
 
+@pytest.mark.parametrize("samples", [1, 2])
 def test_an_op_in_ram_and_one_in_pieces_have_the_same_bits(
-    library: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    samples: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Of the persistent tensors after training, all held-out batches, and given samples.
 
     The batch is stored, too.
     """
-    assert all(project(BOARD, streamed=True, stored=True).program.training.by_name["x"].tile)
     both = []
-    for name in ("stored", "in RAM"):
-        features = {"one_sample": name == "in RAM", "streamed": name == "stored"}
-        made = project(BOARD, **features, stored=name == "stored")
-        if name == "in RAM":
-            library = compile_harness(tmp_path_factory.mktemp("resident"), BOARD, **features)
+    for is_stored in (True, False):
+        features = {"streamed": is_stored, "stored": is_stored, "one_sample": True}
+        made = project(BOARD, **features, samples=samples)
+        assert bool(made.program.training.by_name["x"].tile) == is_stored
+        library = compile_harness(
+            tmp_path_factory.mktemp("both"), BOARD, **features, samples=samples
+        )
         harness = Harness(library, made.image(4, 2, SETS))
         told = [line for line in harness.console.splitlines() if line.startswith("@eval")]
         values = trained(made, harness, tmp_path, 4)
         both.append(
-            ({name: value.tobytes() for name, value in values.items()}, told, given(harness))
+            (
+                {name: value.tobytes() for name, value in values.items()},
+                told,
+                given(harness, samples),
+            )
         )
-    assert len(both[0][1]) == HELD_OUT
+    assert len(both[0][1]) == HELD_OUT // samples
     assert len(set(both[0][2])) == len(both[0][2])
     assert both[0] == both[1]
 
 
-def given(harness: Harness) -> list[bytes]:
-    """Outputs for given samples, each after a training step on the one before."""
-    net, y, output = (ctypes.c_uint32 * 32)(), (ctypes.c_uint32 * 1)(1), (ctypes.c_float * 3)()
+def given(harness: Harness, samples: int) -> list[bytes]:
+    """Outputs for given samples, each after a training step on the batch before."""
+    net, output = (ctypes.c_uint32 * 32)(), (ctypes.c_float * 3)()
+    y = (ctypes.c_uint32 * samples)(*(n % 3 for n in range(samples)))
     assert harness.call("poetfw_open", net) == harness.call("poetfw_load", net) == 0
     outputs = []
     for number in range(1, 4):
-        x = (ctypes.c_float * 16)(*(number * i % 7 for i in range(16)))
+        x = (ctypes.c_float * (16 * samples))(*(number * i % 7 for i in range(16 * samples)))
         assert harness.call("poetfw_predict", net, x, 64, output, 12) == 0
         outputs.append(bytes(output))
-        assert harness.call("poetfw_train_on", net, x, 64, y, 4) == 0
+        assert harness.call("poetfw_train_on", net, x, 64 * samples, y, 4 * samples) == 0
     return outputs
 
 

@@ -150,12 +150,13 @@ def test_resnet18_trains_in_256_kb(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_twin
 @pytest.mark.parametrize(
-    ("model", "ram"), [("resnet8", 27000), ("ds-cnn", 27000), ("mobilenet", 60000)]
+    ("model", "batch", "ram"),
+    [("resnet8", 1, 27000), ("resnet8", 4, 250000), ("ds-cnn", 1, 27000), ("mobilenet", 1, 60000)],
 )
 def test_networks_of_mlperf_tiny_train_in_small_arenas(
-    tmp_path: Path, model: str, ram: int
+    tmp_path: Path, model: str, batch: int, ram: int
 ) -> None:
-    options = ("--model", model, "--batch", "1", "--data", "synthetic", "--ram", str(ram))
+    options = ("--model", model, "--batch", str(batch), "--data", "synthetic", "--ram", str(ram))
     build = succeed("build", "--board", "nrf52840", *options, cwd=tmp_path, timeout_s=2400)
     run = succeed(
         *("run", "--board", "nrf52840", "--steps", "2", "--verify", "--skip-evaluation"),

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poetfw.firmware.c_text import wrap_call
 from poetfw.firmware.streamed_code import Arguments, Identifier
@@ -90,13 +91,7 @@ class PiecedCode:
     def _move(self, move: Move, at: _Indices) -> list[str]:
         buffer = self._at(move.buffer)
         if move.tensor.tile:
-            function = "poet_stored_put" if move.stores else "poet_stored_get"
-            extents = [
-                text for span in move.part[1:3] for text in (_index(span, at), f"{span.count}u")
-            ]
-            staging = self._at(self.nest.staging)
-            arguments = [self.stored(move.tensor.name), *extents, buffer, staging]
-            return _call(f"POET_TRY({function}", arguments, ")")
+            return self._stored_move(move, at)
         runs = gathered(move.tensor, move.part)
         base = self.identifier(move.tensor.name) if move.home is None else self._at(move.home)
         home = _sum(base, runs.offsets, at)
@@ -106,6 +101,39 @@ class PiecedCode:
             ends = [home, strides[1], buffer, strides[0]]
         return _call("poet_copy_runs", [*ends, f"{runs.count}u", strides[0]])
 
+    def _stored_move(self, move: Move, at: _Indices) -> list[str]:
+        """Transfer of a stored tensor's part: one call, or one for each of several samples."""
+        samples, channels, rows, _ = move.part
+        of_one = move.tensor.shape[1]
+        count, buffer = channels.count, self._at(move.buffer)
+        if count == of_one:
+            count *= samples.count
+            samples = replace(samples, count=1)
+        several = samples.count > 1
+        first: tuple[tuple[str, int], ...]
+        first = ((channels.dim, channels.scale), ("", channels.first))
+        if several:
+            at = {**at, "n": "n"}
+            samples = AxisSpan(1, "n", 1)
+            size = math.prod(span.count for span in move.part[1:])
+            buffer = f"{buffer} + n * {size}u"
+        first += ((samples.dim, samples.scale * of_one), ("", samples.first * of_one))
+        arguments = [
+            self.stored(move.tensor.name),
+            _offset(first, at),
+            f"{count}u",
+            _index(rows, at),
+            f"{rows.count}u",
+            buffer,
+            self._at(self.nest.staging),
+        ]
+        function = "poet_stored_put" if move.stores else "poet_stored_get"
+        lines = _call(f"POET_TRY({function}", arguments, ")")
+        if not several:
+            return lines
+        head = f"for (uint32_t n = 0u; n < {move.part[0].count}u; n++) {{"
+        return [head, *(" " * _INDENT + line for line in lines), "}"]
+
     def _call(self, call: KernelCall, at: _Indices) -> list[str]:
         kernel = kind_of(call.op).kernel(call.op, self.nest.graph)
         arguments = self.arguments(call.op, kernel, lambda name: self._place(call.places[name], at))
@@ -113,7 +141,12 @@ class PiecedCode:
             places = [(dim, elements * _FLOAT) for dim, elements in call.within]
             buffer, first, size = arguments
             if self.sample:
-                return _call("memcpy", [buffer, _sum(f"{self.sample} + {first}", places, at), size])
+                lines = _call(
+                    "memcpy", [buffer, _sum(f"{self.sample} + {first}", places, at), size]
+                )
+                others = call.op.integers("shape")[0] - 1
+                rest = [f"(uint8_t *)({buffer}) + {size}", "0", f"{others} * {size}"]
+                return lines + (_call("memset", rest) if others else [])
             arguments[1] = _sum(first, places, at)
         if kernel.workspace_bytes:
             arguments.append(self._at(self.nest.own))
@@ -137,27 +170,27 @@ def _call(function: str, arguments: list[str], end: str = "") -> list[str]:
 
 def _index(span: AxisSpan, at: _Indices) -> str:
     """First element of a part along an axis."""
-    if not span.dim:
-        return f"{span.first}u"
-    index = at[span.dim]
-    if index.endswith("u"):
-        return f"{int(index[:-1]) * span.scale + span.first}u"
-    text = index if span.scale == 1 else f"{index} * {span.scale}u"
-    if span.first:
-        text += f" {'-' if span.first < 0 else '+'} {abs(span.first)}u"
-    return text
+    return _offset(((span.dim, span.scale), ("", span.first)), at)
 
 
 def _sum(base: str, offsets: Sequence[tuple[str, int]], at: _Indices) -> str:
     """An address, and what is added to it."""
+    more = _offset(offsets, at)
+    return (
+        base if more == "0u" else f"{base} - {more[1:]}" if more[0] == "-" else f"{base} + {more}"
+    )
+
+
+def _offset(offsets: Sequence[tuple[str, int]], at: _Indices) -> str:
+    """Sum of numbers, each times the index of a dimension; "" is the dimension of a constant."""
     constant, terms = 0, []
-    for dim, elements in offsets:
+    for dim, scale in offsets:
         index = at[dim] if dim else "1u"
         if index.endswith("u"):
-            constant += int(index[:-1]) * elements
+            constant += int(index[:-1]) * scale
         else:
-            terms.append(f"{index} * {elements}u")
-    text = " + ".join([base, *terms])
-    if constant:
-        text += f" {'-' if constant < 0 else '+'} {abs(constant)}u"
-    return text
+            terms.append(index if scale == 1 else f"{index} * {scale}u")
+    text = " + ".join(terms)
+    if constant and text:
+        return f"{text} {'-' if constant < 0 else '+'} {abs(constant)}u"
+    return text or f"{constant}u"

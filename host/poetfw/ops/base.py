@@ -165,7 +165,7 @@ def channel_axes(inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | 
     """Dimensions of images [N, C, H, W] whose channels do not meet; None for other shapes."""
     if any(len(tensor.shape) != 4 for tensor in (*inputs, *results)):
         return None
-    return Axes((".c..",) * len(inputs), (".c..",) * len(results))
+    return Axes(("nc..",) * len(inputs), ("nc..",) * len(results))
 
 
 @dataclass(frozen=True, slots=True)

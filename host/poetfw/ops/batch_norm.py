@@ -138,7 +138,7 @@ class _OverImage(OpKind):
         )
 
     def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
-        by_rank = {2: ".c", 4: ".cr." if self.by_element else ".c.."}
+        by_rank = {2: ".c", 4: "ncr." if self.by_element else ".c.."}
         return Axes(
             tuple(by_rank[len(tensor.shape)] for tensor in inputs),
             tuple(by_rank[len(tensor.shape)] for tensor in results),

@@ -129,7 +129,7 @@ class Conv2d(_Conv2d):
         return op.inputs if len(op.inputs) == 3 else (*op.inputs, None)
 
     def dense_axes(self, inputs: int) -> Axes:
-        return Axes((".iR.", "oi..", "o")[:inputs], (".or.",))
+        return Axes(("niR.", "oi..", "o")[:inputs], ("nor.",))
 
     def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
         geometry = self.geometry(op, shapes)
@@ -210,7 +210,7 @@ class Conv2dBackwardInput(_Conv2d):
         return height * width + geometry.w[0] // geometry.groups - 1
 
     def dense_axes(self, inputs: int) -> Axes:
-        return Axes(("oi..", ".oR."), (".ir.",))
+        return Axes(("oi..", "noR."), ("nir.",))
 
     def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
         geometry = self.geometry(op, shapes)

@@ -44,7 +44,7 @@ class Elementwise(OpKind):
         shapes = {tensor.shape for tensor in (*inputs, *results)}
         if len(shapes) > 1 or len(inputs[0].shape) != 4:
             return None
-        return Axes((".cr.",) * len(inputs), (".cr.",))
+        return Axes(("ncr.",) * len(inputs), ("ncr.",))
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

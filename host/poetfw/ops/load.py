@@ -63,8 +63,7 @@ class _Load(OpKind):
 
     def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
         (output,) = results
-        is_image = len(output.shape) == 4 and output.shape[0] == 1
-        return Axes((), (".cr.",)) if is_image else None
+        return Axes((), (".cr.",)) if len(output.shape) == 4 else None
 
     def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
         return {"shape": piece.shape, "first": first_byte(op), RECORD_BYTES: whole.size_bytes}

@@ -60,16 +60,16 @@ _FLOAT = Dtype.F32.size_bytes
 
 @dataclass(frozen=True, slots=True)
 class ImageLayout:
-    """Layout of a stored tensor [1, C, H, W] in storage.
+    """Layout of a stored tensor [N, C, H, W] in storage, an image with all channels of N samples.
 
     Tiles follow each other by rows, and for the same rows by channels; the elements of a tile are
     [channel, row, element]. Each tile has blocks of its own, with a trailer at their end.
 
     Attributes:
-        channels: number of channels.
+        channels: number of channels of all samples.
         rows: rows of the image.
         row_bytes: bytes of a row of one channel.
-        tile_channels: channels of a tile, a divisor of `channels`.
+        tile_channels: channels of a tile, a divisor of those of one sample.
         tile_rows: rows of a tile, a divisor of `rows`.
     """
 
@@ -109,8 +109,8 @@ class ImageLayout:
 
 def image_layout(tensor: Tensor) -> ImageLayout:
     """Layout in storage of a stored tensor."""
-    _, channels, height, width = tensor.shape
-    return ImageLayout(channels, height, width * _FLOAT, *tensor.tile)
+    samples, channels, height, width = tensor.shape
+    return ImageLayout(samples * channels, height, width * _FLOAT, *tensor.tile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,8 @@ class KernelCall:
     Attributes:
         op: the op.
         places: places of its tensors.
-        within: of an op that loads a part of the batch, elements by which the part is away from the
-            first one, by the index of a dimension; "" for a constant.
+        within: of an op that loads a part of each sample, elements by which the part is away from
+            the sample's first one, by the index of a dimension; "" for a constant.
     """
 
     op: Op
@@ -819,8 +819,9 @@ class _Builder:
         return [KernelCall(op, places, within)]
 
     def _within_sample(self, name: str, parts: Mapping[str, Part]) -> tuple[tuple[str, int], ...]:
-        """Place of a part of the batch in its only sample, which is loaded in one run."""
-        offsets = run_of(self._whole[name], parts[name])
+        """Place of a part of the batch in each sample, which is loaded in one run."""
+        whole, (_, *part) = self._whole[name], parts[name]
+        offsets = run_of(replace(whole, shape=whole.shape[1:]), tuple(part))
         if offsets is None:
             raise self._unfit(f"pieces of {name!r} are not contiguous in a sample")
         return offsets
@@ -925,7 +926,7 @@ def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tupl
             index = at[statement.dim] if statement.dim else 0
             yield from ((size, statement.stores) for size in _stream_requests(statement, index))
         elif isinstance(statement, Move) and statement.tensor.tile:
-            tiles = 1
+            tiles = statement.part[0].count
             for span, extent in zip(statement.part[1:3], statement.tensor.tile, strict=True):
                 first = span.first + (span.scale * at[span.dim] if span.dim else 0)
                 tiles *= _overlapped(first, span.count, extent)
@@ -969,7 +970,8 @@ def nest_moved(nest: Nest) -> Moved:
             size_bytes += times * sizes.size_bytes
             requests += times * sizes.requests
         elif move.tensor.tile:
-            tiles = times
+            samples = move.part[0]
+            tiles = times * samples.count * len(around.get(samples.dim, range(1)))
             for span, extent in zip(move.part[1:3], move.tensor.tile, strict=True):
                 firsts = (span.first + span.scale * i for i in around.get(span.dim, range(1)))
                 tiles *= sum(
@@ -997,7 +999,7 @@ def _moves_within(
 
 
 def sample_parts(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """First byte and bytes of each part of a sample that statements load, in order.
+    """First byte and bytes of each part of the samples that statements load, in order.
 
     Args:
         body: the statements.
@@ -1009,7 +1011,7 @@ def sample_parts(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[t
                 yield from sample_parts(each.body, {**at, each.dim: index})
         elif isinstance(each, KernelCall) and RECORD_BYTES in each.op.attributes:
             place = sum(elements * (at[dim] if dim else 1) for dim, elements in each.within)
-            size = math.prod(each.op.integers("shape")) * _FLOAT
+            size = math.prod(each.op.integers("shape")[1:]) * _FLOAT
             yield first_byte(each.op) + place * _FLOAT, size
 
 

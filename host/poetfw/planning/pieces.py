@@ -284,7 +284,9 @@ def _cuts(
     options: list[list[tuple[str, int]]] = []
     for dim, axis in axes.items():
         unit = _unit(op, dim, tensors)
-        extents = [fixed[dim]] if dim in fixed else _divisors(axis.extent)
+        extents = _divisors(axis.extent)
+        if dim in fixed or dim == "n":  # one sample, or all
+            extents = [fixed[dim]] if dim in fixed else sorted({1, axis.extent})
         options.append([(dim, size) for size in extents if size % unit == 0])
     for sizes in product(*options):
         cut = {dim: size for dim, size in sizes if size < axes[dim].extent}
@@ -299,7 +301,7 @@ def _unit(op: Op, dim: str, tensors: Mapping[str, Tensor]) -> int:
     for name in (op.output, *op.updates):
         if name is not None and tensors[name].tile:
             channels, rows = tensors[name].tile
-            units.append(rows if dim == "r" else channels)
+            units.append({"n": 1, "r": rows}.get(dim, channels))
     return math.lcm(*units)
 
 

@@ -18,7 +18,7 @@ that have to stay in RAM meanwhile."""
 
 
 def storable_tensors(graph: Graph) -> tuple[Tensor, ...]:
-    """Tensors of a step that can be stored: images of one sample, whose ops all run in pieces."""
+    """Tensors of a step that can be stored: images whose ops all run in pieces."""
     bases = {tensor.base for tensor in graph.windows}
     can_be_cut = {op.name: _can_be_cut(op, graph) for op in graph.ops}
     return tuple(
@@ -27,7 +27,6 @@ def storable_tensors(graph: Graph) -> tuple[Tensor, ...]:
         if tensor.role.transient
         and tensor.dtype is Dtype.F32
         and len(tensor.shape) == 4
-        and tensor.shape[0] == 1
         and tensor.base is None
         and tensor.name not in bases
         and tensor.name != graph.output

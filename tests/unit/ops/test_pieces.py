@@ -91,16 +91,26 @@ CASES = {
 }
 
 
-def graph_of(case: str, tile: tuple[int, int]) -> tuple[Op, dict[str, Tensor]]:
+def graph_of(case: str, tile: tuple[int, int], batch: int = 1) -> tuple[Op, dict[str, Tensor]]:
     """The op of a case, and its tensors, of which all images are stored."""
     kind, inputs, output, attributes, updates = CASES[case]
+
+    def of_batch(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (batch, *shape[1:]) if len(shape) == 4 and shape[0] == 1 else shape
+
+    inputs = tuple(map(of_batch, inputs))
+    output = of_batch(output) if output else None
+    attributes = {
+        name: of_batch(value) if name == "input_shape" else value
+        for name, value in attributes.items()
+    }
     tensors = {}
     for number, shape in enumerate((*inputs, *([output] if output else []), *updates)):
         name = f"t{number}"
         persistent = number >= len(inputs) + (output is not None)
         role = Role.PARAMETER if persistent else Role.ACTIVATION
         tensors[name] = Tensor(name, shape, role=role)
-        if len(shape) == 4 and shape[0] == 1 and shape[2] > 1 and not persistent:
+        if len(shape) == 4 and shape[0] == batch and shape[2] > 1 and not persistent:
             own = tuple(math.gcd(*pair) for pair in zip(tile, shape[1:3], strict=True))
             tensors[name] = replace(tensors[name], tile=own)
     names = iter(tensors)
@@ -195,10 +205,10 @@ class Machine:
         return flat[begin : begin + math.prod(shape)].reshape(shape)
 
 
-@pytest.mark.parametrize("tile", [(1, 2), (2, 4)])
+@pytest.mark.parametrize(("tile", "batch"), [((1, 2), 1), ((2, 4), 1), ((2, 4), 2)])
 @pytest.mark.parametrize("case", CASES)
-def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int]) -> None:
-    op, tensors = graph_of(case, tile)
+def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int], batch: int) -> None:
+    op, tensors = graph_of(case, tile, batch)
     rng = np.random.default_rng(3)
     values = {n: rng.normal(size=t.shape) for n, t in tensors.items()}
     for position in kind_of(op).positive:
