@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of the `poetfw` command; an interrupt during imports ends it cleanly."""
+"""Entry point of the `poetfw` command, which ends cleanly if it cannot even load or say why."""
 
 from __future__ import annotations
 
 import signal
 
-from poetfw.common.interrupts import leave
+from poetfw.common.interrupts import end, leave
+
+_EXIT_TOOL_FAILED = 3
 
 
 def main() -> None:
@@ -13,9 +15,12 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in a shell's background jobs
             signal.signal(number, leave)
-    from poetfw.cli import main as command
+    try:
+        from poetfw.cli import main as command
 
-    command.main()
+        command.main()
+    except MemoryError:
+        end("memory ran out: free some of this computer's memory", _EXIT_TOOL_FAILED, "error: ")
 
 
 if __name__ == "__main__":

@@ -21,11 +21,12 @@ from poetfw.cli.command import Command
 from poetfw.cli.config import FILE, has_config, read_config
 from poetfw.common.errors import ConfigError, PoetfwError, ToolError, is_out_of_memory
 from poetfw.common.interrupts import EXIT_INTERRUPTED, leave
-from poetfw.common.system import process_start_s
+from poetfw.common.system import process_start_s, require_memory
 from poetfw.common.version import __version__
 
 EXIT_USAGE = 2
 EXIT_INTERNAL = 70
+_START_BYTES = 96 * 2**20  # address space of NumPy, which ends the process without it
 
 
 _MODULES = {
@@ -138,6 +139,7 @@ def _run() -> int:
         signal.signal(signal.SIGTERM, _interrupt)  # handled like Ctrl-C
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, _interrupt)
+        require_memory(_START_BYTES)
         result = cli.main(standalone_mode=False, prog_name="poetfw", obj=process_start_s())
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:

@@ -13,7 +13,10 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TypeVar, cast
 
+from poetfw.common.system import require_memory
+
 EXIT_INTERRUPTED = 130
+_CALL_BYTES = 64 * 2**20  # address space of a thread with its stack and the solver's own data
 _T = TypeVar("_T")
 
 
@@ -50,7 +53,11 @@ def run_interruptibly(call: Callable[[], _T]) -> _T:
     Python handles a signal only between its own instructions, and a solver runs for a minute
     without one. The abandoned call ends with
     the process, if not before.
+
+    Raises:
+        MemoryError: memory is too short to run it; glibc would end the process in the new thread.
     """
+    require_memory(_CALL_BYTES)
     answers: SimpleQueue[tuple[_T | None, BaseException | None]] = SimpleQueue()
 
     def run() -> None:
@@ -67,12 +74,17 @@ def run_interruptibly(call: Callable[[], _T]) -> _T:
 
 
 def leave(*_: object) -> None:
+    """Exit at once after an interrupt; see `end`."""
+    end("interrupted", EXIT_INTERRUPTED)
+
+
+def end(message: str, exit_code: int, prefix: str = "") -> None:
     """Exit at once, without an exception, which a module under import could swallow.
 
-    With `--json`, standard output gets the document of an error.
+    Standard error gets prefix and message; with `--json`, standard output the error's document.
     """
     if "--json" in sys.argv[1:]:
-        said = '{"error": {"message": "interrupted", "exit_code": %d, "try_next": [], "said": []}}'
-        os.write(1, (said % EXIT_INTERRUPTED).encode() + b"\n")
-    os.write(2, b"interrupted\n")
-    os._exit(EXIT_INTERRUPTED)
+        said = '{"error": {"message": "%s", "exit_code": %d, "try_next": [], "said": []}}\n'
+        os.write(1, (said % (message, exit_code)).encode())
+    os.write(2, f"{prefix}{message}\n".encode())
+    os._exit(exit_code)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import select
 import signal
@@ -21,6 +22,21 @@ _SLOWEST_START_S = 60.0
 """A process that seems to have begun earlier has not: some sandboxes count from elsewhere."""
 _POLL_S = 0.01
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def require_memory(size_bytes: int) -> None:
+    """Check that so many bytes of address space are free, under `ulimit -v` for example.
+
+    Some libraries end the process where they find too little: OpenBLAS while it loads, glibc when a
+    new thread first uses a library.
+
+    Raises:
+        MemoryError: they are not free.
+    """
+    try:
+        mmap.mmap(-1, size_bytes).close()
+    except OSError:
+        raise MemoryError from None
 
 
 def process_start_s() -> float:

@@ -12,6 +12,7 @@ import pytest
 from schedule_problems import chain, plan
 
 from made_problems import SD_CARD, training_chain, with_ram_fraction
+from poetfw.common import interrupts
 from poetfw.common.errors import ConfigError, InfeasibleError, ToolError
 from poetfw.common.limits import Work
 from poetfw.schedule import (
@@ -310,6 +311,17 @@ def test_when_memory_runs_out_the_best_plan_known_is_the_answer(
     assert schedule.status is Status.FEASIBLE
     assert simulate(problem, schedule.plan).energy_j == schedule.energy_j
     assert "memory ran out: the best schedule so far is the answer" in {x.phase for x in told}
+
+
+def test_without_memory_for_its_thread_no_solver_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor is the process ended, as glibc does where a thread finds no memory for its own data."""
+    monkeypatch.setattr(interrupts, "_CALL_BYTES", 1 << 62)
+    with pytest.raises(MemoryError):
+        interrupts.run_interruptibly(lambda: pytest.fail("it was started"))
+    problem = with_ram_fraction(training_chain(4, 16, 8, 8), 0.6)
+    assert solve(problem).status is Status.FEASIBLE
 
 
 def test_a_solver_that_is_not_there_is_no_shortage_of_memory(
