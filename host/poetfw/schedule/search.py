@@ -182,7 +182,8 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
         _try_published(best, work)
         _run_on_demand(best, options, work)
     ordered = problem
-    if options.other_orders and not _is_large(graph) and _is_dear(best, options):
+    worth = staged and not (_is_large(graph) and best.is_best_of_all(_FAR))
+    if options.other_orders and worth and _is_dear(best, options):
         with best.phase("order", work.part(work.left * _ORDER_SHARE)) as part:
             ordered = in_better_order(problem, part)
         if ordered != problem:
@@ -204,7 +205,7 @@ def _search_in_phases(best: Incumbent, options: SolveOptions, work: Work) -> Non
                 tightest = tightest or quick
     in_stages = work.part(work.left * (1 - _MOVES_SHARE))
     least, other = (in_stages.left * share for share in (_LEAST_SHARE, _OTHER_SHARE))
-    chosen = _choose_order(best, ordered, options, in_stages)
+    chosen = _choose_order(best, problem if _is_large(graph) else ordered, options, in_stages)
     if not best.keep_in_time():
         return
     for order in dict.fromkeys((problem, chosen)):

@@ -63,6 +63,18 @@ def test_another_order_has_a_tenth_of_the_work(began: Callable[..., Began]) -> N
     assert found[2][2] == pytest.approx(0.1 * found[0][2])
 
 
+@pytest.mark.parametrize("far", [0.0, 1.0])
+def test_a_large_graph_far_from_the_best_of_all_plans_is_searched_in_another_order(
+    monkeypatch: pytest.MonkeyPatch, far: float
+) -> None:
+    """A GRU at 40% of its RAM took 7.1 times computing each node once, and 1.3 in another order."""
+    monkeypatch.setattr(search, "_LARGE", 0)
+    monkeypatch.setattr(search, "_FAR", far)
+    work = Work(1.0)
+    solve(PROBLEM, work=work)
+    assert ("order" in {spent.phase for spent in work.deadline.timing().phases}) == (not far)
+
+
 def test_only_proofs_end_where_they_gain_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a relaxation, of which no plan is wanted."""
     shares: dict[bool, float] = {}
