@@ -92,9 +92,9 @@ CASES = (
     ),
     Case(
         "budget too small for one op",
-        f"{CNN} --ram 16000",
+        f"{CNN} --ram 6000",
         5,
-        ("the budget of 16,000 bytes is too small", "needs at least", "Op '"),
+        ("the budget of 6,000 bytes is too small", "needs at least", "Op '"),
     ),
     Case(
         "budget too small for keeping everything",
