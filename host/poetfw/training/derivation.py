@@ -81,13 +81,10 @@ def make_program(
         raise ModelError(f"{loss!r} is not a loss of poetfw", "use one of: " + ", ".join(LOSSES))
     parameters = model.with_role(Role.PARAMETER)
     if not parameters:
-        if loss == OWN_LOSS:
-            raise ModelError(
-                f"the loss of model {model.name!r} depends on none of its parameters: there is "
-                "nothing to train",
-                "calculate it of what the network predicts, as F.cross_entropy(self.net(x), y)",
-            )
-        raise ModelError(f"model {model.name!r} has no parameters to train")
+        raise ModelError(
+            f"model {model.name!r} has no parameters to train: its loss depends on none",
+            "calculate the loss of what the network predicts, as F.cross_entropy(self.net(x), y)",
+        )
     if all(tensor.name in frozen for tensor in parameters):
         raise ModelError(
             f"all parameters of model {model.name!r} are frozen: there is nothing to train",
