@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +12,10 @@ import pytest
 
 from poetfw.common.errors import ModelError
 from poetfw.common.transfer import TRAILER_BYTES
+from poetfw.firmware.pieced_code import PiecedCode
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, PiecedOp, image_layout, kind_of, pieced
-from poetfw.ops.base import Array
+from poetfw.ops.base import Array, Kernel
 from poetfw.ops.pieces import (
     AxisSpan,
     KernelCall,
@@ -25,6 +26,7 @@ from poetfw.ops.pieces import (
     StreamMove,
     nest_moved,
     nest_traffic,
+    sample_parts,
 )
 from poetfw.planning.pieces import REQUEST_BYTES, PieceSearch
 
@@ -357,3 +359,24 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
     )
     assert min(found[True]) == columns + x + dy
     assert min(found[False]) >= columns + x + 2 * dy
+
+
+def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
+    """Where a prediction has the batch of the evaluation step."""
+    load = Op("load", "load_x", (), "x", {"shape": (3, 2, 4, 5)})
+    x = Tensor("x", (3, 2, 4, 5), role=Role.INPUT, tile=(1, 2))
+    candidate = pieced(load, Pieces("cr", (1, 2)))
+    nest = KINDS[candidate.kind].nest_of(candidate, {"x": x})  # type: ignore[attr-defined]
+    assert [*sample_parts(nest.body, {})] == [(at, 40) for at in (0, 40, 80, 120)]
+
+    def arguments(op: Op, kernel: Kernel, place: Callable[[str], str]) -> list[str]:
+        tensor, *numbers = kernel.arguments
+        assert isinstance(tensor, str)
+        return [place(tensor), *map(str, numbers)]
+
+    code = PiecedCode(nest, str, str, str, "W", arguments, "given").statement()
+    words = " ".join(code.split())
+    assert "memcpy((float *)W + 0u, given + 0 + c * 80u + r * 40u, 40);" in words
+    assert "memset((uint8_t *)((float *)W + 0u) + 40, 0, 2 * 40);" in words
+    put = "poet_stored_put(x, c + n * 2u, 1u, r * 2u, 2u, (float *)W + 0u + n * 10u, (float *)W + "
+    assert put in words
