@@ -214,6 +214,11 @@ TRANSPOSED = {"w": floats(3, 2, 3, 3), "b": floats(2)}
         ([node("Sub", "x,g")], ROW, ["scale", "add_broadcast"]),
         ([node("Sub", "x,n")], {"n": np.float32([0.25])}, ["add_broadcast"]),
         ([node("Sub", "n,x")], {"n": np.float32([0.25])}, ["scale", "add_broadcast"]),
+        (
+            [node("Relu", "x", "r"), node("Greater", "x,n", "m"), node("Where", "m,x,r")],
+            {"n": np.float32(-0.25)},
+            ["relu", "add_broadcast", "positive", "where"],
+        ),
         ([node("Add", "x,n")], {"n": np.float32(0.25)}, ["add_broadcast"]),
         ([node("Div", "x,n")], {"n": np.float32(0.25)}, ["scale"]),
         (

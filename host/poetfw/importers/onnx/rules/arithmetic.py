@@ -104,6 +104,12 @@ def _subtract(node: OnnxNode, values: Values) -> str:
     return _sum(node, values, -1.0)
 
 
+@onnx_rule("Greater")
+def _above(node: OnnxNode, values: Values) -> str:
+    """The mask of elements of the first that are above the second."""
+    return values.builder.op("positive", node.name, (_sum(node, values, -1.0),))
+
+
 @onnx_rule("Div")
 def _divide(node: OnnxNode, values: Values) -> str:
     first, second = node.inputs

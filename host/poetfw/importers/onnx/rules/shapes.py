@@ -223,11 +223,15 @@ def _expand(node: OnnxNode, values: Values) -> str:
 
 @onnx_rule("Where")
 def _where(node: OnnxNode, values: Values) -> str:
-    """Select by a constant condition."""
+    """Select by a condition, constant or calculated."""
     condition, *both = node.inputs
+    net = values.net
     if not values.is_fixed(condition):
-        raise UnsupportedError("its condition is calculated")
-    net, chosen = values.net, values.array(condition).astype(np.float32)
+        tensors = values.tensor(condition), *map(values.weight, both)
+        shape = np.broadcast_shapes(*map(net.shape, tensors))
+        stretched = tuple(net.stretch(node.name, each, shape) for each in tensors)
+        return values.builder.op("where", node.name, stretched)
+    chosen = values.array(condition).astype(np.float32)
     parts = [
         net.multiply(node.name, values.weight(name), net.constant(f"{node.name}.mask", mask))
         for name, mask in zip(both, (chosen, 1 - chosen), strict=True)
