@@ -34,12 +34,14 @@ def _server() -> multiprocessing.context.ForkServerContext:
     return server
 
 
-_TOLD = spawn.get_preparation_data
+_with_main = spawn.get_preparation_data
 
 
 def _without_main(name: str) -> dict[str, Any]:
-    """What a fork is told, but for the script that began the tests: it would run that first."""
-    return {key: value for key, value in _TOLD(name).items() if not key.startswith("init_main")}
+    """Data for starting a fork, without the main script, which the fork would run first."""
+    return {
+        key: value for key, value in _with_main(name).items() if not key.startswith("init_main")
+    }
 
 
 def begin() -> None:

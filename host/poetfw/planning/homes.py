@@ -229,21 +229,21 @@ class _Search:
 
     def _least_bytes(self, program: Program) -> int:
         """RAM for resident tensors and any one op, which no order makes smaller."""
-        free = CostTable(
-            self._board.name, {op.name: OpCost(0.0, 0.0) for op in program.training.ops}
-        )
-        problem = schedule_problem(program.training, self._board, free, None)
+        nothing = OpCost(0.0, 0.0)
+        free = CostTable(self._board.name, {op.name: nothing for op in program.training.ops})
+        problem = self._problem(program, free)
         return resident_bytes(program.resident, BLOCK_BYTES) + largest_working_set(problem)
 
     def _solve(self, program: Program) -> bool:
         """Solve a candidate; each op runs at least once, so what they all take is a bound."""
-        least_j = math.fsum(node.energy_j for node in self._problem(program).nodes)
+        table = self._costs(program.training, self._board)  # of any order
+        least_j = math.fsum(node.energy_j for node in self._problem(program, table).nodes)
         most_j = self.best.energy_j if self.best is not None else math.inf
         if least_j >= most_j:
             return False
         program = order_program(program, self._work.deadline)
         resident = resident_bytes(program.resident, BLOCK_BYTES)
-        problem = self._problem(program)
+        problem = self._problem(program, table)
         evaluation = plan_evaluation(program, self._board, self._costs)
         needed = resident + max(largest_working_set(problem), evaluation.peak_bytes)
         if needed > self._budget_bytes:
@@ -263,8 +263,7 @@ class _Search:
         self.best = ChosenHomes(program, plan.training.energy_j, (plan.training.plan,))
         return True
 
-    def _problem(self, program: Program) -> ScheduleProblem:
-        table = self._costs(program.training, self._board)
+    def _problem(self, program: Program, table: CostTable) -> ScheduleProblem:
         return schedule_problem(program.training, self._board, table, None, self._deadline_s)
 
     def attempt_least(self, candidates: Iterable[_Candidate]) -> None:

@@ -373,7 +373,7 @@ def test_no_door_lets_another_network_in_unsaid(door: str, tmp_path: Path) -> No
 
 
 AGREEING = dict(zip(ONNX, (20, 24, 24, 36, 36), strict=True))
-"""How many ordinary networks train through each exporter as they do in PyTorch, at least."""
+"""Least number of ordinary networks that train as in PyTorch, by exporter and its arguments."""
 
 
 @pytest.mark.parametrize(

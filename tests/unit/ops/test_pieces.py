@@ -362,7 +362,7 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
 
 
 def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
-    """Where a prediction has the batch of the evaluation step."""
+    """A prediction has one sample, in a batch of three if the network fixes the batch size."""
     load = Op("load", "load_x", (), "x", {"shape": (3, 2, 4, 5)})
     x = Tensor("x", (3, 2, 4, 5), role=Role.INPUT, tile=(1, 2))
     candidate = pieced(load, Pieces("cr", (1, 2)))
