@@ -6,6 +6,7 @@
 #include "crc32.h"
 #include "poet.h"
 #include "poet_memory.h"
+#include "runs.h"
 
 #ifdef POET_STORED_TENSORS
 
@@ -16,13 +17,6 @@ struct part {
     uint32_t row;
     uint32_t rows;
 };
-
-void poet_copy_runs(void *to, uint32_t to_stride, const void *from, uint32_t from_stride, uint32_t count, uint32_t bytes)
-{
-    for (uint32_t i = 0u; i < count; i++) {
-        memcpy((uint8_t *)to + i * to_stride, (const uint8_t *)from + i * from_stride, bytes);
-    }
-}
 
 static uint32_t tile_bytes(const struct poet_stored *stored)
 {

@@ -29,7 +29,4 @@ int poet_stored_put(uint32_t stored, uint32_t channel, uint32_t channels, uint32
 uint32_t poet_stored_block(uint32_t stored);
 uint32_t poet_stored_blocks(uint32_t stored);
 
-/* Copies `count` runs of `bytes`, which begin `to_stride` and `from_stride` bytes apart. */
-void poet_copy_runs(void *to, uint32_t to_stride, const void *from, uint32_t from_stride, uint32_t count, uint32_t bytes);
-
 #endif

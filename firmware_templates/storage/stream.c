@@ -145,13 +145,6 @@ int poet_stream_put(uint32_t stream, uint32_t column, void *from)
     return poet_storage_write_blocks(state.write_set + first_block(of, column), from, blocks);
 }
 
-void poet_stream_gather(void *to, const void *from, uint32_t count, uint32_t stride, uint32_t bytes)
-{
-    for (uint32_t i = 0u; i < count; i++) {
-        memcpy((uint8_t *)to + i * bytes, (const uint8_t *)from + i * stride, bytes);
-    }
-}
-
 void poet_streams_open(uint32_t set_first_block, uint32_t next_set_first_block, uint32_t step)
 {
     state.read_set = set_first_block;

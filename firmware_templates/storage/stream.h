@@ -35,9 +35,6 @@ int poet_stream_column(uint32_t stream, uint32_t column, void *to);
 /* Stores a column of tiles for the next step. Overwrites the rest of its blocks behind it. */
 int poet_stream_put(uint32_t stream, uint32_t column, void *from);
 
-/* Gathers `count` runs of `bytes`, `stride` bytes apart, one behind the other. */
-void poet_stream_gather(void *to, const void *from, uint32_t count, uint32_t stride, uint32_t bytes);
-
 /* Begins to read from the set of a commit after `step` steps, and to write to the next set. */
 void poet_streams_open(uint32_t set_first_block, uint32_t next_set_first_block, uint32_t step);
 

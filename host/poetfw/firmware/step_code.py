@@ -11,9 +11,8 @@ from typing import NamedTuple
 from poetfw.firmware.c_text import comment_text, shape_text, wrap_call
 from poetfw.firmware.defines import message_comment
 from poetfw.firmware.kept import KeptFeatures
-from poetfw.firmware.pieced_code import PiecedCode
+from poetfw.firmware.nest_code import NestCode
 from poetfw.firmware.slots import SlotPurpose
-from poetfw.firmware.streamed_code import StreamedCode, streamed_statement
 from poetfw.firmware.tensor_names import ConstantTable, Names
 from poetfw.firmware.turns import ArenaRange, Turn, Turns
 from poetfw.firmware.under_way import UnderWay
@@ -21,7 +20,7 @@ from poetfw.firmware.views import Define, KeptView, MemoryRow, StatementView, St
 from poetfw.ir import Graph, Op
 from poetfw.memory.plan import Allocation
 from poetfw.memory.step_plan import Message, StepPlan, link_of
-from poetfw.ops import Kernel, PiecedOp, kind_of, stores_gradient, streamed_kind
+from poetfw.ops import Kernel, kind_of, stores_gradient, streamed_kind
 from poetfw.ops.load import first_byte
 from poetfw.schedule import ExecutionPlan, Step, StepKind
 
@@ -185,26 +184,15 @@ class StepLowering:
         slices = kind.slice_ops(op, self._graph)
         for run in slices.ops:
             self._kernels.update(kind_of(run).kernel(run, slices).sources)
-        if isinstance(kind, PiecedOp):
-            return PiecedCode(
-                kind.nest(op, self._graph),
-                lambda tensor: stays.identifier(tensor, index),
-                self._shared.names.stream,
-                self._shared.names.stored,
-                stays.workspace(op.name, index),
-                self._shared.constants.arguments,
-                "(const uint8_t *)x" if self._predicts else "",
-            ).statement()
-        return streamed_statement(
-            StreamedCode(
-                op,
-                self._graph,
-                lambda tensor: stays.identifier(tensor, index),
-                self._shared.names.stream,
-                stays.workspace(op.name, index),
-                self._shared.constants.arguments,
-            )
-        )
+        return NestCode(
+            kind.nest(op, self._graph),
+            lambda tensor: stays.identifier(tensor, index),
+            self._shared.names.stream,
+            self._shared.names.stored,
+            stays.workspace(op.name, index),
+            self._shared.constants.arguments,
+            "(const uint8_t *)x" if self._predicts else "",
+        ).statement()
 
     def _call(self, op: Op, kernel: Kernel, stays: _Stays, index: int) -> str:
         attempt = "POET_ALONE" if self._plan.threads else "POET_TRY"

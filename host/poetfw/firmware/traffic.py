@@ -16,7 +16,8 @@ from poetfw.ir import Graph, Op
 from poetfw.memory import StepPlan
 from poetfw.ops import PiecedOp, kind_of, streamed_kind
 from poetfw.ops.load import first_byte
-from poetfw.ops.pieces import plain_name, sample_parts
+from poetfw.ops.nests import sample_parts
+from poetfw.ops.pieces import plain_name
 from poetfw.schedule import StepKind
 from poetfw.training import Program
 

@@ -18,12 +18,10 @@ from poetfw.ops.base import (
     infer_output,
     kind_of,
 )
-from poetfw.ops.pieces import ImageLayout, PiecedOp, image_layout, pieced, register_pieced
+from poetfw.ops.layouts import ImageLayout, TileLayout, image_layout
+from poetfw.ops.nests import TileTraffic
+from poetfw.ops.pieces import PiecedOp, pieced, register_pieced
 from poetfw.ops.streamed import (
-    StreamedBackward,
-    StreamedForward,
-    TileLayout,
-    TileTraffic,
     register_streamed,
     run_ops,
     streamed_kind,
@@ -48,8 +46,6 @@ __all__ = [
     "OpWork",
     "PiecedOp",
     "Shape",
-    "StreamedBackward",
-    "StreamedForward",
     "Tape",
     "TileLayout",
     "TileTraffic",

@@ -11,6 +11,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import Product
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
@@ -38,9 +39,16 @@ class _Linear(OpKind):
     def product(self, batch: int, features: int, outputs: int) -> Product:
         """Extents of the product."""
 
+    letters: tuple[str, ...]
+    """Dimensions of the operands, the result's last."""
+
     @abstractmethod
     def operands(self, op: Op) -> tuple[str | None, ...]:
         """Left and right matrix, and the bias of a pass that has one or None."""
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        bias = ("o",) if len(inputs) > 2 else ()
+        return Axes((*self.letters[:2], *bias), self.letters[2:])
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         batch, features, outputs = self.extents([tensor.shape for tensor in inputs])
@@ -64,6 +72,7 @@ class Linear(_Linear):
     """Inputs x [N,F], w [O,F] and optionally b [O]; y [N,O]."""
 
     name = "linear"
+    letters = ("ni", "oi", "no")
 
     def product(self, batch: int, features: int, outputs: int) -> Product:
         left, right, result = (features, 1), (1, features), (outputs, 1)
@@ -121,6 +130,7 @@ class LinearBackwardInput(_Linear):
     """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
 
     name = "linear_backward_input"
+    letters = ("oi", "no", "ni")
 
     def product(self, batch: int, features: int, outputs: int) -> Product:
         rows = (features, 1)
@@ -156,6 +166,7 @@ class LinearBackwardWeight(_Linear):
     """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
 
     name = "linear_backward_weight"
+    letters = ("ni", "no", "oi")
     streams = True
 
     def product(self, batch: int, features: int, outputs: int) -> Product:

@@ -22,7 +22,8 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Role
 from poetfw.memory import resident_bytes
 from poetfw.ops import TileLayout
-from poetfw.ops.streamed import backward_bytes, forward_bytes
+from poetfw.ops.nests import WeightSlices
+from poetfw.ops.streamed import gathered_bytes
 from poetfw.planning.budget import place_within
 from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
@@ -387,9 +388,13 @@ def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tu
     extents = shape[:1] if by_outputs else shape[:2]
     for tile in product(*map(_divisors, extents)):
         layout = TileLayout.of(shape, tile)
+        read = WeightSlices(weight.group[:1], layout, "o", 0, by_rows=not by_outputs)
+        updated = WeightSlices(weight.group, layout, "i", 1, updated=True)
         sliced = weight.y if by_outputs else weight.x
-        forward = forward_bytes(layout, by_outputs)
-        backward = sum(backward_bytes(layout, tensors, sliced))
+        forward = read.buffer_bytes
+        if len(weight.y.shape) == 2:
+            forward += gathered_bytes(read, weight.y)
+        backward = updated.buffer_bytes + gathered_bytes(updated, sliced)
         columns = layout.column_request_bytes
         requests = columns if by_outputs else layout.tile_request_bytes
         requests += 2 * tensors * columns

@@ -14,17 +14,9 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory import padded
 from poetfw.ops import KINDS, PiecedOp, kind_of, pieced, streamed_kind
-from poetfw.ops.pieces import (
-    Nest,
-    Pieces,
-    cut_axes,
-    frame_of,
-    image_layout,
-    nest_moved,
-    op_axes,
-    pieced_name,
-)
-from poetfw.ops.streamed import by_outputs
+from poetfw.ops.layouts import image_layout
+from poetfw.ops.nests import Nest, Pieces, cut_axes, frame_of, nest_moved, op_axes
+from poetfw.ops.pieces import pieced_name
 
 REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request."""
@@ -122,7 +114,8 @@ class PieceSearch:
 
         They are its own if none of its operands is stored.
         """
-        graph = Graph("", tuple(tensors.values()), (), next(iter(tensors)))
+        in_ram = tuple(replace(tensor, tile=()) for tensor in tensors.values())
+        graph = Graph("", in_ram, (), in_ram[0].name)
         kind = streamed_kind(op)
         assert kind is not None
         traffic, used = kind.traffic(op, graph), held_bytes(op, tensors)
@@ -131,7 +124,7 @@ class PieceSearch:
         for name in _moved_once(kind.plain(op), tensors).intersection(stored):
             layout = image_layout(tensors[name])
             moved += [layout.request_bytes] * layout.tiles
-        used += kind.tile_bytes(op, graph) if stored else kind.workspace_bytes(op, graph)
+        used += kind.loads(op, tensors).buffer_bytes if stored else kind.workspace_bytes(op, graph)
         return max(0, used - room_bytes), sum(moved) + REQUEST_BYTES * len(moved)
 
     def assess(
@@ -229,12 +222,9 @@ def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice
     kind = KINDS[pieced_name(op.kind)]
     assert isinstance(kind, PiecedOp)
     plain = kind.plain(op)
-    fixed: dict[str, int] = {}
-    if kind.streams_forward or (kind.streams_backward and by_outputs(op)):
-        fixed = {"o": op.integers("tile")[0]}
-    elif kind.streams_backward:
-        fixed = {"i": op.integers("tile")[1]}
-    outermost = "".join(fixed) if kind.streams_backward else ""
+    weight = kind.loads(op, tensors).weight
+    fixed = {} if weight is None else {weight.dim: weight.channels}
+    outermost = weight.dim if weight is not None and weight.updated else ""
     for kept in _subsets(_worth_keeping(op, plain, outermost, tensors)):
         options = []
         for number, each in enumerate(plain):

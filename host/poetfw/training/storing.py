@@ -9,7 +9,8 @@ from dataclasses import replace
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops import streamed_kind
 from poetfw.ops.base import KINDS
-from poetfw.ops.pieces import op_axes, pieced_name
+from poetfw.ops.nests import op_axes
+from poetfw.ops.pieces import pieced_name
 from poetfw.training.program import Program
 
 Chooser = Callable[[Op, Mapping[str, Tensor], int], Op]

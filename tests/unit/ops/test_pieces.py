@@ -12,11 +12,11 @@ import pytest
 
 from poetfw.common.errors import ModelError
 from poetfw.common.transfer import TRAILER_BYTES
-from poetfw.firmware.pieced_code import PiecedCode
+from poetfw.firmware.nest_code import NestCode
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, PiecedOp, image_layout, kind_of, pieced
 from poetfw.ops.base import Array, Kernel
-from poetfw.ops.pieces import (
+from poetfw.ops.nests import (
     AxisSpan,
     KernelCall,
     Loop,
@@ -28,6 +28,7 @@ from poetfw.ops.pieces import (
     nest_traffic,
     sample_parts,
 )
+from poetfw.ops.streamed import StreamedKind
 from poetfw.planning.pieces import REQUEST_BYTES, PieceSearch
 
 CONV = {"stride": (1, 1), "padding": (1, 1, 1, 1), "groups": 1}
@@ -162,9 +163,12 @@ class Machine:
 
     def _tiles(self, move: StreamMove, index: int) -> tuple[slice, ...]:
         layout = move.layout
+        if layout.tiles == 1:
+            return (slice(None),)
         count = layout.tile_outputs if move.is_row else layout.tile_inputs
         part = slice(index * count, (index + 1) * count)
-        return (part,) if move.is_row else (slice(None), part)
+        by_outputs = move.is_row or layout.outputs == 1  # or the weight is one row
+        return (part,) if by_outputs else (slice(None), part)
 
     def _where(self, part: Sequence[AxisSpan], at: Mapping[str, int]) -> tuple[slice, ...]:
         firsts = [s.first + (s.scale * at[s.dim] if s.dim else 0) for s in part]
@@ -324,6 +328,51 @@ def test_streamed_moves_are_of_whole_columns() -> None:
         ]
 
 
+LAYERS = {
+    "linear": ((4,), (6,), (6, 4), {}),
+    "conv2d": (X[1:], Y[1:], W, CONV),
+}
+"""Shapes of a sample of the input, of the output, and of the weight."""
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("tile", [(3, 2), (6, 2), (2, 4), (6, 4), (2,)])
+@pytest.mark.parametrize("family", LAYERS)
+def test_a_streamed_layer_gives_the_whole(family: str, tile: tuple[int, ...], batch: int) -> None:
+    x_shape, y_shape, w_shape, attributes = LAYERS[family]
+    shapes = {"x": (batch, *x_shape), "y": (batch, *y_shape), "w": w_shape, "b": (6,)}
+    tensors = {name: Tensor(name, shape) for name, shape in shapes.items()}
+    tensors["w"] = replace(tensors["w"], role=Role.PARAMETER)
+    tensors |= {"m": replace(tensors["w"], name="m"), "dx": replace(tensors["x"], name="dx")}
+    forward = {**attributes, "tile": tile, "loaded": (2,)}
+    backward = {**attributes, **SGD, "tile": tile}
+    if attributes:
+        backward |= {"input_shape": shapes["x"], "weight_shape": w_shape}
+    dx = None if len(tile) == 1 else "dx"
+    kind = f"streamed_{family}_backward_sgd"
+    for op in (
+        Op("forward", f"streamed_{family}", ("x", "w", "b"), "y", forward),
+        Op("backward", kind, ("w", "x", "y"), dx, backward, ("w", "m"), backward=True),
+    ):
+        rng = np.random.default_rng(3)
+        values = {name: rng.normal(size=tensor.shape) for name, tensor in tensors.items()}
+        streamed = KINDS[op.kind]
+        assert isinstance(streamed, StreamedKind)
+        nest = streamed.nest_of(op, tensors)
+        written = [*([op.output] if op.output else []), *op.updates]
+        machine = Machine(values, written)
+        machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
+        machine.run(nest.body, {})
+        for plain in streamed.plain(op):
+            results = kind_of(plain).results(
+                plain, [values[n] for n in plain.inputs], [values[n] for n in plain.updates]
+            )
+            names = [*([plain.output] if plain.output else []), *plain.updates]
+            for name, value in zip(names, results, strict=True):
+                assert machine.complete[name].all()
+                np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
+
+
 def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
     op, tensors = streamed_backward()
     rng = np.random.default_rng(3)
@@ -374,7 +423,7 @@ def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
         assert isinstance(tensor, str)
         return [place(tensor), *map(str, numbers)]
 
-    code = PiecedCode(nest, str, str, str, "W", arguments, "given").statement()
+    code = NestCode(nest, str, str, str, "W", arguments, "given").statement()
     words = " ".join(code.split())
     assert "memcpy((float *)W + 0u, given + 0 + c * 80u + r * 40u, 40);" in words
     assert "memset((uint8_t *)((float *)W + 0u) + 40, 0, 2 * 40);" in words

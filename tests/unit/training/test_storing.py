@@ -16,7 +16,7 @@ from poetfw.ir import Op, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
 from poetfw.ops import PiecedOp, kind_of
-from poetfw.ops.pieces import sample_parts
+from poetfw.ops.nests import sample_parts
 from poetfw.optimizers import Sgd
 from poetfw.planning import BuildSettings, plan_evaluation, schedule_problem
 from poetfw.planning.choices import derive_program, load_model

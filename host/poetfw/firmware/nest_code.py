@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of an op on stored tensors: loops that load pieces, call kernels and store results."""
+"""Code of an op that runs piece by piece: loops that load, call kernels and store results."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw.firmware.c_text import wrap_call
-from poetfw.firmware.streamed_code import Arguments, Identifier
-from poetfw.ir import Dtype
-from poetfw.ops import kind_of
+from poetfw.ir import Dtype, Op
+from poetfw.ops import Kernel, kind_of
 from poetfw.ops.load import RECORD_BYTES
-from poetfw.ops.pieces import (
+from poetfw.ops.nests import (
     AxisSpan,
     KernelCall,
     Loop,
@@ -28,13 +27,19 @@ _INDENT = 4
 _WIDTH = 88
 _FLOAT = Dtype.F32.size_bytes
 
+Identifier = Callable[[str], str]
+"""Macro of a tensor, by its name."""
+
+Arguments = Callable[[Op, Kernel, Identifier], list[str]]
+"""Arguments of a kernel's call in C, without its workspace."""
+
 _Indices = Mapping[str, str]
 """Expression of the index of each dimension, by its letter."""
 
 
 @dataclass(frozen=True)
-class PiecedCode:
-    """Code of one pieced op.
+class NestCode:
+    """Code of one op.
 
     Attributes:
         nest: what it does.

@@ -1,0 +1,901 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nests: what an op does that runs piece by piece, as loops, loads, calls and stores.
+
+An op is cut along dimensions that all of its results have (`OpKind.axes`), so every sum is formed
+within one piece, and results have the bits of the whole op. Its kernels run unchanged, on smaller
+extents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from poetfw.common.errors import ModelError
+from poetfw.common.transfer import BLOCK_BYTES, page_bytes
+from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
+from poetfw.ops.base import Axes, RowWindow, Shape, kind_of
+from poetfw.ops.layouts import TileLayout, aligned, image_layout
+from poetfw.ops.load import RECORD_BYTES, first_byte
+
+_FLOAT = Dtype.F32.size_bytes
+_CRC_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSpan:
+    """Elements of an axis, from `scale * index + first` on, by the index of dimension `dim`."""
+
+    count: int
+    dim: str = ""
+    scale: int = 0
+    first: int = 0
+
+
+Part = tuple[AxisSpan, ...]
+"""Part of a tensor: elements of each axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Statements for each index of a dimension from `first` to `end`, exclusive."""
+
+    dim: str
+    first: int
+    end: int
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copy of a part of a tensor between its home and a buffer of the workspace.
+
+    Attributes:
+        tensor: the tensor.
+        part: the part.
+        buffer: offset of the buffer in the workspace.
+        stores: True to the tensor's home, False to the buffer.
+        home: offset of the home in the workspace, of a tensor that was loaded there; None if the
+            home is in the arena, in flash or in storage.
+    """
+
+    tensor: Tensor
+    part: Part
+    buffer: int
+    stores: bool = False
+    home: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMove:
+    """Transfer of a streamed tensor's tiles: a row of them, or a column, by the index of `dim`."""
+
+    tensor: str
+    layout: TileLayout
+    dim: str
+    is_row: bool
+    buffer: int
+    stores: bool = False
+
+
+class OperandPlace(NamedTuple):
+    """Address of an operand of a call: in a buffer of the workspace, or in the tensor itself.
+
+    Attributes:
+        tensor: the tensor, whose home has the operand if there is no buffer.
+        buffer: offset of the buffer in the workspace; None without one.
+        offsets: elements by which the operand is away from there, by the index of a dimension; ""
+            for a constant.
+    """
+
+    tensor: str
+    buffer: int | None
+    offsets: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """Call of the kernel of an op of `Nest.graph`.
+
+    Attributes:
+        op: the op.
+        places: places of its tensors.
+        within: of an op that loads a part of each sample, elements by which the part is away from
+            the sample's first one, by the index of a dimension; "" for a constant.
+    """
+
+    op: Op
+    places: Mapping[str, OperandPlace]
+    within: tuple[tuple[str, int], ...] = ()
+
+
+Statement = Loop | Move | StreamMove | KernelCall
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Statements of an op, and the ops that they call.
+
+    Attributes:
+        body: its statements.
+        graph: the ops that it calls, on pieces.
+        staging: offset in the workspace of a tile in storage's order.
+        own: offset in the workspace of the workspace of kernels.
+        workspace_bytes: size of the workspace.
+    """
+
+    body: tuple[Statement, ...]
+    graph: Graph
+    staging: int
+    own: int
+    workspace_bytes: int
+
+
+class Pieces(NamedTuple):
+    """Pieces of an op.
+
+    Attributes:
+        loops: dimensions along which it is cut, from the outermost loop to the innermost one.
+        cut: extents of a piece along these.
+        kept: positions of the stored inputs that are loaded as a whole before the loops.
+    """
+
+    loops: str
+    cut: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TileTraffic:
+    """Storage requests of one execution of an op.
+
+    Attributes:
+        reads: bytes of each request that reads.
+        writes: bytes of each request that writes.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSlices:
+    """Streamed weight of an op, and its optimizer state, which are loaded a slice at a time.
+
+    Attributes:
+        tensors: names of the weight and of the state that is updated with it.
+        layout: layout of each.
+        dim: dimension of which a slice has some channels.
+        axis: axis of the weight with that dimension.
+        by_rows: True if a slice is a row of tiles, False if it is a column.
+        updated: True if slices are stored again, around all else that the op does.
+    """
+
+    tensors: tuple[str, ...]
+    layout: TileLayout
+    dim: str
+    axis: int
+    by_rows: bool = False
+    updated: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return self.layout.rows if self.by_rows else self.layout.columns
+
+    @property
+    def channels(self) -> int:
+        """Channels of a slice."""
+        return self.layout.tile_outputs if self.by_rows else self.layout.tile_inputs
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the workspace for a slice of each tensor.
+
+        Columns lie side by side, with room for the last one's blocks. A row has a checksum for each
+        column, and a tile as stored.
+        """
+        layout = self.layout
+        if self.by_rows:
+            tile_bytes = max(layout.tile_request_bytes)
+            if layout.columns == 1:
+                return tile_bytes
+            checksums = aligned(_CRC_BYTES * layout.columns)
+            return aligned(layout.row_bytes) + checksums + tile_bytes
+        behind = max(layout.column_request_bytes) - layout.column_bytes
+        return aligned(len(self.tensors) * layout.column_bytes + behind)
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Persistent tensors that an op loads from storage.
+
+    Attributes:
+        vectors: layout of each that is loaded as a whole, by name.
+        weight: a weight that is loaded slice by slice; None without one.
+    """
+
+    vectors: Mapping[str, TileLayout] = field(default_factory=dict)
+    weight: WeightSlices | None = None
+
+    @property
+    def layouts(self) -> dict[str, TileLayout]:
+        """Layout of each tensor."""
+        found = dict(self.vectors)
+        if self.weight is not None:
+            found |= dict.fromkeys(self.weight.tensors, self.weight.layout)
+        return found
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the workspace for what is loaded at once."""
+        vectors = sum(layout.stored_bytes for layout in self.vectors.values())
+        return vectors + (self.weight.buffer_bytes if self.weight else 0)
+
+
+class CutAxis(NamedTuple):
+    """Dimension along which an op can be cut."""
+
+    dim: str
+    extent: int
+
+
+def op_axes(plain: Op, tensors: Mapping[str, Tensor]) -> Axes | None:
+    """Dimensions of an op's operands; None for an op that runs on whole tensors only."""
+    kind = kind_of(plain)
+    if kind.view:
+        return None
+    return kind.axes(
+        plain, [tensors[name] for name in plain.inputs], [tensors[n] for n in _results(plain)]
+    )
+
+
+def cut_axes(plain: Op, tensors: Mapping[str, Tensor]) -> tuple[CutAxis, ...]:
+    """Dimensions along which a plain op can be cut: those of all of its results."""
+    axes = op_axes(plain, tensors)
+    if axes is None:
+        return ()
+    first, *rest = axes.results
+    shape = tensors[_results(plain)[0]].shape
+    return tuple(
+        CutAxis(letter, extent)
+        for letter, extent in zip(first, shape, strict=True)
+        if letter != "." and all(letter in other for other in rest)
+    )
+
+
+def _results(plain: Op) -> tuple[str, ...]:
+    return (*([plain.output] if plain.output is not None else []), *plain.updates)
+
+
+class _Segment(NamedTuple):
+    """Indices of a dimension whose pieces differ by their place only.
+
+    Attributes:
+        first, end: the indices.
+        window: rows of the input that belong to the first one; None if these are the piece's.
+        step: by how many rows further each following one begins.
+    """
+
+    first: int
+    end: int
+    window: RowWindow | None = None
+    step: int = 0
+
+
+class _Home(NamedTuple):
+    """Buffer of a persistent tensor that was loaded, or of the slice of it by index of `dim`."""
+
+    buffer: int
+    shape: Shape
+    dim: str = ""
+
+
+class _Piece(NamedTuple):
+    """An op on pieces, its tensors by name, and the workspace of its kernel in bytes."""
+
+    op: Op
+    tensors: Mapping[str, Tensor]
+    own_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A plain op and its tensors, whatever their pieces and homes are.
+
+    Attributes:
+        op: the op.
+        tensors: its tensors by name.
+        axes: dimensions of its operands.
+        extents: extents of the dimensions along which it can be cut.
+    """
+
+    op: Op
+    tensors: Mapping[str, Tensor]
+    axes: Axes
+    extents: Mapping[str, int]
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """Dimensions of each operand, by name."""
+        names = (*self.op.inputs, *_results(self.op))
+        return dict(zip(names, (*self.axes.inputs, *self.axes.results), strict=True))
+
+    @lru_cache(maxsize=1024)  # noqa: B019 (frames are kept in any case)
+    def windows(self, rows: int) -> tuple[RowWindow, ...]:
+        """Rows of the input that each so many rows of the result depend on."""
+        shapes = [self.tensors[name].shape for name in self.op.inputs]
+        window = kind_of(self.op).row_window
+        count = self.extents["r"] // rows
+        return tuple(window(self.op, shapes, i * rows, rows) for i in range(count))
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def piece(self, shapes: tuple[Shape, ...], groups: int | None, padding: Shape | None) -> _Piece:
+        """The op on pieces of these shapes, in the order of its operands.
+
+        Groups and padding are those of the op if they are None.
+        """
+        names = tuple(self.letters)
+        tensors = {
+            name: replace(self.tensors[name], shape=shape, base=None, offset_bytes=0, tile=())
+            for name, shape in zip(names, shapes, strict=True)
+        }
+        result = _results(self.op)[0]
+        ends = self.tensors[result], tensors[result]
+        changed = kind_of(self.op).piece_attributes(self.op, *ends)
+        attributes: dict[str, Attribute] = {**self.op.attributes, **changed}
+        if groups is not None:
+            attributes["groups"] = groups
+        if padding is not None:
+            attributes["padding"] = padding
+        op = replace(self.op, attributes=attributes)
+        kind_of(op).infer(op, [tensors[name] for name in op.inputs])
+        graph = Graph(op.name, tuple(tensors.values()), (op,), next(iter(tensors)))
+        return _Piece(op, tensors, kind_of(op).workspace_bytes(op, graph))
+
+
+def frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> Frame | None:
+    """Frame of a plain op; None if it runs on whole tensors only."""
+    names = dict.fromkeys((*plain.inputs, *_results(plain)))
+    held = tuple((t.name, t.shape, t.dtype, t.role) for t in map(tensors.__getitem__, names))
+    return _framed(plain, held)
+
+
+@lru_cache(maxsize=1024)
+def _framed(op: Op, held: tuple[tuple[str, Shape, Dtype, Role], ...]) -> Frame | None:
+    tensors = {each[0]: Tensor(*each) for each in held}
+    axes = op_axes(op, tensors)
+    return None if axes is None else Frame(op, tensors, axes, dict(cut_axes(op, tensors)))
+
+
+class Builder:
+    """Builds the nest of an op, or a sketch of the nest of one of its plain ops."""
+
+    def __init__(
+        self,
+        op: Op,
+        plain: tuple[Op, ...],
+        loads: Loads,
+        tensors: Mapping[str, Tensor],
+        pieces: Pieces,
+        only: int | None = None,
+    ) -> None:
+        """Begin with an empty workspace.
+
+        Args:
+            op: the op.
+            plain: what it is equivalent to, in order.
+            loads: what it loads.
+            tensors: its tensors by name.
+            pieces: its pieces.
+            only: index of the one plain op whose moves are wanted, without calls; None for all.
+        """
+        self._op, self._plain, self._whole, self._only = op, plain, tensors, only
+        self._vectors, self._weight = loads.vectors, loads.weight
+        self._order, self._kept = pieces.loops, pieces.kept
+        self._cut = dict(zip(pieces.loops, pieces.cut, strict=True))
+        self._homes: dict[str, _Home] = {}
+        self._tensors: dict[str, Tensor] = {}
+        self._ops: list[Op] = []
+        self._size = 0  # of the workspace so far
+        self._most = 0
+        self._staged = 0
+        self._own_bytes = 0
+        self._most_rows = 0  # of a window
+
+    def nest(self) -> Nest:
+        """The nest.
+
+        Raises:
+            ModelError: The op cannot be cut like this.
+        """
+        kept = self._keep()
+        loads: list[StreamMove] = []
+        for name, layout in self._vectors.items():
+            at = self._buffer(layout.stored_bytes)
+            self._homes[name] = _Home(at, self._whole[name].shape)
+            loads.append(StreamMove(name, layout, "", False, at))
+        outer, columns = self._slices()
+        begin = self._size
+        inner: list[Statement] = []
+        for number, plain in enumerate(self._plain):
+            if self._only not in (None, number):
+                continue
+            self._size = begin
+            inner += self._one(plain, number, outer)
+            self._most = max(self._most, self._size)
+        if self._only:
+            kept, loads, columns = [], [], []
+        body: tuple[Statement, ...] = (*columns, *inner, *_stored(columns))
+        if outer and outer in self._cut:
+            extents = self._frame(self._plain[-1]).extents
+            body = (Loop(outer, 0, self._count(outer, extents[outer]), body),)
+        updated = [move for move in loads if move.tensor in self._op.updates]
+        body = (*kept, *loads, *body, *_stored(updated))
+        staging = aligned(self._most)
+        own = staging + aligned(self._staged)
+        tensors = self._tensors or self._whole
+        any_name = next(iter(tensors))
+        graph = Graph(self._op.name, tuple(tensors.values()), tuple(self._ops), any_name)
+        return Nest(body, graph, staging, own, own + self._own_bytes)
+
+    def _keep(self) -> list[Move]:
+        """Loads of stored inputs as a whole."""
+        moves = []
+        for position in self._kept:
+            tensor = self._whole[self._op.inputs[position]]
+            at = self._buffer(tensor.size_bytes)
+            self._homes[tensor.name] = _Home(at, tensor.shape)
+            self._staged = max(self._staged, image_layout(tensor).request_bytes)
+            moves.append(Move(tensor, tuple(map(AxisSpan, tensor.shape)), at))
+        return moves
+
+    def _slices(self) -> tuple[str, list[StreamMove]]:
+        """Dimension of the outermost loop, and loads within it of a weight and its state."""
+        weight = self._weight
+        if weight is None:
+            return "", []
+        at = self._buffer(weight.buffer_bytes)
+        dim = weight.dim if weight.dim in self._cut else ""
+        moves = []
+        for number, name in enumerate(weight.tensors):
+            shape = list(self._whole[name].shape)
+            shape[weight.axis] = weight.channels
+            place = at + number * weight.layout.column_bytes
+            self._homes[name] = _Home(place, tuple(shape), weight.dim)
+            moves.append(StreamMove(name, weight.layout, dim, weight.by_rows, place))
+        if not weight.updated:
+            return "", []
+        self._homes[self._op.inputs[0]] = self._homes[weight.tensors[0]]
+        return weight.dim, moves
+
+    def _unfit(self, why: str) -> ModelError:
+        return ModelError(f"op {self._op.name!r} cannot run in these pieces: {why}")
+
+    def _buffer(self, size_bytes: int) -> int:
+        at = self._size
+        self._size += aligned(size_bytes)
+        return at
+
+    def _count(self, dim: str, extent: int) -> int:
+        if extent % self._cut[dim]:
+            raise self._unfit(f"{self._cut[dim]} does not divide {extent}")
+        return extent // self._cut[dim]
+
+    def _one(self, plain: Op, number: int, outer: str) -> list[Statement]:
+        """The loops of one op; those of `outer` are around it."""
+        frame = self._frame(plain)
+        own = [dim for dim in self._order if dim in frame.extents and dim not in outer]
+        letters = frame.letters
+        written = _results(plain)
+        self._most_rows = 0
+        buffers: dict[str, int] = {}
+        rooms: dict[str, int] = {}
+        levels = {
+            name: max(
+                (own.index(dim) + 1 for dim in text.replace("R", "r") if dim in own), default=0
+            )
+            for name, text in letters.items()
+        }
+        seen: dict[object, Op] = {}
+
+        def within(level: int, segments: Mapping[str, _Segment]) -> list[Statement]:
+            body: list[Statement] = []
+            after: list[Statement] = []
+            parts = {
+                name: self._part(self._whole[name], text, segments)
+                for name, text in letters.items()
+                if levels[name] <= level
+            }
+            for name in letters:
+                if levels[name] != level:
+                    continue
+                moves = self._moves(name, parts[name], written, buffers, rooms, plain, letters)
+                body += moves[0]
+                after += moves[1]
+            if level < len(own):
+                dim = own[level]
+                for segment in tuple(self._segments(frame, dim)):
+                    inner = within(level + 1, {**segments, dim: segment})
+                    body.append(Loop(dim, segment.first, segment.end, tuple(inner)))
+            else:
+                body += self._call(frame, number, parts, segments, buffers, seen)
+            return body + after
+
+        outside = {dim: _Segment(0, 0) for dim in outer if dim in self._cut}
+        return within(0, outside)
+
+    def _frame(self, plain: Op) -> Frame:
+        frame = frame_of(plain, self._whole)
+        if frame is not None:
+            return frame
+        if self._cut:
+            raise self._unfit("it runs on whole tensors only")
+        letters = ["." * len(self._whole[name].shape) for name in (*plain.inputs, *_results(plain))]
+        inputs = len(plain.inputs)
+        return Frame(plain, self._whole, Axes(tuple(letters[:inputs]), tuple(letters[inputs:])), {})
+
+    def _segments(self, frame: Frame, dim: str) -> Iterator[_Segment]:
+        count = self._count(dim, frame.extents[dim])
+        if dim != "r" or not any("R" in text for text in frame.letters.values()):
+            yield _Segment(0, count)
+            return
+        windows = frame.windows(self._cut[dim])
+        self._most_rows = max(window.count for window in windows)
+        if any(window.count < 1 for window in windows):
+            raise self._unfit("some rows of its output depend on none of its input")
+        step = windows[2].first - windows[1].first if count > 2 else 0
+
+        def key(i: int) -> object:
+            return windows[i].count, windows[i].padding, windows[i].first - i * step
+
+        for _, run in groupby(range(count), key):
+            indices = list(run)
+            first = windows[indices[0]]
+            yield _Segment(indices[0], indices[-1] + 1, first, step)
+
+    def _part(self, tensor: Tensor, letters: str, segments: Mapping[str, _Segment]) -> Part:
+        spans = []
+        for letter, extent in zip(letters, tensor.shape, strict=True):
+            dim = letter.lower()
+            if letter == "." or dim not in self._cut or dim not in segments:
+                spans.append(AxisSpan(extent))
+                continue
+            window = segments[dim].window
+            if letter == "R" and window is not None:
+                step = segments[dim].step
+                first = window.first - segments[dim].first * step
+                spans.append(AxisSpan(window.count, dim, step, first))
+            else:
+                spans.append(AxisSpan(self._cut[dim], dim, self._cut[dim]))
+        return tuple(spans)
+
+    def _moves(
+        self,
+        name: str,
+        part: Part,
+        written: Sequence[str],
+        buffers: dict[str, int],
+        rooms: dict[str, int],
+        plain: Op,
+        letters: Mapping[str, str],
+    ) -> tuple[list[Statement], list[Statement]]:
+        """Loads of an operand before a call, and stores after it."""
+        tensor, home = self._whole[name], self._homes.get(name)
+        first: list[Statement] = []
+        if home is not None:
+            weight = self._weight
+            if weight is not None and name in weight.tensors and not weight.updated:
+                dim = part[weight.axis].dim
+                first = [StreamMove(name, weight.layout, dim, weight.by_rows, home.buffer)]
+            tensor, part = self._inside(name, part)
+        if not tensor.tile and run_of(tensor, part) is not None:
+            return first, []
+        if not tensor.tile:
+            gathered(tensor, part)  # or it cannot be
+        size_bytes = _FLOAT * math.prod(
+            max(self._most_rows, span.count) if letter == "R" else span.count
+            for letter, span in zip(letters[name], part, strict=True)
+        )
+        if tensor.tile:
+            self._staged = max(self._staged, image_layout(tensor).request_bytes)
+            if name in written:
+                self._expect_whole_tiles(tensor, part)
+        if name not in buffers:
+            taken = None
+            if name == plain.output:
+                taken = next(
+                    (
+                        plain.inputs[position]
+                        for position in kind_of(plain).in_place
+                        if position < len(plain.inputs)
+                        and letters[plain.inputs[position]] == letters[name]
+                        and plain.inputs[position] in buffers
+                        and plain.inputs.count(plain.inputs[position]) == 1
+                        and rooms.get(plain.inputs[position]) == size_bytes
+                    ),
+                    None,
+                )
+            buffers[name] = buffers[taken] if taken is not None else self._buffer(size_bytes)
+            rooms[name] = size_bytes
+        move = Move(tensor, part, buffers[name], home=None if home is None else home.buffer)
+        if name not in written or name in plain.updates:
+            first.append(move)
+        return first, [replace(move, stores=True)] if name in written else []
+
+    def _inside(self, name: str, part: Part) -> tuple[Tensor, Part]:
+        """A loaded tensor, or its slice, as it is in its buffer, and a part of it there."""
+        home = self._homes[name]
+        inside = []
+        for span, extent in zip(part, home.shape, strict=True):
+            if span.dim and span.dim == home.dim:
+                span = AxisSpan(span.count)
+            inside.append(span)
+            if span.dim == "" and span.count != extent:
+                raise self._unfit(f"its pieces are not tiles of {name!r}")
+        return replace(self._whole[name], shape=home.shape, tile=()), tuple(inside)
+
+    def _expect_whole_tiles(self, tensor: Tensor, part: Part) -> None:
+        for span, extent in zip(part[1:3], tensor.tile, strict=True):
+            if span.count % extent:
+                raise self._unfit(f"pieces of {tensor.name!r} are not whole tiles")
+
+    def _call(
+        self,
+        frame: Frame,
+        number: int,
+        parts: Mapping[str, Part],
+        segments: Mapping[str, _Segment],
+        buffers: Mapping[str, int],
+        seen: dict[object, Op],
+    ) -> list[Statement]:
+        window = segments["r"].window if "r" in segments else None
+        shapes = tuple(tuple(span.count for span in parts[name]) for name in frame.letters)
+        groups = None if frame.op.attributes.get("groups", 1) == 1 else self._cut.get("c")
+        padding = window.padding if window else None
+        piece = frame.piece(shapes, groups, padding)
+        self._own_bytes = max(self._own_bytes, piece.own_bytes)
+        within: tuple[tuple[str, int], ...] = ()
+        if RECORD_BYTES in piece.op.attributes:
+            within = self._within_sample(frame.op.output or "", parts)
+            if self._only is not None:
+                return [KernelCall(piece.op, {}, within)]
+        elif self._only is not None:
+            return []
+        variant = shapes, padding
+        if variant not in seen:
+            seen[variant] = self._named(piece, f"{number}.{len(seen)}")
+        op, plain = seen[variant], frame.op
+        names = (*plain.inputs, *_results(plain))
+        pieces = (*op.inputs, *_results(op))
+        places = {
+            each: self._place(name, parts[name], buffers)
+            for each, name in zip(pieces, names, strict=True)
+        }
+        return [KernelCall(op, places, within)]
+
+    def _within_sample(self, name: str, parts: Mapping[str, Part]) -> tuple[tuple[str, int], ...]:
+        """Place of a part of the batch in each sample, which is loaded in one run."""
+        whole, (_, *part) = self._whole[name], parts[name]
+        offsets = run_of(replace(whole, shape=whole.shape[1:]), tuple(part))
+        if offsets is None:
+            raise self._unfit(f"pieces of {name!r} are not contiguous in a sample")
+        return offsets
+
+    def _named(self, piece: _Piece, variant: str) -> Op:
+        """The op on pieces, under a name of its own, as are its tensors."""
+        renamed = {name: f"{name}.{variant}" for name in piece.tensors}
+        for name, tensor in piece.tensors.items():
+            self._tensors[renamed[name]] = replace(
+                self._whole[name],
+                name=renamed[name],
+                shape=tensor.shape,
+                base=None,
+                offset_bytes=0,
+                tile=(),
+            )
+        op = piece.op
+        self._ops.append(
+            replace(
+                op,
+                name=f"{op.name}.{variant}",
+                inputs=tuple(renamed[name] for name in op.inputs),
+                output=None if op.output is None else renamed[op.output],
+                updates=tuple(renamed[name] for name in op.updates),
+            )
+        )
+        return self._ops[-1]
+
+    def _place(self, name: str, part: Part, buffers: Mapping[str, int]) -> OperandPlace:
+        if name in buffers:
+            return OperandPlace(name, buffers[name])
+        home, tensor = self._homes.get(name), self._whole[name]
+        if home is not None:
+            tensor, part = self._inside(name, part)
+        offsets = run_of(tensor, part)
+        assert offsets is not None
+        return OperandPlace(name, None if home is None else home.buffer, offsets)
+
+
+def _stored(loads: Sequence[StreamMove]) -> list[StreamMove]:
+    """Moves that store what others loaded, the last one first."""
+    return [replace(move, stores=True) for move in reversed(loads)]
+
+
+def run_of(tensor: Tensor, part: Part) -> tuple[tuple[str, int], ...] | None:
+    """Offset in elements of a part that is contiguous, by dimension; None if it is not."""
+    strides = _strides(tensor.shape)
+    cut = [k for k, span in enumerate(part) if span.count < tensor.shape[k]]
+    if cut and any(span.count > 1 for span in part[: cut[-1]]):
+        return None
+    return tuple(
+        (dim, elements)
+        for span, stride in zip(part, strides, strict=True)
+        for dim, elements in ((span.dim, span.scale * stride), ("", span.first * stride))
+        if elements
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of elements of a tensor, apart by the same stride; all in elements."""
+
+    count: int
+    stride: int
+    elements: int
+    offsets: tuple[tuple[str, int], ...]
+
+
+def gathered(tensor: Tensor, part: Part) -> Runs:
+    """A part of a tensor as runs.
+
+    Raises:
+        ModelError: It has runs along two axes.
+    """
+    strides = _strides(tensor.shape)
+    last = max(k for k, span in enumerate(part) if span.count < tensor.shape[k])
+    along = [k for k, span in enumerate(part[:last]) if span.count > 1]
+    if len(along) > 1:
+        raise ModelError(f"a part of {tensor.name!r} has runs along two axes")
+    (axis,) = along
+    offsets = tuple(
+        (dim, elements)
+        for span, stride in zip(part, strides, strict=True)
+        for dim, elements in ((span.dim, span.scale * stride), ("", span.first * stride))
+        if elements
+    )
+    elements = part[last].count * strides[last]
+    return Runs(part[axis].count, strides[axis], elements, offsets)
+
+
+def _strides(shape: Shape) -> tuple[int, ...]:
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, bool]]:
+    """Bytes of each storage request, and whether it writes, with indices of the loops around."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            for index in range(statement.first, statement.end):
+                yield from _requests(statement.body, {**at, statement.dim: index})
+        elif isinstance(statement, StreamMove):
+            index = at[statement.dim] if statement.dim else 0
+            yield from ((size, statement.stores) for size in _stream_requests(statement, index))
+        elif isinstance(statement, Move) and statement.tensor.tile:
+            tiles = statement.part[0].count
+            for span, extent in zip(statement.part[1:3], statement.tensor.tile, strict=True):
+                first = span.first + (span.scale * at[span.dim] if span.dim else 0)
+                tiles *= _overlapped(first, span.count, extent)
+            request = image_layout(statement.tensor).request_bytes
+            yield from ((request, statement.stores),) * tiles
+
+
+def _overlapped(first: int, count: int, extent: int) -> int:
+    """Number of tiles of an extent in which some elements lie."""
+    return -(-(first + count) // extent) - first // extent
+
+
+def _stream_requests(move: StreamMove, index: int) -> tuple[int, ...]:
+    """Bytes of each request for a row or a column of tiles."""
+    if move.is_row:
+        return move.layout.tile_request_bytes[index :: move.layout.rows]
+    return (move.layout.column_request_bytes[index],)
+
+
+class Moved(NamedTuple):
+    """Bytes that a nest reads and writes, and its number of requests."""
+
+    size_bytes: int
+    requests: int
+
+
+def nest_moved(nest: Nest) -> Moved:
+    """Sum of `nest_traffic`, without a list of it, and of what is read of samples."""
+    size_bytes = requests = 0
+    for move, loops in _moves_within(nest.body, ()):
+        around = {loop.dim: range(loop.first, loop.end) for loop in loops}
+        if isinstance(move, KernelCall):
+            times = math.prod(map(len, around.values()))
+            size_bytes += times * page_bytes(move.op.integer(RECORD_BYTES), BLOCK_BYTES)
+            requests += times
+            continue
+        used = {move.dim} if isinstance(move, StreamMove) else {span.dim for span in move.part}
+        times = math.prod(len(indices) for dim, indices in around.items() if dim not in used)
+        if isinstance(move, StreamMove):  # the loops around go through all rows or columns
+            sizes = _requests_of(move.layout, move.is_row)
+            size_bytes += times * sizes.size_bytes
+            requests += times * sizes.requests
+        elif move.tensor.tile:
+            samples = move.part[0]
+            tiles = times * samples.count * len(around.get(samples.dim, range(1)))
+            for span, extent in zip(move.part[1:3], move.tensor.tile, strict=True):
+                firsts = (span.first + span.scale * i for i in around.get(span.dim, range(1)))
+                tiles *= sum(
+                    -(-(first + span.count) // extent) - first // extent for first in firsts
+                )
+            size_bytes += tiles * image_layout(move.tensor).request_bytes
+            requests += tiles
+    return Moved(size_bytes, requests)
+
+
+@lru_cache(maxsize=4096)
+def _requests_of(layout: TileLayout, by_rows: bool) -> Moved:
+    sizes = layout.tile_request_bytes if by_rows else layout.column_request_bytes
+    return Moved(sum(sizes), len(sizes))
+
+
+def _moves_within(
+    body: Sequence[Statement], loops: tuple[Loop, ...]
+) -> Iterator[tuple[Move | StreamMove | KernelCall, tuple[Loop, ...]]]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _moves_within(statement.body, (*loops, statement))
+        elif not isinstance(statement, KernelCall) or RECORD_BYTES in statement.op.attributes:
+            yield statement, loops
+
+
+def sample_parts(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """First byte and bytes of each part of the samples that statements load, in order.
+
+    Args:
+        body: the statements.
+        at: indices of the loops around them.
+    """
+    for each in body:
+        if isinstance(each, Loop):
+            for index in range(each.first, each.end):
+                yield from sample_parts(each.body, {**at, each.dim: index})
+        elif isinstance(each, KernelCall) and RECORD_BYTES in each.op.attributes:
+            place = sum(elements * (at[dim] if dim else 1) for dim, elements in each.within)
+            size = math.prod(each.op.integers("shape")[1:]) * _FLOAT
+            yield first_byte(each.op) + place * _FLOAT, size
+
+
+def nest_traffic(nest: Nest) -> TileTraffic:
+    """Storage requests of a nest."""
+    reads: list[int] = []
+    writes: list[int] = []
+    for request, stores in _requests(nest.body, {}):
+        (writes if stores else reads).append(request)
+    return TileTraffic(tuple(reads), tuple(writes))
+
+
+def calls_of(nest: Nest) -> Mapping[str, int]:
+    """How often a nest calls each of its ops, by name."""
+    times: Counter[str] = Counter()
+    for name, count in _called(nest.body, 1):
+        times[name] += count
+    return times
+
+
+def _called(body: Sequence[Statement], times: int) -> Iterator[tuple[str, int]]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _called(statement.body, times * (statement.end - statement.first))
+        elif isinstance(statement, KernelCall):
+            yield statement.op.name, times
