@@ -130,19 +130,6 @@ def _tile_requests(layout: TileLayout) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TileTraffic:
-    """Storage requests of one execution of a streamed op.
-
-    Attributes:
-        reads: bytes of each request that reads.
-        writes: bytes of each request that writes.
-    """
-
-    reads: tuple[int, ...]
-    writes: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ImageLayout:
     """Layout of a stored tensor [N, C, H, W] in storage, an image with all channels of N samples.
 

@@ -237,6 +237,18 @@ class Loads:
         vectors = sum(layout.stored_bytes for layout in self.vectors.values())
         return vectors + (self.weight.buffer_bytes if self.weight else 0)
 
+    @property
+    def moved(self) -> Moved:
+        """Transfers of a layer: of each slice of its weight, and of vectors that it reads."""
+        size_bytes = sum(layout.stored_bytes for layout in self.vectors.values())
+        requests = len(self.vectors)
+        if self.weight is not None:
+            of_one = _requests_of(self.weight.layout, self.weight.by_rows)
+            times = len(self.weight.tensors) * (2 if self.weight.updated else 1)
+            size_bytes += times * of_one.size_bytes
+            requests += times * of_one.requests
+        return Moved(size_bytes, requests)
+
 
 class CutAxis(NamedTuple):
     """Dimension along which an op can be cut."""
@@ -886,7 +898,7 @@ def nest_traffic(nest: Nest) -> TileTraffic:
 
 
 def calls_of(nest: Nest) -> Mapping[str, int]:
-    """How often a nest calls each of its ops, by name."""
+    """Number of calls of each op of a nest, by name."""
     times: Counter[str] = Counter()
     for name, count in _called(nest.body, 1):
         times[name] += count

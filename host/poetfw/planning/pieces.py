@@ -114,18 +114,17 @@ class PieceSearch:
 
         They are its own if none of its operands is stored.
         """
-        in_ram = tuple(replace(tensor, tile=()) for tensor in tensors.values())
-        graph = Graph("", in_ram, (), in_ram[0].name)
-        kind = streamed_kind(op)
+        kind, stored = streamed_kind(op), _stored(op, tensors)
         assert kind is not None
-        traffic, used = kind.traffic(op, graph), held_bytes(op, tensors)
-        moved = [*traffic.reads, *traffic.writes]
-        stored = _stored(op, tensors)
+        loads = kind.loads(op, tensors)
+        size_bytes, requests = loads.moved
         for name in _moved_once(kind.plain(op), tensors).intersection(stored):
             layout = image_layout(tensors[name])
-            moved += [layout.request_bytes] * layout.tiles
-        used += kind.loads(op, tensors).buffer_bytes if stored else kind.workspace_bytes(op, graph)
-        return max(0, used - room_bytes), sum(moved) + REQUEST_BYTES * len(moved)
+            size_bytes += layout.stored_bytes
+            requests += layout.tiles
+        used = loads.buffer_bytes if stored else kind.nest_of(op, tensors).workspace_bytes
+        excess = held_bytes(op, tensors) + used - room_bytes
+        return max(0, excess), size_bytes + REQUEST_BYTES * requests
 
     def assess(
         self, graph: Graph, room_bytes: int, waiting: Mapping[str, int] = MappingProxyType({})

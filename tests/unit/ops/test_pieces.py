@@ -359,6 +359,7 @@ def test_a_streamed_layer_gives_the_whole(family: str, tile: tuple[int, ...], ba
         streamed = KINDS[op.kind]
         assert isinstance(streamed, StreamedKind)
         nest = streamed.nest_of(op, tensors)
+        assert nest_moved(nest) == streamed.loads(op, tensors).moved
         written = [*([op.output] if op.output else []), *op.updates]
         machine = Machine(values, written)
         machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
