@@ -19,7 +19,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -210,8 +211,9 @@ def compile_once(command: Command, folder: Path) -> None:
         subprocess.CalledProcessError: the compiler failed.
     """
     place, target, source, includes = _place_of(command, folder)
+    found = cache(lambda path: _file_digest(folder / path) if (folder / path).exists() else "")
     for entry in place.glob("*/inputs.json") if place.exists() else ():
-        if _is_same(json.loads(entry.read_text()), includes, folder, source):
+        if _is_same(json.loads(entry.read_text()), includes, folder, source, found):
             os.utime(place)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(entry.parent / "object", target)
@@ -220,8 +222,54 @@ def compile_once(command: Command, folder: Path) -> None:
             _note_reached(command, folder / source)
             return
     target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([*command, _NOTE_HEADERS], cwd=folder, check=True, capture_output=True)
+    if marks.COMPILED in os.environ or not source.endswith(".c"):
+        _run([*command, _NOTE_HEADERS], folder)
+    else:
+        _compile_expanded(command, folder)
     _keep_object(command, folder)
+
+
+def _compile_expanded(command: Command, folder: Path) -> None:
+    """Compile a source, unless the compiler has seen the same text after its preprocessor.
+
+    A new network has other macros in a header that most sources include, and few use. The lines of
+    headers, in debug information only, are those of whatever was compiled first.
+    """
+    place, target, source, _ = _place_of(command, folder)
+    output = _after(command, "-o")
+    words = [word for word in command if word not in ("-c", "-o", output)]
+    note = str(Path(output).with_suffix(".d"))
+    text = _run([*words, "-E", "-P", _NOTE_HEADERS, "-MF", note], folder)
+    parts = place.name.encode(), (folder / source).read_bytes(), _without_unused(text).encode()
+    kept, stack = KEPT / "expanded" / digest(parts), target.with_suffix(".su")
+    if kept.exists():
+        os.utime(kept)
+        shutil.copy(kept / "object", target)
+        if (kept / "stack").exists():
+            shutil.copy(kept / "stack", stack)
+        return
+    _run(command, folder)
+    made = {"object": target.read_bytes()}
+    _keep(kept, {**made, "stack": stack.read_bytes()} if stack.exists() else made)
+
+
+def _without_unused(text: str) -> str:
+    """The text without declarations of arrays that nothing else in it names."""
+    names = Counter(re.findall(r"\w+", text))
+    declared = re.compile(r"extern [^;{}\"()]*?\b(\w+)\[\w*\];")
+    return "\n".join(
+        line
+        for line in text.splitlines()
+        if not (found := declared.fullmatch(line)) or names[found[1]] > 1
+    )
+
+
+def _run(command: Command, folder: Path) -> str:
+    """Run a compiler itself, as what ccache would keep is kept here; but that mutations note."""
+    path = os.environ.get("PATH", os.defpath)
+    own = path if marks.COMPILED in os.environ else _without_ccache(path)
+    how: Any = {"cwd": folder, "env": {**os.environ, "PATH": own}, "check": True}
+    return subprocess.run(command, capture_output=True, text=True, **how).stdout
 
 
 def _note_reached(command: Command, source: Path) -> None:
@@ -262,7 +310,13 @@ def _keep_object(command: Command, folder: Path) -> None:
     note.unlink()
 
 
-def _is_same(inputs: dict[str, Any], includes: list[str], folder: Path, source: str) -> bool:
+def _is_same(
+    inputs: dict[str, Any],
+    includes: list[str],
+    folder: Path,
+    source: str,
+    digest_of: Callable[[str], str],
+) -> bool:
     if includes != inputs["includes"]:
         given = [os.path.join(folder, path) for path in (*includes, os.path.dirname(source))]
         headers = [os.path.join(folder, path) for path in inputs["digests"] if path != source]
@@ -272,10 +326,7 @@ def _is_same(inputs: dict[str, Any], includes: list[str], folder: Path, source: 
             return False
         if not all(path.startswith(tuple(given)) for path in headers):
             return False
-    return all(
-        (folder / path).exists() and _file_digest(folder / path) == digest
-        for path, digest in inputs["digests"].items()
-    )
+    return all(digest_of(path) == digest for path, digest in inputs["digests"].items())
 
 
 def _after(command: Command, option: str) -> str:
@@ -301,9 +352,13 @@ def _stamp(compiler: str) -> str:
 
 @cache
 def _stamp_on(compiler: str, path: str) -> str:
-    own = os.pathsep.join(folder for folder in path.split(os.pathsep) if "ccache" not in folder)
+    own = _without_ccache(path)
     found = shutil.which(os.path.basename(compiler) if "ccache" in compiler else compiler, path=own)
     return "" if found is None else f"{found} {os.path.getmtime(found)}"
+
+
+def _without_ccache(path: str) -> str:
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if "ccache" not in folder)
 
 
 def _keep(place: Path, files: Mapping[str, bytes]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,9 +134,8 @@ def test_an_object_is_made_anew_where_another_header_is_found(
     }.items():  # fmt: skip
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    compiled = []
+    compiled = counted(monkeypatch)
     run = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *w, **how: compiled.append(w) or run(*w, **how))
 
     def value(*folders: str) -> int:
         options = [f"-I{folder}" for folder in folders]
@@ -149,6 +150,49 @@ def test_an_object_is_made_anew_where_another_header_is_found(
     assert value("c", "a") == 2
     (tmp_path / "c/x.h").write_text("#define X 3\n")
     assert value("c", "a") == 3
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Commands that compile, not those that only expand macros."""
+    compiled: list[list[str]] = []
+    run = subprocess.run
+
+    def noting(command: list[str], **how: Any) -> Any:
+        if "-c" in command:
+            compiled.append(command)
+        return run(command, **how)
+
+    monkeypatch.setattr(subprocess, "run", noting)
+    return compiled
+
+
+def test_what_includes_a_header_is_compiled_again_where_its_text_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header has a number, for a source that uses it, an array of so many, or none of both."""
+    monkeypatch.setattr(builds, "KEPT", tmp_path / "kept")
+    compiled = counted(monkeypatch)
+    names = {"none": "3", "size": "(int)sizeof many", "number": "N"}
+    for name, value in names.items():
+        text = f'#include "n.h"\nint x(void);\nint x(void) {{ return {value}; }}\n'
+        (tmp_path / f"{name}.c").write_text(text)
+
+    def code(name: str, compiler: Callable[[list[str], Path], object]) -> bytes:
+        compiler(["gcc", "-O1", "-c", f"{name}.c", "-o", f"{name}.o"], tmp_path)
+        command = ["objcopy", "-j", ".text", "-O", "binary", f"{name}.o", name]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        return (tmp_path / name).read_bytes()
+
+    def plainly(command: list[str], folder: Path) -> None:
+        subprocess.run(command, cwd=folder, check=True)
+
+    for number, new in ((4, ["none", "size", "number"]), (5, ["size", "number"]), (4, [])):
+        header = "\n" * number + f"#define N {number}\nextern char many[N];\n"
+        (tmp_path / "n.h").write_text(header)
+        found = {name: code(name, builds.compile_once) for name in names}
+        assert [command[-3] for command in compiled] == [f"{name}.c" for name in new]
+        assert found == {name: code(name, plainly) for name in names}
+        compiled.clear()
 
 
 def test_mutation_testing_hears_of_what_is_not_compiled_again(
