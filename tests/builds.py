@@ -222,14 +222,16 @@ def compile_once(command: Command, folder: Path) -> None:
             _note_reached(command, folder / source)
             return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if marks.COMPILED in os.environ or not source.endswith(".c"):
-        _run([*command, _NOTE_HEADERS], folder)
-    else:
-        _compile_expanded(command, folder)
+    is_new = marks.COMPILED in os.environ or "generated" in source or not source.endswith(".c")
+    (_compile if is_new else _compile_expanded)(command, folder, _NOTE_HEADERS)
     _keep_object(command, folder)
 
 
-def _compile_expanded(command: Command, folder: Path) -> None:
+def _compile(command: Command, folder: Path, *note: str) -> None:
+    _run([*command, *note], folder)
+
+
+def _compile_expanded(command: Command, folder: Path, note: str) -> None:
     """Compile a source, unless the compiler has seen the same text after its preprocessor.
 
     A new network has other macros in a header that most sources include, and few use. The lines of
@@ -238,9 +240,9 @@ def _compile_expanded(command: Command, folder: Path) -> None:
     place, target, source, _ = _place_of(command, folder)
     output = _after(command, "-o")
     words = [word for word in command if word not in ("-c", "-o", output)]
-    note = str(Path(output).with_suffix(".d"))
-    text = _run([*words, "-E", "-P", _NOTE_HEADERS, "-MF", note], folder)
-    parts = place.name.encode(), (folder / source).read_bytes(), _without_unused(text).encode()
+    where = str(Path(output).with_suffix(".d"))
+    text = _without_unused(_run([*words, "-E", "-P", note, "-MF", where], folder))
+    parts = place.name.encode(), (folder / source).read_bytes(), text.encode()
     kept, stack = KEPT / "expanded" / digest(parts), target.with_suffix(".su")
     if kept.exists():
         os.utime(kept)
@@ -248,7 +250,7 @@ def _compile_expanded(command: Command, folder: Path) -> None:
         if (kept / "stack").exists():
             shutil.copy(kept / "stack", stack)
         return
-    _run(command, folder)
+    _compile(command, folder)
     made = {"object": target.read_bytes()}
     _keep(kept, {**made, "stack": stack.read_bytes()} if stack.exists() else made)
 
