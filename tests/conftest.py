@@ -26,6 +26,9 @@ CCACHE = Path("/usr/lib/ccache")
 """Debian's compilers that look first whether they have compiled the same before."""
 
 
+# Importing PyTorch, ONNX and all tests takes half as long without: what they make stays.
+gc.disable()
+
 # Before any test is imported: each process of the tests would compile 60,000 lines of them anew.
 # It stays beside its source: what pip compiled of other packages is read as it is.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -68,6 +71,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

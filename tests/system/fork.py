@@ -29,7 +29,7 @@ HEAVY = ("torch", "distributed", "dask")
 def _server() -> multiprocessing.context.ForkServerContext:
     """The server, which is not made anew by what imports this module in a fork of it."""
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([*_imported(), "system.loaded"])
+    server.set_forkserver_preload(["system.loading", *_imported(), "system.loaded"])
     spawn.get_preparation_data = _without_main
     return server
 
