@@ -287,16 +287,21 @@ def check_settings(data: Data) -> list[tuple[object, object]]:
     return [(data, settings().data)]
 
 
-def models() -> Drawn:
+LARGE = ("resnet18", "resnet50", "mobilenetv2", "vgg16", "bert-base", "bert-mini", "resnet8")
+"""Networks of the table of large ones."""
+
+
+def models(chosen: Sequence[str] = LARGE) -> Drawn:
     """Sizes and energies of large networks' training steps, beside POET's."""
-    names = ("resnet18", "resnet50", "mobilenetv2", "vgg16", "bert-base", "bert-mini")
     boards = ("poet-mkr1000", "poet-m4f", "rpi4", "tx2")
+    of_stored = ("resnet18", "vgg16", "resnet8")
     data = {
-        "held": [held(name) for name in names],
-        "stored": [stored(name) for name in ("resnet18", "vgg16", "resnet8")],
+        "held": [held(name) for name in LARGE[:-1] if name in chosen],
+        "stored": [stored(name) for name in of_stored if name in chosen],
         "joules": [
             {"model": name, "boards": joules(name, boards), "published": published}
             for name, published in POETS_JOULES.items()
+            if name in chosen
         ],
     }
     return Drawn(data)
@@ -304,12 +309,10 @@ def models() -> Drawn:
 
 def check_models(data: Data) -> list[tuple[object, object]]:
     """The rows of the smaller networks."""
-
-    def rows(data: Data) -> list[object]:
-        quick = ("resnet18", "vgg16", "bert-mini")
-        return [row for part in data.values() for row in part if row["model"] in quick]
-
-    return list(zip(rows(data), rows(models().data), strict=True))
+    quick = ("resnet18", "vgg16", "bert-mini")
+    recorded = (row for part in data.values() for row in part if row["model"] in quick)
+    now = (row for part in models(quick).data.values() for row in part)
+    return list(zip(recorded, now, strict=True))
 
 
 def held(name: str) -> Data:

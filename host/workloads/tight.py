@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,21 @@ class Tight:
 
     def problem(self) -> ScheduleProblem:
         """The training step within the budget."""
-        if self.model in TIGHT_NETWORKS:
-            problem = TIGHT_NETWORKS[self.model](load_board(_BOARD), self.batch)
-        else:
-            problem = Comparison.of(Task(_BOARD, self.model, self.batch)).training.problem
+        problem = _unlimited(self.model, self.batch)
         peak_bytes = checkpoint_all_schedule(problem).peak_bytes
         return replace(problem, ram_bytes=self.ram_bytes or int(self.fraction * peak_bytes))
 
 
 _BOARD = "nrf52840"
+
+
+@cache
+def _unlimited(model: str, batch: int) -> ScheduleProblem:
+    """The training step of a network, for any budget."""
+    if model in TIGHT_NETWORKS:
+        return TIGHT_NETWORKS[model](load_board(_BOARD), batch)
+    return Comparison.of(Task(_BOARD, model, batch)).training.problem
+
 
 TIGHT = (
     Tight("lstm", 16, 90_000, most=1.10),

@@ -98,8 +98,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def benchmark(name: str, *arguments: str | Path, code: int = 0) -> Result:
     """Run a command of `benchmarks/`, named without `.py`, which must end with this code."""
     path = str(BENCHMARKS / f"{name}.py")
-    run = f"import builds, runpy, sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
-    run += "builds.leave_out()\n"
+    run = f"import builds, chosen_tiles, runpy, sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+    run += "builds.leave_out()\nchosen_tiles.keep()\n"
     run += f"runpy.run_path({path!r}, run_name='__main__')"
     words = (path, *map(str, arguments))
     ran = forked(run, *words, cwd=Path.cwd(), variables=os.environ, timeout_s=500)
