@@ -287,7 +287,9 @@ def test_the_example_repository_is_checked(tmp_path: Path) -> None:
     """The workflow's steps, in a clean folder; the change has a larger batch."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "poetfw").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m poetfw.cli.main "$@"\n')
+    (tools / "command.py").write_text(commands.POETFW)
+    started = f'exec "{sys.executable}" "{tools}/command.py" "$@"'
+    (tools / "poetfw").write_text(f"#!/bin/sh\n{started}\n")
     (tools / "poetfw").chmod(0o755)
     for name in ("base", "change"):
         shutil.copytree(ROOT / "examples" / "ci", tmp_path / name)
@@ -297,8 +299,10 @@ def test_the_example_repository_is_checked(tmp_path: Path) -> None:
     jobs = yaml.safe_load(file.read_text())["jobs"]["check"]["steps"]
     before, after = (step["with"] for step in jobs if step["uses"].startswith("poetfw/"))
     path = f"{tools}:{os.environ['PATH']}"
-    environment = {name: value for name, value in os.environ.items() if name[:6] == "CCACHE"}
-    environment["PYTHONPATH"] = str(Path(poetfw.__file__).parents[1])
+    of_builds = "CCACHE", "PLATFORMIO_BUILD_FLAGS"
+    environment = {name: v for name, v in os.environ.items() if name.startswith(of_builds)}
+    paths = (Path(poetfw.__file__).parents[1], ROOT / "tests")
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, paths))
     code, outputs = steps_of(before, tmp_path, path, **environment)
     assert code == 0
     code, outputs = steps_of(after, tmp_path, path, **environment)
