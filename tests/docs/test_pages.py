@@ -43,7 +43,10 @@ HARMLESS = {
     r"(python benchmarks/\w+\.py) (?:--record|--json FILE|ec0e13a .*)": r"\1 --help",
     r"(poetfw \w+) .*--(?:port|host) .*": r"\1 --help",
     r"(poetfw profile) .*": r"\1 --help",
-    r"poetfw build --board (?:mkr1000|rpi4|.* (?:--optimizer|--train|--no-decay) .*)": (
+    r"poetfw build --board nrf52840 .*--(?:optimizer|train|no-decay|micro-batch) .*": (
+        r"\g<0> --generate-only --ram 250000 --work-limit 0.2"
+    ),
+    r"poetfw build --board (?:mkr1000|rpi4|.* --train .*)": (
         r"\g<0> --generate-only --work-limit 0.2"
     ),
 }
