@@ -23,7 +23,8 @@ NETWORKS = {"resnet8": 1, "ds-cnn": 1, "autoencoder": 2}
 """Batch by network: batch norms of the auto-encoder need two samples."""
 
 ARENAS = tuple(size * 1024 for size in (24, 32, 64, 128, 256))
-MOST_OVER_FLOOR = 1.03
+MOST_OVER_FLOOR = {"ds-cnn": 1.15}
+"""Traffic over the least; 1.03 for others, which stream no tensors of one block."""
 MOST_ENERGY_J = {("nrf52840", "resnet8"): 0.9}
 MOST_PLANNING_S = 120.0
 
@@ -51,7 +52,13 @@ def row(board: str, network: str, arena_bytes: int) -> list[str]:
             f"{size / 1e6:.2f} MB in {streaming.requests:,} requests"
         )
         if streaming.tensors:
-            bounds.append(("over floor", traffic_over_floor(build.program), MOST_OVER_FLOOR))
+            bounds.append(
+                (
+                    "over floor",
+                    traffic_over_floor(build.program),
+                    MOST_OVER_FLOOR.get(network, 1.03),
+                )
+            )
     most_j = MOST_ENERGY_J.get((board, network))
     if most_j is not None:
         bounds += [("J", schedule.energy_j, most_j), ("s of planning", spent_s, MOST_PLANNING_S)]

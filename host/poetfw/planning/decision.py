@@ -43,6 +43,10 @@ from poetfw.training import Program
 _RENDERING = 2.5
 """Estimated time of the stages after the search, as a multiple of the time before it: before, it is
 mostly loading Python packages; after, loading matplotlib and drawing."""
+
+_PLAN_SHARE = 0.5
+"""Share of the work that is left to the search for the plan, whatever that for homes took."""
+
 Progress = Callable[[str], None]
 """Called with the name of the stage that begins."""
 
@@ -138,7 +142,8 @@ def _decide_on_board(
     progress("solving for the schedule")
     try:
         plan, minimum = _plan_on_board(
-            program, board, costs, budget, settings, unlimited, searching
+            *(program, board, costs, budget, settings, unlimited, searching),
+            Work(settings.work_limit, deadline),
         )
     except InfeasibleError as error:
         if error.minimum_budget_bytes is None or not can_use_storage(program):
@@ -159,9 +164,12 @@ def _decide_on_board(
         unlimited = plan_unscheduled(program, board, costs, deadline)
         table = costs(program.training, board)
         progress("solving for the schedule with streamed weights")
+        units = max(settings.work_limit - chosen.work, settings.work_limit * _PLAN_SHARE)
+        left = Work(units, deadline)
         try:
             plan, minimum = _plan_on_board(
-                program, board, costs, budget, settings, unlimited, searching, chosen.known
+                *(program, board, costs, budget, settings, unlimited, searching, left),
+                chosen.known,
             )
         except InfeasibleError as refused:
             raise with_not_streamed(refused, program) from refused
@@ -193,6 +201,7 @@ def _plan_on_board(
     settings: BuildSettings,
     unlimited: Plan,
     searching: Searching,
+    work: Work,
     known: Sequence[ExecutionPlan] = (),
 ) -> tuple[Plan, int]:
     """Find the best plan within a budget; returns it and the smallest feasible budget in bytes.
@@ -200,7 +209,6 @@ def _plan_on_board(
     Raises:
         InfeasibleError: No plan fits.
     """
-    work = Work(settings.work_limit, searching.deadline)
     evaluation = schedule_within(
         program.evaluation,
         board,

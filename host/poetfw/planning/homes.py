@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice of the weights that are streamed from storage, if a budget does not hold all of them.
 
-Weights are streamed with their optimizer state, the largest first. How many are streamed, and how
+Weights are streamed with their optimizer state. How many are streamed, the largest first, and how
 much workspace an op may take for their tiles, is chosen by solving a few candidates with little
-work each, before the schedule of the best one is searched.
+work each. From the best one on, candidates leave somewhat more or less RAM to activations, and
+stream the weights whose transfers take least energy for that. Then the schedule of the best one is
+searched.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,11 +30,14 @@ from poetfw.ops.streamed import gathered_bytes
 from poetfw.planning.budget import place_within
 from poetfw.planning.choices import order_program
 from poetfw.planning.inference import least_evaluation, plan_evaluation
+from poetfw.planning.keeping import groups_of, streamed_names
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.storing import held_at_once, least_candidates, stored_candidates
 from poetfw.schedule import (
     ExecutionPlan,
     ScheduleProblem,
+    StepKind,
+    Storage,
     largest_working_set,
     minimum_budget,
 )
@@ -56,8 +62,14 @@ _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2)
 _ENOUGH = 1.02
 """Traffic of streamed weights, as a multiple of the least, for which tiles are large enough."""
 
+_BESIDE = (0.0, *(sign / part for part in (4, 8, 16, 32, 64, 2) for sign in (-1, 1)))
+"""RAM beside resident tensors that is tried, less that of the best candidate, as a share of it."""
+
 _WORK = 0.4
 """Work units of a candidate's searches: the first one, and others where it cannot be placed."""
+
+_BETWEEN_SHARE = 1 / 6
+"""Share of the work for searches with somewhat more or less RAM: after it, none begins."""
 
 _REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request, for the choice of tiles."""
@@ -183,11 +195,34 @@ class ChosenHomes:
         program: the program.
         energy_j: energy of the plan, or a bound of it.
         known: the plan, whose buffers have been placed within the budget, if there is one.
+        work: work units of the searches from the best candidate on.
     """
 
     program: Program
     energy_j: float = 0.0
     known: tuple[ExecutionPlan, ...] = ()
+    work: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Homes:
+    """Streamed weights, and how much workspace an op may take for their tiles.
+
+    Attributes:
+        weights: those that are streamed in tiles.
+        vectors: names of those that are streamed as a whole.
+        limit_bytes: limit of an op's tiles in bytes.
+    """
+
+    weights: tuple[StreamableWeight, ...]
+    vectors: tuple[str, ...]
+    limit_bytes: int
+
+    def program(self, program: Program, budget_bytes: int) -> Program:
+        """The program with these homes, in the best tiles."""
+        smallest = stream(program, _tiles(self.weights, 0, 0), self.vectors)
+        room = budget_bytes - resident_bytes(smallest.resident, BLOCK_BYTES)
+        return stream(program, _tiles(self.weights, self.limit_bytes, room), self.vectors)
 
 
 _Candidate = tuple[int, Callable[[], Program]]
@@ -219,6 +254,17 @@ class _Search:
         self.smallest: ChosenHomes | None = None
         self.smallest_bytes = math.inf
         self._too_large: list[_Candidate] = []
+
+    def storage(self, program: Program) -> Storage:
+        """The storage with the costs of its transfers."""
+        table = self._costs(program.training, self._board)
+        storage = self._problem(program, table).storage
+        assert storage is not None
+        return storage
+
+    def has_more_than(self, units: float) -> bool:
+        """True if more work than this is left, and time."""
+        return self._work.left > units and self._work.is_left()
 
     def attempt(self, program: Program) -> bool:
         """Solve a candidate with little work; returns whether it is the best so far."""
@@ -308,12 +354,16 @@ def stream_within(
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     search = _Search(board, costs, budget_bytes, settings, work)
     fits = held_at_once(program) <= room
-    for streamed in _candidates(program, weights, vectors, budget_bytes) if fits else ():
+    homes: _Homes | None = None
+    for each, streamed in _candidates(program, weights, vectors, budget_bytes) if fits else ():
         best = search.best
-        loads = not streamed.streamed.keys().isdisjoint(vectors)
-        if loads and best is not None and traffic_over_floor(best.program) <= _ENOUGH:
+        if each.vectors and best is not None and traffic_over_floor(best.program) <= _ENOUGH:
             break  # more RAM for tiles would save little
-        search.attempt(streamed)
+        homes = each if search.attempt(streamed) else homes
+    left = work.left
+    if homes is not None:
+        _search_between(search, program, homes, budget_bytes, left * (1 - _BETWEEN_SHARE))
+    between = left - work.left
     if stores and search.best is None:
         found = fits and search.attempt(everything)
         for candidates in stored_candidates(program, budget_bytes, work.deadline):
@@ -325,7 +375,46 @@ def stream_within(
     if search.best is None and search.unplaced is None:
         search.attempt_least(least_candidates(program, budget_bytes, work.deadline, stores=stores))
     chosen = search.best or search.unplaced or search.smallest
-    return chosen or ChosenHomes(order_program(everything, work.deadline))
+    chosen = chosen or ChosenHomes(order_program(everything, work.deadline))
+    return replace(chosen, work=between)
+
+
+def _search_between(
+    search: _Search, program: Program, homes: _Homes, budget_bytes: int, least_left: float
+) -> None:
+    """Solve programs with somewhat more and less RAM for activations than the best so far.
+
+    In each, those weights stay in RAM whose transfers take most energy where ops run as often as in
+    the best plan. So an activation that lacks a few bytes gets them from the cheapest weights, and
+    weights that the plan would load again and again are not streamed.
+
+    Args:
+        search: the search, which has found a plan.
+        program: a program in which nothing is streamed.
+        homes: homes of its program.
+        budget_bytes: budget of the arena.
+        least_left: work units that are left to others.
+    """
+    weights, vectors = streamable_weights(program), streamable_vectors(program)
+    never_bytes = resident_bytes(all_streamed(program).resident, BLOCK_BYTES)
+    tiles = _tiles(weights, homes.limit_bytes, budget_bytes - never_bytes)
+    groups = groups_of(program, weights, tiles, search.storage(program))
+    tried: set[frozenset[str]] = set()
+    before: ChosenHomes | None = None
+    while search.best is not None and search.best is not before:
+        before = search.best
+        runs = Counter(step.node for step in before.known[0] if step.kind is StepKind.COMPUTE)
+        room = budget_bytes - resident_bytes(before.program.resident, BLOCK_BYTES)
+        for share in _BESIDE:
+            left = budget_bytes - never_bytes - int(room * (1 + share))
+            names = streamed_names(groups, runs, left)
+            if names in tried or not search.has_more_than(least_left):
+                continue
+            tried.add(names)
+            streamed = tuple(each for each in weights if each.weight.name in names)
+            loaded = tuple(name for name in vectors if name in names)
+            candidate = replace(homes, weights=streamed, vectors=loaded)
+            search.attempt(candidate.program(program, budget_bytes))
 
 
 def _candidates(
@@ -333,7 +422,7 @@ def _candidates(
     weights: tuple[StreamableWeight, ...],
     vectors: tuple[str, ...],
     budget_bytes: int,
-) -> Iterator[Program]:
+) -> Iterator[tuple[_Homes, Program]]:
     """Programs with some of the weights streamed: as few as can fit, one more, and all.
 
     Programs with streamed vectors, too, come last: with running statistics only, and with all.
@@ -351,15 +440,13 @@ def _candidates(
     statistics = tuple(name for name in vectors if name in state)
     choices += [(len(weights), loaded) for loaded in (statistics, vectors) if loaded]
     for count, loaded in choices:
-        chosen = weights[:count]
-        smallest = stream(program, _tiles(chosen, 0, 0), loaded)
-        room = budget_bytes - resident_bytes(smallest.resident, BLOCK_BYTES)
-        tried = []
+        tried: list[Program] = []
         for share in _SHARES:
-            tiles = _tiles(chosen, int(budget_bytes * share), room)
-            if tiles not in tried:
-                tried.append(tiles)
-                yield stream(program, tiles, loaded)
+            homes = _Homes(weights[:count], loaded, int(budget_bytes * share))
+            streamed = homes.program(program, budget_bytes)
+            if streamed not in tried:
+                tried.append(streamed)
+                yield homes, streamed
 
 
 def _tiles(
