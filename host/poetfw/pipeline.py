@@ -143,6 +143,7 @@ def plan_build(
         stored_as=effect_of_storing(settings, model, data, decided, first, searching),
         features=features,
         sets=sets_of(settings, decided.program),
+        checkpoint_every=settings.checkpoint_every,
     )
 
 

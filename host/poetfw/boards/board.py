@@ -87,6 +87,7 @@ class BoardStorage:
         overlap: True if transfers overlap with computing.
         size_bytes: capacity; None for no limit.
         erase_bytes: size of the unit that must be erased before writing; None without erasing.
+        endurance_bytes: bytes that may be written in its life, as it is rated; None if not known.
     """
 
     kind: str
@@ -97,6 +98,7 @@ class BoardStorage:
     overlap: bool
     size_bytes: int | None = None
     erase_bytes: int | None = None
+    endurance_bytes: int | None = None
 
     def require_room(self, image_bytes: int) -> None:
         """Check that an image fits the storage.

@@ -329,6 +329,7 @@ def _storage(table: StorageTable) -> BoardStorage:
         overlap=table.overlap,
         size_bytes=None if table.size_bytes is None else table.size_bytes.value,
         erase_bytes=None if table.erase_bytes is None else table.erase_bytes.value,
+        endurance_bytes=None if table.endurance_bytes is None else table.endurance_bytes.value,
     )
 
 

@@ -18,6 +18,7 @@ from poetfw.common.resources import cores_dir
 # The upper limits are far beyond any machine: they catch a figure written in the wrong unit.
 _Bytes = Annotated[int, Field(gt=0, le=2**40)]
 _BytesOrZero = Annotated[int, Field(ge=0, le=2**40)]
+_BytesWritten = Annotated[int, Field(ge=10**6, le=10**18)]
 _BlockBytes = Annotated[int, Field(ge=512, le=65536, multiple_of=512)]
 _Hertz = Annotated[int, Field(ge=1_000, le=100_000_000_000)]
 _PerSecond = Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)]
@@ -175,10 +176,20 @@ class StorageTable(Table):
     overlap: bool = False
     size_bytes: Figure[_Bytes] | None = None
     erase_bytes: Figure[_BlockBytes] | None = None
+    endurance_bytes: Figure[_BytesWritten] | None = None
     block_bytes: Figure[_BlockBytes]
     standby_power_w: Figure[_WattsOrZero]
     page_in: TransferRates
     page_out: TransferRates
+
+    @model_validator(mode="after")
+    def _spreads_writes(self) -> StorageTable:
+        if self.endurance_bytes is not None and self.erase_bytes is not None:
+            raise ValueError(
+                "endurance_bytes is of storage that spreads its writes, as a card does: leave it "
+                "out where erase_bytes is given, as each sector of that flash wears by itself"
+            )
+        return self
 
 
 class _Firmware(Table):

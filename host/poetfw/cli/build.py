@@ -34,6 +34,7 @@ from poetfw.settings import (
 if TYPE_CHECKING:
     from poetfw.report import (
         BuildReport,
+        EnduranceReport,
         FeaturesReport,
         FrozenAs,
         MoreRam,
@@ -205,6 +206,20 @@ def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str
     ]
 
 
+def _endurance_row(endurance: EnduranceReport) -> tuple[str, str]:
+    """Steps, epochs and days of training that the storage's rated endurance allows."""
+    return (
+        "rated endurance",
+        f"{output.size(endurance.rated_bytes)} written, at {endurance.step_bytes:,.0f} a step: "
+        f"{endurance.steps:,} steps, {_rounded(endurance.epochs)} epochs, or "
+        f"{_rounded(endurance.days)} days without a pause",
+    )
+
+
+def _rounded(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def _trained(report: BuildReport) -> str:
     text = f"{report.trained_weights:,} of {report.weights:,} weights"
     parts = [f"{part} of {name}" for name, part in report.trained_in_part.items()]
@@ -232,6 +247,7 @@ def print_build(
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
         *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
         *([] if report.streaming is None else _streaming_rows(report.streaming, schedule.time_s)),
+        *([] if report.endurance is None else [_endurance_row(report.endurance)]),
         *([] if report.stored_as is None else _stored_rows(report.stored_as, report)),
         *([] if report.features is None else [_features_row(report.features)]),
         ("keeping everything", output.size(report.checkpoint_all_peak_bytes)),

@@ -63,6 +63,7 @@ from poetfw.firmware.trace import (
 from poetfw.firmware.traffic import (
     Traffic,
     captured_traffic,
+    commit_traffic,
     step_traffic,
     streaming_traffic,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "check_image",
     "check_output_folder",
     "comment_text",
+    "commit_traffic",
     "constant_values",
     "hal_families",
     "holds",

@@ -106,6 +106,12 @@ def streaming_traffic(program: Program, plan: StepPlan) -> Traffic:
     return found
 
 
+def commit_traffic(program: Program) -> Traffic:
+    """Writes of a commit: the persistent tensors that are in RAM, and a record of one block."""
+    sizes = (tensor.size_bytes for tensor in program.resident)
+    return sum(map(_written, sizes), Traffic(1, 0, BLOCK_BYTES))
+
+
 def captured_traffic(slots: Iterable[Slot]) -> Traffic:
     """Traffic of a program's gradients, which the last step of a verified run writes."""
     kept = (slot.size_bytes for slot in slots if slot.purpose is SlotPurpose.CAPTURE)

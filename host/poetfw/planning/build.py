@@ -15,7 +15,9 @@ from poetfw.firmware import (
     BLOCK_BYTES,
     Project,
     assign_slots,
+    commit_traffic,
     render_project,
+    step_traffic,
     streaming_traffic,
 )
 from poetfw.importers import DataSet
@@ -28,6 +30,7 @@ from poetfw.planning.plans import Plan, lower_plan
 from poetfw.planning.problem import schedule_problem, streaming_cost
 from poetfw.report import (
     BuildReport,
+    EnduranceReport,
     FeaturesReport,
     FrozenAs,
     MoreRam,
@@ -39,6 +42,8 @@ from poetfw.report import (
 from poetfw.schedule import ScheduleSummary, StepKind
 from poetfw.tools import step_bytes
 from poetfw.training import Program, constant_bytes, stored_tensors
+
+_DAY_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ class Build:
         ram_curve: schedules of larger budgets; empty where nobody asked.
         command: the command line that this build is for.
         sets: number of commit sets.
+        checkpoint_every: steps between two checkpoints; 0 for one at the end.
     """
 
     model: Model
@@ -105,6 +111,7 @@ class Build:
     ram_curve: tuple[RamPoint, ...] = ()
     command: tuple[str, ...] = ()
     sets: int = 2
+    checkpoint_every: int = 0
 
     @property
     def image(self) -> Image:
@@ -142,6 +149,7 @@ def report_build(build: Build, folder: Path) -> BuildReport:
         frozen_bytes=constant_bytes(build.program),
         frozen_as=build.frozen_as,
         streaming=_report_streaming(build),
+        endurance=_report_endurance(build),
         stored_as=build.stored_as,
         features=build.features,
         train_samples=len(build.data.x_train),
@@ -199,6 +207,26 @@ def _report_streaming(build: Build) -> StreamingReport | None:
         time_s=sum(count * cost.time_s for count, cost in costs),
         epoch_steps=steps,
         rewrites=steps / build.sets,
+    )
+
+
+def _report_endurance(build: Build) -> EnduranceReport | None:
+    program, plan, storage = build.program, build.plan, build.image.board.storage
+    rated_bytes = None if storage is None else storage.endurance_bytes
+    if rated_bytes is None or len(plan.step.parts) > 1:
+        return None
+    written = float(step_traffic(program, plan.step).written_bytes)
+    if build.checkpoint_every:
+        written += commit_traffic(program).written_bytes / build.checkpoint_every
+    if not written:
+        return None
+    steps = rated_bytes / written
+    return EnduranceReport(
+        rated_bytes=rated_bytes,
+        step_bytes=written,
+        steps=int(steps),
+        epochs=steps / (len(build.data.x_train) // program.batch),
+        days=steps * plan.training.time_s / _DAY_S,
     )
 
 

@@ -228,6 +228,26 @@ class StreamingReport:
 
 
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
+class EnduranceReport:
+    """Training that the rated endurance of the storage allows.
+
+    Attributes:
+        rated_bytes: bytes that may be written to the storage in its life, by the board's file.
+        step_bytes: bytes that a training step writes: pages, streamed and stored tensors, and its
+            share of a checkpoint.
+        steps: training steps in which that many bytes are written.
+        epochs: the same in epochs.
+        days: the same in days of training without a pause, by the plan's time.
+    """
+
+    rated_bytes: int
+    step_bytes: float
+    steps: int
+    epochs: float
+    days: float
+
+
+@checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class BuildReport(ProgramReport):
     """The result of a build. Other tools may rely on `to_json`.
 
@@ -249,6 +269,8 @@ class BuildReport(ProgramReport):
             are.
         frozen_as: effect of the smaller format of frozen weights; None for float32.
         streaming: weights that are loaded from storage in every step; None where all are in RAM.
+        endurance: training that the storage's rated endurance allows; None where the board's file
+            has none, a step writes nothing, or there are several devices.
         stored_as: effect of a smaller form of waiting activations; None for float32.
         features: output of the frozen part, kept or calculated; None where nothing that takes
             energy precedes what trains.
@@ -284,6 +306,7 @@ class BuildReport(ProgramReport):
     frozen_bytes: int
     frozen_as: FrozenAs | None = None
     streaming: StreamingReport | None = None
+    endurance: EnduranceReport | None = None
     stored_as: StoredAs | None = None
     features: FeaturesReport | None = None
     train_samples: PositiveInt
