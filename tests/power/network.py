@@ -166,10 +166,11 @@ def _store(program: Program) -> Program:
     stored = store(
         program,
         {tensor.name for tensor in storable_tensors(program.training)},
-        lambda tensor: policy.tile_of(tensor, units.get(tensor.name, tensor.shape[1])),
+        lambda tensor: policy.tile_of(tensor, units.get(tensor.name, 0)),
         lambda op, tensors, waiting: search.choose(op, tensors, 0),
     )
-    assert all(image_layout(tensor).tiles > 1 for tensor in stored_tensors(stored))
+    images = [tensor for tensor in stored_tensors(stored) if len(tensor.shape) == 4]
+    assert all(image_layout(tensor).tiles > 1 for tensor in images)
     return stored
 
 

@@ -72,6 +72,40 @@ def test_stored_tensors_train_to_the_bits_of_tensors_in_ram(
     assert trained_slots(tmp_path) == slots
 
 
+def test_an_encoder_as_pytorch_exports_it_trains_beyond_the_ram(tmp_path: Path) -> None:
+    """Its attention has reshapes, slices and transposes on stored vectors and matrices."""
+    torch = pytest.importorskip("torch")
+
+    class Network(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = torch.nn.Linear(12, 24)
+            self.layer = torch.nn.TransformerEncoderLayer(
+                24, 2, 48, 0.0, "gelu", batch_first=True, norm_first=True
+            )
+            self.head = torch.nn.Linear(24, 5)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.layer(self.embed(x)).mean(1))
+
+    torch.manual_seed(0)
+    exported = torch.export.export(Network().train(), (torch.randn(1, 32, 12),))
+    torch.export.save(exported, tmp_path / "encoder.pt2")
+    options = ("--board", "linux", "--model", "encoder.pt2", "--batch", "1", "--data", "synthetic")
+    runs = []
+    for budget in ("64M", "18K"):
+        limits = ("--ram", budget, "--work-limit", "0.5")
+        build = succeed("build", *options, *limits, cwd=tmp_path, timeout_s=300)
+        verify = ("--verify",) if budget == "18K" else ()
+        run = succeed("run", "--board", "linux", "--steps", "3", *verify, cwd=tmp_path)
+        runs.append((run["loss"], run["accuracy"], trained(tmp_path, "weights.npz")))
+    assert build["streaming"]["stored"]
+    assert run["verify"]["ok"], run["verify"]["missed"]
+    (memory,) = run["memories"].values()
+    assert memory["step_traffic"] == memory["planned_traffic"]
+    assert runs[0] == runs[1]
+
+
 def test_what_fits_is_not_stored(tmp_path: Path) -> None:
     succeed("build", *LINUX, "--ram", "64M", "--generate-only", cwd=tmp_path)
     slots = json.loads((tmp_path / "build/linux/slots.json").read_text())["slots"]

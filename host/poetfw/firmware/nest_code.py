@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from poetfw.firmware.c_text import wrap_call
 from poetfw.ir import Dtype, Op
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.load import RECORD_BYTES
 from poetfw.ops.nests import (
-    AxisSpan,
     KernelCall,
     Loop,
     Move,
@@ -21,11 +19,13 @@ from poetfw.ops.nests import (
     Statement,
     StreamMove,
     gathered,
+    image_part,
 )
 
 _INDENT = 4
 _WIDTH = 88
 _FLOAT = Dtype.F32.size_bytes
+_RANGE = "range"
 
 Identifier = Callable[[str], str]
 """Macro of a tensor, by its name."""
@@ -107,36 +107,28 @@ class NestCode:
         return _call("poet_copy_runs", [*ends, f"{runs.count}u", strides[0]])
 
     def _stored_move(self, move: Move, at: _Indices) -> list[str]:
-        """Transfer of a stored tensor's part: one call, or one for each of several samples."""
-        samples, channels, rows, _ = move.part
-        of_one = move.tensor.shape[1]
-        count, buffer = channels.count, self._at(move.buffer)
-        if count == of_one:
-            count *= samples.count
-            samples = replace(samples, count=1)
-        several = samples.count > 1
-        first: tuple[tuple[str, int], ...]
-        first = ((channels.dim, channels.scale), ("", channels.first))
-        if several:
-            at = {**at, "n": "n"}
-            samples = AxisSpan(1, "n", 1)
-            size = math.prod(span.count for span in move.part[1:])
-            buffer = f"{buffer} + n * {size}u"
-        first += ((samples.dim, samples.scale * of_one), ("", samples.first * of_one))
+        """Transfer of a stored tensor's part: one call, or one for each range of channels."""
+        part, buffer = image_part(move.tensor, move.part), self._at(move.buffer)
+        channels = part.channels
+        if part.ranges > 1:
+            at = {**at, _RANGE: _RANGE}
+            channels += ((_RANGE, part.apart),)
+            size = part.channel_count * part.row_count * move.tensor.image[2]
+            buffer = f"{buffer} + {_RANGE} * {size}u"
         arguments = [
-            self.stored(move.tensor.name),
-            _offset(first, at),
-            f"{count}u",
-            _index(rows, at),
-            f"{rows.count}u",
+            self.stored(move.tensor.base or move.tensor.name),
+            _offset(channels, at),
+            f"{part.channel_count}u",
+            _offset(part.rows, at),
+            f"{part.row_count}u",
             buffer,
             self._at(self.nest.staging),
         ]
         function = "poet_stored_put" if move.stores else "poet_stored_get"
         lines = _call(f"POET_TRY({function}", arguments, ")")
-        if not several:
+        if part.ranges == 1:
             return lines
-        head = f"for (uint32_t n = 0u; n < {move.part[0].count}u; n++) {{"
+        head = f"for (uint32_t {_RANGE} = 0u; {_RANGE} < {part.ranges}u; {_RANGE}++) {{"
         return [head, *(" " * _INDENT + line for line in lines), "}"]
 
     def _call(self, call: KernelCall, at: _Indices) -> list[str]:
@@ -171,11 +163,6 @@ class NestCode:
 
 def _call(function: str, arguments: list[str], end: str = "") -> list[str]:
     return (wrap_call(function, arguments, 0, _WIDTH) + f"{end};").split("\n")
-
-
-def _index(span: AxisSpan, at: _Indices) -> str:
-    """First element of a part along an axis."""
-    return _offset(((span.dim, span.scale), ("", span.first)), at)
 
 
 def _sum(base: str, offsets: Sequence[tuple[str, int]], at: _Indices) -> str:

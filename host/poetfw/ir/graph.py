@@ -85,6 +85,8 @@ class Tensor:
         offset_bytes: first byte of a window within its base.
         tile: of a tensor that is stored in storage instead of RAM, channels and rows of its tiles;
             empty for a tensor in RAM.
+        image: of such a tensor, channels, rows, and elements of a row of its image in storage; a
+            window has those of its base.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Tensor:
     base: str | None = None
     offset_bytes: int = 0
     tile: tuple[int, ...] = ()
+    image: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if any(extent < 1 for extent in self.shape):
@@ -318,7 +321,7 @@ class Graph:
             "tensors": [
                 {"name": t.name, "shape": list(t.shape), "dtype": t.dtype, "role": t.role}
                 | ({} if t.base is None else {"base": t.base, "offset_bytes": t.offset_bytes})
-                | ({"tile": list(t.tile)} if t.tile else {})
+                | ({"tile": list(t.tile), "image": list(t.image)} if t.tile else {})
                 for t in self.tensors
             ],
             "ops": [
@@ -362,6 +365,7 @@ class Graph:
                         t.get("base"),
                         t.get("offset_bytes", 0),
                         tuple(t.get("tile", ())),
+                        tuple(t.get("image", ())),
                     )
                     for t in document["tensors"]
                 ),

@@ -10,10 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     LARGEST_INTEGER,
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
@@ -72,6 +73,25 @@ class Transpose(_Moves):
         seen = x.reshape(op.integers("view")).transpose(op.integers("axes"))
         return np.ascontiguousarray(seen).reshape(op.integers("shape"))
 
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        view, axes = op.integers("view"), op.integers("axes")
+        into = _axes_alone(inputs[0].shape, view)
+        back = _axes_alone(results[0].shape, tuple(view[axis] for axis in axes))
+        letters = "abdefghjklmpqsuvwxyz"
+        x, y = ["."] * len(into), ["."] * len(back)
+        for position, axis in enumerate(axes):
+            if axis in into and position in back:
+                x[into.index(axis)] = y[back.index(position)] = letters[axis]
+        return Axes(("".join(x),), ("".join(y),))
+
+    def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
+        view, axes = list(op.integers("view")), op.integers("axes")
+        seen = _axes_alone(whole.shape, tuple(view[axis] for axis in axes))
+        for position, extent in zip(seen, piece.shape, strict=True):
+            if position is not None:
+                view[axes[position]] = extent
+        return {"view": tuple(view), "shape": piece.shape}
+
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         view, axes = op.integers("view"), op.integers("axes")
         steps = contiguous_steps(view)
@@ -89,6 +109,25 @@ class Transpose(_Moves):
             }
             dx = tape.emit("transpose", f"{op.name}.backward", (output_gradient,), attributes)
             tape.add_gradient(x, dx)
+
+
+def _axes_alone(shape: Shape, view: Shape) -> list[int | None]:
+    """For each axis of a shape, the same axis of a view of it.
+
+    None for an axis of extent 1, and for one that several axes of the view make up, or make up.
+    """
+    found: list[int | None] = []
+    ends = {}
+    behind = 1
+    for axis in reversed(range(len(view))):
+        if view[axis] > 1:
+            ends[behind, view[axis]] = axis
+        behind *= view[axis]
+    behind = 1
+    for extent in reversed(shape):
+        found.append(ends.get((behind, extent)) if extent > 1 else None)
+        behind *= extent
+    return found[::-1]
 
 
 def _walk(op: Op, extents: Shape, elements: int) -> Walk:

@@ -145,6 +145,17 @@ class Kernel:
         return tuple(source for source in (self.source, *self.calls, *further) if source)
 
 
+def vector_letters(shape: Shape) -> str:
+    """Letters of the axes of a tensor that is cut along all but the last one.
+
+    Those of images [N, C, H, W] are samples, channels and rows.
+    """
+    if len(shape) == 4:
+        return "ncr."
+    letters = iter("abdefghjklmpqsuvwxyz")
+    return "".join("." if extent == 1 else next(letters) for extent in shape[:-1]) + "."
+
+
 class Axes(NamedTuple):
     """Dimensions of an op's operands, a letter for each axis, as in an Einstein summation.
 

@@ -22,6 +22,7 @@ from poetfw.ops.base import (
     expect_integers,
     expect_shape,
     register,
+    vector_letters,
 )
 
 
@@ -42,9 +43,10 @@ class Elementwise(OpKind):
 
     def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
         shapes = {tensor.shape for tensor in (*inputs, *results)}
-        if len(shapes) > 1 or len(inputs[0].shape) != 4:
+        if len(shapes) > 1:
             return None
-        return Axes(("ncr.",) * len(inputs), ("ncr.",))
+        letters = vector_letters(inputs[0].shape)
+        return Axes((letters,) * len(inputs), (letters,))
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return OpWork(macs=inputs[0].elements, bytes_moved=bytes_of(*inputs, output))

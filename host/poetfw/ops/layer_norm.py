@@ -25,9 +25,10 @@ from typing import ClassVar
 import numpy as np
 
 from poetfw.common.errors import ModelError
-from poetfw.ir import Dtype, Graph, Op, Tensor
+from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Bounds,
     Kernel,
     OpKind,
@@ -101,6 +102,26 @@ class _OverRows(OpKind):
     def result(self) -> str:
         """The kind of the output: "y", "statistics" or "affine"."""
         return "y"
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        shape = inputs[0].shape
+        leading = [axis for axis, extent in enumerate(shape[:-1]) if extent > 1]
+        over_last = op.integer("groups") == op.integer("inner") == 1
+        if not over_last or shape[-1] != op.integer("channels") or len(leading) > 1:
+            return None
+        x = ["."] * len(shape)
+        if self.result() == "affine":  # sums over all rows
+            x[-1] = "d"
+            found = {"y": "".join(x), "dy": "".join(x), "statistics": "..", "affine": ".d"}
+        else:
+            for axis in leading:
+                x[axis] = "t"
+            rows = "t" if leading else "."
+            found = {"y": "".join(x), "dy": "".join(x), "statistics": f".{rows}", "affine": ".."}
+        return Axes((found["y"], *(found[what] for what in self.others)), (found[self.result()],))
+
+    def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
+        return {"channels": piece.shape[-1]} if self.result() == "affine" else {}
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return OpWork(self.passes * inputs[0].elements, bytes_of(*inputs, output))

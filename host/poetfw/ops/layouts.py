@@ -131,16 +131,16 @@ def _tile_requests(layout: TileLayout) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ImageLayout:
-    """Layout of a stored tensor [N, C, H, W] in storage, an image with all channels of N samples.
+    """Layout of a stored tensor in storage, an image.
 
     Tiles follow each other by rows, and for the same rows by channels; the elements of a tile are
     [channel, row, element]. Each tile has blocks of its own, with a trailer at their end.
 
     Attributes:
-        channels: number of channels of all samples.
+        channels: number of channels, of images those of all samples.
         rows: rows of the image.
         row_bytes: bytes of a row of one channel.
-        tile_channels: channels of a tile, a divisor of those of one sample.
+        tile_channels: channels of a tile, a divisor of `channels`.
         tile_rows: rows of a tile, a divisor of `rows`.
     """
 
@@ -180,8 +180,19 @@ class ImageLayout:
 
 def image_layout(tensor: Tensor) -> ImageLayout:
     """Layout in storage of a stored tensor."""
-    samples, channels, height, width = tensor.shape
-    return ImageLayout(samples * channels, height, width * Dtype.F32.size_bytes, *tensor.tile)
+    channels, rows, elements = tensor.image
+    return ImageLayout(channels, rows, elements * Dtype.F32.size_bytes, *tensor.tile)
+
+
+def image_of(shape: Shape) -> tuple[int, int, int]:
+    """Channels, rows, and elements of a row of a tensor's image.
+
+    Images [N, C, H, W] have N · C channels of H rows. Of other tensors, a channel is a vector along
+    the last axis, whose rows are single elements.
+    """
+    if len(shape) == 4:
+        return shape[0] * shape[1], shape[2], shape[3]
+    return math.prod(shape[:-1]), shape[-1], 1
 
 
 def _blocks_bytes(size_bytes: int) -> int:

@@ -72,7 +72,7 @@ class Linear(_Linear):
     """Inputs x [N,F], w [O,F] and optionally b [O]; y [N,O]."""
 
     name = "linear"
-    letters = ("ni", "oi", "no")
+    letters = ("ti", "oi", "to")
 
     def product(self, batch: int, features: int, outputs: int) -> Product:
         left, right, result = (features, 1), (1, features), (outputs, 1)
@@ -130,7 +130,7 @@ class LinearBackwardInput(_Linear):
     """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
 
     name = "linear_backward_input"
-    letters = ("oi", "no", "ni")
+    letters = ("oi", "to", "ti")
 
     def product(self, batch: int, features: int, outputs: int) -> Product:
         rows = (features, 1)
@@ -166,7 +166,7 @@ class LinearBackwardWeight(_Linear):
     """Inputs x [N,F], dy [N,O]; dw [O,F] = dyᵀ · x."""
 
     name = "linear_backward_weight"
-    letters = ("ni", "no", "oi")
+    letters = ("ti", "to", "oi")
     streams = True
 
     def product(self, batch: int, features: int, outputs: int) -> Product:
@@ -212,6 +212,9 @@ class LinearBackwardBias(OpKind):
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         db: Array = inputs[0].sum(axis=0)
         return db
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        return Axes((".o",), ("o",))
 
     def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
         batch, _ = inputs[0]

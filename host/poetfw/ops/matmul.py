@@ -16,6 +16,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.kernels import Product
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
@@ -26,6 +27,7 @@ from poetfw.ops.base import (
     expect_floats,
     expect_integer,
     register,
+    vector_letters,
 )
 
 _RUN = 32
@@ -109,6 +111,12 @@ class Matmul(OpKind):
             b = b.swapaxes(-1, -2)
         y: Array = a @ b
         return y
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        leading = vector_letters(inputs[0].shape)[:-2].replace("n", "a").replace("r", "b")
+        left = ".i" if op.integer("transpose_a") else "i."
+        right = "o." if op.integer("transpose_b") else ".o"
+        return Axes((leading + left, leading + right), (f"{leading}io",))
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         a, b = inputs

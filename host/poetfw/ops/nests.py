@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, product
 from typing import NamedTuple
 
 from poetfw.common.errors import ModelError
 from poetfw.common.transfer import BLOCK_BYTES, page_bytes
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import Axes, RowWindow, Shape, kind_of
-from poetfw.ops.layouts import TileLayout, aligned, image_layout
+from poetfw.ops.layouts import ImageLayout, TileLayout, aligned, image_layout
 from poetfw.ops.load import RECORD_BYTES, first_byte
 
 _FLOAT = Dtype.F32.size_bytes
@@ -39,6 +39,31 @@ class AxisSpan:
 
 Part = tuple[AxisSpan, ...]
 """Part of a tensor: elements of each axis."""
+
+
+Offsets = tuple[tuple[str, int], ...]
+"""Numbers by the index of a dimension; "" for a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """Part of a stored tensor, in its image: ranges of channels, each of the same rows.
+
+    Attributes:
+        channels: first channel.
+        channel_count: channels of a range.
+        rows: first row.
+        row_count: number of rows.
+        ranges: number of ranges.
+        apart: channels from one range to the next one.
+    """
+
+    channels: Offsets
+    channel_count: int
+    rows: Offsets
+    row_count: int
+    ranges: int = 1
+    apart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +379,9 @@ class Frame:
         """
         names = tuple(self.letters)
         tensors = {
-            name: replace(self.tensors[name], shape=shape, base=None, offset_bytes=0, tile=())
+            name: replace(
+                self.tensors[name], shape=shape, base=None, offset_bytes=0, tile=(), image=()
+            )
             for name, shape in zip(names, shapes, strict=True)
         }
         result = _results(self.op)[0]
@@ -616,6 +643,7 @@ class Builder:
         )
         if tensor.tile:
             self._staged = max(self._staged, image_layout(tensor).request_bytes)
+            image_part(tensor, part)  # or it cannot be
             if name in written:
                 self._expect_whole_tiles(tensor, part)
         if name not in buffers:
@@ -653,8 +681,9 @@ class Builder:
         return replace(self._whole[name], shape=home.shape, tile=()), tuple(inside)
 
     def _expect_whole_tiles(self, tensor: Tensor, part: Part) -> None:
-        for span, extent in zip(part[1:3], tensor.tile, strict=True):
-            if span.count % extent:
+        place = image_part(tensor, part)
+        for offsets, count, extent in _along(place, image_layout(tensor)):
+            if any(number % extent for number in (count, *(number for _, number in offsets))):
                 raise self._unfit(f"pieces of {tensor.name!r} are not whole tiles")
 
     def _call(
@@ -710,6 +739,7 @@ class Builder:
                 base=None,
                 offset_bytes=0,
                 tile=(),
+                image=(),
             )
         op = piece.op
         self._ops.append(
@@ -751,6 +781,85 @@ def run_of(tensor: Tensor, part: Part) -> tuple[tuple[str, int], ...] | None:
         for dim, elements in ((span.dim, span.scale * stride), ("", span.first * stride))
         if elements
     )
+
+
+@lru_cache(maxsize=65536)
+def image_part(tensor: Tensor, part: Part) -> ImagePart:
+    """A part of a stored tensor, or of a window of one, in the tensor's image.
+
+    Raises:
+        ModelError: It is not of ranges of channels, each of the same rows.
+    """
+    _, rows, elements = tensor.image
+    of_channel = rows * elements
+    offset = tensor.offset_bytes // _FLOAT
+    first_channel, inside = divmod(offset, of_channel)
+    first_row, within = divmod(inside, elements)
+    if all(span.count == extent for span, extent in zip(part, tensor.shape, strict=True)):
+        if inside == 0 and tensor.elements % of_channel == 0:
+            count = tensor.elements // of_channel
+            return ImagePart((("", first_channel),), count, (("", 0),), rows)
+        if (
+            within == 0
+            and tensor.elements % elements == 0
+            and inside + tensor.elements <= of_channel
+        ):
+            count = tensor.elements // elements
+            return ImagePart((("", first_channel),), 1, (("", first_row),), count)
+    strides = _strides(tensor.shape)
+    axes = [
+        (span, extent, stride)
+        for span, extent, stride in zip(part, tensor.shape, strides, strict=True)
+        if extent > 1
+    ]
+    by_channels = [axis for axis in axes if axis[2] >= of_channel]
+    by_rows = [axis for axis in axes if elements <= axis[2] < of_channel]
+    by_elements = [axis for axis in axes if axis[2] < elements]
+    whole_rows = math.prod(extent for _, extent, _ in by_elements) == elements
+    whole_channels = math.prod(extent for _, extent, _ in by_rows) == rows
+    if (
+        inside
+        or not (whole_rows and whole_channels)
+        or any(span.count < extent for span, extent, _ in by_elements)
+    ):
+        raise ModelError(f"{tensor.name!r} does not lie along its image in storage")
+    channel_count, ranges, apart = _ranges(by_channels, of_channel)
+    row_count, of_rows, _ = _ranges(by_rows, elements)
+    if of_rows > 1 or apart % tensor.tile[0]:
+        raise ModelError(f"a part of {tensor.name!r} is in ranges of rows")
+    return ImagePart(
+        (*_firsts(by_channels, of_channel), ("", first_channel)),
+        channel_count,
+        (*_firsts(by_rows, elements), ("", 0)),
+        row_count,
+        ranges,
+        apart,
+    )
+
+
+def _firsts(axes: Sequence[tuple[AxisSpan, int, int]], unit: int) -> Offsets:
+    """First element of a part along some axes, in units of elements."""
+    return tuple(
+        (dim, number * stride // unit)
+        for span, _, stride in axes
+        for dim, number in ((span.dim, span.scale), ("", span.first))
+        if number
+    )
+
+
+def _ranges(axes: Sequence[tuple[AxisSpan, int, int]], unit: int) -> tuple[int, int, int]:
+    """Units of a range, number of ranges, and units from one to the next, of a part along axes."""
+    cut = [k for k, (span, extent, _) in enumerate(axes) if span.count < extent]
+    if not cut:
+        return math.prod(extent for _, extent, _ in axes), 1, 0
+    last = cut[-1]
+    count = axes[last][0].count * axes[last][2] // unit
+    outer = [axis for axis in axes[:last] if axis[0].count > 1]
+    if len(outer) > 1:
+        raise ModelError("a part has ranges along two axes")
+    if not outer:
+        return count, 1, 0
+    return count, outer[0][0].count, outer[0][2] // unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -799,17 +908,42 @@ def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tupl
             index = at[statement.dim] if statement.dim else 0
             yield from ((size, statement.stores) for size in _stream_requests(statement, index))
         elif isinstance(statement, Move) and statement.tensor.tile:
-            tiles = statement.part[0].count
-            for span, extent in zip(statement.part[1:3], statement.tensor.tile, strict=True):
-                first = span.first + (span.scale * at[span.dim] if span.dim else 0)
-                tiles *= _overlapped(first, span.count, extent)
-            request = image_layout(statement.tensor).request_bytes
-            yield from ((request, statement.stores),) * tiles
+            layout = image_layout(statement.tensor)
+            part = image_part(statement.tensor, statement.part)
+            tiles = part.ranges
+            for offsets, count, extent in _along(part, layout):
+                first = sum(number * (at[dim] if dim else 1) for dim, number in offsets)
+                tiles *= _overlapped(first, count, extent)
+            yield from ((layout.request_bytes, statement.stores),) * tiles
+
+
+def _along(part: ImagePart, layout: ImageLayout) -> tuple[tuple[Offsets, int, int], ...]:
+    """Beginning and extent of a part, and the extent of a tile: along channels, and rows."""
+    return (
+        (part.channels, part.channel_count, layout.tile_channels),
+        (part.rows, part.row_count, layout.tile_rows),
+    )
 
 
 def _overlapped(first: int, count: int, extent: int) -> int:
     """Number of tiles of an extent in which some elements lie."""
     return -(-(first + count) // extent) - first // extent
+
+
+def _overlapped_by(offsets: Offsets, count: int, extent: int, around: Mapping[str, range]) -> int:
+    """Number of tiles in which some elements lie, for all indices of the loops around."""
+    first, times = 0, 1
+    moving: list[range] = []
+    for dim, number in offsets:
+        indices = around.get(dim, range(1))
+        if not dim:
+            first += number
+        elif number % extent == 0:  # by whole tiles
+            times *= len(indices)
+            first += number * indices.start
+        else:
+            moving.append(range(indices.start * number, indices.stop * number, number))
+    return times * sum(_overlapped(first + sum(at), count, extent) for at in product(*moving))
 
 
 def _stream_requests(move: StreamMove, index: int) -> tuple[int, ...]:
@@ -843,14 +977,12 @@ def nest_moved(nest: Nest) -> Moved:
             size_bytes += times * sizes.size_bytes
             requests += times * sizes.requests
         elif move.tensor.tile:
-            samples = move.part[0]
-            tiles = times * samples.count * len(around.get(samples.dim, range(1)))
-            for span, extent in zip(move.part[1:3], move.tensor.tile, strict=True):
-                firsts = (span.first + span.scale * i for i in around.get(span.dim, range(1)))
-                tiles *= sum(
-                    -(-(first + span.count) // extent) - first // extent for first in firsts
-                )
-            size_bytes += tiles * image_layout(move.tensor).request_bytes
+            layout = image_layout(move.tensor)
+            place = image_part(move.tensor, move.part)
+            tiles = times * place.ranges
+            for offsets, count, extent in _along(place, layout):
+                tiles *= _overlapped_by(offsets, count, extent, around)
+            size_bytes += tiles * layout.request_bytes
             requests += tiles
     return Moved(size_bytes, requests)
 

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from poetfw.ir import Attribute, Op, Tensor
-from poetfw.ops.base import KINDS, OpKind
+from poetfw.ops.base import KINDS, LossKind, OpKind
 from poetfw.ops.nests import Builder, Loads, Nest, Pieces
-from poetfw.ops.streamed import StreamedKind, WrappingKind
-from poetfw.ops.update import FusedUpdate
+from poetfw.ops.streamed import LoadedOp, StreamedKind, WrappingKind
+from poetfw.ops.update import UpdateKind
 
 _PREFIX = "pieced_"
 _LOOPS, _CUT, _KEPT = "loops", "cut", "kept"
-_STREAMED = ("streamed_conv2d", "loaded_conv2d", "loaded_batch_norm")
 
 
 class PiecedOp(WrappingKind):
@@ -73,16 +72,17 @@ def pieced(op: Op, pieces: Pieces) -> Op:
 
 
 def register_pieced() -> None:
-    """Register the pieced forms of all operators that can be cut."""
+    """Register the pieced forms of all operators but views, losses, and updates by a gradient.
+
+    A network's output, which a loss reads, is what a prediction gives: it stays in RAM.
+    """
     for kind in tuple(KINDS.values()):
-        if _has_axes(kind):
+        if _runs_in_pieces(kind):
             wrapper = PiecedOp(kind)
             KINDS[wrapper.name] = wrapper
 
 
-def _has_axes(kind: OpKind) -> bool:
-    if isinstance(kind, StreamedKind):
-        return kind.name.startswith(_STREAMED)
-    if isinstance(kind, FusedUpdate):
-        return _has_axes(kind.gradient_kind)
-    return not kind.view and type(kind).axes is not OpKind.axes
+def _runs_in_pieces(kind: OpKind) -> bool:
+    if isinstance(kind, LoadedOp):
+        return _runs_in_pieces(kind.wrapped_kind)
+    return not (kind.view or isinstance(kind, (LossKind, UpdateKind)))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations, product
 from types import MappingProxyType
@@ -14,9 +14,12 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory import padded
 from poetfw.ops import KINDS, PiecedOp, kind_of, pieced, streamed_kind
-from poetfw.ops.layouts import image_layout
-from poetfw.ops.nests import Nest, Pieces, cut_axes, frame_of, nest_moved, op_axes
+from poetfw.ops.layouts import image_layout, image_of
+from poetfw.ops.nests import Frame, Nest, Pieces, cut_axes, frame_of, nest_moved, op_axes
 from poetfw.ops.pieces import pieced_name
+
+_FEATURES = 16
+"""Features of a vector that count as a row of an image where a tile's rows are limited."""
 
 REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request."""
@@ -34,12 +37,24 @@ class TilePolicy:
     size_bytes: int
     rows: int
 
-    def tile_of(self, tensor: Tensor, channels: int) -> tuple[int, int]:
-        """Channels and rows of a tensor's tiles, the channels a divisor of the given number."""
-        _, _, height, width = tensor.shape
-        row_bytes = width * Dtype.F32.size_bytes
-        rows = _largest(height, min(self.rows, self.size_bytes // row_bytes))
-        return _largest(channels, self.size_bytes // (rows * row_bytes)), rows
+    def tile_of(self, tensor: Tensor, unit: int = 0) -> tuple[int, int]:
+        """Channels and rows of a tensor's tiles.
+
+        Args:
+            tensor: the tensor.
+            unit: a number that the extent of a tile divides along channels of images, along
+                features of other tensors; 0 without one.
+        """
+        _, rows, elements = image_of(tensor.shape)
+        row_bytes = elements * Dtype.F32.size_bytes
+        if len(tensor.shape) == 4:
+            tile_rows = _largest(rows, min(self.rows, self.size_bytes // row_bytes))
+            channels = math.gcd(tensor.shape[1], unit)
+        else:
+            most = min(self.rows * _FEATURES, max(_FEATURES, self.size_bytes // row_bytes))
+            tile_rows = _largest(math.gcd(rows, unit), most)
+            channels = next((extent for extent in tensor.shape[-2::-1] if extent > 1), 1)
+        return _largest(channels, self.size_bytes // (tile_rows * row_bytes)), tile_rows
 
 
 def channel_units(*graphs: Graph) -> dict[str, int]:
@@ -182,12 +197,9 @@ def _moved_once(plain: Sequence[Op], tensors: Mapping[str, Tensor]) -> set[str]:
 
 def held_bytes(op: Op, tensors: Mapping[str, Tensor]) -> int:
     """Bytes of an op's operands that are in RAM and not persistent."""
-    bases = dict.fromkeys(tensors[name].base or name for name in _operands(op))
-    return sum(
-        padded(tensors[name].size_bytes)
-        for name in bases
-        if tensors[name].role.transient and not tensors[name].tile
-    )
+    in_ram = [tensors[name] for name in _operands(op) if not tensors[name].tile]
+    bases = dict.fromkeys(tensor.base or tensor.name for tensor in in_ram)
+    return sum(padded(tensors[name].size_bytes) for name in bases if tensors[name].role.transient)
 
 
 def _cost(nest: Nest) -> int:
@@ -202,7 +214,12 @@ def _without_names(
     names = dict.fromkeys((*_operands(op), *op.updates))
     number = {name: str(index) for index, name in enumerate(names)}
     renamed = {
-        number[name]: replace(tensors[name], name=number[name], base=None, offset_bytes=0)
+        number[name]: replace(
+            tensors[name],
+            name=number[name],
+            base=None,
+            offset_bytes=tensors[name].offset_bytes if tensors[name].tile else 0,
+        )
         for name in names
     }
     alike = Op(
@@ -224,11 +241,12 @@ def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice
     weight = kind.loads(op, tensors).weight
     fixed = {} if weight is None else {weight.dim: weight.channels}
     outermost = weight.dim if weight is not None and weight.updated else ""
+    streamed = () if weight is None else weight.tensors
     for kept in _subsets(_worth_keeping(op, plain, outermost, tensors)):
         options = []
         for number, each in enumerate(plain):
             parts: list[tuple[str, _Part]] = []
-            for loops, cut in _cuts(each, fixed, outermost, tensors):
+            for loops, cut in _cuts(each, fixed, outermost, streamed, tensors):
                 try:
                     nest = kind.sketch(op, tensors, Pieces(loops, cut, kept), number)
                 except ModelError:
@@ -266,32 +284,59 @@ def _subsets(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _cuts(
-    op: Op, fixed: Mapping[str, int], outermost: str, tensors: Mapping[str, Tensor]
+    op: Op,
+    fixed: Mapping[str, int],
+    outermost: str,
+    streamed: Collection[str],
+    tensors: Mapping[str, Tensor],
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Loops of a plain op, and the extents of pieces along them, that may be possible."""
-    axes = {axis.dim: axis for axis in cut_axes(op, tensors)}
+    """Loops of a plain op, and the extents of pieces along them, that may be possible.
+
+    Nothing is loaded again in a loop over a dimension of all that is moved. So without a streamed
+    weight, such loops are around the others, in pieces as small as tiles let them be, or there are
+    none.
+    """
+    frame = frame_of(op, tensors)
+    if frame is None:
+        yield "", ()
+        return
+    moved = [name for name in frame.letters if tensors[name].tile or name in streamed]
     options: list[list[tuple[str, int]]] = []
-    for dim, axis in axes.items():
-        unit = _unit(op, dim, tensors)
-        extents = _divisors(axis.extent)
-        if dim in fixed or dim == "n":  # one sample, or all
-            extents = [fixed[dim]] if dim in fixed else sorted({1, axis.extent})
-        options.append([(dim, size) for size in extents if size % unit == 0])
+    around = outermost
+    for dim, extent in frame.extents.items():
+        unit = math.lcm(1, *(_unit(frame, dim, tensors[name]) for name in _results_of(op)))
+        extents = [each for each in _divisors(extent) if each % unit == 0 or each == extent]
+        if dim in fixed:
+            extents = [size for size in extents if size == fixed[dim]]
+        elif dim == "n":  # one sample, or all
+            extents = [size for size in extents if size in (1, extent)]
+        elif not streamed and all(dim in frame.letters[name] for name in moved):
+            whole = math.lcm(unit, *(_unit(frame, dim, tensors[name]) for name in moved))
+            least = (unit, min((each for each in extents if each % whole == 0), default=extent))
+            extents = [size for size in extents if size in (*least, extent)]
+            around += dim
+        options.append([(dim, size) for size in extents])
     for sizes in product(*options):
-        cut = {dim: size for dim, size in sizes if size < axes[dim].extent}
-        for order in permutations(dim for dim in cut if dim not in outermost):
-            loops = (*(dim for dim in cut if dim in outermost), *order)
+        cut = {dim: size for dim, size in sizes if size < frame.extents[dim]}
+        for order in permutations(dim for dim in cut if dim not in around):
+            loops = (*(dim for dim in around if dim in cut), *order)
             yield "".join(loops), tuple(cut[dim] for dim in loops)
 
 
-def _unit(op: Op, dim: str, tensors: Mapping[str, Tensor]) -> int:
-    """Divisor of a piece's extent: results are stored in whole tiles."""
-    units = [1]
-    for name in (op.output, *op.updates):
-        if name is not None and tensors[name].tile:
-            channels, rows = tensors[name].tile
-            units.append({"n": 1, "r": rows}.get(dim, channels))
-    return math.lcm(*units)
+def _results_of(op: Op) -> tuple[str, ...]:
+    return (*([op.output] if op.output is not None else []), *op.updates)
+
+
+def _unit(frame: Frame, dim: str, tensor: Tensor) -> int:
+    """Extent of a stored tensor's tiles along a dimension; 1 without such."""
+    if not tensor.tile or dim not in frame.letters[tensor.name]:
+        return 1
+    _, rows, elements = tensor.image
+    tile_channels, tile_rows = tensor.tile
+    stride = math.prod(tensor.shape[frame.letters[tensor.name].index(dim) + 1 :])
+    channels, rest = divmod(stride, rows * elements)
+    extent, step = (tile_channels, channels) if channels else (tile_rows, rest // elements)
+    return extent // math.gcd(extent, step)
 
 
 def _largest(extent: int, limit: int) -> int:

@@ -18,19 +18,21 @@ from itertools import product
 from poetfw.common.errors import ModelError
 from poetfw.common.limits import Deadline, OutOfTime
 from poetfw.firmware import BLOCK_BYTES
-from poetfw.ir import Op, Role, Tensor
+from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
 from poetfw.planning.pieces import PieceSearch, TilePolicy, channel_units
 from poetfw.training import (
     Program,
     StreamableWeight,
+    in_storage,
     storable_tensors,
     store,
     stream,
     streamable_vectors,
     streamable_weights,
     waiting_bytes,
+    with_windows,
 )
 
 _TILES = (8, 16, 32, 64)
@@ -133,7 +135,8 @@ def _candidates(
 def held_at_once(program: Program, stored: Collection[str] = ()) -> int:
     """Bytes of the tensors of one op that are not stored, at most: no room can be smaller."""
     least = 0
-    for graph in (program.training, program.evaluation):
+    for each in (program.training, program.evaluation):
+        graph = with_windows(each, stored)
         for op in graph.ops:
             apart = op.output is not None and not kind_of(op).in_place
             held = (*graph.reads(op), *([op.output or ""] if apart else []))
@@ -186,7 +189,12 @@ class _Storing:
     @cached_property
     def waiting(self) -> dict[str, int]:
         """Bytes that stay in RAM during each op of the evaluation, which pages nothing."""
-        return waiting_bytes(self.base.evaluation, self.chosen)
+        return waiting_bytes(with_windows(self.base.evaluation, self.chosen), self.chosen)
+
+    @cached_property
+    def windowed(self) -> Graph:
+        """The training step in which nothing sees stored tensors in another shape."""
+        return with_windows(self.base.training, self.chosen)
 
     def best(self) -> Program | None:
         """The program of least traffic that fits; else of those found, that of least RAM.
@@ -226,7 +234,7 @@ class _Storing:
         return store(
             streamed,
             self.chosen,
-            lambda tensor: policy.tile_of(tensor, units.get(tensor.name, tensor.shape[1])),
+            lambda tensor: policy.tile_of(tensor, units.get(tensor.name, 0)),
             lambda op, tensors, waiting: self.search.choose(op, tensors, self.room - waiting),
         )
 
@@ -262,24 +270,26 @@ class _Storing:
         self, weight: StreamableWeight, tile: tuple[int, ...], policy: TilePolicy
     ) -> list[tuple[Op, dict[str, Tensor]]]:
         """The ops of a layer with a tile of its weight, and their tensors."""
-        ops = {op.name: op for op in self.base.training.ops}
+        ops = {op.name: op for op in self.windowed.ops}
         layer = [ops[weight.forward], ops[weight.back or weight.apply[0]]]
         tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
         return [(op, self._tensors(op, tile, policy)) for op in tiled]
 
     def _tensors(self, op: Op, tile: tuple[int, ...], policy: TilePolicy) -> dict[str, Tensor]:
         names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))
+        unit = tile[-1] if op.updates else tile[0]
+        all_tensors = self.windowed.by_name
         tensors = {}
         for name in names:
-            tensor = self.base.training.by_name[name]
-            if name in self.chosen:
-                unit = tensor.shape[1]
-                if name == op.output:
-                    unit = math.gcd(unit, tile[1] if op.updates else tile[0])
-                tensor = replace(tensor, tile=policy.tile_of(tensor, unit))
-            tensors[name] = tensor
+            tensor = all_tensors[name]
+            tensors[name] = in_storage(
+                tensor,
+                all_tensors,
+                self.chosen,
+                lambda root: policy.tile_of(root, unit if root.name == op.output else 0),
+            )
             if tensor.base is not None:
-                tensors[tensor.base] = self.base.training.by_name[tensor.base]
+                tensors[tensor.base] = all_tensors[tensor.base]
         return tensors
 
 
@@ -294,9 +304,10 @@ def _ones(weight: StreamableWeight) -> tuple[int, ...]:
 
 
 def _weight_tiles(weight: StreamableWeight) -> Iterator[tuple[int, ...]]:
-    """All tiles of a weight: divisors of its output and input channels, or of the former."""
+    """Tiles of a weight: divisors of its output and input channels, or of the former."""
     shape = weight.weight.shape
-    return product(*map(_divisors, shape[:1] if weight.back is None else shape[:2]))
+    extents = shape[:1] if weight.back is None else shape[:2]
+    return product(*map(_divisors, extents))
 
 
 def _divisors(extent: int) -> list[int]:

@@ -14,7 +14,14 @@ from poetfw.training.program import CLASSIFYING, DEFAULT_LOSS, LOSSES, Program, 
 from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import AS_FILED, Selection, TrainedNames, select
 from poetfw.training.sharing import in_place_input
-from poetfw.training.storing import storable_tensors, store, stored_tensors, waiting_bytes
+from poetfw.training.storing import (
+    in_storage,
+    storable_tensors,
+    store,
+    stored_tensors,
+    waiting_bytes,
+    with_windows,
+)
 from poetfw.training.streaming import (
     StreamableWeight,
     not_loadable,
@@ -44,6 +51,7 @@ __all__ = [
     "fuse_pooling",
     "hoist_views",
     "in_place_input",
+    "in_storage",
     "input_channels",
     "is_of_one_sample",
     "make_prediction",
@@ -63,4 +71,5 @@ __all__ = [
     "streamed_ops",
     "value_of",
     "waiting_bytes",
+    "with_windows",
 ]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from poetfw.common.errors import ModelError, PoetfwError
 from poetfw.ir import Attribute, Graph, Op, Tensor
 from poetfw.ops import infer_output
+from poetfw.ops.layouts import image_of
 from poetfw.ops.pieces import plain_name
 from poetfw.training.program import Program
 
@@ -65,8 +66,11 @@ def _for_one(program: Program, name: str, ops: Sequence[Op], output: str) -> Gra
         inferred = infer_output(op, [tensors[name] for name in op.inputs], was.role)
         if inferred is None or inferred.elements * batch != was.elements:
             raise ModelError(f"op {op.name!r} ({op.kind}) is another one for one sample")
+        if was.tile and batch > 1 and len(was.shape) != 4:
+            raise ModelError(f"op {op.name!r} ({op.kind}) stores vectors of several samples")
         kept.append(op)
-        tensors[inferred.name] = replace(inferred, tile=was.tile)
+        image = image_of(inferred.shape) if was.tile else ()
+        tensors[inferred.name] = replace(inferred, tile=was.tile, image=image)
         for window in windows.values():
             if window.base == op.output:
                 tensors[window.name] = _window_of_one(window, batch)

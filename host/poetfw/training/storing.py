@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
+from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops import streamed_kind
+from poetfw.ops import kind_of
 from poetfw.ops.base import KINDS
-from poetfw.ops.nests import op_axes
+from poetfw.ops.layouts import image_of
+from poetfw.ops.nests import AxisSpan, image_part
 from poetfw.ops.pieces import pieced_name
 from poetfw.training.program import Program
 
@@ -19,30 +22,80 @@ that have to stay in RAM meanwhile."""
 
 
 def storable_tensors(graph: Graph) -> tuple[Tensor, ...]:
-    """Tensors of a step that can be stored: images whose ops all run in pieces."""
-    bases = {tensor.base for tensor in graph.windows}
-    can_be_cut = {op.name: _can_be_cut(op, graph) for op in graph.ops}
+    """Tensors of a step that can be stored: those whose ops all run in pieces.
+
+    What sees their bytes in another shape, or a part of them, lies along their image.
+    """
+    roots = _roots(graph)
+    left_out = {roots.get(graph.output, graph.output)}
+    for op in graph.ops:
+        if not kind_of(op).view and pieced_name(op.kind) not in KINDS:
+            left_out |= {roots.get(name, name) for name in (*op.inputs, op.output or "")}
+    for name, root in roots.items():
+        if name != root and not _lies_along(graph.by_name[name], graph.by_name[root]):
+            left_out.add(root)
     return tuple(
         tensor
         for tensor in graph.tensors
-        if tensor.role.transient
+        if roots.get(tensor.name) == tensor.name
+        and tensor.role.transient
         and tensor.dtype is Dtype.F32
-        and len(tensor.shape) == 4
-        and tensor.base is None
-        and tensor.name not in bases
-        and tensor.name != graph.output
-        and tensor.name in graph.producer
-        and can_be_cut[graph.producer[tensor.name].name]
-        and all(can_be_cut[op.name] for op in graph.consumers[tensor.name])
+        and tensor.name not in left_out
     )
 
 
-def _can_be_cut(op: Op, graph: Graph) -> bool:
-    if pieced_name(op.kind) not in KINDS:
-        return False
-    kind = streamed_kind(op)
-    plain = (op,) if kind is None else kind.plain(op)
-    return all(op_axes(each, graph.by_name) is not None for each in plain)
+def with_windows(graph: Graph, stored: Collection[str]) -> Graph:
+    """The graph in which no op sees a stored tensor in another shape: that is a window of it.
+
+    Args:
+        graph: a graph.
+        stored: names of the tensors that are to be stored.
+    """
+    windows = {window.name: window for window in graph.windows}
+    ops = []
+    for op in graph.ops:
+        name = op.inputs[0] if op.inputs else ""
+        base = windows[name].base if name in windows else name
+        if not kind_of(op).view or base not in stored:
+            ops.append(op)
+            continue
+        offset_bytes = windows[name].offset_bytes if name in windows else 0
+        output = graph.by_name[op.output or ""]
+        windows[output.name] = replace(output, base=base, offset_bytes=offset_bytes)
+        for each in graph.windows:
+            if each.base == output.name:  # what a window shows has become a window itself
+                windows[each.name] = replace(
+                    each, base=base, offset_bytes=offset_bytes + each.offset_bytes
+                )
+    tensors = tuple(windows.get(tensor.name, tensor) for tensor in graph.tensors)
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
+def _roots(graph: Graph) -> dict[str, str]:
+    """Tensor whose bytes each tensor has that an op computes: itself, if these are its own."""
+    roots: dict[str, str] = {}
+    windows: dict[str, list[str]] = {}
+    for window in graph.windows:
+        windows.setdefault(window.base or "", []).append(window.name)
+    for op in graph.ops:
+        if op.output is not None:
+            root = roots.get(op.inputs[0]) if kind_of(op).view else op.output
+            if root is not None:
+                roots[op.output] = root
+                roots |= dict.fromkeys(windows.get(op.output, ()), root)
+    return roots
+
+
+def _lies_along(view: Tensor, root: Tensor) -> bool:
+    """True if a view, and each channel or feature of what a layer sees, is a part of an image."""
+    stored = replace(view, base=root.name, tile=(1, 1), image=image_of(root.shape))
+    whole = tuple(map(AxisSpan, view.shape))
+    with suppress(ModelError):
+        image_part(stored, whole)
+        if len(whole) in (2, 4):
+            image_part(stored, (whole[0], AxisSpan(1), *whole[2:]))
+        return True
+    return False
 
 
 def store(
@@ -59,11 +112,14 @@ def store(
         tile_of: channels and rows of a tensor's tiles.
         pieces: chooses the pieces of each op on stored tensors.
     """
-    waiting = waiting_bytes(program.evaluation, chosen)
+    training, evaluation = (
+        with_windows(graph, chosen) for graph in (program.training, program.evaluation)
+    )
+    waiting = waiting_bytes(evaluation, chosen)
     return replace(
         program,
-        training=_store(program.training, chosen, tile_of, pieces, {}),
-        evaluation=_store(program.evaluation, chosen, tile_of, pieces, waiting),
+        training=_store(training, chosen, tile_of, pieces, {}),
+        evaluation=_store(evaluation, chosen, tile_of, pieces, waiting),
     )
 
 
@@ -92,19 +148,39 @@ def _store(
     waiting: Mapping[str, int],
 ) -> Graph:
     tensors = {
-        tensor.name: replace(tensor, tile=tile_of(tensor)) if tensor.name in chosen else tensor
-        for tensor in graph.tensors
+        tensor.name: in_storage(tensor, graph.by_name, chosen, tile_of) for tensor in graph.tensors
     }
     ops = tuple(
         pieces(op, tensors, waiting.get(op.name, 0))
-        if any(name in chosen for name in (*op.inputs, op.output))
+        if any(name is not None and tensors[name].tile for name in (*op.inputs, op.output))
         else op
         for op in graph.ops
     )
     return replace(graph, tensors=tuple(tensors.values()), ops=ops)
 
 
+def in_storage(
+    tensor: Tensor,
+    tensors: Mapping[str, Tensor],
+    chosen: Collection[str],
+    tile_of: Callable[[Tensor], tuple[int, int]],
+) -> Tensor:
+    """A tensor as it is stored, or a window of one; itself if it is not.
+
+    Args:
+        tensor: the tensor.
+        tensors: all tensors by name.
+        chosen: names of the stored ones.
+        tile_of: channels and rows of a stored tensor's tiles.
+    """
+    root = tensors[tensor.base or tensor.name]
+    if root.name not in chosen:
+        return tensor
+    return replace(tensor, tile=tile_of(root), image=image_of(root.shape))
+
+
 def stored_tensors(program: Program) -> tuple[Tensor, ...]:
-    """Stored tensors of both graphs, those of the training step first."""
+    """Stored tensors of both graphs, those of the training step first; windows are left out."""
     both = (*program.training.tensors, *program.evaluation.tensors)
-    return tuple({tensor.name: tensor for tensor in both if tensor.tile}.values())
+    found = {tensor.name: tensor for tensor in both if tensor.tile and tensor.base is None}
+    return tuple(found.values())

@@ -16,14 +16,17 @@ from poetfw.firmware.nest_code import NestCode
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, PiecedOp, image_layout, kind_of, pieced
 from poetfw.ops.base import Array, Kernel
+from poetfw.ops.layouts import image_of
 from poetfw.ops.nests import (
     AxisSpan,
+    ImagePart,
     KernelCall,
     Loop,
     Move,
     OperandPlace,
     Pieces,
     StreamMove,
+    image_part,
     nest_moved,
     nest_traffic,
     sample_parts,
@@ -92,6 +95,53 @@ CASES = {
     ),
     "global average": ("global_avg_pool", (X,), (1, 4, 1, 1), {}, ()),
 }
+T, U = (8, 12), (8, 6)
+HEADS, SCORES = (1, 3, 8, 4), (1, 3, 8, 8)
+LAST = {**NORM, "groups": 1, "channels": 12, "inner": 1}
+AS_HEADS = {"view": (1, 8, 3, 4), "axes": (0, 2, 1, 3), "shape": HEADS}
+AS_TOKENS = {"view": HEADS, "axes": (0, 2, 1, 3), "shape": T}
+VECTORS = {
+    "linear": ("linear", (T, (6, 12), (6,)), U, {}, ()),
+    "linear dX": ("linear_backward_input", ((6, 12), U), T, {}, ()),
+    "linear dW": ("linear_backward_weight", (T, U), (6, 12), {}, ()),
+    "linear update": ("linear_backward_weight_sgd", (T, U), None, SGD, ((6, 12), (6, 12))),
+    "linear db": ("linear_backward_bias", (U,), (6,), {}, ()),
+    "row statistics": ("layer_norm_statistics", (T,), (2, 8), LAST, ()),
+    "row norm": ("layer_norm_normalize", (T, (2, 8), (2, 12)), T, LAST, ()),
+    "row d affine": ("layer_norm_backward_affine", (T, (2, 8), T), (2, 12), LAST, ()),
+    "row d norm": ("layer_norm_backward_input", (T, (2, 8), (2, 12), T), T, LAST, ()),
+    "row d norm of a batch": (
+        "layer_norm_backward_input",
+        ((1, 8, 12), (2, 8), (2, 12), (1, 8, 12)),
+        (1, 8, 12),
+        LAST,
+        (),
+    ),
+    "gelu": ("gelu", (T,), T, {}, ()),
+    "softmax of three axes": ("softmax", ((3, 8, 8),), (3, 8, 8), {}, ()),
+    "softmax backward": ("softmax_backward", (SCORES, SCORES), SCORES, {}, ()),
+    "scores": ("matmul", (HEADS, HEADS), SCORES, {"transpose_a": 0, "transpose_b": 1}, ()),
+    "context": ("matmul", (SCORES, HEADS), HEADS, {"transpose_a": 0, "transpose_b": 0}, ()),
+    "turned": ("matmul", (SCORES, HEADS), HEADS, {"transpose_a": 1, "transpose_b": 0}, ()),
+    "both turned": (
+        "matmul",
+        (SCORES, (1, 3, 4, 8)),
+        HEADS,
+        {"transpose_a": 1, "transpose_b": 1},
+        (),
+    ),
+    "heads": ("transpose", (T,), HEADS, AS_HEADS, ()),
+    "tokens": ("transpose", (HEADS,), T, AS_TOKENS, ()),
+    "sum": ("sum_to", (T,), (1, 12), {"shape": (1, 12)}, ()),  # runs as a whole
+}
+"""Ops on tensors of other shapes than images, and on matrices that are like images."""
+
+CASES |= VECTORS
+
+
+def stored(name: str, shape: tuple[int, ...], tile: tuple[int, int]) -> Tensor:
+    """A stored tensor."""
+    return Tensor(name, shape, tile=tile, image=image_of(shape))
 
 
 def graph_of(case: str, tile: tuple[int, int], batch: int = 1) -> tuple[Op, dict[str, Tensor]]:
@@ -113,9 +163,11 @@ def graph_of(case: str, tile: tuple[int, int], batch: int = 1) -> tuple[Op, dict
         persistent = number >= len(inputs) + (output is not None)
         role = Role.PARAMETER if persistent else Role.ACTIVATION
         tensors[name] = Tensor(name, shape, role=role)
-        if len(shape) == 4 and shape[0] == batch and shape[2] > 1 and not persistent:
-            own = tuple(math.gcd(*pair) for pair in zip(tile, shape[1:3], strict=True))
-            tensors[name] = replace(tensors[name], tile=own)
+        is_image = len(shape) == 4 and shape[0] == batch and shape[2] > 1
+        if (is_image or (case in VECTORS and math.prod(shape) > 12)) and not persistent:
+            extents = shape[1:3] if len(shape) == 4 else shape[-2:]
+            own = tuple(math.gcd(*pair) for pair in zip(tile, extents, strict=True))
+            tensors[name] = replace(tensors[name], tile=own, image=image_of(shape))
     names = iter(tensors)
     op = Op(
         "op",
@@ -211,8 +263,11 @@ class Machine:
         return flat[begin : begin + math.prod(shape)].reshape(shape)
 
 
-@pytest.mark.parametrize(("tile", "batch"), [((1, 2), 1), ((2, 4), 1), ((2, 4), 2)])
-@pytest.mark.parametrize("case", CASES)
+TILED = [(case, tile, 1) for case in CASES for tile in ((1, 2), (2, 4))]
+TILED += [(case, (2, 4), 2) for case in CASES if case not in VECTORS]  # batches are of images
+
+
+@pytest.mark.parametrize(("case", "tile", "batch"), TILED)
 def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int], batch: int) -> None:
     op, tensors = graph_of(case, tile, batch)
     rng = np.random.default_rng(3)
@@ -247,6 +302,56 @@ def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int], ba
         )
 
 
+def test_windows_of_a_stored_tensor_are_parts_of_its_image() -> None:
+    """Queries, keys and values lie one behind the other: a layer reads one of them."""
+    base = replace(stored("all", (3, 8, 12), (4, 6)), role=Role.ACTIVATION)
+    values = np.random.default_rng(3).normal(size=(3, 8, 12))
+    w = np.random.default_rng(4).normal(size=(6, 12))
+    for number in range(3):
+        window = replace(base, name="x", shape=T, base="all", offset_bytes=number * 8 * 12 * 4)
+        tensors = {"all": base, "x": window, "y": stored("y", U, (4, 3)), "w": Tensor("w", w.shape)}
+        op = Op("op", "linear", ("x", "w"), "y")
+        for choice in PieceSearch().choices(op, tensors):
+            candidate = pieced(op, choice.pieces)
+            kind = KINDS[candidate.kind]
+            assert isinstance(kind, PiecedOp)
+            nest = kind.nest_of(candidate, tensors)
+            machine = Machine({"x": values[number], "w": w, "y": np.zeros(U)}, ["y"])
+            machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
+            machine.run(nest.body, {})
+            np.testing.assert_allclose(machine.homes["y"], values[number] @ w.T)
+            for move, part in stored_moves(nest.body):
+                if move.tensor.name == "x":  # counted in channels of all three
+                    assert dict(part.channels)[""] == number * 8
+                    assert part.channel_count <= 8
+
+
+def stored_moves(body: Sequence[object]) -> list[tuple[Move, ImagePart]]:
+    """Moves of stored tensors within statements, with their parts of images."""
+    found: list[tuple[Move, ImagePart]] = []
+    for each in body:
+        if isinstance(each, Loop):
+            found += stored_moves(each.body)
+        elif isinstance(each, Move) and each.tensor.tile:
+            found.append((each, image_part(each.tensor, each.part)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shape", "part", "says"),
+    [
+        ((4, 6, 2), (AxisSpan(4), AxisSpan(6), AxisSpan(1, "d", 1)), "ranges of rows"),
+        ((48,), (AxisSpan(24, "a", 24),), "does not lie along"),
+    ],
+)
+def test_parts_that_are_not_ranges_of_an_image_are_refused(
+    shape: tuple[int, ...], part: tuple[AxisSpan, ...], says: str
+) -> None:
+    seen = replace(stored("t", (4, 12), (2, 4)), shape=shape)
+    with pytest.raises(ModelError, match=says):
+        image_part(seen, part)
+
+
 def test_the_traffic_falls_with_the_workspace() -> None:
     op, tensors = graph_of("conv2d", (1, 2))
     choices = PieceSearch().choices(op, tensors)
@@ -272,7 +377,7 @@ def test_pieces_that_do_not_divide_a_result_are_refused() -> None:
 
 
 def test_a_layout_gives_back_what_it_stores() -> None:
-    tensor = Tensor("t", (1, 6, 8, 5), tile=(2, 4))
+    tensor = Tensor("t", (1, 6, 8, 5), tile=(2, 4), image=(6, 8, 5))
     layout = image_layout(tensor)
     values = np.arange(240, dtype="<f4").reshape(6, 8, 5)
     raw = b""
@@ -290,7 +395,7 @@ def test_no_pieces_have_less_traffic_than_the_bound(attributes: Mapping[str, obj
     """A convolution with stride 2 may leave out rows of its input."""
     kernel = 1 if attributes is POINTWISE_BY_2 else 3
     w = Tensor("w", (6, 4, kernel, kernel), role=Role.PARAMETER)
-    x, y = Tensor("x", X, tile=(2, 1)), Tensor("y", Y if attributes is CONV else HALF, tile=(2, 1))
+    x, y = stored("x", X, (2, 1)), stored("y", Y if attributes is CONV else HALF, (2, 1))
     op = Op("op", "streamed_conv2d", ("x", "w"), "y", {**attributes, "tile": (6, 4)})
     search, tensors = PieceSearch(), {"x": x, "w": w, "y": y}
     excess, least = search.bound(op, tensors, 0)
@@ -303,8 +408,7 @@ def streamed_backward() -> tuple[Op, dict[str, Tensor]]:
     """A streamed layer's backward op and its tensors, with all images stored."""
     w = Tensor("w", W, role=Role.PARAMETER)
     m = replace(w, name="m", role=Role.STATE)
-    x, dx = (Tensor(name, X, tile=(2, 4)) for name in ("x", "dx"))
-    dy = Tensor("dy", Y, tile=(2, 4))
+    x, dx, dy = stored("x", X, (2, 4)), stored("dx", X, (2, 4)), stored("dy", Y, (2, 4))
     attributes = {**CONV, **SGD, "input_shape": X, "weight_shape": W, "tile": (3, 2)}
     kind = "streamed_conv2d_backward_sgd"
     op = Op("op", kind, ("w", "x", "dy"), "dx", attributes, ("w", "m"), backward=True)
@@ -414,7 +518,7 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
 def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
     """A prediction has one sample, in a batch of three if the network fixes the batch size."""
     load = Op("load", "load_x", (), "x", {"shape": (3, 2, 4, 5)})
-    x = Tensor("x", (3, 2, 4, 5), role=Role.INPUT, tile=(1, 2))
+    x = replace(stored("x", (3, 2, 4, 5), (1, 2)), role=Role.INPUT)
     candidate = pieced(load, Pieces("cr", (1, 2)))
     nest = KINDS[candidate.kind].nest_of(candidate, {"x": x})  # type: ignore[attr-defined]
     assert [*sample_parts(nest.body, {})] == [(at, 40) for at in (0, 40, 80, 120)]
@@ -428,5 +532,8 @@ def test_a_given_sample_is_loaded_in_parts_and_the_others_are_zeros() -> None:
     words = " ".join(code.split())
     assert "memcpy((float *)W + 0u, given + 0 + c * 80u + r * 40u, 40);" in words
     assert "memset((uint8_t *)((float *)W + 0u) + 40, 0, 2 * 40);" in words
-    put = "poet_stored_put(x, c + n * 2u, 1u, r * 2u, 2u, (float *)W + 0u + n * 10u, (float *)W + "
+    put = (
+        "poet_stored_put(x, c + range * 2u, 1u, r * 2u, 2u, (float *)W + 0u + range * 10u, "
+        "(float *)W + "
+    )
     assert put in words
