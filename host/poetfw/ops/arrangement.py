@@ -13,6 +13,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     LARGEST_INTEGER,
+    LETTERS,
     Array,
     Axes,
     Kernel,
@@ -77,11 +78,10 @@ class Transpose(_Moves):
         view, axes = op.integers("view"), op.integers("axes")
         into = _axes_alone(inputs[0].shape, view)
         back = _axes_alone(results[0].shape, tuple(view[axis] for axis in axes))
-        letters = "abdefghjklmpqsuvwxyz"
         x, y = ["."] * len(into), ["."] * len(back)
         for position, axis in enumerate(axes):
             if axis in into and position in back:
-                x[into.index(axis)] = y[back.index(position)] = letters[axis]
+                x[into.index(axis)] = y[back.index(position)] = LETTERS[axis]
         return Axes(("".join(x),), ("".join(y),))
 
     def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:

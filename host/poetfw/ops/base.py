@@ -145,6 +145,10 @@ class Kernel:
         return tuple(source for source in (self.source, *self.calls, *further) if source)
 
 
+LETTERS = "abdefghjklmpqsuvwxyz"
+"""Letters of dimensions that have no meaning of their own."""
+
+
 def vector_letters(shape: Shape) -> str:
     """Letters of the axes of a tensor that is cut along all but the last one.
 
@@ -152,7 +156,7 @@ def vector_letters(shape: Shape) -> str:
     """
     if len(shape) == 4:
         return "ncr."
-    letters = iter("abdefghjklmpqsuvwxyz")
+    letters = iter(LETTERS)
     return "".join("." if extent == 1 else next(letters) for extent in shape[:-1]) + "."
 
 

@@ -288,7 +288,7 @@ def op_axes(plain: Op, tensors: Mapping[str, Tensor]) -> Axes | None:
     if kind.view:
         return None
     return kind.axes(
-        plain, [tensors[name] for name in plain.inputs], [tensors[n] for n in _results(plain)]
+        plain, [tensors[name] for name in plain.inputs], [tensors[n] for n in results_of(plain)]
     )
 
 
@@ -298,7 +298,7 @@ def cut_axes(plain: Op, tensors: Mapping[str, Tensor]) -> tuple[CutAxis, ...]:
     if axes is None:
         return ()
     first, *rest = axes.results
-    shape = tensors[_results(plain)[0]].shape
+    shape = tensors[results_of(plain)[0]].shape
     return tuple(
         CutAxis(letter, extent)
         for letter, extent in zip(first, shape, strict=True)
@@ -306,7 +306,8 @@ def cut_axes(plain: Op, tensors: Mapping[str, Tensor]) -> tuple[CutAxis, ...]:
     )
 
 
-def _results(plain: Op) -> tuple[str, ...]:
+def results_of(plain: Op) -> tuple[str, ...]:
+    """Names of an op's output, if it has one, and of the tensors that it updates."""
     return (*([plain.output] if plain.output is not None else []), *plain.updates)
 
 
@@ -360,7 +361,7 @@ class Frame:
     @cached_property
     def letters(self) -> dict[str, str]:
         """Dimensions of each operand, by name."""
-        names = (*self.op.inputs, *_results(self.op))
+        names = (*self.op.inputs, *results_of(self.op))
         return dict(zip(names, (*self.axes.inputs, *self.axes.results), strict=True))
 
     @lru_cache(maxsize=1024)  # noqa: B019 (frames are kept in any case)
@@ -384,7 +385,7 @@ class Frame:
             )
             for name, shape in zip(names, shapes, strict=True)
         }
-        result = _results(self.op)[0]
+        result = results_of(self.op)[0]
         ends = self.tensors[result], tensors[result]
         changed = kind_of(self.op).piece_attributes(self.op, *ends)
         attributes: dict[str, Attribute] = {**self.op.attributes, **changed}
@@ -400,7 +401,7 @@ class Frame:
 
 def frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> Frame | None:
     """Frame of a plain op; None if it runs on whole tensors only."""
-    names = dict.fromkeys((*plain.inputs, *_results(plain)))
+    names = dict.fromkeys((*plain.inputs, *results_of(plain)))
     held = tuple((t.name, t.shape, t.dtype, t.role) for t in map(tensors.__getitem__, names))
     return _framed(plain, held)
 
@@ -531,7 +532,7 @@ class Builder:
         frame = self._frame(plain)
         own = [dim for dim in self._order if dim in frame.extents and dim not in outer]
         letters = frame.letters
-        written = _results(plain)
+        written = results_of(plain)
         self._most_rows = 0
         buffers: dict[str, int] = {}
         rooms: dict[str, int] = {}
@@ -575,7 +576,9 @@ class Builder:
             return frame
         if self._cut:
             raise self._unfit("it runs on whole tensors only")
-        letters = ["." * len(self._whole[name].shape) for name in (*plain.inputs, *_results(plain))]
+        letters = [
+            "." * len(self._whole[name].shape) for name in (*plain.inputs, *results_of(plain))
+        ]
         inputs = len(plain.inputs)
         return Frame(plain, self._whole, Axes(tuple(letters[:inputs]), tuple(letters[inputs:])), {})
 
@@ -712,8 +715,8 @@ class Builder:
         if variant not in seen:
             seen[variant] = self._named(piece, f"{number}.{len(seen)}")
         op, plain = seen[variant], frame.op
-        names = (*plain.inputs, *_results(plain))
-        pieces = (*op.inputs, *_results(op))
+        names = (*plain.inputs, *results_of(plain))
+        pieces = (*op.inputs, *results_of(op))
         places = {
             each: self._place(name, parts[name], buffers)
             for each, name in zip(pieces, names, strict=True)
@@ -825,8 +828,10 @@ def image_part(tensor: Tensor, part: Part) -> ImagePart:
         raise ModelError(f"{tensor.name!r} does not lie along its image in storage")
     channel_count, ranges, apart = _ranges(by_channels, of_channel)
     row_count, of_rows, _ = _ranges(by_rows, elements)
-    if of_rows > 1 or apart % tensor.tile[0]:
+    if of_rows > 1:
         raise ModelError(f"a part of {tensor.name!r} is in ranges of rows")
+    if apart % tensor.tile[0]:
+        raise ModelError(f"ranges of {tensor.name!r} begin within tiles")
     return ImagePart(
         (*_firsts(by_channels, of_channel), ("", first_channel)),
         channel_count,

@@ -49,6 +49,7 @@ from poetfw.ops.nests import (
     WeightSlices,
     calls_of,
     nest_traffic,
+    results_of,
 )
 from poetfw.ops.update import UpdateKind, fused_name
 
@@ -101,7 +102,7 @@ class StreamedKind(OpKind):
 
     def nest_of(self, op: Op, tensors: Mapping[str, Tensor]) -> Nest:
         """Loops over its pieces, given its tensors by name."""
-        names = dict.fromkeys((*op.inputs, *([op.output] if op.output else []), *op.updates))
+        names = dict.fromkeys((*op.inputs, *results_of(op)))
         return _nest(op, tuple(tensors[name] for name in names))
 
     def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:

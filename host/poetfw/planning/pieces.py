@@ -15,7 +15,16 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.memory import padded
 from poetfw.ops import KINDS, PiecedOp, kind_of, pieced, streamed_kind
 from poetfw.ops.layouts import image_layout, image_of
-from poetfw.ops.nests import Frame, Nest, Pieces, cut_axes, frame_of, nest_moved, op_axes
+from poetfw.ops.nests import (
+    Frame,
+    Nest,
+    Pieces,
+    cut_axes,
+    frame_of,
+    nest_moved,
+    op_axes,
+    results_of,
+)
 from poetfw.ops.pieces import pieced_name
 
 _FEATURES = 16
@@ -304,7 +313,7 @@ def _cuts(
     options: list[list[tuple[str, int]]] = []
     around = outermost
     for dim, extent in frame.extents.items():
-        unit = math.lcm(1, *(_unit(frame, dim, tensors[name]) for name in _results_of(op)))
+        unit = math.lcm(1, *(_unit(frame, dim, tensors[name]) for name in results_of(op)))
         extents = [each for each in _divisors(extent) if each % unit == 0 or each == extent]
         if dim in fixed:
             extents = [size for size in extents if size == fixed[dim]]
@@ -321,10 +330,6 @@ def _cuts(
         for order in permutations(dim for dim in cut if dim not in around):
             loops = (*(dim for dim in around if dim in cut), *order)
             yield "".join(loops), tuple(cut[dim] for dim in loops)
-
-
-def _results_of(op: Op) -> tuple[str, ...]:
-    return (*([op.output] if op.output is not None else []), *op.updates)
 
 
 def _unit(frame: Frame, dim: str, tensor: Tensor) -> int:

@@ -20,11 +20,12 @@ from poetfw.ops.nests import sample_parts
 from poetfw.optimizers import Sgd
 from poetfw.planning import BuildSettings, plan_evaluation, schedule_problem
 from poetfw.planning.choices import derive_program, load_model
-from poetfw.planning.pieces import PieceSearch, TilePolicy, held_bytes
+from poetfw.planning.pieces import PieceSearch, TilePolicy, channel_units, held_bytes
 from poetfw.planning.storing import _larger, _Storing, held_at_once, stored_candidates
 from poetfw.schedule import StepKind, simulate
 from poetfw.training import (
     Program,
+    make_prediction,
     make_program,
     store,
     stored_tensors,
@@ -66,6 +67,27 @@ def test_no_tile_of_a_weight_is_better(program: Program, budget_bytes: int) -> N
         tile = search.weight_tile(weight, POLICY)
         assert found[tile] == min(found.values())
         assert len(set(found.values())) > 3
+
+
+@pytest.mark.parametrize(("model", "samples"), [("digits-cnn", 1), ("mlp", 4)])
+def test_a_prediction_has_the_pieces_of_the_evaluation(model: str, samples: int) -> None:
+    """Pieces of vectors of four samples would not be those of one: the batch stays four."""
+    settings = BuildSettings("linux", model, batch=4)
+    program, search = derive_program(settings, load_model(settings)), PieceSearch()
+    units = channel_units(program.training, program.evaluation)
+    stored = store(
+        program,
+        _larger(program, 0),
+        lambda tensor: POLICY.tile_of(tensor, units.get(tensor.name, 0)),
+        lambda op, tensors, waiting: search.choose(op, tensors, 0),
+    )
+    graph = make_prediction(stored)
+    assert graph.by_name[graph.output].shape[0] == samples
+    assert any(tensor.tile for tensor in graph.tensors)
+    for op in graph.ops:
+        kind = kind_of(op)
+        if isinstance(kind, PiecedOp):
+            assert kind.nest(op, graph).body
 
 
 def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
