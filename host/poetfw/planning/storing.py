@@ -41,6 +41,9 @@ _TILES = (8, 16, 32, 64)
 _ROWS = (8, 4, 2)
 """Largest numbers of rows of a tile: candidates."""
 
+_FREED_SHARE = 1 / 32
+"""Share of the room that a lower threshold must free to be tried."""
+
 _SMALLEST_TILE = 496
 _LARGEST_TILE = 16384
 """Bytes of a tile's payload."""
@@ -115,17 +118,24 @@ def _candidates(
 ) -> Iterator[Program]:
     """Programs with these weights and vectors streamed that store tensors over a threshold.
 
-    A batch is stored only if no op could run beside it: storing it moves it once more.
+    A batch is stored only if no op could run beside it: storing it moves it once more. A threshold
+    is left out if it frees little RAM that the one before, which moves less, does not: of the
+    tensors that stay in RAM, what the step holds at once if it neither pages nor recomputes.
     """
     ones = {each.weight.name: _ones(each) for each in weights}
     base = stream(program, ones, loaded)
     room = budget_bytes - resident_bytes(base.resident, BLOCK_BYTES)
     sizes = {base.training.by_name[name].size_bytes for name in _larger(base, 0)}
     batch = {*base.x.names, *base.y.names}
+    held_before = math.inf
     for least in sorted(sizes, reverse=True):
         larger = _larger(base, least - 1)
         chosen = larger - batch if held_at_once(base, larger - batch) <= room else larger
-        if chosen and held_at_once(base, chosen) <= room:
+        if not chosen or held_at_once(base, chosen) > room:
+            continue
+        held = max(waiting_bytes(with_windows(base.training, chosen), chosen).values())
+        if held <= held_before - _FREED_SHARE * room:
+            held_before = held
             storing = _Storing(program, base, weights, loaded, chosen, room, search, deadline)
             found = storing.best()
             if found is not None:
