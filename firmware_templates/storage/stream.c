@@ -42,7 +42,7 @@ static uint32_t column_blocks(const struct poet_stream *stream, uint32_t column)
     return column + 1u == stream->columns ? poet_slot_blocks(bytes) : blocks_of(bytes);
 }
 
-/* First block of a column in a set. */
+/* First block of a column in a set, or among the slots outside sets. */
 static uint32_t first_block(const struct poet_stream *stream, uint32_t column)
 {
     return stream->first_block + column * blocks_of(column_bytes(stream));
@@ -54,6 +54,18 @@ static uint32_t add_crc(uint32_t crc, uint32_t of_column)
     uint8_t bytes[4];
     poet_put_u32(bytes, of_column);
     return poet_crc32(crc, bytes, sizeof bytes);
+}
+
+/* Where the blocks of a tensor are counted from that is read. */
+static uint32_t read_from(const struct poet_stream *stream)
+{
+    return stream->is_constant ? poet_slots_first_block() : state.read_set;
+}
+
+/* Step that wrote what is read. */
+static uint32_t read_step(const struct poet_stream *stream)
+{
+    return stream->is_constant ? 0u : state.done;
 }
 
 static uint32_t tensor_bytes(const struct poet_stream *stream)
@@ -101,14 +113,14 @@ int poet_stream_row(uint32_t stream, uint32_t row, void *to)
     }
     for (uint32_t column = 0u; column < of->columns; column++) {
         const uint32_t end = last_row ? column_blocks(of, column) : blocks_of(begin + of->tile_bytes);
-        POET_TRY(poet_storage_read_blocks(state.read_set + first_block(of, column) + first, tile, end - first));
+        POET_TRY(poet_storage_read_blocks(read_from(of) + first_block(of, column) + first, tile, end - first));
         crcs[column] = poet_crc32(row > 0u ? crcs[column] : 0u, tile + before, of->tile_bytes);
         if (last_row && column + 1u == of->columns) {
             uint32_t crc = 0u;
             for (uint32_t i = 0u; i < of->columns; i++) {
                 crc = add_crc(crc, crcs[i]);
             }
-            POET_TRY(poet_slot_verify_as_of(trailer_in(tile, end - first), tensor_bytes(of), crc, state.done));
+            POET_TRY(poet_slot_verify_as_of(trailer_in(tile, end - first), tensor_bytes(of), crc, read_step(of)));
         }
         for (uint32_t i = 0u; i < outputs; i++) {
             copy_words(rows + i * stride + column * of->run_bytes, tile + before + i * of->run_bytes, of->run_bytes);
@@ -122,12 +134,12 @@ int poet_stream_column(uint32_t stream, uint32_t column, void *to)
     const struct poet_stream *const of = &poet_streams[stream];
     const uint32_t blocks = column_blocks(of, column);
     uint32_t *const crc = &state.crc_read[stream];
-    POET_TRY(poet_storage_read_blocks(state.read_set + first_block(of, column), to, blocks));
+    POET_TRY(poet_storage_read_blocks(read_from(of) + first_block(of, column), to, blocks));
     *crc = add_crc(column > 0u ? *crc : 0u, poet_crc32(0u, to, column_bytes(of)));
     if (column + 1u < of->columns) {
         return POET_OK;
     }
-    return poet_slot_verify_as_of(trailer_in(to, blocks), tensor_bytes(of), *crc, state.done);
+    return poet_slot_verify_as_of(trailer_in(to, blocks), tensor_bytes(of), *crc, read_step(of));
 }
 
 int poet_stream_put(uint32_t stream, uint32_t column, void *from)
@@ -167,7 +179,8 @@ uint32_t poet_stream_blocks(uint32_t stream)
 
 uint32_t poet_stream_block(uint32_t stream)
 {
-    return (state.written[stream] ? state.write_set : state.read_set) + poet_streams[stream].first_block;
+    const struct poet_stream *const of = &poet_streams[stream];
+    return (state.written[stream] ? state.write_set : read_from(of)) + of->first_block;
 }
 
 /* Verifies a tensor block by block. */
@@ -193,9 +206,10 @@ static int verify(const struct poet_stream *stream, uint32_t block, uint32_t ste
     return diverged ? POET_ERROR_DIVERGED : POET_OK;
 }
 
+/* Constants are the last streams. */
 int poet_streams_verify(uint32_t set_first_block, uint32_t step, int finite, uint32_t *crc)
 {
-    for (uint32_t stream = 0u; stream < POET_STREAMS; stream++) {
+    for (uint32_t stream = 0u; stream < POET_STREAMS && !poet_streams[stream].is_constant; stream++) {
         POET_TRY(verify(&poet_streams[stream], set_first_block, step, finite, crc));
     }
     return POET_OK;
@@ -203,6 +217,7 @@ int poet_streams_verify(uint32_t set_first_block, uint32_t step, int finite, uin
 
 int poet_streams_settle(void)
 {
+#if POET_STREAM_BLOCKS > 0
     uint8_t *const page = poet_storage_page();
     const uint32_t first = poet_streams[0].first_block;
     if (state.read_set == state.write_set) {
@@ -212,6 +227,7 @@ int poet_streams_settle(void)
         POET_TRY(poet_storage_read_blocks(state.read_set + first + i, page, 1u));
         POET_TRY(poet_storage_write_blocks(state.write_set + first + i, page, 1u));
     }
+#endif
     return POET_OK;
 }
 

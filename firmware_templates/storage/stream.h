@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streamed tensors: trained weights, and their optimizer state, that stay in storage and are loaded tile by tile.
+/* Streamed tensors: weights, and their optimizer state, that stay in storage and are loaded tile by tile.
  *
  * A weight [outputs][inputs][positions] is divided into `rows` along its outputs and `columns` along its inputs. A
  * column begins with a block: its tiles follow each other, and one request transfers them. Columns are in every set
@@ -10,18 +10,21 @@
  * The set that the next commit will use is the working copy. Tensors are read from the last commit's set until the
  * first step after it ends, then from the working copy; updates go to the working copy. Every step writes all tiles of
  * all streamed tensors, and a tensor's generation is the step that wrote it: so what a step reads must be of the step
- * before. */
+ * before.
+ *
+ * Constants, which are frozen weights, are laid out likewise, once and outside the sets, with generation 0. */
 #ifndef POET_STREAM_H
 #define POET_STREAM_H
 
 #include <stdint.h>
 
 struct poet_stream {
-    uint32_t first_block; /* from the first block of its set */
+    uint32_t first_block; /* from the first block of its set, or of the slots outside sets */
     uint32_t rows;
     uint32_t columns;
     uint32_t run_bytes;  /* of a tile: inputs and positions for one output */
     uint32_t tile_bytes; /* a multiple of run_bytes */
+    uint32_t is_constant;
 };
 
 /* Loads a row of tiles as [outputs of a tile][inputs][positions]. `to` has room for the blocks that a tile lies in; if

@@ -206,6 +206,7 @@ def _image(
     lowering = lower_plan(
         program, board, plan, slots, decided.ring, settings.slices, decided.watchdog_ms, kept
     )
+    values = {**model.weights, **program.made}
     held_out = held_out_batches(data, model)
     if not plan.step.evaluates_here:
         held_out = held_out[0][:0], held_out[1][:0]
@@ -213,7 +214,7 @@ def _image(
         program,
         lowering.view.plan_id,
         slots,
-        model.weights,
+        values,
         (data.x_train, data.y_train),
         held_out,
         RunRequest(
@@ -244,7 +245,7 @@ def _image(
     )
     held = settings.weights_in_flash
     weights = initial_weights(lowering.names, model.weights) if held else ()
-    constants = constant_values(lowering.names, {**model.weights, **program.made})
+    constants = constant_values(lowering.view.flash, lowering.names, values)
     project = render_project(lowering.view, board, weights, constants).with_files(
         {
             IMAGE: content,

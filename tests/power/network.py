@@ -152,7 +152,7 @@ def project(
         records = TRAINING + (0 if ring is None else ring.samples)
         kept = replace(found[0].features, records=records if in_ram else 0)
     lowering = lower_plan(program, board, plan, slots, ring, slices, kept=kept)
-    values = constant_values(lowering.names, weights)
+    values = constant_values(lowering.view.flash, lowering.names, weights)
     files = render_project(lowering.view, board, constants=values).files
     overlaps = b"#define POET_TRANSFERS" in files[f"{LIBRARY}/generated/plan.h"]
     assert overlaps == (board_name == "nrf52840")

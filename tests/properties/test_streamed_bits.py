@@ -75,7 +75,7 @@ def train(
     program, plan = decided.program, decided.plan
     slots = assign_slots(program, plan.training.plan)
     lowering = lower_plan(program, board, plan, slots)
-    values = constant_values(lowering.names, model.weights)
+    values = constant_values(lowering.view.flash, lowering.names, model.weights)
     sources = sorted((TEMPLATES / "hal/posix").glob("*.c"))
     for path, content in render_project(lowering.view, board, constants=values).files.items():
         if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(LEFT_OUT):

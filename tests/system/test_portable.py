@@ -197,7 +197,9 @@ def sources_of(model: str, board: Board) -> dict[str, bytes]:
     program = derive_program(settings, loaded)
     kept = plan_unscheduled(program, board, analytic_costs)
     lowering = lower_plan(program, board, kept, assign_slots(program, kept.training.plan))
-    constants = constant_values(lowering.names, {**loaded.weights, **program.made})
+    constants = constant_values(
+        lowering.view.flash, lowering.names, {**loaded.weights, **program.made}
+    )
     files = render_project(lowering.view, board, constants=constants).files
     return {path: content for path, content in files.items() if path.startswith(("lib/", "src/"))}
 

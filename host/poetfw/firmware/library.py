@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from poetfw.common.resources import firmware_templates_dir
 from poetfw.firmware.c_text import comment_text, string_literal
+from poetfw.firmware.views import FlashView
 from poetfw.ops import Array
 
 LIBRARY = "lib/poetfw"
@@ -95,18 +96,18 @@ def initial_weights(names: Mapping[str, str], values: Mapping[str, Array]) -> tu
     )
 
 
-def constant_values(names: Mapping[str, str], values: Mapping[str, Array]) -> tuple[ValuesInC, ...]:
-    """The values of all constants of a program.
+def constant_values(
+    flash: Sequence[FlashView], names: Mapping[str, str], values: Mapping[str, Array]
+) -> tuple[ValuesInC, ...]:
+    """The values of the constants in flash.
 
     Args:
+        flash: their arrays.
         names: the model's name behind every identifier.
-        values: f32 values by tensor name, of all constants.
+        values: f32 values by tensor name.
     """
-    return tuple(
-        _values_in_c(flash_array(identifier), name, values[name])
-        for identifier, name in names.items()
-        if identifier.startswith("C")
-    )
+    named = ((each.array, names[each.name]) for each in flash)
+    return tuple(_values_in_c(array, name, values[name]) for array, name in named)
 
 
 def _values_in_c(identifier: str, name: str, values: Array) -> ValuesInC:

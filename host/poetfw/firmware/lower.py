@@ -143,7 +143,7 @@ def lower(
             for tensor in program.persistent
             if tensor.name in persistent_offsets
         ),
-        flash=tuple(names.in_flash(tensor) for tensor in program.constants),
+        flash=tuple(names.in_flash(tensor) for tensor in program.in_flash),
         slots=tuple(
             SlotView(
                 slot_names[slot.tensor, slot.purpose],
@@ -160,6 +160,7 @@ def lower(
                 slot.first_block,
                 slot.blocks,
                 slot.tiling,
+                slot.purpose is SlotPurpose.CONSTANT,
                 comment_text(slot.tensor),
             )
             for slot in slots

@@ -26,6 +26,8 @@ class SlotPurpose(StrEnum):
 
     PERSISTENT = "persistent"
     """Loaded at boot, and committed: every set has a slot for it."""
+    CONSTANT = "constant"
+    """A frozen weight, which is only read."""
     PAGE = "page"
     """Paged out and in within one training step."""
     CAPTURE = "capture"
@@ -123,6 +125,7 @@ def assign_slots(
     paged = [ops[step.node].output for step in training if step.kind is StepKind.PAGE_OUT]
     gradients = program.parameter_gradients
     streamed = [tensor for tensor in program.persistent if tensor.name in program.streamed]
+    constants = program.streamed_constants
     images = {tensor.name: image_layout(tensor) for tensor in stored_tensors(program)}
     wanted = [
         *(
@@ -130,6 +133,7 @@ def assign_slots(
             for tensor in (*program.resident, *streamed)
             if held is None or tensor.name in held
         ),
+        *((name, SlotPurpose.CONSTANT) for name in constants),
         *((name, SlotPurpose.PAGE) for name in dict.fromkeys(paged) if name is not None),
         *((name, SlotPurpose.CAPTURE) for name in gradients if updated is None or name in updated),
         *((name, SlotPurpose.STORED) for name in images),
@@ -139,7 +143,7 @@ def assign_slots(
     for name, purpose in wanted:
         in_set = purpose is SlotPurpose.PERSISTENT
         stored = gradients[name] if purpose is SlotPurpose.CAPTURE else name
-        tiling = program.streamed.get(name) if in_set else None
+        tiling = program.streamed.get(name) if in_set else constants.get(name)
         size_bytes = _tensor_bytes(program, stored)
         image = images[name] if purpose is SlotPurpose.STORED else None
         slots.append(Slot(name, purpose, next_block[in_set], size_bytes, tiling, image))

@@ -174,7 +174,8 @@ def write_image(
         program: what the firmware runs.
         plan_id: eight hexadecimal digits; the firmware refuses an image of another plan.
         slots: the layout of the slot region.
-        weights: initial values by tensor name; persistent tensors without one start at zero.
+        weights: initial values by tensor name, and those of frozen weights that are streamed;
+            persistent tensors without one start at zero.
         training: features and targets, one row per sample.
         held_out: the same for evaluation; the number of rows is a multiple of the batch.
         request: what the run shall do.
@@ -196,6 +197,7 @@ def write_image(
             "give fewer samples",
         )
     by_name = {tensor.name: tensor for tensor in program.persistent}
+    constants = {tensor.name: tensor for tensor in program.constants}
     payloads = {
         slot.tensor: _payload(by_name[slot.tensor], weights.get(slot.tensor))
         for slot in slots
@@ -213,7 +215,12 @@ def write_image(
         _write_records(image, region, identity, parts, bad)
     # Where sets are written while training, the first commit is written twice: the next set is
     # then at no moment the only one beside the last commit.
-    twice = any(slot.tiling is not None for slot in slots)
+    for slot in slots:
+        if slot.purpose is SlotPurpose.CONSTANT:
+            whole = _slot_bytes(slot, _payload(constants[slot.tensor], weights[slot.tensor]))
+            start = (slots_block + slot.first_block) * BLOCK_BYTES
+            image[start : start + len(whole)] = whole
+    twice = bool(program.streamed)
     for sequence, number in enumerate((sets - 1, 0) if twice else (0,)):
         first_block = sets_block + number * set_blocks(slots)
         crc = 0
@@ -391,7 +398,7 @@ def read_slots(
     _, payloads = _last_commit(image, header, content, slots)
     values: dict[tuple[str, SlotPurpose], Array] = {}
     for slot in slots:
-        if slot.purpose is SlotPurpose.STORED:
+        if slot.purpose in (SlotPurpose.CONSTANT, SlotPurpose.STORED):
             continue
         payload = payloads.get(slot.tensor)
         if slot.purpose is not SlotPurpose.PERSISTENT:

@@ -78,9 +78,10 @@ class StreamView:
 
     Attributes:
         name: macro of its index.
-        first_block: first block, counted from its set.
+        first_block: first block, counted from its set, or from the first of the slots in no set.
         blocks: number of blocks, trailers included.
         tiling: layout.
+        is_constant: True if it is only read, and in no set.
         comment: name of the tensor.
     """
 
@@ -88,6 +89,7 @@ class StreamView:
     first_block: int
     blocks: int
     tiling: TileLayout
+    is_constant: bool
     comment: str
 
 

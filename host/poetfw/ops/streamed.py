@@ -11,7 +11,7 @@ A weight [O, I, ...] is stored as tiles of the same size, each of `tile_outputs`
 `tile_inputs` input channels. A column of tiles has all output channels of some input channels; a
 row has all input channels of some output channels. A layer whose input needs no gradient has
 slices of output channels backward, too: its weight is stored as one row [O, I * ...], whose columns
-are these slices.
+are these slices. A frozen weight is only read, backward for the gradient of the input.
 
 Vectors, such as biases and running statistics, are loaded as a whole: attribute `loaded` has their
 positions among an op's inputs and updates together.
@@ -55,6 +55,9 @@ from poetfw.ops.update import UpdateKind, fused_name
 
 FAMILIES = ("conv2d", "linear")
 """Operators whose weights, of one group, can be streamed."""
+
+FORWARD = (*FAMILIES, "pooled_conv2d")
+"""Forward operators that can stream frozen weights, of one group."""
 
 LOADING = (
     *FAMILIES,
@@ -206,6 +209,34 @@ class StreamedForward(WrappingKind):
         return super().infer(op, inputs)
 
 
+class StreamedInputGradient(WrappingKind):
+    """Gradient of a layer's input, with a frozen weight that is loaded a column of tiles at a time.
+
+    Inputs, output and attributes are those of the wrapped op, with attribute `tile`.
+    """
+
+    own_attributes = _OWN
+
+    def __init__(self, kind: OpKind) -> None:
+        """Wrap an operator with the inputs w and dy."""
+        super().__init__(streamed_name(kind.name), kind)
+
+    def loads(self, op: Op, tensors: Mapping[str, Tensor]) -> Loads:
+        """The weight."""
+        name = op.inputs[0]
+        return Loads({}, WeightSlices((name,), _tiling(op, tensors[name].shape), "i", 1))
+
+    def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
+        """Columns; within one, of a batch of images each sample."""
+        return _slices(self.loads(op, tensors).weight, tensors[op.inputs[1]])
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
+        _tiling(op, inputs[0].shape)
+        if by_outputs(op):
+            raise ModelError(f"op {op.name!r}: a gradient of the input needs all output channels")
+        return super().infer(op, inputs)
+
+
 class StreamedBackward(StreamedKind):
     """Gradient of a layer's input, and update of its streamed weight, a column of tiles at a time.
 
@@ -322,12 +353,12 @@ def streamed_backward_name(family: str, update: str) -> str:
 def register_streamed() -> None:
     """Register the streamed operators of all families, with every optimizer."""
     updates = [kind for kind in KINDS.values() if isinstance(kind, UpdateKind)]
-    for family in FAMILIES:
-        for kind in (
-            StreamedForward(KINDS[family]),
-            *(StreamedBackward(family, update) for update in updates),
-        ):
-            KINDS[kind.name] = kind
+    kinds = [
+        *(StreamedForward(KINDS[name]) for name in FORWARD),
+        *(StreamedInputGradient(KINDS[f"{family}_backward_input"]) for family in FAMILIES),
+        *(StreamedBackward(family, update) for family in FAMILIES for update in updates),
+    ]
+    KINDS.update((kind.name, kind) for kind in kinds)
     fused = (fused_name(f"{f}_backward_weight", kind.name) for f in FAMILIES for kind in updates)
     for name in (*LOADING, *fused, *(kind.name for kind in updates)):
         loaded = LoadedOp(KINDS[name])

@@ -44,11 +44,14 @@ from poetfw.schedule import (
 )
 from poetfw.settings import BuildSettings
 from poetfw.tools import static_ram_bytes
-from poetfw.training import Program, constant_bytes
+from poetfw.training import Program, constant_bytes, streamable_constants
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 
 _MINIMUM_SHARE = 0.25  # of the work
+
+_CODE_SHARE = 1 / 4
+"""Share of the flash that is left to code where frozen weights are streamed."""
 
 
 def arena_budget(
@@ -78,23 +81,57 @@ def require_flash(program: Program, boards: Iterable[Board]) -> None:
     Raises:
         InfeasibleError: The constants of a board exceed its flash; the message names the largest.
     """
-    needed = constant_bytes(program)
-    packed = any(tensor.dtype is Dtype.I32 for tensor in program.constants)  # as words
     for board in boards:
-        there = board.flash_bytes - board.reserved_flash_bytes
-        if needed > there:
-            largest = sorted(program.constants, key=lambda tensor: -tensor.size_bytes)[:3]
-            raise InfeasibleError(
-                f"weights that are not trained take {needed:,} bytes of flash, of which "
-                f"{board.label} has {there:,}; the largest are "
-                + ", ".join(f"{t.name!r:.60} ({t.size_bytes:,})" for t in largest),
-                *(
-                    ()
-                    if packed
-                    else ("--frozen-as int8 keeps weights of layers in a quarter of it",)
-                ),
-                "train a smaller network, or choose a board with more flash",
-            )
+        if constant_bytes(program) > _flash_bytes(board):
+            raise _beyond_flash(program, board)
+
+
+def keep_in_flash(program: Program, board: Board, obstacle: str) -> Program:
+    """The program, with the names of the frozen weights that flash has no room for, if any.
+
+    If not all constants fit, the largest that can be streamed are not in flash, until a share of it
+    is left to code.
+
+    Args:
+        program: a program in which nothing is streamed.
+        board: the board.
+        obstacle: reason why weights cannot be streamed on the board; empty if they can.
+
+    Raises:
+        InfeasibleError: Those that cannot be streamed exceed the flash.
+    """
+    needed, there = constant_bytes(program), _flash_bytes(board)
+    if needed <= there:
+        return program
+    names = set()
+    for each in streamable_constants(program) if not obstacle else ():
+        if needed > there * (1 - _CODE_SHARE):
+            names.add(each.weight.name)
+            needed -= each.weight.size_bytes
+    if needed > there:
+        raise _beyond_flash(program, board, obstacle)
+    return replace(program, beyond_flash=frozenset(names))
+
+
+def _flash_bytes(board: Board) -> int:
+    """Bytes of flash for a program."""
+    return board.flash_bytes - board.reserved_flash_bytes
+
+
+def _beyond_flash(program: Program, board: Board, obstacle: str = "") -> InfeasibleError:
+    packed = any(tensor.dtype is Dtype.I32 for tensor in program.constants)  # as words
+    advice = "--frozen-as int8 keeps weights of layers in a quarter of it"
+    if packed and not obstacle:
+        advice = "leave out --frozen-as: weights of layers in float32 are streamed from storage"
+    largest = sorted(program.constants, key=lambda tensor: -tensor.size_bytes)[:3]
+    return InfeasibleError(
+        f"weights that are not trained take {constant_bytes(program):,} bytes of flash, of which "
+        f"{board.label} has {_flash_bytes(board):,}; the largest are "
+        + ", ".join(f"{t.name!r:.60} ({t.size_bytes:,})" for t in largest)
+        + (f". They cannot be streamed from storage: {obstacle}" if obstacle else ""),
+        *([] if packed and obstacle else [advice]),
+        "train a smaller network, or choose a board with more flash",
+    )
 
 
 def plan_within(

@@ -17,12 +17,13 @@ from poetfw.costs import CostProvider, CostTable, analytic_costs
 from poetfw.firmware import BLOCK_BYTES, Ring
 from poetfw.memory import ONLY, resident_bytes
 from poetfw.models import Model
-from poetfw.planning.budget import arena_budget, plan_within, require_flash
+from poetfw.planning.budget import arena_budget, keep_in_flash, plan_within, require_flash
 from poetfw.planning.choices import derive_program, make_ring
 from poetfw.planning.devices import devices_problem, read_device
 from poetfw.planning.homes import (
     all_streamed,
     can_use_storage,
+    reading_obstacle,
     stream_within,
     streaming_obstacle,
     with_not_streamed,
@@ -122,7 +123,7 @@ def _decide_on_board(
     deadline, costs, progress = searching.deadline, searching.costs, searching.progress
     watchdog_ms = watchdog_time_ms(settings, board)
     program = derive_program(settings, model, deadline)
-    require_flash(program, [board])
+    program = keep_in_flash(program, board, reading_obstacle(settings, board))
     ring = make_ring(settings, model.batch)
     unlimited = plan_unscheduled(program, board, costs, deadline)
     table = costs(program.training, board)
@@ -138,23 +139,26 @@ def _decide_on_board(
         with deadline.excluded(), loading("cvxpy", "matplotlib.figure"):
             return arena_budget(program, board, unlimited, ring, kept)
 
-    budget = budget_of(program, unlimited)
-    progress("solving for the schedule")
-    try:
-        plan, minimum = _plan_on_board(
-            *(program, board, costs, budget, settings, unlimited, searching),
-            Work(settings.work_limit, deadline),
-        )
-    except InfeasibleError as error:
-        if error.minimum_budget_bytes is None or not can_use_storage(program):
-            raise
-        obstacle = streaming_obstacle(settings, board)
-        if obstacle:
-            raise InfeasibleError(
-                f"{error.message}. Its weights cannot be streamed from storage: {obstacle}",
-                *error.try_next,
-                minimum_budget_bytes=error.minimum_budget_bytes,
-            ) from error
+    found: tuple[Plan, int] | None = None
+    if not program.beyond_flash:
+        budget = budget_of(program, unlimited)
+        progress("solving for the schedule")
+        try:
+            found = _plan_on_board(
+                *(program, board, costs, budget, settings, unlimited, searching),
+                Work(settings.work_limit, deadline),
+            )
+        except InfeasibleError as error:
+            if error.minimum_budget_bytes is None or not can_use_storage(program):
+                raise
+            obstacle = streaming_obstacle(settings, board)
+            if obstacle:
+                raise InfeasibleError(
+                    f"{error.message}. Its weights cannot be streamed from storage: {obstacle}",
+                    *error.try_next,
+                    minimum_budget_bytes=error.minimum_budget_bytes,
+                ) from error
+    if found is None:
         progress("choosing weights to stream from storage")
         everything = all_streamed(program)
         budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
@@ -167,12 +171,13 @@ def _decide_on_board(
         units = max(settings.work_limit - chosen.work, settings.work_limit * _PLAN_SHARE)
         left = Work(units, deadline)
         try:
-            plan, minimum = _plan_on_board(
+            found = _plan_on_board(
                 *(program, board, costs, budget, settings, unlimited, searching, left),
                 chosen.known,
             )
         except InfeasibleError as refused:
             raise with_not_streamed(refused, program) from refused
+    plan, minimum = found
     if watchdog_ms is not None:
         require_fed(watchdog_ms, program, board, costs, plan)
     keepable, latest = find_keepable(program, plan.training.plan, board, table) or (None, None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -81,12 +81,17 @@ def sets_of(settings: BuildSettings, program: Program) -> int:
 
 
 def streaming_obstacle(settings: BuildSettings, board: Board) -> str:
-    """Reason why weights cannot be streamed on a board; empty if they can."""
+    """Reason why trained weights cannot be streamed on a board; empty if they can."""
     storage = board.storage
-    if storage is None:
-        return "the board has no storage"
-    if storage.erase_bytes is not None:
+    if storage is not None and storage.erase_bytes is not None:
         return f"the storage {storage.kind!r} is erased by sectors, which every step would wear out"
+    return reading_obstacle(settings, board)
+
+
+def reading_obstacle(settings: BuildSettings, board: Board) -> str:
+    """Reason why frozen weights cannot be streamed on a board; empty if they can."""
+    if board.storage is None:
+        return "the board has no storage"
     if board.compute.arithmetic is Arithmetic.FMA:
         return "with fused multiply-adds, slices of a layer have other bits than the layer"
     if settings.weights_in_flash:
@@ -173,10 +178,11 @@ def program_within(
         settings: settings of the build.
         deadline: end of the search; None for no limit.
     """
-    if not can_stream(program) or streaming_obstacle(settings, board):
-        return program
-    if least_budget(program, board, costs) <= budget_bytes:
-        return program
+    if not program.beyond_flash:
+        if not can_stream(program) or streaming_obstacle(settings, board):
+            return program
+        if least_budget(program, board, costs) <= budget_bytes:
+            return program
     work = Work(settings.work_limit, deadline)
     return stream_within(program, board, costs, budget_bytes, settings, work, stores=False).program
 
@@ -398,7 +404,8 @@ def _search_between(
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     never_bytes = resident_bytes(all_streamed(program).resident, BLOCK_BYTES)
     tiles = _tiles(weights, homes.limit_bytes, budget_bytes - never_bytes)
-    groups = groups_of(program, weights, tiles, search.storage(program))
+    trained = [each for each in weights if not each.is_frozen]
+    groups = groups_of(program, trained, tiles, search.storage(program))
     tried: set[frozenset[str]] = set()
     before: ChosenHomes | None = None
     while search.best is not None and search.best is not before:
@@ -411,7 +418,9 @@ def _search_between(
             if names in tried or not search.has_more_than(least_left):
                 continue
             tried.add(names)
-            streamed = tuple(each for each in weights if each.weight.name in names)
+            streamed = tuple(
+                each for each in weights if each.is_frozen or each.weight.name in names
+            )
             loaded = tuple(name for name in vectors if name in names)
             candidate = replace(homes, weights=streamed, vectors=loaded)
             search.attempt(candidate.program(program, budget_bytes))
@@ -429,8 +438,10 @@ def _candidates(
     """
     left = resident_bytes(program.resident, BLOCK_BYTES)
     fewest = len(weights)
-    for count in range(1, len(weights) + 1):
-        left -= weights[count - 1].group_bytes
+    frozen = sum(each.is_frozen for each in weights)
+    for count in range(max(1, frozen), len(weights) + 1):
+        if count > frozen:
+            left -= weights[count - 1].group_bytes
         if left < budget_bytes:
             fewest = count
             break
@@ -450,7 +461,7 @@ def _candidates(
 
 
 def _tiles(
-    weights: tuple[StreamableWeight, ...], limit_bytes: int, room_bytes: int
+    weights: Sequence[StreamableWeight], limit_bytes: int, room_bytes: int
 ) -> dict[str, tuple[int, ...]]:
     return {each.weight.name: best_tile(each, limit_bytes, room_bytes) for each in weights}
 
@@ -484,7 +495,10 @@ def best_tile(weight: StreamableWeight, limit_bytes: int, room_bytes: int) -> tu
         backward = updated.buffer_bytes + gathered_bytes(updated, sliced)
         columns = layout.column_request_bytes
         requests = columns if by_outputs else layout.tile_request_bytes
-        requests += 2 * tensors * columns
+        if weight.is_frozen:
+            requests += columns if weight.back is not None else ()
+        else:
+            requests += 2 * tensors * columns
         traffic = sum(requests) + len(requests) * _REQUEST_BYTES
         excess = max(0, forward - forward_limit, backward - backward_limit)
         found.append(((excess, traffic, forward + backward), tile))

@@ -76,7 +76,7 @@ def channel_units(*graphs: Graph) -> dict[str, int]:
         for op in graph.ops:
             tile = op.attributes.get("tile")
             if isinstance(tile, tuple) and op.output is not None:
-                unit = int(tile[1] if op.updates else tile[0])
+                unit = int(tile[-1] if op.backward else tile[0])
                 units[op.output] = math.gcd(unit, units.get(op.output, 0))
     return units
 

@@ -64,10 +64,8 @@ def stored_candidates(
     """
     weights, vectors = streamable_weights(program), streamable_vectors(program)
     search = PieceSearch()
-    choices: list[tuple[tuple[StreamableWeight, ...], tuple[str, ...]]] = [((), ())]
-    if weights:
-        choices += [(weights, loaded) for loaded in dict.fromkeys((vectors, ()))]
-    for streamed, loaded in choices:
+    choices = [(_frozen(weights), ()), (weights, vectors), (weights, ())]
+    for streamed, loaded in dict.fromkeys(choices if weights else choices[:1]):
         yield _candidates(program, streamed, loaded, budget_bytes, search, deadline)
 
 
@@ -94,7 +92,7 @@ def least_candidates(
     state = {tensor.name for tensor in program.persistent if tensor.role is Role.STATE}
     statistics = tuple(name for name in vectors if name in state)
     sizes = {0, *(tensor.size_bytes for tensor in storable_tensors(program.training))}
-    homes = [((), ()), *((weights, loaded) for loaded in ((), statistics, vectors))]
+    homes = [(_frozen(weights), ()), *((weights, loaded) for loaded in ((), statistics, vectors))]
     search, found = PieceSearch(), {}
     for streamed, loaded in dict.fromkeys(homes):
         ones = {each.weight.name: _ones(each) for each in streamed}
@@ -258,7 +256,7 @@ class _Storing:
         for tile in _weight_tiles(weight):
             cases = self.cases(weight, tile, policy)
             bounds = [
-                self.search.bound(*case, room) for case, room in zip(cases, rooms, strict=True)
+                self.search.bound(*case, room) for case, room in zip(cases, rooms, strict=False)
             ]
             candidates.append((bounds, tile, cases))
         best: tuple[tuple[int, int], tuple[int, ...]] | None = None
@@ -281,13 +279,13 @@ class _Storing:
     ) -> list[tuple[Op, dict[str, Tensor]]]:
         """The ops of a layer with a tile of its weight, and their tensors."""
         ops = {op.name: op for op in self.windowed.ops}
-        layer = [ops[weight.forward], ops[weight.back or weight.apply[0]]]
+        layer = [ops[name] for name in weight.ops]
         tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
         return [(op, self._tensors(op, tile, policy)) for op in tiled]
 
     def _tensors(self, op: Op, tile: tuple[int, ...], policy: TilePolicy) -> dict[str, Tensor]:
         names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))
-        unit = tile[-1] if op.updates else tile[0]
+        unit = tile[-1] if op.backward else tile[0]
         all_tensors = self.windowed.by_name
         tensors = {}
         for name in names:
@@ -306,6 +304,11 @@ class _Storing:
 def _both(ops: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Excess and traffic of two ops: the larger one, and their sum."""
     return max(excess for excess, _ in ops), sum(cost for _, cost in ops)
+
+
+def _frozen(weights: Sequence[StreamableWeight]) -> tuple[StreamableWeight, ...]:
+    """Those that are streamed in any case."""
+    return tuple(each for each in weights if each.is_frozen)
 
 
 def _ones(weight: StreamableWeight) -> tuple[int, ...]:

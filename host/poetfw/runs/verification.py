@@ -229,7 +229,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         program,
         lowering.view.plan_id,
         slots,
-        run.initial,
+        {**project.stages.constants, **run.initial},
         samples.training,
         samples.held_out,
         run.request,
@@ -240,7 +240,7 @@ def run_unscheduled(run: Run) -> tuple[RunLog, Mapping[str, Array]]:
         for path, content in read_sources(project.folder).items()
         if path.startswith(_SHARED_SOURCES)
     }
-    constants = constant_values(lowering.names, project.stages.constants)
+    constants = constant_values(lowering.view.flash, lowering.names, project.stages.constants)
     rendered = render_project(lowering.view, board, constants=constants)
     rendered = rendered.with_files({**sources, IMAGE: image})
     folder = project.folder / RUN_DIR / "unscheduled"

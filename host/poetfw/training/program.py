@@ -49,6 +49,8 @@ class Program:
         heads: outputs of the network, which are concatenated per sample in the prediction; empty
             for a single output.
         made: values of constants that are derived and not the model's, by name.
+        beyond_flash: names of the frozen weights that flash has no room for: they are to be
+            streamed from storage.
     """
 
     training: Graph
@@ -60,6 +62,7 @@ class Program:
     made: Mapping[str, Array] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
+    beyond_flash: frozenset[str] = field(default=frozenset(), compare=False)
 
     @cached_property
     def constants(self) -> tuple[Tensor, ...]:
@@ -89,9 +92,25 @@ class Program:
         return tuple({tensor.name: tensor for tensor in both}.values())
 
     @cached_property
+    def _tilings(self) -> Mapping[str, TileLayout]:
+        return {**tilings_of(self.training), **tilings_of(self.evaluation)}
+
+    @cached_property
     def streamed(self) -> Mapping[str, TileLayout]:
         """Layout in storage of each persistent tensor that is not in RAM, by name."""
-        return {**tilings_of(self.training), **tilings_of(self.evaluation)}
+        names = {tensor.name for tensor in self.persistent}
+        return {name: layout for name, layout in self._tilings.items() if name in names}
+
+    @cached_property
+    def streamed_constants(self) -> Mapping[str, TileLayout]:
+        """Layout in storage of each frozen weight that is not in flash, by name."""
+        names = {tensor.name for tensor in self.constants}
+        return {name: layout for name, layout in self._tilings.items() if name in names}
+
+    @cached_property
+    def in_flash(self) -> tuple[Tensor, ...]:
+        """Constants that are in flash, in a fixed order."""
+        return tuple(each for each in self.constants if each.name not in self.streamed_constants)
 
     @cached_property
     def resident(self) -> tuple[Tensor, ...]:
@@ -186,4 +205,4 @@ class Program:
 
 def constant_bytes(program: Program) -> int:
     """Size of the constants in flash, in bytes."""
-    return sum(tensor.size_bytes for tensor in program.constants)
+    return sum(tensor.size_bytes for tensor in program.in_flash)

@@ -11,6 +11,7 @@ from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.ops import KINDS, UpdateKind, kind_of, streamed_kind
 from poetfw.ops.streamed import (
     FAMILIES,
+    FORWARD,
     StreamedKind,
     loaded_name,
     streamed_backward_name,
@@ -32,7 +33,7 @@ class StreamableWeight:
         states: optimizer state, and the sum of micro-batches.
         forward: op of the training step that reads it.
         back: op with the gradient of the layer's input; None without one.
-        apply: ops with the weight's gradient and its update: one, or two.
+        apply: ops with the weight's gradient and its update: one, or two; none of a frozen weight.
     """
 
     weight: Tensor
@@ -54,10 +55,33 @@ class StreamableWeight:
         """Bytes of the weight with its optimizer state."""
         return (1 + len(self.states)) * self.weight.size_bytes
 
+    @property
+    def is_frozen(self) -> bool:
+        """True if it is only read."""
+        return not self.apply
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Names of the streamed ops of its layer in the training step."""
+        return (self.forward, *([self.back] if self.back else self.apply[:1]))
+
 
 def streamable_weights(program: Program) -> tuple[StreamableWeight, ...]:
-    """Weights that can be streamed, the largest first; ties in the order of the program."""
-    found = filter(None, (_streamable(program, tensor) for tensor in program.training.persistent))
+    """Weights that are to be streamed, then those that can be, the largest first.
+
+    Ties are in the order of the program.
+    """
+    trained = program.training.persistent
+    found = filter(None, (_streamable(program, tensor) for tensor in trained))
+    frozen = (
+        each for each in streamable_constants(program) if each.weight.name in program.beyond_flash
+    )
+    return (*frozen, *sorted(found, key=lambda each: -each.group_bytes))
+
+
+def streamable_constants(program: Program) -> tuple[StreamableWeight, ...]:
+    """Frozen weights that can be streamed, the largest first; ties in the order of the program."""
+    found = filter(None, (_streamable(program, tensor) for tensor in program.training.constants))
     return tuple(sorted(found, key=lambda each: -each.group_bytes))
 
 
@@ -67,34 +91,40 @@ def _streamable(program: Program, tensor: Tensor) -> StreamableWeight | None:
     updates = [op for op in graph.ops if name in op.updates]
     evaluated = program.evaluation.by_name.get(name)
     others = program.evaluation.consumers[name] if evaluated is not None else ()
-    if not readers or len(updates) != 1 or not all(_is_forward(op, name) for op in others):
+    frozen = tensor.role is Role.CONSTANT
+    families = FORWARD if frozen else FAMILIES
+    if (
+        not readers
+        or len(updates) != (0 if frozen else 1)
+        or not all(_is_forward(op, name, families) for op in others)
+    ):
         return None
     forward, *rest = readers
-    if not _is_forward(forward, name) or len(rest) > 1:
+    if not _is_forward(forward, name, families) or len(rest) > 1:
         return None
     back = rest[0] if rest else None
     if back is not None and (
         back.kind != f"{forward.kind}_backward_input" or back.inputs.count(name) != 1
     ):
         return None
-    apply = _apply(graph, forward.kind, updates[0], tensor)
-    if not apply:
+    apply = () if frozen else _apply(graph, forward.kind, updates[0], tensor)
+    if not frozen and not apply:
         return None
     return StreamableWeight(
         tensor,
         graph.by_name[forward.inputs[0]],
         graph.by_name[forward.output or ""],
         forward.kind,
-        updates[0].updates[1:],
+        () if frozen else updates[0].updates[1:],
         forward.name,
         None if back is None else back.name,
         tuple(op.name for op in apply),
     )
 
 
-def _is_forward(op: Op, weight: str) -> bool:
+def _is_forward(op: Op, weight: str, families: Collection[str]) -> bool:
     """True if an op is a layer of one group with this weight."""
-    if op.kind not in FAMILIES or op.inputs[1] != weight or op.inputs.count(weight) != 1:
+    if op.kind not in families or op.inputs[1] != weight or op.inputs.count(weight) != 1:
         return False
     return op.attributes.get("groups", 1) == 1
 
@@ -167,7 +197,7 @@ def stream(
 
     Args:
         program: a program in which nothing is streamed.
-        tiles: tiles by the name of a streamable weight, as for `TileLayout.of`.
+        tiles: tiles by the name of a streamable weight or constant, as for `TileLayout.of`.
         vectors: names of streamed vectors.
     """
     chosen = [each for each in streamable_weights(program) if each.weight.name in tiles]
@@ -179,6 +209,10 @@ def stream(
         tile = tiles[each.weight.name]
         forward = ops[each.forward]
         merged[each.forward] = _forward(forward, tile, vectors)
+        if each.is_frozen:
+            if each.back is not None:
+                merged[each.back] = _forward(ops[each.back], tile, ())
+            continue
         op = _backward(each, ops, tile)
         merged |= dict.fromkeys((*([each.back] if each.back else ()), *each.apply), op)
         gone.update(ops[name].output or "" for name in each.apply)
@@ -288,12 +322,22 @@ def _topological(
 
 
 def resident_form(program: Program) -> Program:
-    """The program with all weights in RAM: what each streamed op is equivalent to."""
-    return replace(
+    """The program with trained weights in RAM: what each streamed op is equivalent to.
+
+    Frozen weights that flash has no room for are streamed in the tiles that they have.
+    """
+    resident = replace(
         program,
         training=_resident_form(program.training),
         evaluation=_resident_form(program.evaluation),
+        beyond_flash=frozenset(program.streamed_constants),
     )
+    tiles = {
+        op.inputs[1]: op.integers("tile")
+        for op in program.training.ops
+        if len(op.inputs) > 1 and op.inputs[1] in resident.beyond_flash
+    }
+    return stream(resident, tiles)
 
 
 def _resident_form(graph: Graph) -> Graph:
