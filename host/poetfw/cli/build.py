@@ -168,28 +168,37 @@ def _features_row(features: FeaturesReport) -> tuple[str, str]:
     return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
 
 
-_INSTEAD = (
-    "faster instead",
-    "--freeze or --train last:1: frozen weights are read in flash, and never written; with "
-    "--keep-features, their part is not computed again",
+_INSTEAD = "faster instead"
+_FREEZE = (
+    "--freeze or --train last:1: frozen weights are never written; with --keep-features, their "
+    "part is not computed again"
 )
+_KEEP = "--keep-features: a frozen part before all that trains is computed once for each sample"
 
 
-def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str, str]]:
+def _streaming_rows(
+    streaming: StreamingReport, frozen_bytes: int, step_s: float
+) -> list[tuple[str, str]]:
     """Places of tensors, traffic of streamed and stored ones, and wear of the storage."""
     moved = streaming.read_bytes + streaming.written_bytes
     steps = streaming.epoch_steps
     hours = steps * step_s / 3600
+    rewritten = f"; each block is rewritten {streaming.rewrites:,.0f} times"
     stored = []
     if streaming.stored:
         size, count = output.size(streaming.stored_bytes), len(streaming.stored)
         stored = [("activations", f"{size} in {count} tensors are stored in storage, not in RAM")]
+    frozen = []
+    if streaming.constants:
+        text = f"{output.size(frozen_bytes)} in flash, {output.size(streaming.constant_bytes)}"
+        frozen = [("frozen weights", f"{text} streamed from storage")]
     return [
         (
             "weights and states",
             f"{output.size(streaming.resident_bytes)} in RAM, "
             f"{output.size(streaming.streamed_bytes)} streamed from storage",
         ),
+        *frozen,
         *stored,
         (
             "streamed per step",
@@ -199,10 +208,10 @@ def _streaming_rows(streaming: StreamingReport, step_s: float) -> list[tuple[str
         ),
         (
             "… per epoch",
-            f"{steps:,} steps: {output.size(steps * moved)} moved, {hours:.3g} hours in all; each "
-            f"block is rewritten {streaming.rewrites:,.0f} times",
+            f"{steps:,} steps: {output.size(steps * moved)} moved, {hours:.3g} hours in all"
+            + (rewritten if streaming.rewrites else ""),
         ),
-        *([_INSTEAD] if hours >= 1 else []),
+        *([(_INSTEAD, _FREEZE if streaming.tensors else _KEEP)] if hours >= 1 else []),
     ]
 
 
@@ -246,7 +255,11 @@ def print_build(
         output.Detail("optimizer", report.optimizer),
         *([trained] if report.trained_weights < report.weights else [output.Detail(*trained)]),
         *([] if report.frozen_as is None else [_format_row(report.frozen_as, report.classifies)]),
-        *([] if report.streaming is None else _streaming_rows(report.streaming, schedule.time_s)),
+        *(
+            []
+            if report.streaming is None
+            else _streaming_rows(report.streaming, report.frozen_bytes, schedule.time_s)
+        ),
         *([] if report.endurance is None else [_endurance_row(report.endurance)]),
         *([] if report.stored_as is None else _stored_rows(report.stored_as, report)),
         *([] if report.features is None else [_features_row(report.features)]),

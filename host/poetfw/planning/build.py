@@ -184,7 +184,8 @@ def report_build(build: Build, folder: Path) -> BuildReport:
 def _report_streaming(build: Build) -> StreamingReport | None:
     program, plan = build.program, build.plan
     stored = stored_tensors(program)
-    if not program.streamed and not stored:
+    constants = program.streamed_constants
+    if not program.streamed and not stored and not constants:
         return None
     graph = program.training
     storage = schedule_problem(graph, build.image.board, build.costs, None).storage
@@ -200,13 +201,17 @@ def _report_streaming(build: Build) -> StreamingReport | None:
         resident_bytes=sum(tensor.size_bytes for tensor in program.resident),
         stored=tuple(tensor.name for tensor in stored),
         stored_bytes=sum(tensor.size_bytes for tensor in stored),
+        constants=tuple(constants),
+        constant_bytes=sum(
+            tensor.size_bytes for tensor in program.constants if tensor.name in constants
+        ),
         requests=traffic.requests,
         read_bytes=traffic.read_bytes,
         written_bytes=traffic.written_bytes,
         energy_j=sum(count * cost.energy_j for count, cost in costs),
         time_s=sum(count * cost.time_s for count, cost in costs),
         epoch_steps=steps,
-        rewrites=steps / build.sets,
+        rewrites=float(steps if stored else steps / build.sets if program.streamed else 0),
     )
 
 

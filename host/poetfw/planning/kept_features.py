@@ -126,7 +126,7 @@ def _cuts(program: Program, plan: ExecutionPlan, board: Board) -> Iterator[KeptF
             continue
         (op,) = live
         tensor = graph.by_name[op.output or ""]
-        if plain_name(op.kind) != "load_x" and tensor.shape[0] == batch:
+        if plain_name(op.kind) != "load_x" and tensor.shape[0] == batch and not tensor.tile:
             sizes = tensor.size_bytes // batch, program.y.size_bytes
             yield KeptFeatures(tensor.name, index + 1, *sizes, unit)
 

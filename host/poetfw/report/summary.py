@@ -200,6 +200,8 @@ class StreamingReport:
     Attributes:
         tensors: names of the streamed tensors: weights, and their optimizer state.
         streamed_bytes: bytes of these.
+        constants: names of the frozen weights that are streamed.
+        constant_bytes: bytes of these.
         resident_bytes: bytes of the persistent tensors that stay in RAM.
         requests: storage requests of a step.
         read_bytes: bytes that a step reads, whole blocks with trailers.
@@ -207,8 +209,8 @@ class StreamingReport:
         energy_j: joules of these transfers in a step; part of the plan's energy.
         time_s: seconds of these transfers in a step; part of the plan's time.
         epoch_steps: steps of an epoch.
-        rewrites: how often an epoch rewrites each block of the streamed tensors, on average over
-            the sets.
+        rewrites: how often an epoch rewrites a block: each of the stored tensors, or of the streamed
+            ones, on average over the sets.
         stored: names of the stored tensors: activations and gradients that are not in RAM.
         stored_bytes: bytes of these, of the training and the evaluation step together.
     """
@@ -225,6 +227,8 @@ class StreamingReport:
     rewrites: float
     stored: tuple[str, ...] = ()
     stored_bytes: int = 0
+    constants: tuple[str, ...] = ()
+    constant_bytes: int = 0
 
 
 @checked_dataclass(frozen=True, kw_only=True, config=_CHECKED)

@@ -178,6 +178,11 @@ def lead(source: ReportSource) -> str:
             f"they read {size(streaming.read_bytes)} from storage and write "
             f"{size(streaming.written_bytes)}."
         )
+        if streaming.constants:
+            sentences.append(
+                f"{size(streaming.constant_bytes)} of frozen weights, for which flash has no room, "
+                "are streamed, too, and only read."
+            )
         if streaming.stored:
             sentences.append(
                 f"{len(streaming.stored)} activations and gradients are stored in storage, and ops "
