@@ -38,6 +38,7 @@ from poetfw.planning import BuildSettings, load_model
 from poetfw.planning.decision import Decision, Searching, decide
 from poetfw.planning.homes import sets_of
 from poetfw.planning.plans import lower_plan
+from poetfw.training import constant_bytes
 
 BUILDS = {
     "vectors": (Arithmetic.SEPARATE, ()),
@@ -60,9 +61,10 @@ class Trained:
     high_water_bytes: int
 
 
-def native(arithmetic: Arithmetic) -> Board:
+def native(arithmetic: Arithmetic, flash_bytes: int = PLENTY) -> Board:
     board = load_board("linux")
-    return replace(board, compute=replace(board.compute, arithmetic=arithmetic))
+    compute = replace(board.compute, arithmetic=arithmetic)
+    return replace(board, compute=compute, flash_bytes=flash_bytes)
 
 
 def train(
@@ -135,6 +137,55 @@ CASES = [
         marks=pytest.mark.slow,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Flash and RAM of a build in bytes."""
+
+    flash_bytes: int
+    ram_bytes: int
+
+
+FROZEN_CASES = [
+    pytest.param(
+        *("digits-cnn", ("conv1.*", "logits.*"), (Room(3_000, PLENTY), Room(3_000, 10_000))),
+        id="digits-cnn",
+    ),
+    pytest.param(
+        *("resnet8", ("stem.*", "logits.*"), (Room(20_000, PLENTY), Room(20_000, 100_000))),
+        id="resnet8",
+        marks=pytest.mark.slow,
+    ),
+]
+"""Models, what they train, and rooms that are too small for the frozen weights."""
+
+
+@pytest.mark.parametrize(("name", "parts", "rooms"), FROZEN_CASES)
+def test_streamed_frozen_weights_train_others_to_the_bits_of_weights_in_flash(
+    name: str, parts: tuple[str, ...], rooms: tuple[Room, ...], tmp_path: Path
+) -> None:
+    trained: dict[Room, Trained] = {}
+    for room in (Room(PLENTY, PLENTY), *rooms):
+        board = native(Arithmetic.SEPARATE, room.flash_bytes)
+        settings = BuildSettings(
+            "linux", name, batch=2, train=parts, ram_bytes=room.ram_bytes, work_limit=0.5
+        ).on(board)
+        model = load_model(settings)
+        decided = decide(
+            settings, {ONLY: board}, model, Searching(Deadline(600), lambda stage: None)
+        )
+        program = decided.program
+        assert bool(program.streamed_constants) == (room.flash_bytes != PLENTY)
+        assert constant_bytes(program) <= room.flash_bytes
+        folder = tmp_path / f"{room.flash_bytes}-{room.ram_bytes}"
+        found = train(folder, settings, model, decided, "vectors")
+        assert found.traffic == [step_traffic(program, decided.plan.step)] * (STEPS - 1)
+        assert found.high_water_bytes == decided.plan.memory.arena_bytes <= room.ram_bytes
+        trained[room] = found
+    in_flash, *streamed = trained.values()
+    assert in_flash.tensors
+    assert all(found.tensors == in_flash.tensors for found in streamed)
 
 
 @pytest.mark.parametrize(("name", "batch", "budgets"), CASES)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,7 @@ from poetfw.training import (
     not_loadable,
     resident_form,
     stream,
+    streamable_constants,
     streamable_vectors,
     streamable_weights,
 )
@@ -77,6 +80,35 @@ def test_a_streamed_program_is_equivalent(momentum: float, first: tuple[int, ...
         trained.append((losses, {n: v.tobytes() for n, v in reference.persistent.items()}))
     assert trained[0] == trained[1] == trained[2]
     assert order_ops(from_graph(streamed.training)).order  # updates follow what reads the weight
+
+
+@pytest.mark.parametrize("first", [(4,), (1,)])
+def test_frozen_weights_are_streamed_only_where_flash_has_no_room(first: tuple[int, ...]) -> None:
+    frozen = frozenset({"first.weight", "logits.weight", "logits.bias"})
+    program, weights = network(Sgd(0.05, momentum=0.9), frozen)
+    assert {each.weight.name for each in streamable_constants(program)} == frozen - {"logits.bias"}
+    assert streamable_weights(program) == ()
+    tiles = {"first.weight": first, "logits.weight": (2, 16)}
+    beyond = replace(program, beyond_flash=frozenset(tiles))
+    assert [each.weight.name for each in streamable_weights(beyond)] == [*reversed(tiles)]
+    streamed = stream(beyond, tiles, streamable_vectors(program))
+    kinds = {op.kind for op in streamed.training.ops if "tile" in op.attributes}
+    assert kinds == {"streamed_conv2d", "streamed_linear", "streamed_linear_backward_input"}
+    assert set(streamed.streamed_constants) == set(tiles)
+    assert tiles.keys().isdisjoint(streamed.streamed)
+    assert [tensor.name for tensor in streamed.in_flash] == ["logits.bias"]
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(BATCH, 2, 6, 6)).astype("f4")
+    y = rng.integers(0, CLASSES, BATCH).astype("i4")
+    trained = []
+    for each in (program, streamed, resident_form(streamed)):
+        check_shapes(each.training)
+        check_shapes(each.evaluation)
+        reference = Reference(each, weights, np.float32)
+        losses = [reference.step(x, y) for _ in range(3)]
+        trained.append((losses, {n: v.tobytes() for n, v in reference.persistent.items()}))
+    assert trained[0] == trained[1] == trained[2]
+    assert resident_form(streamed).streamed_constants == streamed.streamed_constants
 
 
 def test_weights_whose_gradients_wait_for_a_norm_are_loaded_as_a_whole() -> None:
