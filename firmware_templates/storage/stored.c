@@ -51,7 +51,10 @@ static int get_tile(const struct poet_stored *stored, uint32_t channel, uint32_t
 {
     const uint32_t bytes = tile_bytes(stored);
     POET_TRY(poet_storage_read_blocks(tile_block(stored, channel, row), staging, poet_slot_blocks(bytes)));
-    POET_TRY(poet_slot_verify(last_block(staging, bytes), bytes, poet_crc32(0u, staging, bytes)));
+    const uint8_t *const trailer = last_block(staging, bytes) + POET_SLOT_TRAILER_OFFSET;
+    const uint32_t crc = poet_crc32(0u, staging, bytes);
+    POET_TRY(stored->is_constant ? poet_slot_verify_as_of(trailer, bytes, crc, 0u)
+                                 : poet_slot_verify(last_block(staging, bytes), bytes, crc));
     const uint32_t first = larger(row, part->row);
     const uint32_t end = smaller(row + stored->tile_rows, part->row + part->rows);
     const uint32_t begin = larger(channel, part->channel);
@@ -72,6 +75,21 @@ int poet_stored_get(uint32_t stored, uint32_t channel, uint32_t channels, uint32
         for (uint32_t c = channel - channel % of->tile_channels; c < channel + channels; c += of->tile_channels) {
             POET_TRY(get_tile(of, c, r, &part, to, staging));
         }
+    }
+    return POET_OK;
+}
+
+int poet_stored_rows(uint32_t stored, const int32_t *ids, uint32_t count, float *to, void *staging)
+{
+    const struct poet_stored *const of = &poet_stored[stored];
+    uint8_t *row = (uint8_t *)to;
+    for (uint32_t i = 0u; i < count; i++) {
+        const uint32_t id = (uint32_t)ids[i]; /* a negative one is beyond all tables */
+        POET_TRY(poet_stored_get(stored, id < of->channels ? id : 0u, 1u, 0u, 1u, row, staging));
+        if (id >= of->channels) {
+            memset(row, 0, of->row_bytes);
+        }
+        row += of->row_bytes;
     }
     return POET_OK;
 }

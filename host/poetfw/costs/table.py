@@ -45,11 +45,12 @@ class OpCost:
 
 
 def sum_of(costs: Sequence[OpCost]) -> OpCost:
-    """Sum of costs, with the weakest of their sources."""
+    """Sum of costs, with the weakest of their sources; without any, only transfers cost."""
+    sources = [cost.source for cost in costs] or [Source.ANALYTIC]
     return OpCost(
         sum(cost.time_s for cost in costs),
         sum(cost.energy_j for cost in costs),
-        max((cost.source for cost in costs), key=[*Source].index),
+        max(sources, key=[*Source].index),
     )
 
 

@@ -171,6 +171,7 @@ def lower(
                 names.stored(slot.tensor),
                 slot.first_block,
                 slot.image,
+                slot.purpose is SlotPurpose.CONSTANT,
                 comment_text(slot.tensor),
             )
             for slot in slots

@@ -12,6 +12,7 @@ from poetfw.ops import Kernel, kind_of
 from poetfw.ops.load import RECORD_BYTES
 from poetfw.ops.nests import (
     KernelCall,
+    Lookup,
     Loop,
     Move,
     Nest,
@@ -72,6 +73,8 @@ class NestCode:
                 lines += self._stream_move(each, at)
             elif isinstance(each, Move):
                 lines += self._move(each, at)
+            elif isinstance(each, Lookup):
+                lines += self._lookup(each, at)
             else:
                 lines += self._call(each, at)
         return lines
@@ -130,6 +133,16 @@ class NestCode:
             return lines
         head = f"for (uint32_t {_RANGE} = 0u; {_RANGE} < {part.ranges}u; {_RANGE}++) {{"
         return [head, *(" " * _INDENT + line for line in lines), "}"]
+
+    def _lookup(self, lookup: Lookup, at: _Indices) -> list[str]:
+        arguments = [
+            self.stored(lookup.table),
+            self._place(lookup.ids, at),
+            f"{lookup.count}u",
+            self._place(lookup.output, at),
+            self._at(self.nest.staging),
+        ]
+        return _call("POET_TRY(poet_stored_rows", arguments, ")")
 
     def _call(self, call: KernelCall, at: _Indices) -> list[str]:
         kernel = kind_of(call.op).kernel(call.op, self.nest.graph)

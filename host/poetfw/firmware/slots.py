@@ -46,7 +46,8 @@ class Slot:
         first_block: relative to its set; without one, to the slots that are in none.
         size_bytes: bytes of its payload.
         tiling: layout of a streamed tensor in columns; None for a tensor in its own order.
-        image: layout of a stored tensor, whose tiles have a trailer each; None for another one.
+        image: layout of a stored tensor or of a table in storage, whose tiles have a trailer each;
+            None for another one.
     """
 
     tensor: str
@@ -143,9 +144,14 @@ def assign_slots(
     for name, purpose in wanted:
         in_set = purpose is SlotPurpose.PERSISTENT
         stored = gradients[name] if purpose is SlotPurpose.CAPTURE else name
-        tiling = program.streamed.get(name) if in_set else constants.get(name)
+        layout: TileLayout | ImageLayout | None = None
+        if in_set:
+            layout = program.streamed.get(name)
+        elif purpose in (SlotPurpose.CONSTANT, SlotPurpose.STORED):
+            layout = constants[name] if purpose is SlotPurpose.CONSTANT else images[name]
+        tiling = layout if isinstance(layout, TileLayout) else None
+        image = layout if isinstance(layout, ImageLayout) else None
         size_bytes = _tensor_bytes(program, stored)
-        image = images[name] if purpose is SlotPurpose.STORED else None
         slots.append(Slot(name, purpose, next_block[in_set], size_bytes, tiling, image))
         next_block[in_set] += -(-slots[-1].blocks // unit) * unit
     return tuple(slots)

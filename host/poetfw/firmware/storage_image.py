@@ -588,5 +588,12 @@ def _payload(tensor: Tensor, value: Array | None) -> bytes:
 
 def _slot_bytes(slot: Slot, payload: bytes) -> bytes:
     """The blocks of a slot, as of step 0."""
+    if slot.image is not None:
+        size, behind = slot.image.tile_bytes, slot.image.request_bytes - TRAILER_BYTES
+        tiles = (tile.tobytes() for tile in slot.image.split(payload))
+        return b"".join(
+            tile.ljust(behind, b"\0") + _TRAILER.pack(_TRAILER_MAGIC, size, 0, zlib.crc32(tile))
+            for tile in tiles
+        )
     raw = slot.stored(payload)
     return raw[:-TRAILER_BYTES] + _TRAILER.pack(_TRAILER_MAGIC, slot.size_bytes, 0, slot.crc(raw))

@@ -60,7 +60,7 @@ class Names:
 
     def slot(self, slot: Slot) -> str:
         """Name of the macro with a slot's index."""
-        if slot.purpose is SlotPurpose.STORED:
+        if slot.image is not None:
             return self.stored(slot.tensor)
         if slot.purpose is SlotPurpose.PAGE:
             return f"SLOT_{self._transient[self._training.name, slot.tensor]}"
@@ -72,7 +72,9 @@ class Names:
         return f"STREAM_{self._persistent[tensor]}"
 
     def stored(self, tensor: str) -> str:
-        """Macro of a stored tensor's index, which the steps share that have it."""
+        """Macro of the index of a stored tensor, which the steps share that have it, or a table."""
+        if tensor in self._persistent:
+            return f"STORED_{self._persistent[tensor]}"
         identifiers = (found for (_, name), found in self._transient.items() if name == tensor)
         return f"STORED_{next(identifiers)}"
 

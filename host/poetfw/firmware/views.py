@@ -95,18 +95,20 @@ class StreamView:
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """Stored tensor.
+    """Stored tensor, or a table in storage.
 
     Attributes:
         name: macro of its index.
         first_block: first block, counted from the region of slots outside sets.
         image: layout.
+        is_constant: True for a table.
         comment: name of the tensor.
     """
 
     name: str
     first_block: int
     image: ImageLayout
+    is_constant: bool
     comment: str
 
 

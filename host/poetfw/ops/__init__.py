@@ -25,6 +25,7 @@ from poetfw.ops.streamed import (
     register_streamed,
     run_ops,
     streamed_kind,
+    tables_of,
     tilings_of,
 )
 from poetfw.ops.update import (
@@ -60,6 +61,7 @@ __all__ = [
     "run_ops",
     "stores_gradient",
     "streamed_kind",
+    "tables_of",
     "tilings_of",
 ]
 

@@ -11,6 +11,7 @@ from poetfw.common.errors import ModelError
 from poetfw.ir import Attribute, Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Kernel,
     OpKind,
     OpWork,
@@ -51,6 +52,16 @@ class _Broadcast(OpKind):
         a, b = inputs
         _expect_broadcast(op, b.shape, a.shape)
         return a.shape, Dtype.F32
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        """All axes, of images but the last; b has those along which it is not stretched."""
+        large, small = (tensor.shape for tensor in inputs)
+        if len(large) > 4:
+            return None
+        letters = "abd."[: len(large)]
+        own = zip(letters[len(large) - len(small) :], small, large[-len(small) :], strict=True)
+        stretched = "".join(each if s == extent else "." for each, s, extent in own)
+        return Axes((letters, stretched), (letters,))
 
     @abstractmethod
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array: ...

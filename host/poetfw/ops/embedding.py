@@ -18,6 +18,7 @@ import numpy as np
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Bounds,
     Kernel,
     OpKind,
@@ -99,6 +100,10 @@ class Embedding(OpKind):
         if "padding" in op.attributes:
             expect_integer(op, "padding", 0)
         return (*ids.shape, table.shape[1]), Dtype.F32
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        ids = "snt"[-len(inputs[0].shape) :]
+        return Axes((ids, ".."), (f"{ids}.",)) if len(inputs[0].shape) <= 3 else None
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
         ids, table = inputs

@@ -170,6 +170,13 @@ class ImageLayout:
         """Number of tiles."""
         return self.channels // self.tile_channels * (self.rows // self.tile_rows)
 
+    def split(self, payload: bytes) -> Array:
+        """Bytes of each tile, in the order of storage, from the tensor's: [tile, byte]."""
+        groups = self.channels // self.tile_channels, self.rows // self.tile_rows
+        values = np.frombuffer(payload, np.uint8)
+        cut = values.reshape(groups[0], self.tile_channels, groups[1], self.tile_rows, -1)
+        return np.ascontiguousarray(cut.transpose(2, 0, 1, 3, 4)).reshape(self.tiles, -1)
+
     def payload(self, raw: bytes) -> bytes:
         """The tensor's bytes in its own order, from those in storage."""
         tiles = np.frombuffer(raw, np.uint8).reshape(self.tiles, -1)[:, : self.tile_bytes]

@@ -139,7 +139,26 @@ class KernelCall:
     within: tuple[tuple[str, int], ...] = ()
 
 
-Statement = Loop | Move | StreamMove | KernelCall
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Copy of rows of a table in storage, by their numbers; others than the table's are zeros.
+
+    Attributes:
+        table: name of the table.
+        layout: its layout: each row is a tile.
+        count: number of rows that are looked up.
+        ids: place of their numbers.
+        output: place of the copies.
+    """
+
+    table: str
+    layout: ImageLayout
+    count: int
+    ids: OperandPlace
+    output: OperandPlace
+
+
+Statement = Loop | Move | StreamMove | KernelCall | Lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +262,12 @@ class Loads:
     Attributes:
         vectors: layout of each that is loaded as a whole, by name.
         weight: a weight that is loaded slice by slice; None without one.
+        tables: layout of each of which rows are looked up, by name.
     """
 
     vectors: Mapping[str, TileLayout] = field(default_factory=dict)
     weight: WeightSlices | None = None
+    tables: Mapping[str, ImageLayout] = field(default_factory=dict)
 
     @property
     def layouts(self) -> dict[str, TileLayout]:
@@ -436,7 +457,7 @@ class Builder:
             only: index of the one plain op whose moves are wanted, without calls; None for all.
         """
         self._op, self._plain, self._whole, self._only = op, plain, tensors, only
-        self._vectors, self._weight = loads.vectors, loads.weight
+        self._vectors, self._weight, self._tables = loads.vectors, loads.weight, loads.tables
         self._order, self._kept = pieces.loops, pieces.kept
         self._cut = dict(zip(pieces.loops, pieces.cut, strict=True))
         self._homes: dict[str, _Home] = {}
@@ -628,6 +649,9 @@ class Builder:
         letters: Mapping[str, str],
     ) -> tuple[list[Statement], list[Statement]]:
         """Loads of an operand before a call, and stores after it."""
+        if name in self._tables:
+            self._staged = max(self._staged, self._tables[name].request_bytes)
+            return [], []
         tensor, home = self._whole[name], self._homes.get(name)
         first: list[Statement] = []
         if home is not None:
@@ -698,6 +722,8 @@ class Builder:
         buffers: Mapping[str, int],
         seen: dict[object, Op],
     ) -> list[Statement]:
+        if not self._tables.keys().isdisjoint(frame.op.inputs):
+            return [self._lookup(frame.op, parts, buffers)]
         window = segments["r"].window if "r" in segments else None
         shapes = tuple(tuple(span.count for span in parts[name]) for name in frame.letters)
         groups = None if frame.op.attributes.get("groups", 1) == 1 else self._cut.get("c")
@@ -722,6 +748,13 @@ class Builder:
             for each, name in zip(pieces, names, strict=True)
         }
         return [KernelCall(op, places, within)]
+
+    def _lookup(self, plain: Op, parts: Mapping[str, Part], buffers: Mapping[str, int]) -> Lookup:
+        """Lookup of an embedding, whose inputs are ids and table."""
+        ids, table = plain.inputs
+        places = (self._place(name, parts[name], buffers) for name in (ids, plain.output or ""))
+        count = math.prod(span.count for span in parts[ids])
+        return Lookup(table, self._tables[table], count, *places)
 
     def _within_sample(self, name: str, parts: Mapping[str, Part]) -> tuple[tuple[str, int], ...]:
         """Place of a part of the batch in each sample, which is loaded in one run."""
@@ -920,6 +953,8 @@ def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tupl
                 first = sum(number * (at[dim] if dim else 1) for dim, number in offsets)
                 tiles *= _overlapped(first, count, extent)
             yield from ((layout.request_bytes, statement.stores),) * tiles
+        elif isinstance(statement, Lookup):
+            yield from ((statement.layout.request_bytes, False),) * statement.count
 
 
 def _along(part: ImagePart, layout: ImageLayout) -> tuple[tuple[Offsets, int, int], ...]:
@@ -970,6 +1005,11 @@ def nest_moved(nest: Nest) -> Moved:
     size_bytes = requests = 0
     for move, loops in _moves_within(nest.body, ()):
         around = {loop.dim: range(loop.first, loop.end) for loop in loops}
+        if isinstance(move, Lookup):
+            times = move.count * math.prod(map(len, around.values()))
+            size_bytes += times * move.layout.request_bytes
+            requests += times
+            continue
         if isinstance(move, KernelCall):
             times = math.prod(map(len, around.values()))
             size_bytes += times * page_bytes(move.op.integer(RECORD_BYTES), BLOCK_BYTES)
@@ -1000,7 +1040,7 @@ def _requests_of(layout: TileLayout, by_rows: bool) -> Moved:
 
 def _moves_within(
     body: Sequence[Statement], loops: tuple[Loop, ...]
-) -> Iterator[tuple[Move | StreamMove | KernelCall, tuple[Loop, ...]]]:
+) -> Iterator[tuple[Move | StreamMove | KernelCall | Lookup, tuple[Loop, ...]]]:
     for statement in body:
         if isinstance(statement, Loop):
             yield from _moves_within(statement.body, (*loops, statement))

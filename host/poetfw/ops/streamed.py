@@ -39,7 +39,7 @@ from poetfw.ops.base import (
     expect_integers,
     kind_of,
 )
-from poetfw.ops.layouts import TileLayout, aligned
+from poetfw.ops.layouts import ImageLayout, TileLayout, aligned
 from poetfw.ops.nests import (
     Builder,
     Loads,
@@ -55,6 +55,9 @@ from poetfw.ops.update import UpdateKind, fused_name
 
 FAMILIES = ("conv2d", "linear")
 """Operators whose weights, of one group, can be streamed."""
+
+LOOKUP = "embedding"
+"""Operator whose frozen table can be in storage, of which it loads rows."""
 
 FORWARD = (*FAMILIES, "pooled_conv2d")
 """Forward operators that can stream frozen weights, of one group."""
@@ -111,6 +114,10 @@ class StreamedKind(OpKind):
     def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
         """Layout of each persistent tensor that it loads."""
         return self.loads(op, graph.by_name).layouts
+
+    def tables(self, op: Op, graph: Graph) -> Mapping[str, ImageLayout]:
+        """Layout of each table of which it looks up rows."""
+        return self.loads(op, graph.by_name).tables
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
@@ -313,6 +320,29 @@ class StreamedBackward(StreamedKind):
         return work
 
 
+class StreamedLookup(WrappingKind):
+    """Embedding with a frozen table in storage, of which it loads the rows that it looks up.
+
+    Inputs, output and attributes are those of the wrapped op.
+    """
+
+    own_attributes = ()
+
+    def __init__(self, kind: OpKind) -> None:
+        """Wrap the operator, with the inputs ids and table."""
+        super().__init__(streamed_name(kind.name), kind)
+
+    def loads(self, op: Op, tensors: Mapping[str, Tensor]) -> Loads:
+        """The table, of tiles of one row."""
+        rows, width = tensors[op.inputs[1]].shape
+        layout = ImageLayout(rows, 1, width * Dtype.F32.size_bytes, 1, 1)
+        return Loads(tables={op.inputs[1]: layout})
+
+    def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
+        """One."""
+        return Pieces("", ())
+
+
 class LoadedOp(WrappingKind):
     """Op that loads vectors as a whole, and stores those again that it updates.
 
@@ -356,6 +386,7 @@ def register_streamed() -> None:
     kinds = [
         *(StreamedForward(KINDS[name]) for name in FORWARD),
         *(StreamedInputGradient(KINDS[f"{family}_backward_input"]) for family in FAMILIES),
+        StreamedLookup(KINDS[LOOKUP]),
         *(StreamedBackward(family, update) for family in FAMILIES for update in updates),
     ]
     KINDS.update((kind.name, kind) for kind in kinds)
@@ -378,6 +409,16 @@ def tilings_of(graph: Graph) -> dict[str, TileLayout]:
         kind = streamed_kind(op)
         if kind is not None:
             found |= kind.layouts(op, graph)
+    return found
+
+
+def tables_of(graph: Graph) -> dict[str, ImageLayout]:
+    """Layout of each table of a graph that is in storage, by name."""
+    found: dict[str, ImageLayout] = {}
+    for op in graph.ops:
+        kind = streamed_kind(op)
+        if kind is not None:
+            found |= kind.tables(op, graph)
     return found
 
 

@@ -44,7 +44,13 @@ from poetfw.schedule import (
 )
 from poetfw.settings import BuildSettings
 from poetfw.tools import static_ram_bytes
-from poetfw.training import Program, constant_bytes, streamable_constants
+from poetfw.training import (
+    Program,
+    constant_bytes,
+    look_up,
+    lookup_tables,
+    streamable_constants,
+)
 
 _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 
@@ -103,14 +109,16 @@ def keep_in_flash(program: Program, board: Board, obstacle: str) -> Program:
     needed, there = constant_bytes(program), _flash_bytes(board)
     if needed <= there:
         return program
+    weights = (each.weight for each in streamable_constants(program))
+    choices = [] if obstacle else [*lookup_tables(program), *weights]
     names = set()
-    for each in streamable_constants(program) if not obstacle else ():
+    for each in sorted(choices, key=lambda tensor: -tensor.size_bytes):
         if needed > there * (1 - _CODE_SHARE):
-            names.add(each.weight.name)
-            needed -= each.weight.size_bytes
+            names.add(each.name)
+            needed -= each.size_bytes
     if needed > there:
         raise _beyond_flash(program, board, obstacle)
-    return replace(program, beyond_flash=frozenset(names))
+    return replace(look_up(program, names), beyond_flash=frozenset(names))
 
 
 def _flash_bytes(board: Board) -> int:

@@ -137,6 +137,8 @@ def traffic_over_floor(program: Program) -> float:
     for op, kind in streamed_ops(graph):
         traffic = kind.traffic(op, graph)
         moved += sum(traffic.reads) + sum(traffic.writes)
+        if kind.tables(op, graph):  # which no tiles have a part in
+            moved -= sum(traffic.reads)
         for name in kind.layouts(op, graph):
             least += graph.by_name[name].size_bytes * (2 if name in op.updates else 1)
     return moved / least

@@ -22,8 +22,9 @@ from poetfw.importers import DataSet
 from poetfw.ir import Graph, Op
 from poetfw.models import Model
 from poetfw.ops.pieces import plain_name
+from poetfw.planning.problem import streaming_cost
 from poetfw.report import FeaturesReport
-from poetfw.schedule import ExecutionPlan, Schedule, StepKind
+from poetfw.schedule import ExecutionPlan, Schedule, StepKind, Storage
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, frozen_part, is_of_one_sample
 
@@ -149,19 +150,25 @@ def _costs(
     assert storage is not None
     read, write = costs.page_in or storage.page_in, costs.page_out or storage.page_out
     loads = {op.name for op in program.training.ops if plain_name(op.kind) == "load_y"}
-    ops = [
-        costs.ops[step.node]
+    ops = {op.name: op for op in program.training.ops}
+    left_out = [
+        step.node
         for index, step in enumerate(plan)
         if step.kind is StepKind.COMPUTE and (index < kept.steps or step.node in loads)
     ]
+    transfers = Storage(storage.block_bytes, read, write)
+    spent = [
+        *(costs.ops[name] for name in left_out),
+        *(streaming_cost(ops[name], program.training, transfers) for name in left_out),
+    ]
     size = kept.read_bytes
     energy = BatchCosts(
-        sum(op.energy_j for op in ops),
+        sum(cost.energy_j for cost in spent),
         batch * read.cost_j(size),
         read.cost_j(size) + batch * write.cost_j(size),
     )
     time = BatchCosts(
-        sum(op.time_s for op in ops),
+        sum(cost.time_s for cost in spent),
         batch * read.time_s(size),
         read.time_s(size) + batch * write.time_s(size),
     )

@@ -209,8 +209,8 @@ class StreamingReport:
         energy_j: joules of these transfers in a step; part of the plan's energy.
         time_s: seconds of these transfers in a step; part of the plan's time.
         epoch_steps: steps of an epoch.
-        rewrites: how often an epoch rewrites a block: each of the stored tensors, or of the streamed
-            ones, on average over the sets.
+        rewrites: how often an epoch rewrites a block: each one of the stored tensors, or, without
+            such, of the streamed ones, on average over the sets.
         stored: names of the stored tensors: activations and gradients that are not in RAM.
         stored_bytes: bytes of these, of the training and the evaluation step together.
     """

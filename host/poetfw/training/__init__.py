@@ -24,6 +24,8 @@ from poetfw.training.storing import (
 )
 from poetfw.training.streaming import (
     StreamableWeight,
+    look_up,
+    lookup_tables,
     not_loadable,
     resident_form,
     stream,
@@ -55,6 +57,8 @@ __all__ = [
     "in_storage",
     "input_channels",
     "is_of_one_sample",
+    "look_up",
+    "lookup_tables",
     "make_prediction",
     "make_program",
     "matching_parameters",

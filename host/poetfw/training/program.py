@@ -14,7 +14,15 @@ import numpy as np
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Head, Record, Tensor
-from poetfw.ops import Array, TileLayout, is_update, stores_gradient, tilings_of
+from poetfw.ops import (
+    Array,
+    ImageLayout,
+    TileLayout,
+    is_update,
+    stores_gradient,
+    tables_of,
+    tilings_of,
+)
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.pieces import plain_name
@@ -102,10 +110,14 @@ class Program:
         return {name: layout for name, layout in self._tilings.items() if name in names}
 
     @cached_property
-    def streamed_constants(self) -> Mapping[str, TileLayout]:
-        """Layout in storage of each frozen weight that is not in flash, by name."""
+    def streamed_constants(self) -> Mapping[str, TileLayout | ImageLayout]:
+        """Layout in storage of each frozen weight that is not in flash, by name; tables come last.
+
+        Ops read whole slices of a weight, and rows of a table.
+        """
         names = {tensor.name for tensor in self.constants}
-        return {name: layout for name, layout in self._tilings.items() if name in names}
+        tiled = {name: layout for name, layout in self._tilings.items() if name in names}
+        return tiled | tables_of(self.training) | tables_of(self.evaluation)
 
     @cached_property
     def in_flash(self) -> tuple[Tensor, ...]:

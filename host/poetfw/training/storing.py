@@ -12,7 +12,7 @@ from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops import kind_of
 from poetfw.ops.base import KINDS
 from poetfw.ops.layouts import image_of
-from poetfw.ops.nests import AxisSpan, image_part
+from poetfw.ops.nests import AxisSpan, image_part, op_axes, results_of
 from poetfw.ops.pieces import pieced_name
 from poetfw.training.program import Program
 
@@ -31,8 +31,10 @@ def storable_tensors(graph: Graph) -> tuple[Tensor, ...]:
     for op in graph.ops:
         if not kind_of(op).view and pieced_name(op.kind) not in KINDS:
             left_out |= {roots.get(name, name) for name in (*op.inputs, op.output or "")}
+    layers = _seen_by_layers(graph)
     for name, root in roots.items():
-        if name != root and not _lies_along(graph.by_name[name], graph.by_name[root]):
+        view, whole = graph.by_name[name], graph.by_name[root]
+        if name != root and not _lies_along(view, whole, by_channels=name in layers):
             left_out.add(root)
     return tuple(
         tensor
@@ -86,13 +88,24 @@ def _roots(graph: Graph) -> dict[str, str]:
     return roots
 
 
-def _lies_along(view: Tensor, root: Tensor) -> bool:
-    """True if a view, and each channel or feature of what a layer sees, is a part of an image."""
+def _seen_by_layers(graph: Graph) -> set[str]:
+    """Names of the tensors that ops see which can be cut along their channels or features."""
+    found = set()
+    for op in graph.ops:
+        axes = op_axes(op, graph.by_name)
+        if axes is not None:
+            names, letters = (*op.inputs, *results_of(op)), (*axes.inputs, *axes.results)
+            found |= {name for name, each in zip(names, letters, strict=True) if each[1:2] != "."}
+    return found
+
+
+def _lies_along(view: Tensor, root: Tensor, *, by_channels: bool) -> bool:
+    """True if a view, and each of its channels or features if need be, is a part of an image."""
     stored = replace(view, base=root.name, tile=(1, 1), image=image_of(root.shape))
     whole = tuple(map(AxisSpan, view.shape))
     with suppress(ModelError):
         image_part(stored, whole)
-        if len(whole) in (2, 4):
+        if by_channels and len(whole) in (2, 4):
             image_part(stored, (whole[0], AxisSpan(1), *whole[2:]))
         return True
     return False

@@ -12,6 +12,7 @@ from poetfw.ops import KINDS, UpdateKind, kind_of, streamed_kind
 from poetfw.ops.streamed import (
     FAMILIES,
     FORWARD,
+    LOOKUP,
     StreamedKind,
     loaded_name,
     streamed_backward_name,
@@ -83,6 +84,32 @@ def streamable_constants(program: Program) -> tuple[StreamableWeight, ...]:
     """Frozen weights that can be streamed, the largest first; ties in the order of the program."""
     found = filter(None, (_streamable(program, tensor) for tensor in program.training.constants))
     return tuple(sorted(found, key=lambda each: -each.group_bytes))
+
+
+def lookup_tables(program: Program) -> tuple[Tensor, ...]:
+    """Frozen tables that only embeddings read, the largest first."""
+    readers: dict[str, list[bool]] = {}
+    for op in (*program.training.ops, *program.evaluation.ops):
+        for position, name in enumerate(op.inputs):
+            readers.setdefault(name, []).append(op.kind == LOOKUP and position == 1)
+    found = (each for each in program.constants if all(readers.get(each.name, [False])))
+    return tuple(sorted(found, key=lambda tensor: -tensor.size_bytes))
+
+
+def look_up(program: Program, tables: Collection[str]) -> Program:
+    """The program with tables in storage, of which embeddings load rows."""
+
+    def changed(graph: Graph) -> Graph:
+        ops = (
+            replace(op, kind=streamed_name(LOOKUP))
+            if op.kind == LOOKUP and op.inputs[1] in tables
+            else op
+            for op in graph.ops
+        )
+        return replace(graph, ops=tuple(ops))
+
+    training, evaluation = changed(program.training), changed(program.evaluation)
+    return replace(program, training=training, evaluation=evaluation)
 
 
 def _streamable(program: Program, tensor: Tensor) -> StreamableWeight | None:
@@ -332,10 +359,11 @@ def resident_form(program: Program) -> Program:
         evaluation=_resident_form(program.evaluation),
         beyond_flash=frozenset(program.streamed_constants),
     )
+    resident = look_up(resident, resident.beyond_flash)
     tiles = {
         op.inputs[1]: op.integers("tile")
         for op in program.training.ops
-        if len(op.inputs) > 1 and op.inputs[1] in resident.beyond_flash
+        if "tile" in op.attributes and op.inputs[1] in resident.beyond_flash
     }
     return stream(resident, tiles)
 
