@@ -34,6 +34,7 @@ from poetfw.firmware import (
 from poetfw.importers import load_data
 from poetfw.memory import ONLY
 from poetfw.models import Model
+from poetfw.models.bert import BertSize, bert
 from poetfw.planning import BuildSettings, load_model
 from poetfw.planning.decision import Decision, Searching, decide
 from poetfw.planning.homes import sets_of
@@ -92,6 +93,8 @@ def train(
 
     data, samples, image = load_data("synthetic", model), 4 * model.batch, folder / "storage.img"
     training = data.x_train[:samples], data.y_train[:samples]
+    if training[0].dtype.kind == "i":
+        training[0][:, :2] = -1, 1_000_000  # not rows of a table: zeros
     held_out = data.x_test[: model.batch], data.y_test[: model.batch]
     request = RunRequest(STEPS, seed=3, checkpoint_every=STEPS)
     sets = sets_of(settings, program)
@@ -147,10 +150,16 @@ class Room:
     ram_bytes: int
 
 
+SMALL_BERT = BertSize(layers=1, hidden=16, heads=2, sequence=8, vocabulary=90, positions=8)
+
 FROZEN_CASES = [
     pytest.param(
         *("digits-cnn", ("conv1.*", "logits.*"), (Room(3_000, PLENTY), Room(3_000, 10_000))),
         id="digits-cnn",
+    ),
+    pytest.param(
+        *("bert", ("logits.*",), (Room(8_000, 6_000),)),
+        id="bert with a table of tokens",
     ),
     pytest.param(
         *("resnet8", ("stem.*", "logits.*"), (Room(20_000, PLENTY), Room(20_000, 100_000))),
@@ -171,10 +180,9 @@ def test_streamed_frozen_weights_train_others_to_the_bits_of_weights_in_flash(
         settings = BuildSettings(
             "linux", name, batch=2, train=parts, ram_bytes=room.ram_bytes, work_limit=0.5
         ).on(board)
-        model = load_model(settings)
-        decided = decide(
-            settings, {ONLY: board}, model, Searching(Deadline(600), lambda stage: None)
-        )
+        model = bert("bert", SMALL_BERT, 2, 0) if name == "bert" else load_model(settings)
+        searching = Searching(Deadline(600), lambda stage: None)
+        decided = decide(settings, {ONLY: board}, model, searching)
         program = decided.program
         assert bool(program.streamed_constants) == (room.flash_bytes != PLENTY)
         assert constant_bytes(program) <= room.flash_bytes

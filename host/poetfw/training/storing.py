@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops import kind_of
+from poetfw.ops import kind_of, streamed_kind
 from poetfw.ops.base import KINDS
 from poetfw.ops.layouts import image_of
 from poetfw.ops.nests import AxisSpan, image_part, op_axes, results_of
@@ -92,10 +92,13 @@ def _seen_by_layers(graph: Graph) -> set[str]:
     """Names of the tensors that ops see which can be cut along their channels or features."""
     found = set()
     for op in graph.ops:
-        axes = op_axes(op, graph.by_name)
-        if axes is not None:
-            names, letters = (*op.inputs, *results_of(op)), (*axes.inputs, *axes.results)
-            found |= {name for name, each in zip(names, letters, strict=True) if each[1:2] != "."}
+        kind = streamed_kind(op)
+        for plain in (op,) if kind is None else kind.plain(op):
+            axes = op_axes(plain, graph.by_name)
+            if axes is not None:
+                names, letters = (*plain.inputs, *results_of(plain)), (*axes.inputs, *axes.results)
+                seen = zip(names, letters, strict=True)
+                found |= {name for name, each in seen if each[1:2] != "."}
     return found
 
 

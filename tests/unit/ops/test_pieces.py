@@ -21,6 +21,7 @@ from poetfw.ops.nests import (
     AxisSpan,
     ImagePart,
     KernelCall,
+    Lookup,
     Loop,
     Move,
     OperandPlace,
@@ -41,6 +42,16 @@ SGD = {"learning_rate": 0.1, "weight_decay": 0.01, "momentum": 0.9}
 X, Y, W = (1, 4, 12, 6), (1, 6, 12, 6), (6, 4, 3, 3)
 HALF = (1, 6, 6, 3)
 NORM = {"eps": 1e-5}
+POOLED = {
+    **CONV,
+    "weight_shape": W,
+    "format": "float32",
+    "activation": "relu",
+    "pool": "max_pool2d",
+    "pool.kernel": (2, 2),
+    "pool.stride": (2, 2),
+    "pool.padding": (0, 0, 0, 0),
+}
 
 CASES = {
     "conv2d": ("conv2d", (X, W, (6,)), Y, CONV, ()),
@@ -94,6 +105,8 @@ CASES = {
         (),
     ),
     "global average": ("global_avg_pool", (X,), (1, 4, 1, 1), {}, ()),
+    "pooled": ("pooled_conv2d", (X, W, (6,)), HALF, POOLED, ()),
+    "scaled channels": ("multiply", (X, (4, 1, 1)), X, {}, ()),
 }
 T, U = (8, 12), (8, 6)
 HEADS, SCORES = (1, 3, 8, 4), (1, 3, 8, 8)
@@ -118,6 +131,8 @@ VECTORS = {
         (),
     ),
     "gelu": ("gelu", (T,), T, {}, ()),
+    "positions": ("add_broadcast", ((1, 8, 12), T), (1, 8, 12), {}, ()),
+    "bias": ("add_broadcast", (T, (1, 12)), T, {}, ()),
     "softmax of three axes": ("softmax", ((3, 8, 8),), (3, 8, 8), {}, ()),
     "softmax backward": ("softmax_backward", (SCORES, SCORES), SCORES, {}, ()),
     "scores": ("matmul", (HEADS, HEADS), SCORES, {"transpose_a": 0, "transpose_b": 1}, ()),
@@ -209,9 +224,23 @@ class Machine:
                     self._store(each.tensor, slice_of, self.buffers[each.buffer])
                 else:
                     self.buffers[each.buffer] = self.homes[each.tensor][slice_of].copy()
+            elif isinstance(each, Lookup):
+                self._look_up(each, at)
             else:
                 assert isinstance(each, KernelCall)
                 self._call(each, at)
+
+    def _look_up(self, lookup: Lookup, at: Mapping[str, int]) -> None:
+        ids = self._operand(lookup.ids, at, (lookup.count,)).astype(int)
+        table = self.homes[lookup.table]
+        rows = np.array([table[i] if 0 <= i < len(table) else 0 * table[0] for i in ids])
+        if lookup.output.buffer is not None:
+            self.buffers[lookup.output.buffer] = rows
+            return
+        begin = self._offset(lookup.output, at)
+        for flat in (self.homes, self.complete):
+            value = rows.ravel() if flat is self.homes else True
+            flat[lookup.output.tensor].reshape(-1)[begin : begin + rows.size] = value
 
     def _tiles(self, move: StreamMove, index: int) -> tuple[slice, ...]:
         layout = move.layout
@@ -454,10 +483,15 @@ def test_a_streamed_layer_gives_the_whole(family: str, tile: tuple[int, ...], ba
         backward |= {"input_shape": shapes["x"], "weight_shape": w_shape}
     dx = None if len(tile) == 1 else "dx"
     kind = f"streamed_{family}_backward_sgd"
-    for op in (
+    ops = [
         Op("forward", f"streamed_{family}", ("x", "w", "b"), "y", forward),
         Op("backward", kind, ("w", "x", "y"), dx, backward, ("w", "m"), backward=True),
-    ):
+    ]
+    if dx is not None:
+        frozen = {name: value for name, value in backward.items() if name not in SGD}
+        kind = f"streamed_{family}_backward_input"
+        ops.append(Op("back", kind, ("w", "y"), dx, frozen, backward=True))
+    for op in ops:
         rng = np.random.default_rng(3)
         values = {name: rng.normal(size=tensor.shape) for name, tensor in tensors.items()}
         streamed = KINDS[op.kind]
@@ -476,6 +510,35 @@ def test_a_streamed_layer_gives_the_whole(family: str, tile: tuple[int, ...], ba
             for name, value in zip(names, results, strict=True):
                 assert machine.complete[name].all()
                 np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 5), (1, 2, 5)])
+@pytest.mark.parametrize("in_storage", [False, True])
+def test_rows_of_a_table_are_looked_up(shape: tuple[int, ...], in_storage: bool) -> None:
+    """Numbers beyond the table give zeros, and are transfers, too."""
+    ids, table = Tensor("ids", shape), Tensor("table", (7, 3), role=Role.CONSTANT)
+    y = stored("y", (*shape, 3), (1, 3)) if in_storage else Tensor("y", (*shape, 3))
+    tensors = {tensor.name: tensor for tensor in (ids, table, y)}
+    values = {name: np.arange(t.elements, dtype=float) for name, t in tensors.items()}
+    values["ids"] = np.resize([3.0, 6, 7, -1, 0], shape)
+    values = {name: value.reshape(tensors[name].shape) for name, value in values.items()}
+    op = Op("op", "streamed_embedding", ("ids", "table"), "y")
+    if in_storage:
+        op = PieceSearch().choose(op, tensors, 1 << 20)
+    kind = KINDS[op.kind]
+    assert isinstance(kind, StreamedKind)
+    nest = kind.nest_of(op, tensors)
+    machine = Machine(values, ["y"])
+    machine.run(nest.body, {})
+    (plain,) = kind.plain(op)
+    given = [values["ids"].astype(int), values["table"]]
+    (whole,) = kind_of(plain).results(plain, given, [])
+    assert machine.complete["y"].all()
+    assert (machine.homes["y"] == whole).all()
+    traffic = nest_traffic(nest)
+    assert traffic.reads == (512,) * ids.elements
+    requests = (*traffic.reads, *traffic.writes)
+    assert nest_moved(nest) == (sum(requests), len(requests))
 
 
 def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
