@@ -78,7 +78,8 @@ def train(
     program, plan = decided.program, decided.plan
     slots = assign_slots(program, plan.training.plan)
     lowering = lower_plan(program, board, plan, slots)
-    values = constant_values(lowering.view.flash, lowering.names, model.weights)
+    weights = {**model.weights, **program.made}
+    values = constant_values(lowering.view.flash, lowering.names, weights)
     sources = sorted((TEMPLATES / "hal/posix").glob("*.c"))
     for path, content in render_project(lowering.view, board, constants=values).files.items():
         if path.startswith(("src/", f"{LIBRARY}/")) and not path.startswith(LEFT_OUT):
@@ -98,7 +99,7 @@ def train(
     held_out = data.x_test[: model.batch], data.y_test[: model.batch]
     request = RunRequest(STEPS, seed=3, checkpoint_every=STEPS)
     sets = sets_of(settings, program)
-    given = (slots, model.weights, training, held_out, request, sets)
+    given = (slots, weights, training, held_out, request, sets)
     image.write_bytes(write_image(program, lowering.view.plan_id, *given))
     environment = {**os.environ, "POETFW_SYSFS": str(folder)}
     ran = subprocess.run(
@@ -154,31 +155,43 @@ SMALL_BERT = BertSize(layers=1, hidden=16, heads=2, sequence=8, vocabulary=90, p
 
 FROZEN_CASES = [
     pytest.param(
-        *("digits-cnn", ("conv1.*", "logits.*"), (Room(3_000, PLENTY), Room(3_000, 10_000))),
+        *("digits-cnn", ("conv1.*", "logits.*"), None),
+        (Room(3_000, PLENTY), Room(3_000, 10_000)),
         id="digits-cnn",
     ),
     pytest.param(
-        *("bert", ("logits.*",), (Room(8_000, 6_000),)),
+        *("digits-cnn", ("logits.*",), "int8", (Room(1_500, 10_000),)),
+        id="digits-cnn in bytes",
+    ),
+    pytest.param(
+        *("bert", ("logits.*",), None, (Room(8_000, 6_000),)),
         id="bert with a table of tokens",
     ),
     pytest.param(
-        *("resnet8", ("stem.*", "logits.*"), (Room(20_000, PLENTY), Room(20_000, 100_000))),
+        *("resnet8", ("stem.*", "logits.*"), None),
+        (Room(20_000, PLENTY), Room(20_000, 100_000)),
         id="resnet8",
         marks=pytest.mark.slow,
     ),
 ]
-"""Models, what they train, and rooms that are too small for the frozen weights."""
+"""Models, what they train, the format of frozen weights, and rooms that are too small for them."""
 
 
-@pytest.mark.parametrize(("name", "parts", "rooms"), FROZEN_CASES)
+@pytest.mark.parametrize(("name", "parts", "form", "rooms"), FROZEN_CASES)
 def test_streamed_frozen_weights_train_others_to_the_bits_of_weights_in_flash(
-    name: str, parts: tuple[str, ...], rooms: tuple[Room, ...], tmp_path: Path
+    name: str, parts: tuple[str, ...], form: str | None, rooms: tuple[Room, ...], tmp_path: Path
 ) -> None:
     trained: dict[Room, Trained] = {}
     for room in (Room(PLENTY, PLENTY), *rooms):
         board = native(Arithmetic.SEPARATE, room.flash_bytes)
         settings = BuildSettings(
-            "linux", name, batch=2, train=parts, ram_bytes=room.ram_bytes, work_limit=0.5
+            "linux",
+            name,
+            batch=2,
+            train=parts,
+            frozen_as=form,
+            ram_bytes=room.ram_bytes,
+            work_limit=0.5,
         ).on(board)
         model = bert("bert", SMALL_BERT, 2, 0) if name == "bert" else load_model(settings)
         searching = Searching(Deadline(600), lambda stage: None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from poetfw.firmware.c_text import wrap_call
+from poetfw.firmware.tensor_names import C_TYPES
 from poetfw.ir import Dtype, Op
 from poetfw.ops import Kernel, kind_of
 from poetfw.ops.load import RECORD_BYTES
@@ -137,16 +138,21 @@ class NestCode:
     def _lookup(self, lookup: Lookup, at: _Indices) -> list[str]:
         arguments = [
             self.stored(lookup.table),
-            self._place(lookup.ids, at),
+            self._place(lookup.ids, at, Dtype.I32),
             f"{lookup.count}u",
-            self._place(lookup.output, at),
+            self._place(lookup.output, at, Dtype.F32),
             self._at(self.nest.staging),
         ]
         return _call("POET_TRY(poet_stored_rows", arguments, ")")
 
     def _call(self, call: KernelCall, at: _Indices) -> list[str]:
         kernel = kind_of(call.op).kernel(call.op, self.nest.graph)
-        arguments = self.arguments(call.op, kernel, lambda name: self._place(call.places[name], at))
+        tensors = self.nest.graph.by_name
+        arguments = self.arguments(
+            call.op,
+            kernel,
+            lambda name: self._place(call.places[name], at, tensors[name].dtype),
+        )
         if RECORD_BYTES in call.op.attributes:
             places = [(dim, elements * _FLOAT) for dim, elements in call.within]
             buffer, first, size = arguments
@@ -164,14 +170,14 @@ class NestCode:
             return _call(f"POET_TRY({kernel.function}", arguments, ")")
         return _call(kernel.function, arguments)
 
-    def _place(self, place: OperandPlace, at: _Indices) -> str:
+    def _place(self, place: OperandPlace, at: _Indices, dtype: Dtype) -> str:
         if place.buffer is None:
             return _sum(self.identifier(place.tensor), place.offsets, at)
-        return _sum(self._at(place.buffer), place.offsets, at)
+        return _sum(self._at(place.buffer, dtype), place.offsets, at)
 
-    def _at(self, offset: int) -> str:
+    def _at(self, offset: int, dtype: Dtype = Dtype.F32) -> str:
         """Address in the workspace, which is aligned for floats."""
-        return f"(float *){self.workspace} + {offset // _FLOAT}u"
+        return f"({C_TYPES[dtype]} *){self.workspace} + {offset // _FLOAT}u"
 
 
 def _call(function: str, arguments: list[str], end: str = "") -> list[str]:

@@ -24,16 +24,19 @@ from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import (
     KINDS,
     Array,
+    Axes,
     Bounds,
     Kernel,
     OpKind,
     OpWork,
     Parts,
+    RowWindow,
     Shape,
     bytes_of,
     expect_integers,
     expect_shape,
     infer_output,
+    kind_of,
     register,
 )
 from poetfw.ops.bit_fields import words_of_fields
@@ -51,7 +54,7 @@ _SLICE_BYTES = 8192
 
 
 def pack(name: str, weights: Array, form: str) -> tuple[Array, Array | None]:
-    """Pack weights [O, ...] into words [n] of i32 and, for int8, scales [O].
+    """Pack weights [O, ...] into words [O, n] of i32 and, for int8, scales [O].
 
     Raises:
         ModelError: A weight is outside the format's range, or a channel's scale would be 0 or NaN.
@@ -82,21 +85,21 @@ def pack(name: str, weights: Array, form: str) -> tuple[Array, Array | None]:
 def unpack(words: Array, scales: Array | None, shape: Shape) -> Array:
     """Unpack words, and scales for int8, to weights in float64."""
     form = FLOAT16 if scales is None else INT8
-    flat = np.ascontiguousarray(words, "<i4").view("<f2" if form == FLOAT16 else "i1")
-    weights: Array = flat[: math.prod(shape)].astype(np.float64).reshape(shape)
+    rows = np.ascontiguousarray(words, "<i4").view("<f2" if form == FLOAT16 else "i1")
+    weights: Array = rows[:, : math.prod(shape[1:])].astype(np.float64).reshape(shape)
     if scales is not None:
         weights = weights * np.asarray(scales, np.float64).reshape(-1, *(1,) * (len(shape) - 1))
     return weights
 
 
-def words_of(shape: Shape, form: str) -> int:
-    """Number of words for weights of a shape."""
-    return words_of_fields(math.prod(shape), 8 * BYTES[form])
+def words_shape(shape: Shape, form: str) -> Shape:
+    """Shape [O, n] of the words for weights [O, ...]: each channel begins with a word."""
+    return shape[0], words_of_fields(math.prod(shape[1:]), 8 * BYTES[form])
 
 
 def _words(values: Array) -> Array:
-    content = values.tobytes()
-    return np.frombuffer(content + bytes(-len(content) % 4), "<i4")
+    rows = values.reshape(len(values), -1).view(np.uint8)
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4))).view("<i4")
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,8 @@ class _Slices:
 class _Packed(OpKind):
     """Base of forward and backward passes.
 
-    Inputs are those of the layer's op, with words [n] of i32 instead of weights, followed by scales
-    [O] for int8. Attributes are those of the layer, `weight_shape` and `format`.
+    Inputs are those of the layer's op, with words [O, n] of i32 instead of weights, followed by
+    scales [O] for int8. Attributes are those of the layer, `weight_shape` and `format`.
     """
 
     layer: ClassVar[str]
@@ -190,7 +193,7 @@ class _Packed(OpKind):
         words = inputs[self.position]
         if words.dtype is not Dtype.I32:
             raise ModelError(f"op {op.name!r} ({op.kind}) needs {words.name!r} to be words of i32")
-        expect_shape(op, words, (words_of(shape, form),))
+        expect_shape(op, words, words_shape(shape, form))
         return found
 
     def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array | None:
@@ -225,7 +228,7 @@ class _Packed(OpKind):
         layer, alone = self._slice(op, tensors, output, slices)
         samples = self._runs(slices, output)
         shape = self._shape(op)
-        words = Tensor("words", (words_of(shape, FLOAT16),), Dtype.I32, Role.INPUT)
+        words = Tensor("words", words_shape(shape, FLOAT16), Dtype.I32, Role.INPUT)
         floats = Tensor("floats", shape)
         unpacking = Op("unpacking", "from_halves", ("words",), "floats", {"shape": shape})
         both = replace(alone, tensors=(words, floats, *alone.tensors), ops=(unpacking, *alone.ops))
@@ -260,7 +263,8 @@ class _Packed(OpKind):
         assert layer.struct is not None
         assert not layer.workspace_bytes
         shape, count = self._shape(op), slices.count
-        row = math.prod(shape[1:])
+        row, form = math.prod(shape[1:]), self._form(op)
+        apart = row if form not in FORMATS else words_shape(shape, form)[1] * 4 // BYTES[form]
         own = shape[0] // count if slices.rows else shape[0]
         stretch = row if slices.rows else row // count
         x = tensors[1 - self.position]
@@ -269,8 +273,8 @@ class _Packed(OpKind):
             "slices": count,
             "rows": own,
             "row": stretch,
-            "from_row": row,
-            "from_slice": own * row if slices.rows else stretch,
+            "from_row": apart,
+            "from_slice": own * apart if slices.rows else stretch,
             "scales": own if slices.rows else 0,
             "samples": samples,
             "input": x.elements // samples,
@@ -331,9 +335,26 @@ class _Packed(OpKind):
 
 
 class _OfInputs(_Packed):
-    """Forward passes."""
+    """Forward passes, which can be cut along the channels of their output."""
 
     position = 1
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        layer = self._as_layer(op)
+        axes = kind_of(layer).axes(layer, self._as_tensors(op, inputs), results)
+        if axes is None:
+            return None
+        x, weights, *others = axes.inputs
+        scales = [weights[:1]] * (self._form(op) == INT8)
+        return Axes((x, f"{weights[:1]}.", *others, *scales), axes.results)
+
+    def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
+        return {"weight_shape": (piece.shape[1], *self._shape(op)[1:])}
+
+    def row_window(self, op: Op, shapes: Sequence[Shape], first: int, count: int) -> RowWindow:
+        layer = self._as_layer(op)
+        of_layer = (shapes[0], self._shape(op), *shapes[2:])[: len(layer.inputs)]
+        return kind_of(layer).row_window(layer, of_layer, first, count)
 
 
 class _OfGradients(_Packed):

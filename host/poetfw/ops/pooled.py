@@ -133,17 +133,14 @@ class PooledConv2d(PackedConv2d):
         return Graph("pooled convolution", tuple(of_name.values()), tuple(ops), output)
 
     def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
-        """Those of the convolution, but for rows; none with packed weights."""
+        """Those of the convolution, but for rows."""
         conv = self._as_conv(op)
         axes = kind_of(conv).axes(conv, inputs, results)
-        if self._form(op) != FLOAT32 or axes is None:
+        if axes is None:
             return None
         no_rows = str.maketrans("rR", "..")
         both = (tuple(letters.translate(no_rows) for letters in each) for each in axes)
         return Axes(*both)
-
-    def piece_attributes(self, op: Op, whole: Tensor, piece: Tensor) -> dict[str, Attribute]:
-        return {"weight_shape": (piece.shape[1], *op.integers("weight_shape")[1:])}
 
     def parts(self, op: Op, graph: Graph) -> Parts:
         names = dict.fromkeys(op.inputs)

@@ -59,7 +59,7 @@ FAMILIES = ("conv2d", "linear")
 LOOKUP = "embedding"
 """Operator whose frozen table can be in storage, of which it loads rows."""
 
-FORWARD = (*FAMILIES, "pooled_conv2d")
+FORWARD = (*FAMILIES, "packed_conv2d", "packed_linear", "pooled_conv2d")
 """Forward operators that can stream frozen weights, of one group."""
 
 LOADING = (

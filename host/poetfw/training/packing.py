@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from poetfw.ir import Attribute, Dtype, FreshNames, Graph, Op, Role, Tensor
 from poetfw.ops import Array
-from poetfw.ops.packed import PACKED, pack, words_of
+from poetfw.ops.packed import PACKED, pack, words_shape
 from poetfw.training.program import Program
 
 
@@ -79,8 +79,9 @@ def _pack(graph: Graph, packed: Mapping[str, _Packed], form: str) -> Graph:
         if tensor.name not in packed:
             tensors.append(tensor)
             continue
-        into, count = packed[tensor.name], words_of(tensor.shape, form)
-        tensors.append(Tensor(into.words, (count,), Dtype.I32, Role.CONSTANT))
+        into = packed[tensor.name]
+        shape = words_shape(tensor.shape, form)
+        tensors.append(Tensor(into.words, shape, Dtype.I32, Role.CONSTANT))
         if into.scales is not None:
             tensors.append(Tensor(into.scales, tensor.shape[:1], role=Role.CONSTANT))
     ops = tuple(_pack_op(op, graph, packed, form) for op in graph.ops)

@@ -131,7 +131,9 @@ def _streamable(program: Program, tensor: Tensor) -> StreamableWeight | None:
         return None
     back = rest[0] if rest else None
     if back is not None and (
-        back.kind != f"{forward.kind}_backward_input" or back.inputs.count(name) != 1
+        forward.kind not in FAMILIES
+        or back.kind != f"{forward.kind}_backward_input"
+        or back.inputs.count(name) != 1
     ):
         return None
     apply = () if frozen else _apply(graph, forward.kind, updates[0], tensor)
