@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding of frozen batch norms and padding into adjacent frozen layers.
+"""Folding of frozen batch norms and padding into adjacent frozen layers, and of slices of tables.
 
 A batch norm in evaluation mode is an affine map of each channel. Before or after a convolution or a
 linear layer with frozen weights, it is absorbed by weights and bias (Jacob et al., CVPR 2018,
 section 3.2). Zero padding of a frozen convolution's input becomes the convolution's own padding.
+Of a frozen tensor that is only sliced, such as a table of positions, only the slice is left.
 Results differ by rounding only: values are calculated in float64 and rounded once. Trained layers,
 and batch norms with batch statistics, are not changed.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from poetfw.ir import FreshNames, Graph, Op, Role, Tensor
-from poetfw.ops import Array
+from poetfw.ops import Array, kind_of
 
 _LAYERS = ("conv2d", "linear")
 """Ops with an input, weights [O, ...] and maybe a bias [O], whose output has channels on axis 1."""
@@ -70,11 +71,22 @@ class Folded:
         """Replace an op, remove others, and add the tensors that the new op reads."""
         names = {op.name for op in gone}
         ops = tuple(new if op == old else op for op in self.graph.ops if op.name not in names)
+        self._become((*tensors, *self.graph.tensors), ops)
+
+    def _become(self, tensors: Iterable[Tensor], ops: tuple[Op, ...]) -> None:
+        """Take these ops, and those of the tensors that they use or a batch has."""
         used = {name for op in ops for name in (*op.inputs, *op.updates, op.output)}
-        kept = (
-            t for t in self.graph.tensors if t.name in used or t.role in (Role.INPUT, Role.LABEL)
+        kept = (t for t in tensors if t.name in used or t.role in (Role.INPUT, Role.LABEL))
+        self.graph = replace(self.graph, tensors=tuple(kept), ops=ops)
+
+    def replace_output(self, op: Op, values: Array) -> None:
+        """Remove an op whose output has known values."""
+        self.made[op.output or ""] = values.astype(np.float32)
+        tensors = (
+            replace(tensor, role=Role.STATE) if tensor.name == op.output else tensor
+            for tensor in self.graph.tensors
         )
-        self.graph = replace(self.graph, tensors=(*tensors, *kept), ops=ops)
+        self._become(tensors, tuple(each for each in self.graph.ops if each != op))
 
     def _add(self, name: str, values: Array) -> Tensor:
         fresh = self._names.fresh(name, self.graph.by_name, self.made)
@@ -98,7 +110,8 @@ def fold(
     folded = Folded(graph, values, frozen)
     while any(rule(folded, op) for op in folded.graph.ops for rule in _RULES):
         pass
-    return folded.graph, folded.made
+    left = folded.graph.by_name
+    return folded.graph, {name: value for name, value in folded.made.items() if name in left}
 
 
 def _is_fixed_norm(op: Op) -> bool:
@@ -205,4 +218,14 @@ def _edges(graph: Graph, pad: Op) -> tuple[int, int, int, int] | None:
     return (top, left, bottom, right) if min(top, left, bottom, right) >= 0 else None
 
 
-_RULES = (_fold_norm_behind, _fold_norm_before, _fold_padding)
+def _fold_slice(folded: Folded, op: Op) -> bool:
+    """Slice a frozen tensor once and for all."""
+    graph = folded.graph
+    if op.kind != "slice" or op.output == graph.output or not folded.is_frozen(op.inputs[0]):
+        return False
+    (values,) = kind_of(op).results(op, [folded.value(op.inputs[0])], [])
+    folded.replace_output(op, values)
+    return True
+
+
+_RULES = (_fold_norm_behind, _fold_norm_before, _fold_padding, _fold_slice)

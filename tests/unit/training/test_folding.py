@@ -12,6 +12,7 @@ import pytest
 from poetfw.importers.torch_export import import_torch
 from poetfw.ir import Graph, Role
 from poetfw.models import Model
+from poetfw.models.bert import BertSize, bert
 from poetfw.planning import BuildSettings, derive_program
 from poetfw.training import Reference, Sgd, fold, make_program
 
@@ -145,3 +146,26 @@ def test_what_is_read_twice_answers_or_moves_stays(tmp_path: Path) -> None:
     graph, made = fold(model.graph, model.weights, model.frozen)
     assert graph == model.graph
     assert not made
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_of_a_frozen_table_only_the_slice_that_is_read_is_left(frozen: bool) -> None:
+    model = bert("net", BertSize(1, 8, 2, sequence=4, vocabulary=9, positions=16), BATCH, 0)
+    tables = {f"embeddings.{name}.weight" for name in ("position", "segment")}
+    graph, made = fold(model.graph, model.weights, tables if frozen else ())
+    program = make_program(graph, model.loss, Sgd(learning_rate=0.1), tables if frozen else ())
+    before = {tensor.name for tensor in model.graph.tensors}
+    assert tables.issubset(before)
+    if not frozen:
+        assert (graph, dict(made)) == (model.graph, {})
+        return
+    assert made.keys() == {"embeddings.position", "embeddings.segment"}
+    assert {tensor.name for tensor in program.constants} == made.keys()
+    whole = make_program(model.graph, model.loss, Sgd(learning_rate=0.1), tables)
+    ids = np.arange(4 * BATCH, dtype="i4").reshape(BATCH, 4) % 9
+    y = np.zeros(BATCH, "i4")
+    losses = []
+    for each, weights in ((program, {**model.weights, **made}), (whole, model.weights)):
+        reference = Reference(each, weights, np.float32)
+        losses.append([reference.step(ids, y) for _ in range(3)])
+    assert losses[0] == losses[1]
