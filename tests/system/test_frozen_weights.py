@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from poetfw.boards import load_board
+from poetfw.firmware import BLOCK_BYTES, places
 from poetfw.importers.weight_files import npz_bytes, read_weights
 from poetfw.models import build_model
+from poetfw.report import read_stages
 from system.commands import needs_twin, poetfw, succeed
 
 SETTINGS = ("--board", "nrf52840", "--model", "digits-cnn", "--train", "last:1", "--batch", "8")
@@ -55,10 +58,35 @@ def test_other_frozen_weights_than_the_firmware_s_are_refused(built: Path, tmp_p
 
 def test_weights_that_the_flash_cannot_hold_are_named(tmp_path: Path) -> None:
     result = poetfw("build", "--board", "nrf52840", "--model", "resnet18", "--batch", "1",
-                    "--train", "last:1", cwd=tmp_path)  # fmt: skip
+                    "--train", "last:1", "--weights-in-flash", cwd=tmp_path)  # fmt: skip
     assert result.code == 5
     assert "bytes of flash, of which nrf52840 has 1,048,576; the largest are" in result.stderr
+    assert "cannot be streamed from storage: --weights-in-flash starts without" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+@needs_twin
+def test_frozen_weights_beyond_the_flash_are_streamed(tmp_path: Path) -> None:
+    """A damaged one stops the training."""
+    text = load_board("nrf52840").path.read_text()
+    (tmp_path / "small.toml").write_text(text.replace("value = 1_048_576", "value = 131_072"))
+    options = ("--model", "resnet8", "--train", "last:2", "--batch", "1", "--data", "synthetic")
+    built = succeed("build", "--board", "small.toml", *options, cwd=tmp_path)
+    streaming, folder = built["streaming"], tmp_path / "build/nrf52840"
+    assert built["flash_bytes"] <= 131_072 < built["frozen_bytes"] + streaming["constant_bytes"]
+    run = ("run", "--board", "small.toml", "--steps", "2", "--skip-evaluation")
+    found = succeed(*run, "--verify", cwd=tmp_path)
+    assert found["verify"]["ok"], found["verify"]["missed"]
+    assert found["step_traffic"] == found["planned_traffic"]
+    slots = read_stages(folder, None).slots
+    (first, *_) = [slot for slot in slots if slot.purpose == "constant"]
+    content = bytearray((folder / "storage.img").read_bytes())
+    begin = places(folder / "storage.img", slots).slots_block + first.first_block
+    content[begin * BLOCK_BYTES] ^= 1
+    (folder / "storage.img").write_bytes(content)
+    result = poetfw(*run, cwd=tmp_path)
+    assert result.code == 4
+    assert "a slot's payload is not what its trailer says was written" in result.stderr
 
 
 @needs_twin
@@ -83,8 +111,8 @@ def test_folded_weights_are_exported_as_the_author_has_them(
     options = [] if form is None else ["--frozen-as", form]
     report = succeed("build", "--board", "nrf52840", "--model", str(file), "--batch", "4", "--ram",
                      "64K", *options, cwd=tmp_path)  # fmt: skip
-    weights, channels = 36, 4
-    held = {None: 4 * weights, "float16": 2 * weights, "int8": weights + 4 * channels}[form]
+    weights, channels = 9, 4  # of a channel, which begins with a word
+    held = channels * {None: 4 * weights, "float16": 20, "int8": 12 + 4}[form]
     assert report["frozen_bytes"] == held + 4 * channels  # and the bias
     assert (report["frozen_as"] is None) is (form is None)
     if form is not None:

@@ -57,7 +57,8 @@ _MOST_ARENA_BYTES = 2**32 - BLOCK_BYTES
 _MINIMUM_SHARE = 0.25  # of the work
 
 _CODE_SHARE = 1 / 4
-"""Share of the flash that is left to code where frozen weights are streamed."""
+_LEAST_CODE_BYTES = 65536
+"""Flash that is left to code where frozen weights are streamed: a share of it, or more."""
 
 
 def arena_budget(
@@ -95,8 +96,8 @@ def require_flash(program: Program, boards: Iterable[Board]) -> None:
 def keep_in_flash(program: Program, board: Board, obstacle: str) -> Program:
     """The program, with the names of the frozen weights that flash has no room for, if any.
 
-    If not all constants fit, the largest that can be streamed are not in flash, until a share of it
-    is left to code.
+    If not all constants fit, a share of the flash is left to code. The largest tensors that fit the
+    rest are in flash, and those that cannot be streamed.
 
     Args:
         program: a program in which nothing is streamed.
@@ -111,13 +112,18 @@ def keep_in_flash(program: Program, board: Board, obstacle: str) -> Program:
         return program
     weights = (each.weight for each in streamable_constants(program))
     choices = [] if obstacle else [*lookup_tables(program), *weights]
-    names = set()
+    held = needed - sum(each.size_bytes for each in choices)
+    if held > there:
+        why = f": {obstacle}" if obstacle else ""
+        raise _beyond_flash(
+            program, board, f". {held:,} bytes of them cannot be streamed from storage{why}"
+        )
+    names, room = set(), there - max(_LEAST_CODE_BYTES, there * _CODE_SHARE)
     for each in sorted(choices, key=lambda tensor: -tensor.size_bytes):
-        if needed > there * (1 - _CODE_SHARE):
+        if held + each.size_bytes <= room:
+            held += each.size_bytes
+        else:
             names.add(each.name)
-            needed -= each.size_bytes
-    if needed > there:
-        raise _beyond_flash(program, board, obstacle)
     return replace(look_up(program, names), beyond_flash=frozenset(names))
 
 
@@ -126,18 +132,15 @@ def _flash_bytes(board: Board) -> int:
     return board.flash_bytes - board.reserved_flash_bytes
 
 
-def _beyond_flash(program: Program, board: Board, obstacle: str = "") -> InfeasibleError:
+def _beyond_flash(program: Program, board: Board, more: str = "") -> InfeasibleError:
     packed = any(tensor.dtype is Dtype.I32 for tensor in program.constants)  # as words
-    advice = "--frozen-as int8 keeps weights of layers in a quarter of it"
-    if packed and not obstacle:
-        advice = "leave out --frozen-as: weights of layers in float32 are streamed from storage"
     largest = sorted(program.constants, key=lambda tensor: -tensor.size_bytes)[:3]
     return InfeasibleError(
         f"weights that are not trained take {constant_bytes(program):,} bytes of flash, of which "
         f"{board.label} has {_flash_bytes(board):,}; the largest are "
         + ", ".join(f"{t.name!r:.60} ({t.size_bytes:,})" for t in largest)
-        + (f". They cannot be streamed from storage: {obstacle}" if obstacle else ""),
-        *([] if packed and obstacle else [advice]),
+        + more,
+        *([] if packed else ["--frozen-as int8 keeps weights of layers in a quarter of it"]),
         "train a smaller network, or choose a board with more flash",
     )
 
