@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,13 @@ def test_a_build_says_what_is_faster_where_an_epoch_takes_an_hour(
         epoch_steps=1000,
         rewrites=1.0,
     )
-    rows = dict(_streaming_rows(streaming, step_s))
+    rows = dict(_streaming_rows(streaming, 0, step_s))
     assert ("faster instead" in rows) == says
+    assert "frozen weights" not in rows
+    frozen = replace(streaming, tensors=(), streamed_bytes=0, constants=("c",), constant_bytes=4096)
+    rows = dict(_streaming_rows(frozen, 1024, step_s))
+    assert rows["frozen weights"] == "1,024 B in flash, 4,096 B streamed from storage"
+    assert rows.get("faster instead", "").startswith("--keep-features") == says
 
 
 def test_what_fits_is_not_streamed(tmp_path: Path) -> None:
