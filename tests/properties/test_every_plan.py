@@ -203,22 +203,25 @@ def test_a_graph_without_programs_in_stages_is_proven_with_what_is_left(
     assert units[0] > 3.0
 
 
-@pytest.mark.parametrize("near", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("near", "staged", "is_moved_only"), [(0.0, 10, False), (1.0, 10, True), (1.0, 1_000, False)]
+)
 def test_a_large_graph_near_the_best_of_all_plans_has_moves_only(
-    monkeypatch: pytest.MonkeyPatch, near: float
+    monkeypatch: pytest.MonkeyPatch, near: float, staged: int, is_moved_only: bool
 ) -> None:
     """No other start can be much better, and published methods take long."""
     problem = gpt(2, load_board(str(BOARDS / "poet-m4f.toml")))
     peak_bytes = checkpoint_all_schedule(problem).peak_bytes
-    monkeypatch.setattr(search, "_STAGED", 10)
+    monkeypatch.setattr(search, "_STAGED", staged)
     monkeypatch.setattr(search, "_NEAR", near)
     monkeypatch.setattr(search, "_SMALL", 0)
+    monkeypatch.setattr(search, "_LARGE", 0)
     monkeypatch.setattr(search, "bound_of_every_plan", lambda graph, *limits: 1e-9)
     work = Work(2.0)
     solve(replace(problem, ram_bytes=peak_bytes // 2), work=work)
     phases = {spent.phase for spent in work.deadline.timing().phases}
     starts = {"published methods", "on demand", "other orders"}
-    assert phases & {"moves", *starts} == ({"moves"} if near else {"moves", *starts})
+    assert phases & {"moves", *starts} == ({"moves"} if is_moved_only else {"moves", *starts})
 
 
 def _closing(update: str) -> ScheduleProblem:

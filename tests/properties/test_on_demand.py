@@ -16,6 +16,7 @@ from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.found import Found, Incumbent, best_known
 from poetfw.schedule.indexed import Indexed
 from poetfw.schedule.on_demand import Rule, run_on_demand, search_on_demand
+from poetfw.schedule.orders import search_orders
 from poetfw.schedule.sequences import EventTrace, Moves, Workload, search_sequences
 from poetfw.schedule.simulator import unlimited
 
@@ -206,6 +207,20 @@ def test_moves_end_where_no_plan_takes_less() -> None:
     search_sequences(best, work, gap=1 - best.found.every_j / known_j)
     assert best.found.energy_j == known_j
     assert work.left > 4.0
+
+
+def test_moves_of_orders_end_where_no_plan_takes_less() -> None:
+    """With a gap that the first plan has, no pass of moves follows it; without one, some do."""
+    problem = unrolled(12, 0.4)
+    first = Incumbent(problem, best_known(problem, ()), tell_nobody)
+    search_on_demand(first, Work(0.2))
+    assert first.found.plan is not None
+    left = []
+    for gap in (0.0, 1.0):
+        best, work = Incumbent(problem, best_known(problem, ()), tell_nobody), Work(0.4)
+        search_orders(best, first.found.plan, work, gap)
+        left.append(work.left)
+    assert left[0] < 0.3 < left[1]
 
 
 def test_what_cannot_be_had_again_is_not_dropped() -> None:

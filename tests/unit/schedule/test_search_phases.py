@@ -63,16 +63,38 @@ def test_another_order_has_a_tenth_of_the_work(began: Callable[..., Began]) -> N
     assert found[2][2] == pytest.approx(0.1 * found[0][2])
 
 
-@pytest.mark.parametrize("far", [0.0, 1.0])
-def test_a_large_graph_far_from_the_best_of_all_plans_is_searched_in_another_order(
-    monkeypatch: pytest.MonkeyPatch, far: float
+@pytest.mark.parametrize(
+    ("large", "staged", "far", "is_ordered"),
+    [
+        (0, search._STAGED, 0.0, True),
+        (0, search._STAGED, 1.0, False),
+        (0, 1, 0.0, False),
+        (search._LARGE, search._STAGED, 1.0, True),
+    ],
+)
+def test_another_order_is_tried_unless_the_graph_is_large_and_near_the_best_of_all_plans(
+    monkeypatch: pytest.MonkeyPatch, large: int, staged: int, far: float, is_ordered: bool
 ) -> None:
     """A GRU at 40% of its RAM took 7.1 times computing each node once, and 1.3 in another order."""
-    monkeypatch.setattr(search, "_LARGE", 0)
-    monkeypatch.setattr(search, "_FAR", far)
+    limits = {"_LARGE": large, "_STAGED": staged, "_FAR": far, "_SMALL": 0}
+    for name, value in limits.items():
+        monkeypatch.setattr(search, name, value)
+    other = replace(PROBLEM, name="other order")
+    monkeypatch.setattr(search, "in_better_order", lambda *_: other)
+    programs: list[ScheduleProblem] = []
+
+    def choose(best: Incumbent, ordered: ScheduleProblem, *_: object) -> ScheduleProblem:
+        programs.append(ordered)
+        return best.problem
+
+    monkeypatch.setattr(search, "_choose_order", choose)
     work = Work(1.0)
     solve(PROBLEM, work=work)
-    assert ("order" in {spent.phase for spent in work.deadline.timing().phases}) == (not far)
+    phases = {"order", "published methods, other order", "on demand, other order"}
+    begun = phases & {spent.phase for spent in work.deadline.timing().phases}
+    assert begun == (phases if is_ordered else set())
+    programs_of = [PROBLEM if large == 0 else other]  # those of a large graph keep its order
+    assert programs == (programs_of if staged > 1 else [])
 
 
 def test_only_proofs_end_where_they_gain_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
