@@ -36,3 +36,14 @@ def test_a_shortage_of_memory_is_no_bug(
     out, err = capsys.readouterr()
     assert says in json.dumps(json.loads(out))
     assert ("bug" in err) == (code == 70)
+
+
+def test_a_command_without_memory_for_numpy_does_not_begin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """OpenBLAS would end the process where it finds too little, without a word of ours."""
+    monkeypatch.setattr(main, "_START_BYTES", 1 << 62)
+    monkeypatch.setattr(main.cli, "main", lambda **_: pytest.fail("it began"))
+    monkeypatch.setattr(sys, "argv", ["poetfw", "schedule"])
+    assert main._run() == 3
+    assert "memory ran out" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import signal
 import threading
 from dataclasses import replace
 
+import highspy
 import pytest
 
 from made_problems import training_chain, with_ram_fraction
@@ -49,6 +50,15 @@ def test_whole_columns_go_beyond_one(solver: str) -> None:
     solution = solve_program(program, SolverOptions(solver=solver, gap=0.0), Work())
     assert solution.values is not None
     assert solution.values.tolist() == [1.0, 3.0, 1.0]
+
+
+def test_a_solver_that_runs_out_of_memory_is_a_shortage_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    short = highspy.HighsModelStatus.kMemoryLimit
+    monkeypatch.setattr(highspy.Highs, "getModelStatus", lambda _: short)
+    with pytest.raises(MemoryError):
+        solve_program(knapsack(), SolverOptions(), Work())
 
 
 @pytest.mark.parametrize("solver", ["HIGHS", "SCIPY"])

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -293,6 +294,7 @@ SHORTAGES = (
     ImportError("libx.so: failed to map segment from shared object"),
     ImportError("libx.so: cannot allocate memory in static TLS block"),
     OSError(errno.ENOMEM, "of the system"),
+    RuntimeError("can't start new thread"),
 )
 """Exceptions of a solver with too little memory, also while it is loaded."""
 
@@ -335,15 +337,19 @@ def test_a_solver_that_is_not_there_is_no_shortage_of_memory(
         solve(with_ram_fraction(training_chain(4, 16, 8, 8), 0.6))
 
 
+@pytest.mark.parametrize(
+    ("module", "name"), [(search, "checkpoint_all"), (bounds, "solve_program")]
+)
 @pytest.mark.parametrize("shortage", SHORTAGES[:2], ids=repr)
 def test_when_memory_runs_out_without_a_plan_the_error_says_so(
-    monkeypatch: pytest.MonkeyPatch, shortage: Exception
+    monkeypatch: pytest.MonkeyPatch, shortage: Exception, module: ModuleType, name: str
 ) -> None:
+    """In the search, whose limits are then not explained, or in their explanation."""
+
     def too_large(*_: Any, **__: Any) -> None:
         raise shortage
 
-    for module in (search, bounds):
-        monkeypatch.setattr(module, "solve_program", too_large)
+    monkeypatch.setattr(module, name, too_large)
     problem = replace(with_ram_fraction(training_chain(4, 16, 8, 8), 0.2), storage=None)
     with pytest.raises(
         ToolError, match="memory ran out while poet looked for a schedule of 'cnn4'"
