@@ -51,6 +51,7 @@ _LEAST_SHARE = 0.05  # of the work for programs in stages: with less left, none 
 _TIMES = 2.0  # work that a larger program needs, in multiples of the smaller one before it
 _OTHER_SHARE = 0.1  # of that work, for another order: its bounds do not hold for the given one
 _STALLED_SHARE = 1.5e-5  # of the objective's offset: see `SolverOptions.stalled_share`
+_ITEM_WORK = 2e-6  # units per item of the blocks' knapsacks, to formulate them
 _FEWER_BLOCKS = 0.5  # of the stages: with more blocks the program is not smaller
 _SMALL = 1_000  # candidate recomputes: with fewer, the program is solved without local search
 _LARGE = 20_000  # candidate recomputes: larger problems are bounded by blocks only
@@ -423,13 +424,15 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
             with best.phase("relaxation", work):
                 _improve(best, options, work, attempt)
         return
-    blocks = formulate_blocks(graph, ranges, work.deadline)
     is_large = _is_large(graph)
     part = work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE))
     with best.phase("blocks", part):
+        blocks = formulate_blocks(graph, ranges, work.deadline)
+        part.spend(_ITEM_WORK * sum(len(knapsack.items) for knapsack in blocks.knapsacks))
         bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, part)
         if is_large:
-            proof = solve_program(blocks.program, replace(options, heuristics=False), part)
+            proving = replace(options, heuristics=False, at_root=False)
+            proof = solve_program(blocks.program, proving, part)
             bound_j = max(bound_j, proof.bound)
         best.prove(bound_j)
     if is_large or best.found.gap <= options.gap:
