@@ -14,6 +14,7 @@ from poetfw.boards import load_board
 from poetfw.firmware import BLOCK_BYTES, places
 from poetfw.importers.weight_files import npz_bytes, read_weights
 from poetfw.models import build_model
+from poetfw.planning import BuildSettings, training_problem_of
 from poetfw.report import read_stages
 from system.commands import needs_twin, poetfw, succeed
 
@@ -73,6 +74,13 @@ def test_frozen_weights_beyond_the_flash_are_streamed(tmp_path: Path) -> None:
     options = ("--model", "resnet8", "--train", "last:2", "--batch", "1", "--data", "synthetic")
     built = succeed("build", "--board", "small.toml", *options, cwd=tmp_path)
     streaming, folder = built["streaming"], tmp_path / "build/nrf52840"
+    board = load_board(str(tmp_path / "small.toml"))
+    settings = BuildSettings(
+        board.name, "resnet8", batch=1, train=("last:2",), ram_bytes=built["budget_bytes"]
+    )
+    problem = training_problem_of(settings.on(board), board, build_model("resnet8", 1, 0)).problem
+    each_once = sum(node.energy_j for node in problem.nodes)
+    assert each_once == pytest.approx(built["schedule"]["energy_j"], rel=1e-9)
     assert built["flash_bytes"] <= 131_072 < built["frozen_bytes"] + streaming["constant_bytes"]
     run = ("run", "--board", "small.toml", "--steps", "2", "--skip-evaluation")
     found = succeed(*run, "--verify", cwd=tmp_path)

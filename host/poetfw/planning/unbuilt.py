@@ -12,8 +12,9 @@ from poetfw.costs import CostProvider, analytic_costs
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.memory import resident_bytes
 from poetfw.models import Model
+from poetfw.planning.budget import keep_in_flash
 from poetfw.planning.choices import derive_program, load_model
-from poetfw.planning.homes import program_within
+from poetfw.planning.homes import program_within, reading_obstacle
 from poetfw.planning.inference import least_evaluation
 from poetfw.planning.problem import schedule_problem
 from poetfw.planning.training_problem import TrainingProblem
@@ -30,7 +31,8 @@ def load_training_problem(
 ) -> TrainingProblem:
     """A model's training step on a board, with all the RAM that the board has for tensors.
 
-    Weights that do not fit that RAM, or the settings' budget, are streamed. Nothing is compiled, so
+    Weights that do not fit that RAM, or the settings' budget, are streamed, and frozen ones that
+    flash has no room for. Nothing is compiled, so
     static data is not subtracted. `warn` is called with each warning of the model.
     """
     board = load_board(settings.board, check_machine=emulator_of)
@@ -51,6 +53,7 @@ def training_problem_of(
     """`load_training_problem` for a model in memory and settings for the board (`settings.on`)."""
     program = derive_program(settings, model, deadline)
     budget = board.unreserved_bytes if settings.ram_bytes is None else settings.ram_bytes
+    program = keep_in_flash(program, board, reading_obstacle(settings, board))
     program = program_within(program, board, costs, budget, settings, deadline)
     resident = resident_bytes(program.resident, BLOCK_BYTES)
     available = max(0, board.unreserved_bytes - resident)
