@@ -160,7 +160,8 @@ def _decide_on_board(
                 ) from error
     if found is None:
         progress("choosing weights to stream from storage")
-        everything = all_streamed(program)
+        only_read = bool(streaming_obstacle(settings, board))
+        everything = all_streamed(program, only_read=only_read)
         budget = budget_of(everything, plan_unscheduled(everything, board, costs, deadline))
         work = Work(settings.work_limit, deadline)
         chosen = stream_within(program, board, costs, budget, settings, work)

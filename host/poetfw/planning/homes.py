@@ -189,10 +189,14 @@ def program_within(
     return stream_within(program, board, costs, budget_bytes, settings, work, stores=False).program
 
 
-def all_streamed(program: Program) -> Program:
-    """The program with every streamable weight streamed, which takes the most static data."""
-    tiles = _tiles(streamable_weights(program), 0, 0)
-    return stream(program, tiles, streamable_vectors(program))
+def all_streamed(program: Program, *, only_read: bool = False) -> Program:
+    """The program with every streamable weight streamed, which takes the most static data.
+
+    With `only_read`, only frozen weights are.
+    """
+    weights = [each for each in streamable_weights(program) if each.is_frozen or not only_read]
+    vectors = () if only_read else streamable_vectors(program)
+    return stream(program, _tiles(weights, 0, 0), vectors)
 
 
 @dataclass(frozen=True)
@@ -344,6 +348,8 @@ def stream_within(
 ) -> ChosenHomes:
     """The program with streamed weights and stored tensors that takes the least energy found.
 
+    Where trained weights cannot be streamed, only frozen ones are, and nothing is stored.
+
     Args:
         program: a program without streamed weights.
         board: board with storage.
@@ -357,9 +363,12 @@ def stream_within(
         The best program; if none is known to fit, that of least RAM, which the smallest possible
         budget refers to: with everything streamed, or with stored tensors.
     """
-    everything = all_streamed(program)
+    only_read = bool(streaming_obstacle(settings, board))
+    everything = all_streamed(program, only_read=only_read)
     room = budget_bytes - resident_bytes(everything.resident, BLOCK_BYTES)
     weights, vectors = streamable_weights(program), streamable_vectors(program)
+    if only_read:
+        weights, vectors = tuple(each for each in weights if each.is_frozen), ()
     search = _Search(board, costs, budget_bytes, settings, work)
     fits = held_at_once(program) <= room
     homes: _Homes | None = None
@@ -369,9 +378,10 @@ def stream_within(
             break  # more RAM for tiles would save little
         homes = each if search.attempt(streamed) else homes
     left = work.left
-    if homes is not None:
+    if homes is not None and not only_read:
         _search_between(search, program, homes, budget_bytes, left * (1 - _BETWEEN_SHARE))
     between = left - work.left
+    stores = stores and not only_read
     if stores and search.best is None:
         found = fits and search.attempt(everything)
         for candidates in stored_candidates(program, budget_bytes, work.deadline):
@@ -380,7 +390,7 @@ def stream_within(
                 if found and not improved:
                     break  # storing more takes more energy
                 found = found or improved
-    if search.best is None and search.unplaced is None:
+    if search.best is None and search.unplaced is None and not only_read:
         search.attempt_least(least_candidates(program, budget_bytes, work.deadline, stores=stores))
     chosen = search.best or search.unplaced or search.smallest
     chosen = chosen or ChosenHomes(order_program(everything, work.deadline))

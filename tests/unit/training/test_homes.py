@@ -4,20 +4,30 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
 from poetfw.boards import load_board
-from poetfw.common.limits import Work
+from poetfw.common.errors import InfeasibleError
+from poetfw.common.limits import Deadline, Work
 from poetfw.costs import analytic_costs
-from poetfw.memory import padded
+from poetfw.memory import ONLY, padded
 from poetfw.models.layers import Layers
-from poetfw.planning import BuildSettings
+from poetfw.planning import BuildSettings, load_model
+from poetfw.planning.decision import Searching, decide
 from poetfw.planning.homes import stream_within
 from poetfw.planning.keeping import Group, groups_of, streamed_names
 from poetfw.planning.problem import schedule_problem
-from poetfw.training import Program, Sgd, make_program, streamable_vectors, streamable_weights
+from poetfw.training import (
+    Program,
+    Sgd,
+    make_program,
+    stored_tensors,
+    streamable_vectors,
+    streamable_weights,
+)
 
 BOARD = load_board("nrf52840")
 CHANNELS, EXTENT = 32, 8
@@ -107,3 +117,18 @@ def test_without_room_everything_is_streamed() -> None:
     assert streamed_names(groups, {}, -1) == {"a", "b", "c"}
     assert streamed_names(groups, {}, 8) == {"a", "b"}
     assert streamed_names(groups, {}, 72) == set()
+
+
+def test_in_a_flash_that_is_erased_by_sectors_frozen_weights_are_streamed_and_no_others() -> None:
+    board = replace(load_board("nrf52840:qspi"), flash_bytes=131_072)
+    settings = BuildSettings(
+        board.name, "resnet8", batch=1, train=("last:2",), ram_bytes=240_000, work_limit=0.5
+    ).on(board)
+    searching = Searching(Deadline(600), lambda stage: None)
+    program = decide(settings, {ONLY: board}, load_model(settings), searching).program
+    assert program.streamed_constants
+    assert not program.streamed
+    assert not stored_tensors(program)
+    tight = replace(settings, ram_bytes=60_000)
+    with pytest.raises(InfeasibleError, match="the budget of 60,000 bytes is too small"):
+        decide(tight, {ONLY: board}, load_model(tight), searching)
