@@ -15,9 +15,12 @@ from poetfw.costs import analytic_costs
 from poetfw.importers import DataSet
 from poetfw.models import Model, build_model
 from poetfw.planning import BuildSettings, choose_features, plan_unscheduled
+from poetfw.planning.budget import keep_in_flash
 from poetfw.planning.choices import derive_program
+from poetfw.planning.homes import all_streamed
 from poetfw.planning.kept_features import Keepable, are_wanted, find_keepable
 from poetfw.planning.plans import Plan
+from poetfw.planning.problem import schedule_problem, streaming_cost
 from poetfw.report import FeaturesReport
 from poetfw.training import Program
 
@@ -144,3 +147,32 @@ def test_nothing_precedes_what_trains() -> None:
         choose_features(
             *(settings, BOARD, model, data, program, plan.training, None, None, 0, 0), wanted=False
         )
+
+
+def test_transfers_of_streamed_weights_are_saved_with_the_features() -> None:
+    _, program, *_ = adapted("resnet8", 1, "last:1")
+    small = replace(BOARD, flash_bytes=200_000)
+    streamed = all_streamed(keep_in_flash(program, small, ""), only_read=True)
+    assert streamed.streamed_constants
+    graph, costs = streamed.training, analytic_costs(streamed.training, BOARD)
+    plan = plan_unscheduled(streamed, BOARD, analytic_costs).training.plan
+    keepable, _ = find_keepable(streamed, plan, BOARD, costs) or (None, None)
+    assert keepable is not None
+    storage = schedule_problem(graph, BOARD, costs, None).storage
+    moved_j = sum(streaming_cost(op, graph, storage).energy_j for op in graph.ops)
+    computed_j = sum(cost.energy_j for cost in costs.ops.values())
+    assert computed_j < moved_j < keepable.energy_j.calculating < moved_j + computed_j
+
+
+def test_features_that_are_stored_are_not_kept() -> None:
+    """A record is written from RAM."""
+    _, program, plan, (keepable, _) = adapted("resnet8", 1, "last:1")
+    assert keepable is not None
+    graph, kept = program.training, keepable.features.tensor
+    tensors = tuple(
+        replace(each, tile=(1, 1), image=(1, each.elements, 1)) if each.name == kept else each
+        for each in graph.tensors
+    )
+    stored = replace(program, training=replace(graph, tensors=tensors))
+    found = find_keepable(stored, plan.training.plan, BOARD, analytic_costs(graph, BOARD))
+    assert found is None or kept not in {each.features.tensor for each in found}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -128,6 +128,11 @@ def assign_slots(
     streamed = [tensor for tensor in program.persistent if tensor.name in program.streamed]
     constants = program.streamed_constants
     images = {tensor.name: image_layout(tensor) for tensor in stored_tensors(program)}
+    layouts: Mapping[SlotPurpose, Mapping[str, TileLayout | ImageLayout]] = {
+        SlotPurpose.PERSISTENT: program.streamed,
+        SlotPurpose.CONSTANT: constants,
+        SlotPurpose.STORED: images,
+    }
     wanted = [
         *(
             (tensor.name, SlotPurpose.PERSISTENT)
@@ -144,11 +149,7 @@ def assign_slots(
     for name, purpose in wanted:
         in_set = purpose is SlotPurpose.PERSISTENT
         stored = gradients[name] if purpose is SlotPurpose.CAPTURE else name
-        layout: TileLayout | ImageLayout | None = None
-        if in_set:
-            layout = program.streamed.get(name)
-        elif purpose in (SlotPurpose.CONSTANT, SlotPurpose.STORED):
-            layout = constants[name] if purpose is SlotPurpose.CONSTANT else images[name]
+        layout = layouts.get(purpose, {}).get(name)
         tiling = layout if isinstance(layout, TileLayout) else None
         image = layout if isinstance(layout, ImageLayout) else None
         size_bytes = _tensor_bytes(program, stored)

@@ -22,11 +22,10 @@ from poetfw.ops.layouts import ImageLayout, TileLayout, image_layout
 from poetfw.ops.nests import TileTraffic
 from poetfw.ops.pieces import PiecedOp, pieced, register_pieced
 from poetfw.ops.streamed import (
+    layouts_of,
     register_streamed,
     run_ops,
     streamed_kind,
-    tables_of,
-    tilings_of,
 )
 from poetfw.ops.update import (
     UpdateKind,
@@ -57,12 +56,11 @@ __all__ = [
     "infer_output",
     "is_update",
     "kind_of",
+    "layouts_of",
     "pieced",
     "run_ops",
     "stores_gradient",
     "streamed_kind",
-    "tables_of",
-    "tilings_of",
 ]
 
 for _module in sorted(found.name for found in iter_modules(__path__)):

@@ -270,9 +270,9 @@ class Loads:
     tables: Mapping[str, ImageLayout] = field(default_factory=dict)
 
     @property
-    def layouts(self) -> dict[str, TileLayout]:
+    def layouts(self) -> dict[str, TileLayout | ImageLayout]:
         """Layout of each tensor."""
-        found = dict(self.vectors)
+        found: dict[str, TileLayout | ImageLayout] = {**self.vectors, **self.tables}
         if self.weight is not None:
             found |= dict.fromkeys(self.weight.tensors, self.weight.layout)
         return found

@@ -111,13 +111,9 @@ class StreamedKind(OpKind):
         names = dict.fromkeys((*op.inputs, *results_of(op)))
         return _nest(op, tuple(tensors[name] for name in names))
 
-    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout]:
-        """Layout of each persistent tensor that it loads."""
+    def layouts(self, op: Op, graph: Graph) -> dict[str, TileLayout | ImageLayout]:
+        """Layout of each persistent tensor and constant that it loads."""
         return self.loads(op, graph.by_name).layouts
-
-    def tables(self, op: Op, graph: Graph) -> Mapping[str, ImageLayout]:
-        """Layout of each table of which it looks up rows."""
-        return self.loads(op, graph.by_name).tables
 
     def traffic(self, op: Op, graph: Graph) -> TileTraffic:
         """Storage requests of one execution."""
@@ -402,23 +398,13 @@ def streamed_kind(op: Op) -> StreamedKind | None:
     return kind if isinstance(kind, StreamedKind) else None
 
 
-def tilings_of(graph: Graph) -> dict[str, TileLayout]:
+def layouts_of(graph: Graph) -> dict[str, TileLayout | ImageLayout]:
     """Layout of each streamed tensor of a graph, by name."""
-    found: dict[str, TileLayout] = {}
+    found: dict[str, TileLayout | ImageLayout] = {}
     for op in graph.ops:
         kind = streamed_kind(op)
         if kind is not None:
             found |= kind.layouts(op, graph)
-    return found
-
-
-def tables_of(graph: Graph) -> dict[str, ImageLayout]:
-    """Layout of each table of a graph that is in storage, by name."""
-    found: dict[str, ImageLayout] = {}
-    for op in graph.ops:
-        kind = streamed_kind(op)
-        if kind is not None:
-            found |= kind.tables(op, graph)
     return found
 
 

@@ -24,7 +24,7 @@ from poetfw.costs import CostProvider, CostTable, OpCost
 from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Role
 from poetfw.memory import resident_bytes
-from poetfw.ops import TileLayout
+from poetfw.ops import ImageLayout, TileLayout
 from poetfw.ops.nests import WeightSlices
 from poetfw.ops.streamed import gathered_bytes
 from poetfw.planning.budget import place_within
@@ -137,9 +137,10 @@ def traffic_over_floor(program: Program) -> float:
     for op, kind in streamed_ops(graph):
         traffic = kind.traffic(op, graph)
         moved += sum(traffic.reads) + sum(traffic.writes)
-        if kind.tables(op, graph):  # which no tiles have a part in
-            moved -= sum(traffic.reads)
-        for name in kind.layouts(op, graph):
+        for name, layout in kind.layouts(op, graph).items():
+            if isinstance(layout, ImageLayout):  # rows of a table, whatever the tiles
+                moved -= sum(traffic.reads)
+                continue
             least += graph.by_name[name].size_bytes * (2 if name in op.updates else 1)
     return moved / least
 

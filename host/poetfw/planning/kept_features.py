@@ -11,7 +11,7 @@ read; else in storage.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from poetfw.boards import Board
@@ -22,9 +22,9 @@ from poetfw.importers import DataSet
 from poetfw.ir import Graph, Op
 from poetfw.models import Model
 from poetfw.ops.pieces import plain_name
-from poetfw.planning.problem import streaming_cost
+from poetfw.planning.problem import schedule_problem
 from poetfw.report import FeaturesReport
-from poetfw.schedule import ExecutionPlan, Schedule, StepKind, Storage
+from poetfw.schedule import ExecutionPlan, Node, Schedule, StepKind
 from poetfw.settings import BuildSettings
 from poetfw.training import Program, frozen_part, is_of_one_sample
 
@@ -97,7 +97,12 @@ def find_keepable(
     """
     if board.storage is None:
         return None
-    found = [_costs(program, kept, plan, board, costs) for kept in _cuts(program, plan, board)]
+    nodes = {
+        node.name: node for node in schedule_problem(program.training, board, costs, None).nodes
+    }
+    found = [
+        _costs(program, kept, plan, board, costs, nodes) for kept in _cuts(program, plan, board)
+    ]
     if not found:
         return None
     latest = max(found, key=lambda each: each.energy_j.calculating)
@@ -144,31 +149,30 @@ def _is_read(graph: Graph, op: Op, rest: ExecutionPlan) -> bool:
 
 
 def _costs(
-    program: Program, kept: KeptFeatures, plan: ExecutionPlan, board: Board, costs: CostTable
+    program: Program,
+    kept: KeptFeatures,
+    plan: ExecutionPlan,
+    board: Board,
+    costs: CostTable,
+    nodes: Mapping[str, Node],
 ) -> Keepable:
     storage, batch = board.storage, program.batch
     assert storage is not None
     read, write = costs.page_in or storage.page_in, costs.page_out or storage.page_out
     loads = {op.name for op in program.training.ops if plain_name(op.kind) == "load_y"}
-    ops = {op.name: op for op in program.training.ops}
     left_out = [
-        step.node
+        nodes[step.node]
         for index, step in enumerate(plan)
         if step.kind is StepKind.COMPUTE and (index < kept.steps or step.node in loads)
     ]
-    transfers = Storage(storage.block_bytes, read, write)
-    spent = [
-        *(costs.ops[name] for name in left_out),
-        *(streaming_cost(ops[name], program.training, transfers) for name in left_out),
-    ]
     size = kept.read_bytes
     energy = BatchCosts(
-        sum(cost.energy_j for cost in spent),
+        sum(node.energy_j for node in left_out),
         batch * read.cost_j(size),
         read.cost_j(size) + batch * write.cost_j(size),
     )
     time = BatchCosts(
-        sum(cost.time_s for cost in spent),
+        sum(node.time_s for node in left_out),
         batch * read.time_s(size),
         read.time_s(size) + batch * write.time_s(size),
     )

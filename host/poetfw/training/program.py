@@ -19,9 +19,8 @@ from poetfw.ops import (
     ImageLayout,
     TileLayout,
     is_update,
+    layouts_of,
     stores_gradient,
-    tables_of,
-    tilings_of,
 )
 from poetfw.ops.load import first_byte
 from poetfw.ops.mean_losses import MEAN_LOSSES
@@ -100,14 +99,14 @@ class Program:
         return tuple({tensor.name: tensor for tensor in both}.values())
 
     @cached_property
-    def _tilings(self) -> Mapping[str, TileLayout]:
-        return {**tilings_of(self.training), **tilings_of(self.evaluation)}
+    def _layouts(self) -> Mapping[str, TileLayout | ImageLayout]:
+        return {**layouts_of(self.training), **layouts_of(self.evaluation)}
 
     @cached_property
-    def streamed(self) -> Mapping[str, TileLayout]:
+    def streamed(self) -> Mapping[str, TileLayout | ImageLayout]:
         """Layout in storage of each persistent tensor that is not in RAM, by name."""
         names = {tensor.name for tensor in self.persistent}
-        return {name: layout for name, layout in self._tilings.items() if name in names}
+        return {name: layout for name, layout in self._layouts.items() if name in names}
 
     @cached_property
     def streamed_constants(self) -> Mapping[str, TileLayout | ImageLayout]:
@@ -116,8 +115,8 @@ class Program:
         Ops read whole slices of a weight, and rows of a table.
         """
         names = {tensor.name for tensor in self.constants}
-        tiled = {name: layout for name, layout in self._tilings.items() if name in names}
-        return tiled | tables_of(self.training) | tables_of(self.evaluation)
+        found = [each for each in self._layouts.items() if each[0] in names]
+        return dict(sorted(found, key=lambda each: isinstance(each[1], ImageLayout)))
 
     @cached_property
     def in_flash(self) -> tuple[Tensor, ...]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from poetfw.common.transfer import BLOCK_BYTES, TRAILER_BYTES
 from poetfw.ir import Dtype, Role
 from poetfw.memory.ordering import from_graph, order_ops
 from poetfw.models.layers import Layers
-from poetfw.ops import TileLayout, check_shapes
+from poetfw.ops import Array, TileLayout, check_shapes
 from poetfw.planning.homes import (
     all_streamed,
     best_tile,
@@ -49,6 +50,21 @@ def network(
     return make_program(graph, "softmax_cross_entropy", optimizer, frozen), dict(weights)
 
 
+def expect_trained_alike(programs: Sequence[Program], weights: Mapping[str, Array]) -> None:
+    """Check that programs are whole, and that references train them to the same bits."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(BATCH, 2, 6, 6)).astype("f4")
+    y = rng.integers(0, CLASSES, BATCH).astype("i4")
+    trained = []
+    for each in programs:
+        check_shapes(each.training)
+        check_shapes(each.evaluation)
+        reference = Reference(each, weights, np.float32)
+        losses = [reference.step(x, y) for _ in range(3)]
+        trained.append((losses, {n: v.tobytes() for n, v in reference.persistent.items()}))
+    assert all(found == trained[0] for found in trained)
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("first", [(4, 1), (2,)])
 def test_a_streamed_program_is_equivalent(momentum: float, first: tuple[int, ...]) -> None:
@@ -68,17 +84,7 @@ def test_a_streamed_program_is_equivalent(momentum: float, first: tuple[int, ...
     assert {t.name for t in streamed.resident} == {
         t.name for t in program.persistent if t.name not in streamed.streamed
     }
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(BATCH, 2, 6, 6)).astype("f4")
-    y = rng.integers(0, CLASSES, BATCH).astype("i4")
-    trained = []
-    for each in (program, streamed, resident_form(streamed)):
-        check_shapes(each.training)
-        check_shapes(each.evaluation)
-        reference = Reference(each, weights, np.float32)
-        losses = [reference.step(x, y) for _ in range(3)]
-        trained.append((losses, {n: v.tobytes() for n, v in reference.persistent.items()}))
-    assert trained[0] == trained[1] == trained[2]
+    expect_trained_alike((program, streamed, resident_form(streamed)), weights)
     assert order_ops(from_graph(streamed.training)).order  # updates follow what reads the weight
 
 
@@ -97,17 +103,7 @@ def test_frozen_weights_are_streamed_only_where_flash_has_no_room(first: tuple[i
     assert set(streamed.streamed_constants) == set(tiles)
     assert tiles.keys().isdisjoint(streamed.streamed)
     assert [tensor.name for tensor in streamed.in_flash] == ["logits.bias"]
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(BATCH, 2, 6, 6)).astype("f4")
-    y = rng.integers(0, CLASSES, BATCH).astype("i4")
-    trained = []
-    for each in (program, streamed, resident_form(streamed)):
-        check_shapes(each.training)
-        check_shapes(each.evaluation)
-        reference = Reference(each, weights, np.float32)
-        losses = [reference.step(x, y) for _ in range(3)]
-        trained.append((losses, {n: v.tobytes() for n, v in reference.persistent.items()}))
-    assert trained[0] == trained[1] == trained[2]
+    expect_trained_alike((program, streamed, resident_form(streamed)), weights)
     assert resident_form(streamed).streamed_constants == streamed.streamed_constants
 
 
