@@ -168,12 +168,11 @@ def _features_row(features: FeaturesReport) -> tuple[str, str]:
     return "frozen part's output", f"{which}{room}: {features.reason}; {energies}"
 
 
-_INSTEAD = "faster instead"
-_FREEZE = (
+_INSTEAD = (
+    "faster instead",
     "--freeze or --train last:1: frozen weights are never written; with --keep-features, their "
-    "part is not computed again"
+    "part is not computed again",
 )
-_KEEP = "--keep-features: a frozen part before all that trains is computed once for each sample"
 
 
 def _streaming_rows(
@@ -211,7 +210,7 @@ def _streaming_rows(
             f"{steps:,} steps: {output.size(steps * moved)} moved, {hours:.3g} hours in all"
             + (rewritten if streaming.rewrites else ""),
         ),
-        *([(_INSTEAD, _FREEZE if streaming.tensors else _KEEP)] if hours >= 1 else []),
+        *([_INSTEAD] if hours >= 1 and streaming.tensors else []),
     ]
 
 
