@@ -101,8 +101,7 @@ def streaming_traffic(program: Program, plan: StepPlan) -> Traffic:
         kind = streamed_kind(ops[step.node])
         if plan.does(step) and step.kind is StepKind.COMPUTE and kind is not None:
             tiles = kind.traffic(ops[step.node], program.training)
-            requests = len(tiles.reads) + len(tiles.writes)
-            found += Traffic(requests, sum(tiles.reads), sum(tiles.writes))
+            found += Traffic(tiles.requests, tiles.read_bytes, tiles.written_bytes)
     return found
 
 

@@ -199,12 +199,27 @@ class TileTraffic:
     """Storage requests of one execution of an op.
 
     Attributes:
-        reads: bytes of each request that reads.
-        writes: bytes of each request that writes.
+        reads: number of requests that read, by their bytes.
+        writes: number of requests that write, by their bytes.
     """
 
-    reads: tuple[int, ...]
-    writes: tuple[int, ...] = ()
+    reads: Mapping[int, int]
+    writes: Mapping[int, int]
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that are read."""
+        return sum(size * count for size, count in self.reads.items())
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that are written."""
+        return sum(size * count for size, count in self.writes.items())
+
+    @property
+    def requests(self) -> int:
+        """Number of requests."""
+        return sum(self.reads.values()) + sum(self.writes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +304,10 @@ class Loads:
         size_bytes = sum(layout.stored_bytes for layout in self.vectors.values())
         requests = len(self.vectors)
         if self.weight is not None:
-            of_one = _requests_of(self.weight.layout, self.weight.by_rows)
             times = len(self.weight.tensors) * (2 if self.weight.updated else 1)
-            size_bytes += times * of_one.size_bytes
-            requests += times * of_one.requests
+            for size, count in _slices_of(self.weight.layout, self.weight.by_rows):
+                size_bytes += times * count * size
+                requests += times * count
         return Moved(size_bytes, requests)
 
 
@@ -936,27 +951,6 @@ def _strides(shape: Shape) -> tuple[int, ...]:
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
-def _requests(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[tuple[int, bool]]:
-    """Bytes of each storage request, and whether it writes, with indices of the loops around."""
-    for statement in body:
-        if isinstance(statement, Loop):
-            for index in range(statement.first, statement.end):
-                yield from _requests(statement.body, {**at, statement.dim: index})
-        elif isinstance(statement, StreamMove):
-            index = at[statement.dim] if statement.dim else 0
-            yield from ((size, statement.stores) for size in _stream_requests(statement, index))
-        elif isinstance(statement, Move) and statement.tensor.tile:
-            layout = image_layout(statement.tensor)
-            part = image_part(statement.tensor, statement.part)
-            tiles = part.ranges
-            for offsets, count, extent in _along(part, layout):
-                first = sum(number * (at[dim] if dim else 1) for dim, number in offsets)
-                tiles *= _overlapped(first, count, extent)
-            yield from ((layout.request_bytes, statement.stores),) * tiles
-        elif isinstance(statement, Lookup):
-            yield from ((statement.layout.request_bytes, False),) * statement.count
-
-
 def _along(part: ImagePart, layout: ImageLayout) -> tuple[tuple[Offsets, int, int], ...]:
     """Beginning and extent of a part, and the extent of a tile: along channels, and rows."""
     return (
@@ -986,13 +980,6 @@ def _overlapped_by(offsets: Offsets, count: int, extent: int, around: Mapping[st
     return times * sum(_overlapped(first + sum(at), count, extent) for at in product(*moving))
 
 
-def _stream_requests(move: StreamMove, index: int) -> tuple[int, ...]:
-    """Bytes of each request for a row or a column of tiles."""
-    if move.is_row:
-        return move.layout.tile_request_bytes[index :: move.layout.rows]
-    return (move.layout.column_request_bytes[index],)
-
-
 class Moved(NamedTuple):
     """Bytes that a nest reads and writes, and its number of requests."""
 
@@ -1001,41 +988,57 @@ class Moved(NamedTuple):
 
 
 def nest_moved(nest: Nest) -> Moved:
-    """Sum of `nest_traffic`, without a list of it, and of what is read of samples."""
+    """Bytes and number of storage requests of a nest, and of what is read of samples."""
     size_bytes = requests = 0
     for move, loops in _moves_within(nest.body, ()):
-        around = {loop.dim: range(loop.first, loop.end) for loop in loops}
-        if isinstance(move, Lookup):
-            times = move.count * math.prod(map(len, around.values()))
-            size_bytes += times * move.layout.request_bytes
-            requests += times
-            continue
-        if isinstance(move, KernelCall):
-            times = math.prod(map(len, around.values()))
-            size_bytes += times * page_bytes(move.op.integer(RECORD_BYTES), BLOCK_BYTES)
-            requests += times
-            continue
-        used = {move.dim} if isinstance(move, StreamMove) else {span.dim for span in move.part}
-        times = math.prod(len(indices) for dim, indices in around.items() if dim not in used)
-        if isinstance(move, StreamMove):  # the loops around go through all rows or columns
-            sizes = _requests_of(move.layout, move.is_row)
-            size_bytes += times * sizes.size_bytes
-            requests += times * sizes.requests
-        elif move.tensor.tile:
-            layout = image_layout(move.tensor)
-            place = image_part(move.tensor, move.part)
-            tiles = times * place.ranges
-            for offsets, count, extent in _along(place, layout):
-                tiles *= _overlapped_by(offsets, count, extent, around)
-            size_bytes += tiles * layout.request_bytes
-            requests += tiles
+        for size, count in _requests_of(move, loops):
+            size_bytes += count * size
+            requests += count
     return Moved(size_bytes, requests)
 
 
+def nest_traffic(nest: Nest) -> TileTraffic:
+    """Storage requests of a nest."""
+    reads: Counter[int] = Counter()
+    writes: Counter[int] = Counter()
+    for move, loops in _moves_within(nest.body, ()):
+        if not isinstance(move, KernelCall):
+            stores = not isinstance(move, Lookup) and move.stores
+            for size, count in _requests_of(move, loops):
+                (writes if stores else reads)[size] += count
+    return TileTraffic(reads, writes)
+
+
+def _requests_of(
+    move: Move | StreamMove | KernelCall | Lookup, loops: Sequence[Loop]
+) -> Iterator[tuple[int, int]]:
+    """Bytes and number of the storage requests of a statement, for all indices of its loops."""
+    around = {loop.dim: range(loop.first, loop.end) for loop in loops}
+    if isinstance(move, Lookup):
+        yield move.layout.request_bytes, move.count * math.prod(map(len, around.values()))
+    elif isinstance(move, KernelCall):
+        record_bytes = page_bytes(move.op.integer(RECORD_BYTES), BLOCK_BYTES)
+        yield record_bytes, math.prod(map(len, around.values()))
+    elif isinstance(move, StreamMove):  # the loop of its own goes through all rows or columns
+        times = math.prod(len(indices) for dim, indices in around.items() if dim != move.dim)
+        for size, count in _slices_of(move.layout, move.is_row):
+            yield size, times * count
+    elif move.tensor.tile:
+        layout = image_layout(move.tensor)
+        place = image_part(move.tensor, move.part)
+        used = {span.dim for span in move.part}
+        tiles = math.prod(len(indices) for dim, indices in around.items() if dim not in used)
+        tiles *= place.ranges
+        for offsets, count, extent in _along(place, layout):
+            tiles *= _overlapped_by(offsets, count, extent, around)
+        yield layout.request_bytes, tiles
+
+
 @lru_cache(maxsize=4096)
-def _requests_of(layout: TileLayout, by_rows: bool) -> Moved:
+def _slices_of(layout: TileLayout, by_rows: bool) -> tuple[tuple[int, int], ...]:
+    """Bytes and number of the requests for all rows of tiles, or columns."""
     sizes = layout.tile_request_bytes if by_rows else layout.column_request_bytes
-    return Moved(sum(sizes), len(sizes))
+    return tuple(Counter(sizes).items())
 
 
 def _moves_within(
@@ -1063,15 +1066,6 @@ def sample_parts(body: Sequence[Statement], at: Mapping[str, int]) -> Iterator[t
             place = sum(elements * (at[dim] if dim else 1) for dim, elements in each.within)
             size = math.prod(each.op.integers("shape")[1:]) * _FLOAT
             yield first_byte(each.op) + place * _FLOAT, size
-
-
-def nest_traffic(nest: Nest) -> TileTraffic:
-    """Storage requests of a nest."""
-    reads: list[int] = []
-    writes: list[int] = []
-    for request, stores in _requests(nest.body, {}):
-        (writes if stores else reads).append(request)
-    return TileTraffic(tuple(reads), tuple(writes))
 
 
 def calls_of(nest: Nest) -> Mapping[str, int]:

@@ -136,10 +136,10 @@ def traffic_over_floor(program: Program) -> float:
     graph, moved, least = program.training, 0, 0
     for op, kind in streamed_ops(graph):
         traffic = kind.traffic(op, graph)
-        moved += sum(traffic.reads) + sum(traffic.writes)
+        moved += traffic.read_bytes + traffic.written_bytes
         for name, layout in kind.layouts(op, graph).items():
             if isinstance(layout, ImageLayout):  # rows of a table, whatever the tiles
-                moved -= sum(traffic.reads)
+                moved -= traffic.read_bytes
                 continue
             least += graph.by_name[name].size_bytes * (2 if name in op.updates else 1)
     return moved / least

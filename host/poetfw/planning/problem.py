@@ -98,11 +98,11 @@ def streaming_cost(op: Op, graph: Graph, storage: Storage | None) -> OpCost:
     if kind is None or storage is None:
         return OpCost(0.0, 0.0)
     moved = kind.traffic(op, graph)
-    requests = [(storage.page_in, size) for size in moved.reads]
-    requests += [(storage.page_out, size) for size in moved.writes]
+    both = (storage.page_in, moved.reads), (storage.page_out, moved.writes)
+    requests = [(way, size, count) for way, sizes in both for size, count in sizes.items()]
     return OpCost(
-        sum(transfer.time_s(size) for transfer, size in requests),
-        sum(transfer.cost_j(size) for transfer, size in requests),
+        sum(count * transfer.time_s(size) for transfer, size, count in requests),
+        sum(count * transfer.cost_j(size) for transfer, size, count in requests),
     )
 
 

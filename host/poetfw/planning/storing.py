@@ -35,7 +35,7 @@ from poetfw.training import (
     with_windows,
 )
 
-_TILES = (8, 16, 32, 64)
+_TILES = (8, 16, 32, 64, 128, 256)
 """Fractions of the room that a tile may take: candidates."""
 
 _ROWS = (8, 4, 2)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -422,8 +423,8 @@ def _tiles_moved(graph: Graph, plan: StepPlan) -> Iterator[tuple[str, int]]:
         kind = streamed_kind(ops[step.node])
         if step.kind is StepKind.COMPUTE and kind is not None:
             tiles = kind.traffic(ops[step.node], graph)
-            yield from ((StepKind.PAGE_IN.value, size) for size in tiles.reads)
-            yield from ((StepKind.PAGE_OUT.value, size) for size in tiles.writes)
+            for way, sizes in ((StepKind.PAGE_IN, tiles.reads), (StepKind.PAGE_OUT, tiles.writes)):
+                yield from ((way.value, size) for size in Counter(sizes).elements())
 
 
 def _report(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -24,9 +25,11 @@ from poetfw.ops.nests import (
     Lookup,
     Loop,
     Move,
+    Nest,
     OperandPlace,
     Pieces,
     StreamMove,
+    TileTraffic,
     image_part,
     nest_moved,
     nest_traffic,
@@ -196,13 +199,20 @@ def graph_of(case: str, tile: tuple[int, int], batch: int = 1) -> tuple[Op, dict
 
 
 class Machine:
-    """Runs a nest with references of the ops for kernels."""
+    """Runs a nest with references of the ops for kernels, and lists its storage requests.
+
+    Attributes:
+        reads: bytes of each request that reads.
+        writes: bytes of each request that writes.
+    """
 
     def __init__(self, values: Mapping[str, Array], written: Sequence[str]) -> None:
         self.homes = {name: np.array(value) for name, value in values.items()}
         self.complete = {name: np.zeros(self.homes[name].shape, bool) for name in written}
         self.buffers: dict[int, Array] = {}
         self.shapes: Mapping[str, tuple[int, ...]] = {}
+        self.reads: list[int] = []
+        self.writes: list[int] = []
 
     def run(self, body: Sequence[object], at: Mapping[str, int]) -> None:
         for each in body:
@@ -211,6 +221,8 @@ class Machine:
                     self.run(each.body, {**at, each.dim: index})
             elif isinstance(each, Move):
                 where = self._where(each.part, at)
+                requests = self.writes if each.stores else self.reads
+                requests += _requests_for(each.tensor, where)
                 if each.stores:
                     self._store(each.tensor.name, where, self.buffers[each.buffer])
                 else:
@@ -219,7 +231,13 @@ class Machine:
                         home = self.buffers[each.home].reshape(each.tensor.shape)
                     self.buffers[each.buffer] = home[where].copy()
             elif isinstance(each, StreamMove):
-                slice_of = self._tiles(each, at[each.dim] if each.dim else 0)
+                index = at[each.dim] if each.dim else 0
+                slice_of = self._tiles(each, index)
+                requests = self.writes if each.stores else self.reads
+                if each.is_row:
+                    requests += each.layout.tile_request_bytes[index :: each.layout.rows]
+                else:
+                    requests.append(each.layout.column_request_bytes[index])
                 if each.stores:
                     self._store(each.tensor, slice_of, self.buffers[each.buffer])
                 else:
@@ -234,6 +252,7 @@ class Machine:
         ids = self._operand(lookup.ids, at, (lookup.count,)).astype(int)
         table = self.homes[lookup.table]
         rows = np.array([table[i] if 0 <= i < len(table) else 0 * table[0] for i in ids])
+        self.reads += [lookup.layout.request_bytes] * lookup.count
         if lookup.output.buffer is not None:
             self.buffers[lookup.output.buffer] = rows
             return
@@ -292,6 +311,24 @@ class Machine:
         return flat[begin : begin + math.prod(shape)].reshape(shape)
 
 
+def _requests_for(tensor: Tensor, where: tuple[slice, ...]) -> list[int]:
+    """Requests for the tiles in which a part of a tensor lies; none of one that is in RAM."""
+    if not tensor.tile:
+        return []
+    _, rows, elements = tensor.image
+    flat = np.arange(math.prod(tensor.shape)).reshape(tensor.shape)[where].ravel()
+    channel, rest = np.divmod(flat + tensor.offset_bytes // 4, rows * elements)
+    tile_channels, tile_rows = tensor.tile
+    tiles = {*zip(channel // tile_channels, rest // elements // tile_rows, strict=True)}
+    return [image_layout(tensor).request_bytes] * len(tiles)
+
+
+def _assert_moves_what_is_said(machine: Machine, nest: Nest) -> None:
+    assert nest_traffic(nest) == TileTraffic(Counter(machine.reads), Counter(machine.writes))
+    requests = [*machine.reads, *machine.writes]
+    assert nest_moved(nest) == (sum(requests), len(requests))
+
+
 TILED = [(case, tile, 1) for case in CASES for tile in ((1, 2), (2, 4))]
 TILED += [(case, (2, 4), 2) for case in CASES if case not in VECTORS]  # batches are of images
 
@@ -320,12 +357,10 @@ def test_all_pieces_of_an_op_give_the_whole(case: str, tile: tuple[int, int], ba
         for name, value in zip(written, whole, strict=True):
             assert machine.complete[name].all()
             np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
-        traffic = nest_traffic(nest)
-        requests = (*traffic.reads, *traffic.writes)
-        assert nest_moved(nest) == (sum(requests), len(requests))
+        _assert_moves_what_is_said(machine, nest)
         assert nest.workspace_bytes == choice.workspace_bytes
         stored = [name for name in written if tensors[name].tile]
-        assert sum(traffic.writes) == sum(image_layout(tensors[n]).stored_bytes for n in stored)
+        assert sum(machine.writes) == sum(image_layout(tensors[n]).stored_bytes for n in stored)
         assert nest.workspace_bytes >= max(
             (image_layout(t).request_bytes for t in tensors.values() if t.tile), default=0
         )
@@ -389,7 +424,7 @@ def test_the_traffic_falls_with_the_workspace() -> None:
     assert costs == sorted(costs, reverse=True)
     x, y = (image_layout(tensors[name]).stored_bytes for name in ("t0", op.output))
     last = pieced(op, choices[-1].pieces)
-    assert sum(KINDS[last.kind].traffic(last, _graph(last, tensors)).reads) == x  # type: ignore[attr-defined]
+    assert KINDS[last.kind].traffic(last, _graph(last, tensors)).read_bytes == x  # type: ignore[attr-defined]
     assert y > 0
 
 
@@ -502,6 +537,7 @@ def test_a_streamed_layer_gives_the_whole(family: str, tile: tuple[int, ...], ba
         machine = Machine(values, written)
         machine.shapes = {t.name: t.shape for t in nest.graph.tensors}
         machine.run(nest.body, {})
+        _assert_moves_what_is_said(machine, nest)
         for plain in streamed.plain(op):
             results = kind_of(plain).results(
                 plain, [values[n] for n in plain.inputs], [values[n] for n in plain.updates]
@@ -535,10 +571,8 @@ def test_rows_of_a_table_are_looked_up(shape: tuple[int, ...], in_storage: bool)
     (whole,) = kind_of(plain).results(plain, given, [])
     assert machine.complete["y"].all()
     assert (machine.homes["y"] == whole).all()
-    traffic = nest_traffic(nest)
-    assert traffic.reads == (512,) * ids.elements
-    requests = (*traffic.reads, *traffic.writes)
-    assert nest_moved(nest) == (sum(requests), len(requests))
+    assert machine.reads.count(512) == ids.elements
+    _assert_moves_what_is_said(machine, nest)
 
 
 def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
@@ -560,15 +594,11 @@ def test_an_input_that_each_column_needs_may_be_loaded_once_and_kept() -> None:
         for name, whole in (("dx", dx), ("w", w), ("m", m)):
             assert machine.complete[name].all()
             np.testing.assert_allclose(machine.homes[name], whole, rtol=1e-12, atol=1e-13)
-        traffic = nest_traffic(nest)
-        assert nest_moved(nest) == (
-            sum(traffic.reads) + sum(traffic.writes),
-            len(traffic.reads) + len(traffic.writes),
-        )
+        _assert_moves_what_is_said(machine, nest)
         assert nest.workspace_bytes == choice.workspace_bytes
         size_bytes, requests = nest_moved(nest)
         assert choice.cost == size_bytes + REQUEST_BYTES * requests
-        found[bool(choice.pieces.kept)].add(sum(traffic.reads))
+        found[bool(choice.pieces.kept)].add(sum(machine.reads))
     dy, x = (image_layout(tensors[name]).stored_bytes for name in ("dy", "x"))
     columns = sum(
         sum(layout.column_request_bytes)
