@@ -46,26 +46,6 @@ static uint32_t pair_of(float first, float second)
     return half_of(second) << 16 | half_of(first);
 }
 
-static float value_of(uint32_t half)
-{
-    if ((half & INFINITE_HALF) == INFINITE_HALF) {
-        return poet_float_from_bits(half >> 15 << 31 | INFINITE | (half & 1023u) << 13);
-    }
-    return poet_half_value(half);
-}
-
-static void values_of(uint32_t pair, float *first, float *second)
-{
-#if POET_HAS_VFP
-    __asm__("vcvtb.f32.f16 %0, %2\n\tvcvtt.f32.f16 %1, %2"
-            : "=&t"(*first), "=t"(*second)
-            : "t"(poet_float_from_bits(pair)));
-#else
-    *first = value_of(pair & 0xffffu);
-    *second = value_of(pair >> 16);
-#endif
-}
-
 void poet_to_halves_f32(const struct poet_halves *op, const float *x, int32_t *words)
 {
     int32_t left = op->elements;
@@ -80,12 +60,5 @@ void poet_to_halves_f32(const struct poet_halves *op, const float *x, int32_t *w
 
 void poet_from_halves_f32(const struct poet_halves *op, const int32_t *words, float *y)
 {
-    int32_t left = op->elements;
-    for (; left > 1; left -= 2) {
-        values_of((uint32_t)*words++, &y[0], &y[1]);
-        y += 2;
-    }
-    if (left != 0) {
-        *y = value_of((uint32_t)*words & 0xffffu);
-    }
+    poet_values_of_halves(words, op->elements, y);
 }

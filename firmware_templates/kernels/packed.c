@@ -4,31 +4,42 @@
 #include <stddef.h>
 
 #include "half.h"
+#include "unroll.h"
 
-static float *put_halves(const int32_t *words, int32_t first, int32_t count, float *w)
+void poet_unpack_float16_f32(const struct poet_unpack *op, const int32_t *words, int32_t first, float *w)
 {
-    for (int32_t i = first; i < first + count; i++) {
-        const uint32_t pair = (uint32_t)words[i >> 1];
-        *w++ = poet_half_value((i & 1) != 0 ? pair >> 16 : pair & 0xffffu);
+    for (int32_t row = 0; row < op->rows; row++) {
+        const int32_t odd = first & 1; /* the row begins with the second half of a word */
+        const int32_t *from = words + (first >> 1);
+        if (odd != 0) {
+            float before;
+            poet_half_values(*from++, &before, w);
+        }
+        poet_values_of_halves(from, op->row - odd, w + odd);
+        w += op->row;
+        first += op->from_row;
     }
-    return w;
 }
 
-static void unpack(const struct poet_packed *packed, int32_t slice, const int32_t *words, const float *scales,
-                   float *w)
+void poet_unpack_int8_f32(const struct poet_unpack *op, const int32_t *words, int32_t first, const float *scales,
+                          float *w)
 {
-    int32_t first = slice * packed->from_slice;
-    for (int32_t row = 0; row < packed->rows; row++) {
-        if (scales == NULL) {
-            w = put_halves(words, first, packed->row, w);
-        } else {
-            const signed char *bytes = (const signed char *)words + first;
-            const float scale = scales[slice * packed->scales + row];
-            for (int32_t i = 0; i < packed->row; i++) {
-                *w++ = (float)bytes[i] * scale;
+    for (int32_t row = 0; row < op->rows; row++) {
+        const signed char *bytes = (const signed char *)words + first;
+        const float scale = scales[row];
+        int32_t left = op->row;
+        for (; left > 3; left -= 4) {
+            POET_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                w[i] = (float)bytes[i] * scale;
             }
+            bytes += 4;
+            w += 4;
         }
-        first += packed->from_row;
+        for (; left > 0; left--) {
+            *w++ = (float)*bytes++ * scale;
+        }
+        first += op->from_row;
     }
 }
 
@@ -43,8 +54,11 @@ void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32
         float *to = output + slice * packed->output_of_slice;
         if (w == NULL) {
             slice_w = (const float *)weights + slice * packed->from_slice;
+        } else if (scales == NULL) {
+            poet_unpack_float16_f32(&packed->unpack, weights, slice * packed->from_slice, w);
         } else {
-            unpack(packed, slice, weights, scales, w);
+            poet_unpack_int8_f32(&packed->unpack, weights, slice * packed->from_slice,
+                                 scales + slice * packed->scales, w);
         }
         for (int32_t n = 0; n < packed->samples; n++) {
             run(op, from, slice_w, slice_b, to);

@@ -12,11 +12,15 @@
 
 #include <stdint.h>
 
+struct poet_unpack {
+    int32_t rows;     /* contiguous stretches of weights per slice */
+    int32_t row;      /* weights per stretch */
+    int32_t from_row; /* distance between stretches, in weights */
+};
+
 struct poet_packed {
     int32_t slices;
-    int32_t rows;            /* contiguous stretches of weights per slice */
-    int32_t row;             /* weights per stretch */
-    int32_t from_row;        /* distance between stretches, in weights */
+    struct poet_unpack unpack;
     int32_t from_slice;      /* distance between slices, in weights */
     int32_t scales;          /* distance between slices, in scales; 0 if all slices have the same scales */
     int32_t samples;         /* number of samples, computed one at a time */
@@ -26,6 +30,11 @@ struct poet_packed {
     int32_t output_of_slice; /* distance between slices in the output */
     int32_t bias_of_slice;   /* distance between slices in the bias */
 };
+
+/* w[rows][row] = weights, of which the first row begins with weight `first` of the words; scales[rows] */
+void poet_unpack_float16_f32(const struct poet_unpack *op, const int32_t *words, int32_t first, float *w);
+void poet_unpack_int8_f32(const struct poet_unpack *op, const int32_t *words, int32_t first, const float *scales,
+                          float *w);
 
 /* Computes a slice of a sample's output by the layer's own kernel; b is NULL for a layer without bias. */
 typedef void poet_packed_slice_f32(const void *op, const float *input, const float *w, const float *b, float *output);

@@ -27,12 +27,13 @@ from poetfw.costs import Case, Counter, Measurement, Setup, alone, analytic_cost
 from poetfw.costs.features import Featured, case_tiles, features_of
 from poetfw.costs.fitted import ENOUGH_FUNCTIONS, ENOUGH_ROWS, LARGEST_ERROR, FittedModel, fit
 from poetfw.firmware.case_version import case_version
-from poetfw.ir import Attribute, Graph, Op
+from poetfw.ir import Attribute, Dtype, Graph, Op
 from poetfw.models import Model, build_model
 from poetfw.models.bert import BertSize, bert
 from poetfw.models.layers import Layers
 from poetfw.ops import kind_of
 from poetfw.ops.max_pool2d import index_bits
+from poetfw.ops.packed import FORMATS, INT8, words_shape
 from poetfw.ops.windows import Window
 from poetfw.optimizers import OPTIMIZERS, Sgd
 from poetfw.training import compress_activations, make_program
@@ -117,8 +118,10 @@ class Run:
         """Bits of the numbers in words, and their bound: halves are finite, indices in a window."""
         op, _ = self.graph()
         match op.kind:
-            case "from_halves":
+            case "from_halves" | "unpack_float16":
                 return 16, 0x7C00
+            case "unpack_int8":
+                return 8, 1 << 8
             case "relu_masked_backward":
                 return 1, 2
             case "max_pool2d_indexed_backward":
@@ -336,6 +339,17 @@ def for_instructions() -> Iterator[Graph]:
         yield make_program(graph, "mse", Sgd()).training
 
 
+def unpacking() -> Iterator[Case]:
+    """Weights of slices in each format that is smaller than a float, of random extents."""
+    draw = random.Random(0)
+    for form in FORMATS:
+        for rows in (1, 1, *range(1, 40)):
+            shape = rows, draw.randint(1, draw.choice((12, 2048 // rows)))
+            words = (words_shape(shape, form), Dtype.I32)
+            scales = [((rows,), Dtype.F32)] * (form == INT8)
+            yield Case(f"unpack_{form}", (words, *scales), attributes={"shape": shape})
+
+
 def training_steps(name: str, model: Model) -> dict[str, Graph]:
     """The training step, and that with smaller activations: as halves, and in exact forms."""
     program = make_program(model.graph, model.loss, model.optimizer)
@@ -361,7 +375,7 @@ def cases_of(graph: Graph, board: str) -> Iterator[Case]:
 @cache
 def all_cases(board: str) -> tuple[dict[str, list[Case]], dict[str, list[Case]]]:
     """The cases of the steps that a model is fitted to, and of those that are held out."""
-    fitted: dict[str, list[Case]] = {}
+    fitted = {"unpacking": [*unpacking()]}
     held_out: dict[str, list[Case]] = {}
     for name, held, model in networks(board, NETWORKS):
         for step, graph in training_steps(name, model).items():

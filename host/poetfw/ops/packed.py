@@ -33,6 +33,8 @@ from poetfw.ops.base import (
     RowWindow,
     Shape,
     bytes_of,
+    expect_dtype,
+    expect_inputs,
     expect_integers,
     expect_shape,
     infer_output,
@@ -100,6 +102,72 @@ def words_shape(shape: Shape, form: str) -> Shape:
 def _words(values: Array) -> Array:
     rows = values.reshape(len(values), -1).view(np.uint8)
     return np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4))).view("<i4")
+
+
+class _Unpack(OpKind):
+    """Words [O, n], and scales [O] for int8, to the floats that they stand for.
+
+    Packed layers do it for each slice: it is an op by itself where costs of layers are calculated.
+    Attribute `shape` is that of the floats, [O, m].
+    """
+
+    cancels = False
+    form: ClassVar[str]
+    per_turn: ClassVar[int]
+    """Weights of a turn of the kernel's inner loop."""
+
+    def __init_subclass__(cls) -> None:
+        """Name the operator after its format."""
+        cls.name = f"unpack_{cls.form}"
+
+    def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype]:
+        shape = expect_integers(op, "shape", 1, 2)
+        scaled = self.form == INT8
+        expect_inputs(op, inputs, 1 + scaled)
+        expect_dtype(op, inputs[0], Dtype.I32)
+        expect_shape(op, inputs[0], words_shape(shape, self.form))
+        if scaled:
+            expect_dtype(op, inputs[1], Dtype.F32)
+            expect_shape(op, inputs[1], shape[:1])
+        return shape, Dtype.F32
+
+    def compute(self, op: Op, inputs: Sequence[Array], updates: Sequence[Array]) -> Array:
+        words, *scales = inputs
+        floats = unpack(words, scales[0] if scales else None, expect_integers(op, "shape", 1, 2))
+        return floats.astype(scales[0].dtype if scales else np.float32)
+
+    def roundings(self, op: Op, inputs: Sequence[Shape]) -> int:
+        return int(self.form == INT8)
+
+    def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
+        return OpWork(math.prod(expect_integers(op, "shape", 1, 2)), bytes_of(*inputs, output))
+
+    def kernel(self, op: Op, graph: Graph) -> Kernel:
+        rows, row = expect_integers(op, "shape", 1, 2)
+        words, *scales = op.inputs
+        apart = words_shape((rows, row), self.form)[1] * Dtype.I32.size_bytes // BYTES[self.form]
+        return Kernel(
+            source="packed",
+            function=f"poet_{self.name}_f32",
+            arguments=(words, 0, *scales, op.output),
+            struct="poet_unpack",
+            fields=(("rows", rows), ("row", row), ("from_row", apart)),
+            loops=((rows,), (row, self.per_turn)),
+        )
+
+
+@register
+class UnpackFloat16(_Unpack):
+    """Words of halves to floats."""
+
+    form, per_turn = FLOAT16, 2
+
+
+@register
+class UnpackInt8(_Unpack):
+    """Words of bytes, and the scale of each row, to floats."""
+
+    form, per_turn = INT8, 4
 
 
 @dataclass(frozen=True)
@@ -221,18 +289,22 @@ class _Packed(OpKind):
         )
 
     def parts(self, op: Op, graph: Graph) -> Parts:
-        """The layer's slices, and unpacking, at the costs of halves."""
+        """Unpacking of a slice's weights and the layer on it, once for each slice."""
         tensors = self._as_tensors(op, [graph.by_name[name] for name in op.inputs])
         output = graph.by_name[op.output or ""]
         slices = self._slices(op, tensors)
         layer, alone = self._slice(op, tensors, output, slices)
-        samples = self._runs(slices, output)
-        shape = self._shape(op)
-        words = Tensor("words", words_shape(shape, FLOAT16), Dtype.I32, Role.INPUT)
-        floats = Tensor("floats", shape)
-        unpacking = Op("unpacking", "from_halves", ("words",), "floats", {"shape": shape})
-        both = replace(alone, tensors=(words, floats, *alone.tensors), ops=(unpacking, *alone.ops))
-        return Parts(both, {layer.name: slices.count * samples})
+        form, samples = self._form(op), self._runs(slices, output)
+        rows, *row = alone.by_name[layer.inputs[self.position]].shape
+        shape = rows, math.prod(row)
+        read = [Tensor("words", words_shape(shape, form), Dtype.I32, Role.INPUT)]
+        if form == INT8:
+            read.append(Tensor("scales", (rows,), role=Role.INPUT))
+        names = tuple(tensor.name for tensor in read)
+        unpack = Op("unpack", f"unpack_{form}", names, "floats", {"shape": shape})
+        tensors = [*read, Tensor("floats", shape), *alone.tensors]
+        both = replace(alone, tensors=tuple(tensors), ops=(unpack, *alone.ops))
+        return Parts(both, {unpack.name: slices.count, layer.name: slices.count * samples})
 
     def _runs(self, slices: _Slices, output: Tensor) -> int:
         """Runs of the layer for a slice: one for each sample, unless results may lie apart."""
@@ -271,9 +343,9 @@ class _Packed(OpKind):
         samples = self._runs(slices, output)
         fields = {
             "slices": count,
-            "rows": own,
-            "row": stretch,
-            "from_row": apart,
+            "unpack.rows": own,
+            "unpack.row": stretch,
+            "unpack.from_row": apart,
             "from_slice": own * apart if slices.rows else stretch,
             "scales": own if slices.rows else 0,
             "samples": samples,

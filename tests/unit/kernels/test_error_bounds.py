@@ -19,7 +19,7 @@ from poetfw.ops import KINDS, Array, fused_name
 from poetfw.ops.bit_fields import pack_fields
 from poetfw.ops.class_losses import LARGEST_WEIGHT, ClassOptions
 from poetfw.ops.mean_losses import MEAN_LOSSES
-from poetfw.ops.packed import PACKED, pack
+from poetfw.ops.packed import FORMATS, PACKED, pack
 from poetfw.ops.pointwise import FUNCTIONS
 from poetfw.ops.rounding import UNIT_ROUNDOFF, gamma
 from poetfw.ops.streamed import StreamedKind
@@ -198,6 +198,16 @@ def packed_case(layer: str) -> Callable[[Draw], Case]:
     return case
 
 
+def unpack_case(form: str) -> Callable[[Draw], Case]:
+    """A case of weights of a format."""
+
+    def case(d: Draw) -> Case:
+        words, scales = pack("w", d(7, 45), form)
+        return Case([words, *([] if scales is None else [scales])], {"shape": (7, 45)})
+
+    return case
+
+
 def streamed(gradient: str, kind: str) -> Callable[[Draw], Case]:
     """A case of a gradient that is applied without being stored."""
 
@@ -307,6 +317,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     **{f"{name}_term": lambda d: Case([d(8, 10), d(8, 10)]) for name in ("mse", *MEAN_LOSSES)},
     "nll_term": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL),
     **{kind: packed_case(layer) for layer, (kind, _) in PACKED.items()},
+    **{f"unpack_{form}": unpack_case(form) for form in FORMATS},
     "pooled_conv2d": pooled_case,
     "detach": lambda d: Case([d(*X)], {"shape": X}),
     "reshape": lambda d: Case([d(*X)], {"shape": (X[0], 32 * 81)}),
