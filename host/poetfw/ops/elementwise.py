@@ -10,6 +10,7 @@ from typing import ClassVar
 from poetfw.common.errors import ModelError
 from poetfw.ir import Dtype, Graph, Op, Tensor
 from poetfw.ops.base import (
+    LETTERS,
     Array,
     Axes,
     Kernel,
@@ -45,7 +46,10 @@ class Elementwise(OpKind):
         shapes = {tensor.shape for tensor in (*inputs, *results)}
         if len(shapes) > 1:
             return None
-        letters = vector_letters(inputs[0].shape)
+        shape = inputs[0].shape
+        letters = vector_letters(shape)
+        if len(shape) != 4:  # a tile has some of the features, but all elements of a row
+            letters = letters[:-1] + LETTERS[-1]
         return Axes((letters,) * len(inputs), (letters,))
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:

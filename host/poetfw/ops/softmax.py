@@ -10,6 +10,7 @@ import numpy as np
 from poetfw.ir import Graph, Op, Tensor
 from poetfw.ops.base import (
     Array,
+    Axes,
     Bounds,
     Kernel,
     OpWork,
@@ -17,6 +18,7 @@ from poetfw.ops.base import (
     bytes_of,
     gradient_from_output,
     register,
+    vector_letters,
 )
 from poetfw.ops.elementwise import Elementwise
 from poetfw.ops.rounding import FUNCTION_ROUNDINGS, SMALLEST_NORMAL, UNIT_ROUNDOFF, gamma
@@ -26,6 +28,10 @@ class _Softmax(Elementwise):
     """Kernel and costs of both passes."""
 
     source = "softmax"
+
+    def axes(self, op: Op, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Axes | None:
+        letters = vector_letters(inputs[0].shape)  # a sum is over a whole row
+        return Axes((letters,) * len(inputs), (letters,))
 
     def work(self, op: Op, inputs: Sequence[Tensor], output: Tensor | None) -> OpWork:
         return OpWork(3 * inputs[0].elements, bytes_of(*inputs, output))

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations, permutations, product
 from types import MappingProxyType
 from typing import NamedTuple
@@ -30,6 +31,9 @@ from poetfw.ops.pieces import pieced_name
 _FEATURES = 16
 """Features of a vector that count as a row of an image where a tile's rows are limited."""
 
+Tile = tuple[int, int]
+"""Channels and rows of the tiles of a stored tensor."""
+
 REQUEST_BYTES = 495
 """Bytes that take as long as the latency of a request."""
 
@@ -41,12 +45,14 @@ class TilePolicy:
     Attributes:
         size_bytes: largest payload of a tile, unless a row of one channel is larger.
         rows: largest number of rows of a tile.
+        smaller: smaller payloads, by tensor.
     """
 
     size_bytes: int
     rows: int
+    smaller: Mapping[str, int] = field(default_factory=dict)
 
-    def tile_of(self, tensor: Tensor, unit: int = 0) -> tuple[int, int]:
+    def tile_of(self, tensor: Tensor, unit: int = 0) -> Tile:
         """Channels and rows of a tensor's tiles.
 
         Args:
@@ -54,16 +60,48 @@ class TilePolicy:
             unit: a number that the extent of a tile divides along channels of images, along
                 features of other tensors; 0 without one.
         """
-        _, rows, elements = image_of(tensor.shape)
-        row_bytes = elements * Dtype.F32.size_bytes
-        if len(tensor.shape) == 4:
-            tile_rows = _largest(rows, min(self.rows, self.size_bytes // row_bytes))
-            channels = math.gcd(tensor.shape[1], unit)
-        else:
-            most = min(self.rows * _FEATURES, max(_FEATURES, self.size_bytes // row_bytes))
-            tile_rows = _largest(math.gcd(rows, unit), most)
-            channels = next((extent for extent in tensor.shape[-2::-1] if extent > 1), 1)
-        return _largest(channels, self.size_bytes // (tile_rows * row_bytes)), tile_rows
+        size_bytes = self.smaller.get(tensor.name, self.size_bytes)
+        channels, rows = divided_by_tiles(tensor, unit)
+        row_bytes = image_of(tensor.shape)[2] * Dtype.F32.size_bytes
+        most = self.rows, size_bytes // row_bytes
+        if len(tensor.shape) != 4:
+            most = self.rows * _FEATURES, max(_FEATURES, size_bytes // row_bytes)
+        tile_rows = _largest(rows, min(most))
+        return _largest(channels, size_bytes // (tile_rows * row_bytes)), tile_rows
+
+    def halved(self, names: Iterable[str], least_bytes: int) -> TilePolicy:
+        """The rule with payloads of half the size for some tensors, down to a least one."""
+        sizes = {name: self.smaller.get(name, self.size_bytes) // 2 for name in names}
+        smaller = {name: max(size, least_bytes) for name, size in sizes.items()}
+        return replace(self, smaller={**self.smaller, **smaller})
+
+
+def divided_by_tiles(tensor: Tensor, unit: int) -> tuple[int, int]:
+    """Numbers that the channels and the rows of a tensor's tiles divide; `unit` as for a policy."""
+    rows = image_of(tensor.shape)[1]
+    if len(tensor.shape) == 4:
+        return math.gcd(tensor.shape[1], unit), rows
+    channels = next((extent for extent in tensor.shape[-2::-1] if extent > 1), 1)
+    return channels, math.gcd(rows, unit)
+
+
+def tiles_nearby(tensor: Tensor, unit: int, most_bytes: int) -> Iterator[Tile]:
+    """Tiles of a stored tensor with a step more or less channels, or rows, or both.
+
+    Args:
+        tensor: the tensor, with its tile.
+        unit: as for `TilePolicy.tile_of`.
+        most_bytes: largest payload of a tile.
+    """
+    options = []
+    for whole, extent in zip(divided_by_tiles(tensor, unit), tensor.tile, strict=True):
+        divisors = _divisors(whole)
+        at = divisors.index(extent)
+        options.append(divisors[max(0, at - 1) : at + 2])
+    row_bytes = image_of(tensor.shape)[2] * Dtype.F32.size_bytes
+    for channels, rows in product(*options):
+        if (channels, rows) != tensor.tile and channels * rows * row_bytes <= most_bytes:
+            yield channels, rows
 
 
 def channel_units(*graphs: Graph) -> dict[str, int]:
@@ -152,22 +190,27 @@ class PieceSearch:
 
     def assess(
         self, graph: Graph, room_bytes: int, waiting: Mapping[str, int] = MappingProxyType({})
-    ) -> tuple[int, int]:
-        """Bytes by which ops on stored tensors exceed a room, and their traffic in bytes.
+    ) -> tuple[dict[Op, int], int]:
+        """Bytes by which ops on stored tensors exceed a room, and the traffic of all in bytes.
 
         Args:
             graph: the ops.
             room_bytes: RAM for an op.
             waiting: bytes that stay in RAM meanwhile, by op.
+
+        Returns:
+            The bytes of each op that exceeds the room, and the traffic.
         """
-        excess = cost = 0
+        excess: dict[Op, int] = {}
+        cost = 0
         for op in graph.ops:
             kind = kind_of(op)
             if isinstance(kind, PiecedOp):
                 nest = kind.nest(op, graph)
                 held = held_bytes(op, graph.by_name)
                 held += waiting.get(op.name, 0)
-                excess = max(excess, held + nest.workspace_bytes - room_bytes)
+                if held + nest.workspace_bytes > room_bytes:
+                    excess[op] = held + nest.workspace_bytes - room_bytes
                 cost += _cost(nest)
         return excess, cost
 
@@ -349,5 +392,6 @@ def _largest(extent: int, limit: int) -> int:
     return max((each for each in _divisors(extent) if each <= limit), default=1)
 
 
-def _divisors(extent: int) -> list[int]:
-    return [each for each in range(1, extent + 1) if extent % each == 0]
+@cache
+def _divisors(extent: int) -> tuple[int, ...]:
+    return tuple(each for each in range(1, extent + 1) if extent % each == 0)

@@ -9,9 +9,9 @@ that with the least traffic is a candidate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 
@@ -21,7 +21,8 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
-from poetfw.planning.pieces import PieceSearch, TilePolicy, channel_units
+from poetfw.planning.pieces import PieceSearch, Tile, TilePolicy, channel_units
+from poetfw.planning.tile_descent import TileDescent
 from poetfw.training import (
     Program,
     StreamableWeight,
@@ -35,8 +36,8 @@ from poetfw.training import (
     with_windows,
 )
 
-_TILES = (8, 16, 32, 64, 128, 256)
-"""Fractions of the room that a tile may take: candidates."""
+_LARGEST_SHARE = 1 / 8
+"""Share of the room that a tile may take."""
 
 _ROWS = (8, 4, 2)
 """Largest numbers of rows of a tile: candidates."""
@@ -183,6 +184,7 @@ class _Storing:
         room: bytes beside resident tensors.
         search: the search for pieces.
         deadline: end of the search.
+        known: tiles of weights that were found, by what they depend on.
     """
 
     program: Program
@@ -193,6 +195,7 @@ class _Storing:
     room: int
     search: PieceSearch
     deadline: Deadline
+    known: dict[object, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def waiting(self) -> dict[str, int]:
@@ -204,53 +207,112 @@ class _Storing:
         """The training step in which nothing sees stored tensors in another shape."""
         return with_windows(self.base.training, self.chosen)
 
+    @cached_property
+    def plain(self) -> dict[str, Op]:
+        """Its ops by name."""
+        return {op.name: op for op in self.windowed.ops}
+
     def best(self) -> Program | None:
         """The program of least traffic that fits; else of those found, that of least RAM.
 
         If the time is over, it is the best one so far.
         """
-        best: tuple[tuple[int, int], Program] | None = None
-        for size_bytes in self._sizes():
-            for rows in _ROWS:
-                if self.deadline.has_passed():
-                    return None if best is None else best[1]
+        best: tuple[tuple[int, int], Program, Program] | None = None
+        power = 2 ** int(math.log2(self.room * _LARGEST_SHARE))
+        for rows in _ROWS:
+            policy = TilePolicy(min(_LARGEST_TILE, max(_SMALLEST_TILE, power)), rows)
+            before = None
+            while policy != before and not self.deadline.has_passed():
+                before = policy
                 try:
-                    stored = self.in_tiles(TilePolicy(size_bytes, rows))
+                    streamed, tiles = self._tiles_by(policy)
+                    stored = self._stored(streamed, tiles)
                 except (ModelError, OutOfTime):
+                    policy = policy.halved(self.chosen, _SMALLEST_TILE)
                     continue
-                excess, cost = self.search.assess(stored.training, self.room)
-                evaluated = self.search.assess(stored.evaluation, self.room, self.waiting)
-                excess = max(excess, evaluated[0])
+                large, cost = self.search.assess(stored.training, self.room)
+                large |= self.search.assess(stored.evaluation, self.room, self.waiting)[0]
+                excess = max(large.values(), default=0)
                 if best is None or (excess, cost) < best[0]:
-                    best = (excess, cost), stored
-            if best is not None and best[0][0] == 0:
-                break  # smaller tiles have more traffic
-        return None if best is None else best[1]
+                    best = (excess, cost), streamed, stored
+                policy = policy.halved(self._stored_by(stored, large), _SMALLEST_TILE)
+        if best is None:
+            return None
+        (excess, _), streamed, stored = best
+        return stored if excess else self._stored(streamed, self._better_tiles(streamed, stored))
 
-    def _sizes(self) -> list[int]:
-        """Payloads of tiles that are tried, the largest first."""
-        powers = (2 ** int(math.log2(self.room / part)) for part in _TILES)
-        sizes = (min(_LARGEST_TILE, max(_SMALLEST_TILE, power)) for power in powers)
-        return list(dict.fromkeys(sizes))
+    def _better_tiles(self, streamed: Program, stored: Program) -> dict[str, Tile]:
+        """Tiles with which ops move less than in a program that fits."""
+        tiles = {
+            tensor.name: (tensor.tile[0], tensor.tile[1])
+            for graph in (stored.training, stored.evaluation)
+            for tensor in graph.tensors
+            if tensor.name in self.chosen
+        }
+        training, evaluation = (
+            with_windows(graph, self.chosen) for graph in (streamed.training, streamed.evaluation)
+        )
+        units = channel_units(training, evaluation)
+        descent = TileDescent(self.search, tiles, units, _LARGEST_TILE)
+        descent.add(training, self.room, {})
+        descent.add(evaluation, self.room, self.waiting, counts=False)
+        return descent.run(self.deadline)
+
+    def _stored_by(self, program: Program, ops: Iterable[Op]) -> frozenset[str]:
+        """Names of the stored tensors that ops read or give."""
+        tensors = {**program.evaluation.by_name, **program.training.by_name}
+        seen = [tensors[name] for op in ops for name in (*op.inputs, op.output or op.inputs[0])]
+        return self.chosen.intersection(tensor.base or tensor.name for tensor in seen)
 
     def in_tiles(self, policy: TilePolicy) -> Program:
         """The program with tiles by a rule, in the pieces and tiles of weights that are best."""
+        return self._stored(*self._tiles_by(policy))
+
+    def _tiles_by(self, policy: TilePolicy) -> tuple[Program, dict[str, Tile]]:
+        """The program with streamed weights in the best tiles, and those of stored tensors."""
         weights = self.deadline.during(self.weights)
         tiles = {each.weight.name: self.weight_tile(each, policy) for each in weights}
         streamed = stream(self.program, tiles, self.loaded)
         units = channel_units(streamed.training, streamed.evaluation)
+        return streamed, {
+            tensor.name: policy.tile_of(tensor, units.get(tensor.name, 0))
+            for graph in (streamed.training, streamed.evaluation)
+            for tensor in graph.tensors
+            if tensor.name in self.chosen
+        }
+
+    def _stored(self, streamed: Program, tiles: Mapping[str, Tile]) -> Program:
         return store(
             streamed,
             self.chosen,
-            lambda tensor: policy.tile_of(tensor, units.get(tensor.name, 0)),
+            lambda tensor: tiles[tensor.name],
             lambda op, tensors, waiting: self.search.choose(op, tensors, self.room - waiting),
         )
 
     def weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
         """The tile of a weight with which the ops of its layer have the least traffic.
 
-        Tiles are tried in the order of a bound, until no other one can be better.
+        That of a layer that is alike is remembered.
         """
+        layer = [self.plain[name] for name in weight.ops]
+        seen = [(op.kind, *op.attributes.items(), *self._seen(op, policy)) for op in layer]
+        key = policy.rows, self.waiting.get(weight.forward, 0), tuple(seen)
+        if key not in self.known:
+            self.known[key] = self._weight_tile(weight, policy)
+        return self.known[key]
+
+    def _seen(self, op: Op, policy: TilePolicy) -> Iterator[tuple[object, ...]]:
+        """What the pieces of an op depend on of its operands, with the payload of their tiles."""
+        names = (*op.inputs, *op.updates, *([op.output] if op.output else ()))
+        for name in names:
+            tensor = self.windowed.by_name[name]
+            root = self.windowed.by_name[tensor.base or name]
+            size = policy.smaller.get(root.name, policy.size_bytes)
+            stored = (root.shape, size, tensor.offset_bytes) if root.name in self.chosen else ()
+            yield names.index(name), tensor.shape, tensor.role, stored
+
+    def _weight_tile(self, weight: StreamableWeight, policy: TilePolicy) -> tuple[int, ...]:
+        """The same; tiles are tried in the order of a bound, until no other one can be better."""
         candidates = []
         rooms = self.room - self.waiting.get(weight.forward, 0), self.room
         for tile in _weight_tiles(weight):
@@ -278,8 +340,7 @@ class _Storing:
         self, weight: StreamableWeight, tile: tuple[int, ...], policy: TilePolicy
     ) -> list[tuple[Op, dict[str, Tensor]]]:
         """The ops of a layer with a tile of its weight, and their tensors."""
-        ops = {op.name: op for op in self.windowed.ops}
-        layer = [ops[name] for name in weight.ops]
+        layer = [self.plain[name] for name in weight.ops]
         tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
         return [(op, self._tensors(op, tile, policy)) for op in tiled]
 
