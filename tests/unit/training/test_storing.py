@@ -103,6 +103,38 @@ def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
     assert 0 == found[0] < found[1] < found[2]
 
 
+@pytest.mark.parametrize("budget_bytes", [5000, 9000, 16000])
+def test_tiles_of_each_tensor_move_no_more_than_those_of_a_rule(
+    program: Program, budget_bytes: int
+) -> None:
+    search = storing(program, budget_bytes, Deadline())
+
+    def weigh(stored: Program) -> tuple[bool, int]:
+        exceeding, cost = search.search.assess(stored.training, search.room)
+        evaluated = search.search.assess(stored.evaluation, search.room, search.waiting)
+        return bool(exceeding or evaluated[0]), cost
+
+    best = search.best()
+    assert best is not None
+    ruled = [
+        weigh(search.in_tiles(TilePolicy(size, rows)))
+        for size in (512, 1024, 2048, 4096)
+        for rows in (2, 4, 8)
+    ]
+    assert weigh(best) <= min(ruled)
+    for tensor in stored_tensors(best):
+        assert all(e % t == 0 for e, t in zip(tensor.image, tensor.tile, strict=False))
+
+
+def test_only_tensors_of_an_op_with_too_little_room_get_smaller_tiles() -> None:
+    policy = TilePolicy(4096, 8).halved(["a"], 1500).halved(["a", "b"], 1500)
+    a, b, c = (Tensor(name, (1, 64, 32, 32)) for name in "abc")
+    tiles = [policy.tile_of(tensor) for tensor in (a, b, c)]
+    assert [channels * rows * 32 * 4 for channels, rows in tiles] == [1024, 2048, 4096]
+    assert policy.smaller == {"a": 1500, "b": 2048}
+    assert policy.halved([], 1500) == policy.halved(["a"], 1500) == policy
+
+
 def test_what_is_stored_is_not_held(program: Program) -> None:
     everything = _larger(program, 0)
     assert held_at_once(program, everything) < held_at_once(program)
