@@ -9,6 +9,8 @@
     python benchmarks/schedule.py --json FILE   writes each row to FILE as it is measured; the same
         command continues where it was stopped
     python benchmarks/schedule.py --long --rows lstm/16   record what ten times the work finds
+    python benchmarks/schedule.py --without moves --work 20 --rows gru/16/0.4   what a method of
+        the search is worth: the same without it
 
 Each solve runs in a process of its own, so that its peak memory is known. Every cost (seconds,
 joules) is that of the analytic model of a board; nothing here was measured on hardware.
@@ -17,6 +19,7 @@ joules) is that of the analytic model of a board; nothing here was measured on h
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import multiprocessing
@@ -26,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,7 @@ from poetfw.schedule import (
     checkpoint_all_schedule,
     solve,
 )
+from poetfw.schedule.contract import Contraction
 from workloads import BOARDS
 from workloads.published import PaperTask
 from workloads.published import published as read_published
@@ -194,7 +198,39 @@ def instead(target: Any, name: str, value: Any) -> Iterator[None]:
         setattr(target, name, original)
 
 
-def run_case(case: Case) -> Answer:
+def nothing(*_: object) -> None:
+    """Do nothing."""
+
+
+METHODS: Mapping[str, tuple[str, str, Callable[..., Any]]] = {
+    "published": ("search", "_try_published", nothing),
+    "turn": ("search", "search_turn", nothing),
+    "every-plan": ("search", "_bound_every_plan", nothing),
+    "on-demand": ("search", "_run_on_demand", nothing),
+    "moves": ("search", "_improve_start", nothing),
+    "order": ("search", "in_better_order", lambda problem, work: problem),
+    "other-orders": ("search", "_search_orders", nothing),
+    "nearby": ("search", "_has_nearby", nothing),
+    "used": ("search", "_search_used", nothing),
+    "contraction": ("search", "contract", lambda problem, *_: Contraction.nothing(problem)),
+    "relaxation": ("search", "_search_relaxation", nothing),
+    "all-plans": ("search", "_search_everything", nothing),
+    "lineage-cuts": ("strengthen", "separate_lineages", lambda *_: []),
+    "slot-cuts": ("strengthen", "separate_slots", lambda *_: []),
+}
+"""Methods of the search that can be left out: module, function, and what replaces it."""
+
+
+def without(methods: Sequence[str], measure: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns while the search leaves out some of `METHODS`."""
+    with ExitStack() as replaced:
+        for module, name, replacement in map(METHODS.__getitem__, methods):
+            target = importlib.import_module(f"poetfw.schedule.{module}")
+            replaced.enter_context(instead(target, name, replacement))
+        return measure(*arguments)
+
+
+def run_case(case: Case, work_limit: float | None = None) -> Answer:
     import cvxpy  # noqa: F401
 
     from poetfw.schedule import milp, search
@@ -220,7 +256,7 @@ def run_case(case: Case) -> Answer:
         instead(milp, "Highs", Timed),
     ):
         try:
-            schedule = solve(problem, "poet")
+            schedule = solve(problem, "poet", work=Work(work_limit or WORK_LIMIT))
         except InfeasibleError as error:
             return replace(answer, reason=error.message)
     assert schedule.bound_j is not None
@@ -253,12 +289,16 @@ class Rows:
         prefixes: beginnings of names; every name has the empty one.
         done: rows that were measured, by group and name.
         file: where they are written after each; None for nowhere.
+        without: methods of the search to leave out.
+        work: units of work of each search; None for the usual.
     """
 
     quick: bool
     prefixes: tuple[str, ...] = ("",)
     done: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     file: Path | None = None
+    without: tuple[str, ...] = ()
+    work: float | None = None
 
     def measured(
         self, group: str, name: str, measure: Callable[..., Any], *arguments: Any
@@ -275,7 +315,7 @@ class Rows:
             return None
         rows = self.done.setdefault(group, {})
         if name not in rows:
-            rows[name] = json.loads(json.dumps(apart(measure, *arguments)))
+            rows[name] = json.loads(json.dumps(apart(without, self.without, measure, *arguments)))
             if self.file is not None:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
                 written = {"costs": "analytic", **self.done}
@@ -296,9 +336,9 @@ class Rows:
             print(f"  missed: {name} ({', '.join(misses)})")
 
 
-def measure_case(case: Case) -> dict[str, Any]:
+def measure_case(case: Case, work_limit: float | None) -> dict[str, Any]:
     """The figures of `run_case` as plain values."""
-    answer = run_case(case)
+    answer = run_case(case, work_limit)
     return {**asdict(answer), "misses": answer.misses}
 
 
@@ -309,7 +349,7 @@ def print_certified(rows: Rows) -> None:
         f"{'gap':>8}{'of overhead':>13}{'CPU':>8}{'cvxpy':>7}{'memory':>9}   target"
     )
     for case in certified_cases(rows.quick):
-        row = rows.measured("certified", case.name, measure_case, case)
+        row = rows.measured("certified", case.name, measure_case, case, rows.work)
         if row is None:
             continue
         deadline = "" if case.deadline is None else f"{case.deadline:g}"
@@ -366,7 +406,7 @@ FIRST_PLAN_S = 30.0
 GROWTH_LIMIT_BYTES = 500 * 10**6
 
 
-def run_layers(case: Layers) -> dict[str, Any]:
+def run_layers(case: Layers, work_limit: float | None = None) -> dict[str, Any]:
     """Schedule a GPT-like network, in a process of its own; its figures and missed goals."""
     from workloads.networks.gpt import gpt
 
@@ -380,7 +420,7 @@ def run_layers(case: Layers) -> dict[str, Any]:
             used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             first_s[:] = [time.process_time() - began_s, float(used)]
 
-    schedule = solve(problem, "poet", tell=tell)
+    schedule = solve(problem, "poet", work=Work(work_limit or WORK_LIMIT), tell=tell)
     memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     assert schedule.overhead is not None
     is_of_all = schedule.bound_covers is BoundCovers.ALL
@@ -413,7 +453,7 @@ def print_growth(rows: Rows) -> None:
     for case in LAYERS:
         if rows.quick and case.layers > 40:
             continue
-        row = rows.measured("growth", case.name, run_layers, case)
+        row = rows.measured("growth", case.name, run_layers, case, rows.work)
         if row is None:
             continue
         gap = "-" if row["found_gap"] is None else f"{row['found_gap']:.3%}"
@@ -437,7 +477,7 @@ def print_tight(rows: Rows) -> None:
         f"{'methods':>9}{'long run':>9}   best method, target"
     )
     for case in TIGHT[:1] if rows.quick else TIGHT:
-        row = rows.measured("tight", case.name, run_tight, case)
+        row = rows.measured("tight", case.name, run_tight, case, rows.work)
         if row is None:
             continue
         gap = "-" if row["gap"] is None else f"{row['gap']:.1%}"
@@ -634,13 +674,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write every figure here, and continue from it"
     )
+    parser.add_argument("--without", choices=METHODS, nargs="+", default=[], help="leave these out")
+    parser.add_argument("--work", type=float, metavar="UNITS", help="of each search")
     options = parser.parse_args(arguments)
+    if options.json is not None and (options.without or options.work):
+        parser.error("--json is for rows of whole searches with the usual work")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     began_s = time.perf_counter()
     if options.long:
         record_long_runs(tuple(options.rows))
         return 0
-    rows = Rows(options.quick, tuple(options.rows), file=options.json)
+    rows = Rows(
+        options.quick,
+        tuple(options.rows),
+        file=options.json,
+        without=tuple(options.without),
+        work=options.work,
+    )
     if options.json is not None and options.json.exists():
         rows.done = json.loads(options.json.read_text())
         rows.done.pop("costs", None)
