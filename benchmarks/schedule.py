@@ -212,6 +212,7 @@ METHODS: Mapping[str, tuple[str, str, Callable[..., Any]]] = {
     "other-orders": ("search", "_search_orders", nothing),
     "nearby": ("search", "_has_nearby", nothing),
     "used": ("search", "_search_used", nothing),
+    "dear": ("search", "without_what_costs_more", lambda problem, _: problem),
     "contraction": ("search", "contract", lambda problem, *_: Contraction.nothing(problem)),
     "relaxation": ("search", "_search_relaxation", nothing),
     "all-plans": ("search", "_search_everything", nothing),
