@@ -302,7 +302,7 @@ class _Storing:
         return self.known[key]
 
     def _seen(self, op: Op, policy: TilePolicy) -> Iterator[tuple[object, ...]]:
-        """What the pieces of an op depend on of its operands, with the payload of their tiles."""
+        """Properties of an op's operands on which its pieces depend, with the payload of tiles."""
         names = (*op.inputs, *op.updates, *([op.output] if op.output else ()))
         for name in names:
             tensor = self.windowed.by_name[name]
