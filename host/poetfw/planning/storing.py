@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice of the tensors that are stored, and of the tiles of these and of streamed weights.
 
-Tensors of some size or more are stored. For each such size, and a few sizes of tiles, the best
-pieces of each op are found by an exhaustive search; of the sizes with which all ops fit the budget,
-that with the least traffic is a candidate.
+Tensors of some size or more are stored. For each such size, a few rules give them tiles, smaller
+ones where an op does not fit, and an exhaustive search finds the best pieces of each op. Of the
+rules with which all ops fit the budget, that with the least traffic is chosen. From there, tiles of
+single tensors are changed while that saves traffic; the program found so is a candidate.
 """
 
 from __future__ import annotations
@@ -231,11 +232,12 @@ class _Storing:
                     policy = policy.halved(self.chosen, _SMALLEST_TILE)
                     continue
                 large, cost = self.search.assess(stored.training, self.room)
-                large |= self.search.assess(stored.evaluation, self.room, self.waiting)[0]
-                excess = max(large.values(), default=0)
+                evaluated, _ = self.search.assess(stored.evaluation, self.room, self.waiting)
+                excess = max((*large.values(), *evaluated.values()), default=0)
                 if best is None or (excess, cost) < best[0]:
                     best = (excess, cost), streamed, stored
-                policy = policy.halved(self._stored_by(stored, large), _SMALLEST_TILE)
+                names = self._stored_by(stored, (*large, *evaluated))
+                policy = policy.halved(names, _SMALLEST_TILE)
         if best is None:
             return None
         (excess, _), streamed, stored = best

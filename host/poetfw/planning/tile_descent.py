@@ -3,13 +3,13 @@
 
 A rule gives tiles to all tensors, whatever their ops are. A tensor whose tiles are unlike those of
 its neighbours is read again for each piece. So tiles of each tensor with a step more or less
-channels or rows are tried, as long as the traffic of the ops that see it becomes less.
+channels or rows are tried, and those kept with which the ops that see it move least.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from poetfw.common.errors import ModelError
@@ -79,7 +79,7 @@ class TileDescent:
 
     def run(self, deadline: Deadline) -> dict[str, Tile]:
         """Take better tiles as long as there are any; returns those of all tensors."""
-        left: Collection[str] = list(self._uses)
+        left = list(self._uses)
         for _ in range(_ROUNDS):
             changed = [name for name in left if self._improve(name, deadline)]
             seeing = {id(use) for name in changed for use in self._uses[name]}
@@ -96,7 +96,7 @@ class TileDescent:
         return [name for name in roots if name in self._tiles]
 
     def _improve(self, name: str, deadline: Deadline) -> bool:
-        """Try all tiles nearby of a tensor; returns whether one is better."""
+        """Take the best tile nearby of a tensor, of equals the smallest; returns if it is new."""
         uses = self._uses[name]
         if not uses or deadline.has_passed():
             return False
