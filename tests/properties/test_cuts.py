@@ -236,6 +236,16 @@ def with_free_stages(relaxed: Compact, compact: Compact, values: Vector) -> Vect
     return solution
 
 
+def translated_cuts(separated: Separated, rng: random.Random) -> list[Cut]:
+    """Cuts that random blocks of a problem give to the program of its stages."""
+    blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
+    if not blocks.program.columns:
+        return []
+    lineages, _ = separated_in_blocks(blocks)
+    residency = separated.residency
+    return [x.cut(residency) for of in lineages for x in blocks.in_stages(of, residency)]
+
+
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[5_600:7_100], 4))
 def test_free_stages_give_cuts_that_hold(numbers: range, record_property: Record) -> None:
     found = nearby = 0
@@ -249,11 +259,12 @@ def test_free_stages_give_cuts_that_hold(numbers: range, record_property: Record
             best = objective(separated.program, least(separated.program))
             relaxed = objective(free.program, least(free.program))
             assert best is None or (relaxed is not None and relaxed <= best + 1e-6 * best)
+            cuts = [*free.cuts, *translated_cuts(free, rng)]
             for solution in separated.solutions(rng):
                 mapped = with_free_stages(free.compact, separated.compact, solution)
-                for cut in free.cuts:
+                for cut in cuts:
                     assert cut.violation(mapped) <= 1e-6, cut
-            found += len(free.cuts)
+            found += len(cuts)
             rows = free.program.rows
             outline = formulate(free.graph, first=first, outline=True)
             strengthened = strengthen(free.graph, outline, np.inf, Work(ENOUGH))
@@ -309,7 +320,7 @@ def in_blocks(blocks: BlockRelaxation, compact: Compact, values: Vector) -> Vect
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[2_000:3_500], 8))
 def test_blocks_are_never_above_what_they_relax(numbers: range, record_property: Record) -> None:
-    found = 0
+    found, translated = [0, 0], 0
     for number in numbers:
         problem, rng = random_graph(number), random.Random(number)
         with about(problem):
@@ -317,8 +328,10 @@ def test_blocks_are_never_above_what_they_relax(numbers: range, record_property:
             blocks = formulate_blocks(separated.graph, random_blocks(separated.graph.n, rng))
             if not blocks.program.columns:
                 continue
-            cuts = separated_in_blocks(blocks)
-            found += len(cuts)
+            lineages, knapsacks = separated_in_blocks(blocks)
+            cuts = [lineage.cut(blocks.residency) for lineage in lineages] + knapsacks
+            found[0] += len(lineages)
+            found[1] += len(knapsacks)
             matrix, low, high = blocks.program.matrix()
             for solution in separated.solutions(rng):
                 mapped = in_blocks(blocks, separated.compact, solution)
@@ -332,7 +345,13 @@ def test_blocks_are_never_above_what_they_relax(numbers: range, record_property:
             best = objective(separated.program, least(separated.program))
             bound = objective(cut_down, least(cut_down))
             assert best is None or (bound is not None and bound <= best + 1e-6)
-    assert found
+            for lineage in rng.sample(lineages, min(2, len(lineages))):
+                for of_stages in blocks.in_stages(lineage, separated.residency):
+                    cut = of_stages.cut(separated.residency)
+                    assert most_violated(separated.program, cut) <= 1e-6, cut
+                    translated += 1
+    assert any(found)
+    assert translated or not found[0]
     record_property(CHECKED, list(numbers))
 
 
@@ -351,21 +370,22 @@ def test_blocks_of_one_stage_lose_little() -> None:
     assert sum(equal) > 0.95 * len(equal)
 
 
-def separated_in_blocks(blocks: BlockRelaxation) -> list[Cut]:
+def separated_in_blocks(blocks: BlockRelaxation) -> tuple[list[Lineage], list[Cut]]:
     """The cuts that rounds of separation find: lineages, and of knapsacks."""
     residency = blocks.residency
     rounding = Rounding.of(blocks.graph, 0.0, LEAST)
-    found: list[Cut] = []
+    found: list[Lineage] = []
+    knapsacks: list[Cut] = []
 
     def separate(values: Vector) -> list[Cut]:
         lineages = separate_lineages(residency, values, LEAST)
-        cuts = [lineage.cut(residency) for lineage in lineages]
-        cuts += blocks.separate_knapsacks(values, rounding)
-        found.extend(cuts)
-        return cuts
+        of_memory = blocks.separate_knapsacks(values, rounding)
+        found.extend(lineages)
+        knapsacks.extend(of_memory)
+        return [lineage.cut(residency) for lineage in lineages] + of_memory
 
     tighten(Relaxation(blocks.program), separate, ROUNDS, Work(ENOUGH))
-    return found
+    return found, knapsacks
 
 
 @pytest.mark.parametrize("numbers", chunks(GRAPHS[3_500:5_000], 8))

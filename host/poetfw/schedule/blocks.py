@@ -40,20 +40,21 @@ over), and all other kept tensors i < a:
 
 Every solution of the compact program maps to one that costs no more, so the least energy is a lower
 bound. Single-stage blocks lose little; few, large blocks make a small program. `cuts.lineage` holds
-for blocks as for stages. The memory rows are knapsacks for `cuts.rounding`: 1 - R - P, K, S and R
-are lower bounds of residency.
+for blocks as for stages, and lineages found with blocks are useful cuts for stages. The memory rows
+are knapsacks for `cuts.rounding`: 1 - R - P, K, S and R are lower bounds of residency.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from poetfw.common.limits import Deadline
 from poetfw.schedule.coefficients import BudgetUnits, Costs
 from poetfw.schedule.compact import Key, limit_time
-from poetfw.schedule.cuts.cut import Cut, Residency, table
+from poetfw.schedule.cuts.cut import NOWHERE, Cut, Residency, table
+from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.cuts.rounding import Item, Rounding
 from poetfw.schedule.highs import Vector
 from poetfw.schedule.indexed import Indexed
@@ -125,6 +126,29 @@ class BlockRelaxation:
             if knapsack.recompute is None or listed[knapsack.recompute] > _LEAST_RECOMPUTE
         )
         return [cut for cut in cuts if cut is not None]
+
+    def in_stages(self, lineage: Lineage, stages: Residency) -> list[Lineage]:
+        """Translate a lineage of blocks to lineages of the compact program.
+
+        There is one per stage of the lineage's last block that reads the target; all begin at the
+        first stage of its first block.
+
+        Args:
+            lineage: a lineage of this program.
+            stages: columns of the compact program.
+        """
+        target, since = lineage.path[0], self.blocks[lineage.since].start
+        reader = lineage.reader
+        return [
+            replace(lineage, period=t, since=since)
+            for t in self.blocks[lineage.period]
+            if t >= stages.first
+            and (
+                target in self.graph.inputs[t]
+                if reader is None
+                else stages.recompute[t, reader] != NOWHERE
+            )
+        ]
 
 
 def formulate_blocks(

@@ -15,10 +15,12 @@ from poetfw.schedule.all_orders import NODES, search_all_orders
 from poetfw.schedule.baselines.checkpoint_all import checkpoint_all
 from poetfw.schedule.baselines.furthest_use import furthest_use
 from poetfw.schedule.baselines.registry import BASELINES, published_plan
-from poetfw.schedule.blocks import cost_blocks, formulate_blocks
+from poetfw.schedule.blocks import BlockRelaxation, cost_blocks, formulate_blocks
 from poetfw.schedule.bounds import quick_plan, small_plan
 from poetfw.schedule.compact import WINDOW, Compact, formulate
 from poetfw.schedule.contract import SMALL_SHARE, Contraction, Means, contract
+from poetfw.schedule.cuts.cut import Cut, Residency
+from poetfw.schedule.cuts.lineage import Lineage
 from poetfw.schedule.cuts.narrow import Narrow
 from poetfw.schedule.cuts.relaxation import Relaxed
 from poetfw.schedule.every_plan import bound_of_every_plan
@@ -33,12 +35,13 @@ from poetfw.schedule.plan import StageEvents, lower
 from poetfw.schedule.problem import ExecutionPlan, ScheduleProblem
 from poetfw.schedule.sequences import search_sequences
 from poetfw.schedule.simulator import accepts, unlimited
-from poetfw.schedule.strengthen import bound_of_blocks, hold, strengthen
+from poetfw.schedule.strengthen import hold, strengthen, strengthen_blocks
 from poetfw.schedule.transfers import plan_transfers
 from poetfw.schedule.turn import search_turn
 
 _TIGHTENINGS = 3
 _FIRST_PLAN_SHARE = 0.25  # of the work
+_BLOCKS_SHARE = 0.15  # of the work left
 _CUTS_SHARE = 0.5  # of a pass, for cuts; the rest is for its integer program
 _PROOF_SHARE = 0.7  # the same without a window, where the pass proves bounds
 _FAR_SHARE = 0.95  # the same if the gap is too large for branching to help
@@ -49,6 +52,7 @@ _TIMES = 2.0  # work that a larger program needs, in multiples of the smaller on
 _OTHER_SHARE = 0.1  # of that work, for another order: its bounds do not hold for the given one
 _STALLED_SHARE = 1.5e-5  # of the objective's offset: see `SolverOptions.stalled_share`
 _ITEM_WORK = 2e-6  # units per item of the blocks' knapsacks, to formulate them
+_FEWER_BLOCKS = 0.5  # of the stages: with more blocks the program is not smaller
 _SMALL = 1_000  # candidate recomputes: with fewer, the program is solved without local search
 _LARGE = 20_000  # candidate recomputes: larger problems are bounded by blocks only
 _STAGED = 1_000  # nodes: larger programs in stages do not fit in memory
@@ -311,6 +315,19 @@ def _improve_start(best: Incumbent, options: SolveOptions, work: Work) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Hints:
+    """Tight lineage cuts of a block relaxation."""
+
+    blocks: BlockRelaxation
+    lineages: tuple[Lineage, ...]
+
+    def cuts(self, residency: Residency) -> list[Cut]:
+        """The same cuts in the columns of the compact program."""
+        stages = [x for lineage in self.lineages for x in self.blocks.in_stages(lineage, residency)]
+        return list({cut.terms: cut for cut in (x.cut(residency) for x in stages)}.values())
+
+
+@dataclass(frozen=True, slots=True)
 class _Pass:
     """One program of the search, which starts from the incumbent.
 
@@ -318,6 +335,7 @@ class _Pass:
         contraction: the problem and its contracted form.
         window: window for recomputes, in nodes; None for no restriction.
         first: first stage with RAM rows; see `compact.formulate`.
+        hints: initial cuts, or None.
         relaxed: result of its outline's relaxation, if known.
         at_most: productions allowed; None for all.
     """
@@ -325,6 +343,7 @@ class _Pass:
     contraction: Contraction
     window: int | None = None
     first: int = 0
+    hints: _Hints | None = None
     relaxed: Relaxed | None = None
     at_most: StageEvents | None = None
 
@@ -394,20 +413,34 @@ def _look(best: Incumbent, attempt: _Pass, work: Work) -> _Pass:
 
 
 def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> None:
-    """Prove a lower bound of plans in stages, by blocks of stages if the program is too large."""
+    """Prove a lower bound of plans in stages: by blocks, and by all stages if not too large."""
     better = without_what_costs_more(best.problem, best.found.energy_j)
     relaxed = contract(better, Means.RELAXATION, options.least_share)
     graph = Indexed.of(relaxed.contracted)
-    if _is_large(graph) and options.solver == DEFAULT_SOLVER:
-        with best.phase("blocks", work):
-            blocks = formulate_blocks(graph, cost_blocks(graph), work.deadline)
-            work.spend(_ITEM_WORK * sum(len(knapsack.items) for knapsack in blocks.knapsacks))
-            best.prove(bound_of_blocks(blocks, best.found.energy_j, work))
-    elif relaxed.contracted != better:
-        with best.phase("relaxation", work):
-            attempt = _Pass(relaxed, first=_first_backward(relaxed.contracted))
-            proving = replace(options, heuristics=False, stalled_share=_STALLED_SHARE)
-            _improve(best, proving, work, attempt)
+    ranges = cost_blocks(graph)
+    attempt = _Pass(relaxed, first=_first_backward(relaxed.contracted))
+    if options.solver != DEFAULT_SOLVER or len(ranges) > _FEWER_BLOCKS * graph.n:
+        if relaxed.contracted != better:
+            with best.phase("relaxation", work):
+                _improve(best, options, work, attempt)
+        return
+    is_large = _is_large(graph)
+    part = work.part(work.left * (1.0 if is_large else _BLOCKS_SHARE))
+    with best.phase("blocks", part):
+        blocks = formulate_blocks(graph, ranges, work.deadline)
+        part.spend(_ITEM_WORK * sum(len(knapsack.items) for knapsack in blocks.knapsacks))
+        bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, part)
+        if is_large:
+            proving = replace(options, heuristics=False, at_root=False)
+            proof = solve_program(blocks.program, proving, part)
+            bound_j = max(bound_j, proof.bound)
+        best.prove(bound_j)
+    if is_large or best.found.gap <= options.gap:
+        return
+    attempt = replace(attempt, hints=_Hints(blocks, tuple(lineages)))
+    with best.phase("relaxation", work):
+        proving = replace(options, heuristics=False, stalled_share=_STALLED_SHARE)
+        _improve(best, proving, work, attempt)
 
 
 def _first_backward(problem: ScheduleProblem) -> int:
@@ -481,11 +514,12 @@ def _improve(best: Incumbent, options: SolveOptions, work: Work, attempt: _Pass)
         relaxed = attempt.relaxed if problem is attempt.contraction.contracted else None
         if relaxed is None and options.solver == DEFAULT_SOLVER:
             outline = attempt.formulate(graph, deadline, outline=True)
+            cuts = attempt.hints.cuts(Residency.of(graph, outline)) if attempt.hints else []
             far = _FAR_SHARE if best.found.gap > _FAR else _PROOF_SHARE
             share = _CUTS_SHARE if window is not None else far
             cutting = work.part(work.left * share)
             left = work.left
-            relaxed = strengthen(graph, outline, best.found.energy_j, cutting)
+            relaxed = strengthen(graph, outline, best.found.energy_j, cutting, cuts)
             if window is None:
                 units = max(left - work.left, _INTEGER_SHARE * work.left)
         compact = attempt.formulate(graph, deadline)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from poetfw.common.limits import Work
@@ -14,7 +14,7 @@ from poetfw.schedule.cuts.cut import Cut, Residency
 from poetfw.schedule.cuts.lineage import Lineage, separate_lineages
 from poetfw.schedule.cuts.relaxation import Relaxation, Relaxed
 from poetfw.schedule.cuts.rounding import Rounding
-from poetfw.schedule.cuts.rounds import Rounds, tighten
+from poetfw.schedule.cuts.rounds import Rounds, Separate, tighten
 from poetfw.schedule.cuts.slots import separate_slots
 from poetfw.schedule.fixing import cut_off, fix_by_reduced_costs
 from poetfw.schedule.highs import Vector
@@ -51,6 +51,7 @@ def strengthen(
     outline: Compact,
     energy_j: float,
     work: Work,
+    cuts: Sequence[Cut] = (),
 ) -> Relaxed:
     """Prove a lower bound of a compact program by its outline and cuts.
 
@@ -59,6 +60,7 @@ def strengthen(
         outline: outline of its program, minimising energy.
         energy_j: joules of the incumbent, at which to stop; infinite without one.
         work: limit; the work done is subtracted from it.
+        cuts: initial cuts.
     """
     residency, how = Residency.of(graph, outline), _Separation()
     rounding = Rounding.of(graph, how.least_size, _SLOT_LEAST)
@@ -70,7 +72,7 @@ def strengthen(
         slots.sort(key=lambda cut: -cut.violation(values))
         return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
 
-    return tighten(Relaxation(outline.program), separate, Rounds(enough=energy_j), work)
+    return _tighten(outline.program, separate, energy_j, work, cuts)
 
 
 def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
@@ -88,25 +90,50 @@ def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
         cut_off(program, energy_j)
 
 
-def bound_of_blocks(blocks: BlockRelaxation, energy_j: float, work: Work) -> float:
-    """Prove a lower bound in joules by a block relaxation and cuts.
+def strengthen_blocks(
+    blocks: BlockRelaxation, energy_j: float, work: Work
+) -> tuple[float, list[Lineage]]:
+    """Add cuts to a block relaxation, and fix columns that are 0 in all better plans.
 
     Args:
-        blocks: the relaxation.
-        energy_j: joules of the incumbent, at which to stop; infinite without one.
+        blocks: the relaxation; its program is changed in place.
+        energy_j: joules of the incumbent; infinite without one.
         work: limit; the work done is subtracted from it.
+
+    Returns:
+        A lower bound in joules, and the lineages whose cuts are tight.
     """
     residency, how = blocks.residency, _Separation(least=1e-3, each=12)
     rounding = Rounding.of(blocks.graph, how.least_size, _SLOT_LEAST)
+    lineages: dict[object, Lineage] = {}
 
     def separate(values: Vector) -> list[Cut]:
         work.spend(_SEPARATION_WORK * blocks.graph.n)
-        lineages = _foremost(separate_lineages(residency, values, how.least, how.each))
+        cuts = []
+        for lineage in _foremost(separate_lineages(residency, values, how.least, how.each)):
+            cut = lineage.cut(residency)
+            lineages[cut.terms] = lineage
+            cuts.append(cut)
         slots = blocks.separate_knapsacks(values, rounding)
         slots.sort(key=lambda cut: -cut.violation(values))
-        return [x.cut(residency) for x in lineages[: how.lineages]] + slots[: how.slots]
+        return cuts[: how.lineages] + slots[: how.slots]
 
-    return tighten(Relaxation(blocks.program), separate, Rounds(enough=energy_j), work).bound
+    relaxed = _tighten(blocks.program, separate, energy_j, work)
+    hold(blocks.program, relaxed, energy_j)
+    return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
+
+
+def _tighten(
+    program: IntegerProgram,
+    separate: Separate,
+    energy_j: float,
+    work: Work,
+    cuts: Sequence[Cut] = (),
+) -> Relaxed:
+    relaxation = Relaxation(program)
+    if cuts:
+        relaxation.add(cuts)
+    return tighten(relaxation, separate, Rounds(enough=energy_j), work)
 
 
 def _foremost(lineages: Iterable[Lineage]) -> list[Lineage]:

@@ -15,6 +15,8 @@ from poetfw.common.limits import Deadline, Work
 from poetfw.schedule import ExecutionPlan, ScheduleProblem, search, simulate, solve
 from poetfw.schedule.baselines.registry import BASELINES, Baseline
 from poetfw.schedule.found import Incumbent
+from poetfw.schedule.highs import SolveOutcome
+from poetfw.schedule.milp import Solution
 from poetfw.schedule.search import SolveOptions
 
 UNITS = 10.0
@@ -105,23 +107,34 @@ def test_only_proofs_end_where_they_gain_too_little(monkeypatch: pytest.MonkeyPa
         shares[options.heuristics] = options.stalled_share
 
     monkeypatch.setattr(search, "_improve", improve)
+    monkeypatch.setattr(search, "_FEWER_BLOCKS", 1.0)
+    monkeypatch.setattr(search, "strengthen_blocks", lambda *_: (-math.inf, ()))
     solve(PROBLEM, work=Work(UNITS))
     assert shares[True] == 0 < shares[False] < 1e-4
 
 
-def test_a_large_graphs_blocks_count_their_formulation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_graphs_blocks_count_all_their_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their formulation by its items, and a proof that does not search for solutions."""
     left: list[float] = []
+    proofs: list[SolveOptions] = []
 
-    def bound(blocks: object, energy_j: float, work: Work) -> float:
+    def strengthen(blocks: object, energy_j: float, work: Work) -> tuple[float, tuple[()]]:
         left.append(work.left)
-        return -math.inf
+        return -math.inf, ()
+
+    def prove(program: object, options: SolveOptions, *_: object) -> Solution:
+        proofs.append(options)
+        return Solution(SolveOutcome.UNKNOWN, None, math.inf, -math.inf)
 
     monkeypatch.setattr(search, "_LARGE", 0)
-    monkeypatch.setattr(search, "bound_of_blocks", bound)
+    monkeypatch.setattr(search, "_FEWER_BLOCKS", 1.0)
+    monkeypatch.setattr(search, "strengthen_blocks", strengthen)
+    monkeypatch.setattr(search, "solve_program", prove)
     for units in (0.0, 1e-6):
         monkeypatch.setattr(search, "_ITEM_WORK", units)
         solve(PROBLEM, options=SolveOptions(other_orders=False), work=Work(UNITS))
     assert left[1] < left[0]
+    assert any(not (options.heuristics or options.at_root) for options in proofs)
 
 
 def test_a_published_method_with_an_illegal_plan_is_named_and_left_out(
