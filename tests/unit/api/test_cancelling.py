@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,8 +78,11 @@ def test_ctrl_c_ends_a_search_and_leaves_nothing(
         capture_output=True,
         text=True,
         timeout=300,
-        check=True,
+        check=False,
     )
+    # CPython also ends by SIGINT at its exit if one that was handled came while it ran code from a
+    # string, as importing a module with dataclasses does.
+    assert ran.returncode in (0, -signal.SIGINT), ran.stderr
     found = json.loads(ran.stdout)
     assert found["raised"], "the search ended before it was interrupted"
     assert found["solver"] or during == "any"
