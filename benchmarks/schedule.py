@@ -223,7 +223,7 @@ METHODS: Mapping[str, tuple[str, str, Callable[..., Any]]] = {
 
 
 def without(methods: Sequence[str], measure: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns while the search leaves out some of `METHODS`."""
+    """Result of a function while the search leaves out some of `METHODS`."""
     with ExitStack() as replaced:
         for module, name, replacement in map(METHODS.__getitem__, methods):
             target = importlib.import_module(f"poetfw.schedule.{module}")

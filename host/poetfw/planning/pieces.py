@@ -236,6 +236,11 @@ def _operands(op: Op) -> dict[str, None]:
     return dict.fromkeys((*op.inputs, *([op.output] if op.output is not None else [])))
 
 
+def operand_roots(op: Op, tensors: Mapping[str, Tensor]) -> dict[str, None]:
+    """Names of the tensors that an op's inputs and output are, or are windows of, in order."""
+    return dict.fromkeys(tensors[name].base or name for name in _operands(op))
+
+
 def _stored(op: Op, tensors: Mapping[str, Tensor]) -> list[str]:
     """Names of an op's stored operands."""
     return [name for name in _operands(op) if tensors[name].tile]

@@ -10,7 +10,7 @@ single tensors are changed while that saves traffic; the program found so is a c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -22,12 +22,12 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
-from poetfw.planning.pieces import PieceSearch, Tile, TilePolicy, channel_units
+from poetfw.planning.pieces import PieceSearch, Tile, TilePolicy, channel_units, operand_roots
 from poetfw.planning.tile_descent import TileDescent
 from poetfw.training import (
     Program,
     StreamableWeight,
-    in_storage,
+    operands_in_storage,
     storable_tensors,
     store,
     stream,
@@ -218,7 +218,7 @@ class _Storing:
 
         If the time is over, it is the best one so far.
         """
-        best: tuple[tuple[int, int], Program, Program] | None = None
+        best: tuple[tuple[int, int], Program, dict[str, Tile]] | None = None
         power = 2 ** int(math.log2(self.room * _LARGEST_SHARE))
         for rows in _ROWS:
             policy = TilePolicy(min(_LARGEST_TILE, max(_SMALLEST_TILE, power)), rows)
@@ -235,22 +235,21 @@ class _Storing:
                 evaluated, _ = self.search.assess(stored.evaluation, self.room, self.waiting)
                 excess = max((*large.values(), *evaluated.values()), default=0)
                 if best is None or (excess, cost) < best[0]:
-                    best = (excess, cost), streamed, stored
-                names = self._stored_by(stored, (*large, *evaluated))
-                policy = policy.halved(names, _SMALLEST_TILE)
+                    best = (excess, cost), streamed, tiles
+                names = {
+                    name
+                    for graph, ops in ((stored.training, large), (stored.evaluation, evaluated))
+                    for op in ops
+                    for name in operand_roots(op, graph.by_name)
+                }
+                policy = policy.halved(names & self.chosen, _SMALLEST_TILE)
         if best is None:
             return None
-        (excess, _), streamed, stored = best
-        return stored if excess else self._stored(streamed, self._better_tiles(streamed, stored))
+        (excess, _), streamed, tiles = best
+        return self._stored(streamed, tiles if excess else self._better_tiles(streamed, tiles))
 
-    def _better_tiles(self, streamed: Program, stored: Program) -> dict[str, Tile]:
-        """Tiles with which ops move less than in a program that fits."""
-        tiles = {
-            tensor.name: (tensor.tile[0], tensor.tile[1])
-            for graph in (stored.training, stored.evaluation)
-            for tensor in graph.tensors
-            if tensor.name in self.chosen
-        }
+    def _better_tiles(self, streamed: Program, tiles: Mapping[str, Tile]) -> dict[str, Tile]:
+        """Tiles with which ops move less than with those, which fit."""
         training, evaluation = (
             with_windows(graph, self.chosen) for graph in (streamed.training, streamed.evaluation)
         )
@@ -259,12 +258,6 @@ class _Storing:
         descent.add(training, self.room, {})
         descent.add(evaluation, self.room, self.waiting, counts=False)
         return descent.run(self.deadline)
-
-    def _stored_by(self, program: Program, ops: Iterable[Op]) -> frozenset[str]:
-        """Names of the stored tensors that ops read or give."""
-        tensors = {**program.evaluation.by_name, **program.training.by_name}
-        seen = [tensors[name] for op in ops for name in (*op.inputs, op.output or op.inputs[0])]
-        return self.chosen.intersection(tensor.base or tensor.name for tensor in seen)
 
     def in_tiles(self, policy: TilePolicy) -> Program:
         """The program with tiles by a rule, in the pieces and tiles of weights that are best."""
@@ -347,21 +340,13 @@ class _Storing:
         return [(op, self._tensors(op, tile, policy)) for op in tiled]
 
     def _tensors(self, op: Op, tile: tuple[int, ...], policy: TilePolicy) -> dict[str, Tensor]:
-        names = dict.fromkeys((*op.inputs, *op.updates, *([op.output] if op.output else ())))
         unit = tile[-1] if op.backward else tile[0]
-        all_tensors = self.windowed.by_name
-        tensors = {}
-        for name in names:
-            tensor = all_tensors[name]
-            tensors[name] = in_storage(
-                tensor,
-                all_tensors,
-                self.chosen,
-                lambda root: policy.tile_of(root, unit if root.name == op.output else 0),
-            )
-            if tensor.base is not None:
-                tensors[tensor.base] = all_tensors[tensor.base]
-        return tensors
+        return operands_in_storage(
+            op,
+            self.windowed.by_name,
+            self.chosen,
+            lambda root: policy.tile_of(root, unit if root.name == op.output else 0),
+        )
 
 
 def _both(ops: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from poetfw.common.errors import ModelError
 from poetfw.common.limits import Deadline
 from poetfw.ir import Graph, Op
-from poetfw.planning.pieces import PieceSearch, Tile, tiles_nearby
-from poetfw.training import in_storage
+from poetfw.planning.pieces import PieceSearch, Tile, operand_roots, tiles_nearby
+from poetfw.training import operands_in_storage
 
 _ROUNDS = 4
-"""Most rounds over all tensors; the later ones change little."""
+"""Most rounds over all tensors."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,9 @@ class TileDescent:
         """
         for op in graph.ops:
             use = _Use(graph, op, room_bytes - waiting.get(op.name, 0), counts)
-            for name in self._roots(use):
-                self._uses[name].append(use)
+            for name in operand_roots(op, graph.by_name):
+                if name in self._uses:
+                    self._uses[name].append(use)
 
     def run(self, deadline: Deadline) -> dict[str, Tile]:
         """Take better tiles as long as there are any; returns those of all tensors."""
@@ -87,13 +88,6 @@ class TileDescent:
                 name for name, uses in self._uses.items() if not seeing.isdisjoint(map(id, uses))
             ]
         return self._tiles
-
-    def _roots(self, use: _Use) -> list[str]:
-        """Stored tensors that an op sees."""
-        names = (*use.op.inputs, *([use.op.output] if use.op.output is not None else []))
-        tensors = [use.graph.by_name[name] for name in names]
-        roots = dict.fromkeys(tensor.base or tensor.name for tensor in tensors)
-        return [name for name in roots if name in self._tiles]
 
     def _improve(self, name: str, deadline: Deadline) -> bool:
         """Take the best tile nearby of a tensor, of equals the smallest; returns if it is new."""
@@ -113,14 +107,9 @@ class TileDescent:
         """Bytes by which ops exceed their rooms at most, and the traffic of those that count."""
         most, traffic = 0.0, 0
         for use in uses:
-            tensors = {}
-            for name in (*use.op.inputs, *use.op.updates, use.op.output or use.op.inputs[0]):
-                tensor = use.graph.by_name[name]
-                tensors[name] = in_storage(
-                    tensor, use.graph.by_name, self._tiles, lambda root: self._tiles[root.name]
-                )
-                if tensor.base is not None:
-                    tensors.setdefault(tensor.base, use.graph.by_name[tensor.base])
+            tensors = operands_in_storage(
+                use.op, use.graph.by_name, self._tiles, lambda root: self._tiles[root.name]
+            )
             try:
                 excess, cost = self._search.weigh(use.op, tensors, use.room_bytes)
             except ModelError:

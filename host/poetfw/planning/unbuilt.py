@@ -32,8 +32,8 @@ def load_training_problem(
     """A model's training step on a board, with all the RAM that the board has for tensors.
 
     Weights that do not fit that RAM, or the settings' budget, are streamed, and frozen ones that
-    flash has no room for. Nothing is compiled, so
-    static data is not subtracted. `warn` is called with each warning of the model.
+    flash has no room for. Nothing is compiled, so static data is not subtracted. `warn` is called
+    with each warning of the model.
     """
     board = load_board(settings.board, check_machine=emulator_of)
     settings = settings.on(board)

@@ -15,7 +15,7 @@ from poetfw.training.reference import Reference, value_of
 from poetfw.training.selection import AS_FILED, Selection, TrainedNames, select
 from poetfw.training.sharing import in_place_input
 from poetfw.training.storing import (
-    in_storage,
+    operands_in_storage,
     storable_tensors,
     store,
     stored_tensors,
@@ -54,7 +54,6 @@ __all__ = [
     "fuse_pooling",
     "hoist_views",
     "in_place_input",
-    "in_storage",
     "input_channels",
     "is_of_one_sample",
     "look_up",
@@ -64,6 +63,7 @@ __all__ = [
     "matching_parameters",
     "not_loadable",
     "open_windows",
+    "operands_in_storage",
     "pack_constants",
     "resident_form",
     "select",

@@ -195,6 +195,22 @@ def in_storage(
     return replace(tensor, tile=tile_of(root), image=image_of(root.shape))
 
 
+def operands_in_storage(
+    op: Op,
+    tensors: Mapping[str, Tensor],
+    chosen: Collection[str],
+    tile_of: Callable[[Tensor], tuple[int, int]],
+) -> dict[str, Tensor]:
+    """An op's operands as `in_storage` has them, and the tensors that they are windows of."""
+    found: dict[str, Tensor] = {}
+    for name in (*op.inputs, *op.updates, *([op.output] if op.output is not None else [])):
+        tensor = tensors[name]
+        found[name] = in_storage(tensor, tensors, chosen, tile_of)
+        if tensor.base is not None:
+            found.setdefault(tensor.base, tensors[tensor.base])
+    return found
+
+
 def stored_tensors(program: Program) -> tuple[Tensor, ...]:
     """Stored tensors of both graphs, those of the training step first; windows are left out."""
     both = (*program.training.tensors, *program.evaluation.tensors)

@@ -306,7 +306,7 @@ def test_when_memory_runs_out_the_best_plan_known_is_the_answer(
     def too_large(*_: Any, **__: Any) -> None:
         raise shortage
 
-    problem = with_ram_fraction(training_chain(4, 16, 8, 8), 0.5)
+    problem = with_ram_fraction(training_chain(4, 16, 8, 8), 0.6)
     monkeypatch.setattr(search, "solve_program", too_large)
     told: list[SearchProgress] = []
     schedule = solve(problem, tell=told.append)
