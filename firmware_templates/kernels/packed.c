@@ -47,18 +47,19 @@ void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32
                          const float *input, const void *weights, const float *b, const float *scales,
                          float *output, float *w)
 {
-    for (int32_t slice = 0; slice < packed->slices; slice++) {
+    for (int32_t slice = 1; slice <= packed->slices; slice++) {
+        const int32_t channel = slice < packed->slices ? (slice - 1) * packed->channels : packed->last;
         const float *slice_w = w;
-        const float *slice_b = b == NULL ? NULL : b + slice * packed->bias_of_slice;
-        const float *from = input + slice * packed->input_of_slice;
-        float *to = output + slice * packed->output_of_slice;
+        const float *slice_b = b == NULL ? NULL : b + channel * packed->bias_apart;
+        const float *from = input + channel * packed->input_apart;
+        float *to = output + channel * packed->output_apart;
         if (w == NULL) {
-            slice_w = (const float *)weights + slice * packed->from_slice;
+            slice_w = (const float *)weights + channel * packed->weights_apart;
         } else if (scales == NULL) {
-            poet_unpack_float16_f32(&packed->unpack, weights, slice * packed->from_slice, w);
+            poet_unpack_float16_f32(&packed->unpack, weights, channel * packed->weights_apart, w);
         } else {
-            poet_unpack_int8_f32(&packed->unpack, weights, slice * packed->from_slice,
-                                 scales + slice * packed->scales, w);
+            poet_unpack_int8_f32(&packed->unpack, weights, channel * packed->weights_apart,
+                                 scales + channel * packed->scales_apart, w);
         }
         for (int32_t n = 0; n < packed->samples; n++) {
             run(op, from, slice_w, slice_b, to);

@@ -20,15 +20,18 @@ struct poet_unpack {
 
 struct poet_packed {
     int32_t slices;
+    int32_t channels; /* from a slice to the next */
+    int32_t last;     /* first channel of the last slice, which may overlap with the one before */
     struct poet_unpack unpack;
-    int32_t from_slice;      /* distance between slices, in weights */
-    int32_t scales;          /* distance between slices, in scales; 0 if all slices have the same scales */
-    int32_t samples;         /* number of samples, computed one at a time */
-    int32_t input;           /* elements of a sample's input */
-    int32_t input_of_slice;  /* distance between slices in the input; 0 if each slice reads all of it */
-    int32_t output;          /* elements of a sample's output */
-    int32_t output_of_slice; /* distance between slices in the output */
-    int32_t bias_of_slice;   /* distance between slices in the bias */
+    int32_t samples; /* number of samples, computed one at a time */
+    int32_t input;   /* elements of a sample's input */
+    int32_t output;  /* elements of a sample's output */
+    /* From a channel to the next: */
+    int32_t weights_apart;
+    int32_t scales_apart; /* 0 if all slices have the same scales */
+    int32_t input_apart;  /* 0 if each slice reads the whole input */
+    int32_t output_apart;
+    int32_t bias_apart;
 };
 
 /* w[rows][row] = weights, of which the first row begins with weight `first` of the words; scales[rows] */
@@ -40,7 +43,8 @@ void poet_unpack_int8_f32(const struct poet_unpack *op, const int32_t *words, in
 typedef void poet_packed_slice_f32(const void *op, const float *input, const float *w, const float *b, float *output);
 
 /* Unpacks the weights of one slice after the other to w[rows][row], with which `run` computes that slice of each sample. b and
- * scales may be NULL. If w is NULL, the weights are floats, contiguous for each slice, and used without a copy. */
+ * scales may be NULL. If w is NULL, the weights are floats, contiguous for each slice, and used without a copy. Channels that two
+ * slices have in common are calculated twice. */
 void poet_run_packed_f32(const struct poet_packed *packed, poet_packed_slice_f32 *run, const void *op,
                          const float *input, const void *weights, const float *b, const float *scales,
                          float *output, float *w);

@@ -175,14 +175,21 @@ class _Slices:
     """Division of a layer by output channels.
 
     Attributes:
-        count: number of slices.
+        channels: channels, or groups of them, of which each slice has some that are adjacent.
+        width: channels of a slice; the last one may overlap with the one before.
         rows: True if a slice has rows of the weights [O, ...]; otherwise channels of axis 1.
         parted: True if each slice reads its own channels of the input.
     """
 
-    count: int
+    channels: int
+    width: int
     rows: bool
     parted: bool
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return -(-self.channels // self.width)
 
 
 class _Packed(OpKind):
@@ -316,8 +323,8 @@ class _Packed(OpKind):
         rows = groups > 1 or self.position == 1
         channels = groups if groups > 1 else shape[0 if rows else 1]
         most = min(self._most_in_slice(op, tensors, channels), channels)
-        width = max(d for d in range(1, most + 1) if channels % d == 0)
-        return _Slices(channels // width, rows, groups > 1)
+        slices = (_Slices(channels, n, rows, groups > 1) for n in range(most, most // 2, -1))
+        return min(slices, key=lambda one: one.count * one.width)
 
     def _most_in_slice(self, op: Op, tensors: Sequence[Tensor], channels: int) -> int:
         """Maximum number of channels, or of groups, per slice; 1 or more."""
@@ -334,26 +341,29 @@ class _Packed(OpKind):
         layer = self._layer.kernel(slice_op, slice_graph)
         assert layer.struct is not None
         assert not layer.workspace_bytes
-        shape, count = self._shape(op), slices.count
+        shape, channels = self._shape(op), slices.channels
         row, form = math.prod(shape[1:]), self._form(op)
         apart = row if form not in FORMATS else words_shape(shape, form)[1] * 4 // BYTES[form]
-        own = shape[0] // count if slices.rows else shape[0]
-        stretch = row if slices.rows else row // count
+        rows_apart = shape[0] // channels
+        own = rows_apart * slices.width if slices.rows else shape[0]
+        stretch = row if slices.rows else row // channels * slices.width
         x = tensors[1 - self.position]
         samples = self._runs(slices, output)
         fields = {
-            "slices": count,
+            "slices": slices.count,
+            "channels": slices.width,
+            "last": channels - slices.width,
             "unpack.rows": own,
             "unpack.row": stretch,
             "unpack.from_row": apart,
-            "from_slice": own * apart if slices.rows else stretch,
-            "scales": own if slices.rows else 0,
             "samples": samples,
             "input": x.elements // samples,
-            "input_of_slice": x.elements // samples // count if slices.parted else 0,
             "output": output.elements // samples,
-            "output_of_slice": output.elements // (output.shape[0] if count > 1 else 1) // count,
-            "bias_of_slice": shape[0] // count,
+            "weights_apart": rows_apart * apart if slices.rows else row // channels,
+            "scales_apart": rows_apart if slices.rows else 0,
+            "input_apart": x.elements // x.shape[0] // channels if slices.parted else 0,
+            "output_apart": output.elements // output.shape[0] // channels,
+            "bias_apart": rows_apart,
         }
         given = list(self._as_layer(op).inputs)
         bias: tuple[str | None, ...] = tuple(given[2:]) or (None,)
@@ -377,7 +387,6 @@ class _Packed(OpKind):
         self, op: Op, tensors: Sequence[Tensor], output: Tensor, slices: _Slices
     ) -> tuple[Op, Graph]:
         """Op of the layer on a slice, of the samples of one run."""
-        count = slices.count
         batch = output.shape[0] // self._runs(slices, output)
 
         def part(tensor: Tensor, axis: int | None, of_batch: bool) -> Tensor:
@@ -385,7 +394,7 @@ class _Packed(OpKind):
             if of_batch:
                 shape[0] = batch
             if axis is not None:
-                shape[axis] //= count
+                shape[axis] = shape[axis] // slices.channels * slices.width
             return replace(tensor, shape=tuple(shape), role=Role.INPUT)
 
         weights, x = tensors[self.position], tensors[1 - self.position]
@@ -395,10 +404,10 @@ class _Packed(OpKind):
         layer = self._as_layer(op)
         attributes: dict[str, Attribute] = dict(layer.attributes)
         if slices.parted:
-            attributes["groups"] = layer.integer("groups") // count
+            attributes["groups"] = slices.width
         if "input_shape" in attributes:
             attributes["input_shape"] = part(output, 1, True).shape
-        if batch > 1 and count > 1:
+        if batch > 1 and slices.count > 1:
             attributes[RESULT_ROW] = output.shape[1]
         layer = replace(layer, attributes=attributes)
         made = infer_output(layer, parts, Role.ACTIVATION)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,11 @@ def cases() -> dict[str, tuple[str, list[Array], dict[str, Attribute]]]:
         found[name] = "conv2d", [normal(*x), normal(*w)], attributes
         back = {**attributes, "input_shape": x}
         found[f"{name}, back"] = "conv2d_backward_input", [normal(*w), normal(*y)], back
-    for batch in (1, 3):
-        found[f"linear of {batch}"] = (
-            "linear",
-            [normal(batch, 640), normal(12, 640), normal(12)],
-            {},
-        )
-        inputs = [normal(12, 640), normal(batch, 12)]
-        found[f"linear of {batch}, back"] = "linear_backward_input", inputs, {}
+    for batch, features in product((1, 3), (640, 641)):
+        x, w = normal(batch, features), normal(12, features)
+        name = f"linear of {batch}, {features} features"
+        found[name] = "linear", [x, w, normal(12)], {}
+        found[f"{name}, back"] = "linear_backward_input", [w, normal(batch, 12)], {}
     return found
 
 
@@ -75,7 +73,8 @@ def test_bits_are_those_of_the_layer(run_kernel: Run, name: str, form: str) -> N
     kernel = KINDS[kind].kernel(op, graph)
     fields = dict(kernel.fields)
     assert (fields["packed.slices"] == 1) is (weights.nbytes <= 8192)
-    assert kernel.workspace_bytes * fields["packed.slices"] == weights.nbytes
+    assert fields["packed.slices"] < 4 + 2 * weights.nbytes / 8192
+    assert kernel.workspace_bytes * fields["packed.slices"] >= weights.nbytes
 
 
 def test_all_halves_are_read_as_numpy_reads_them(run_kernel: Run) -> None:
