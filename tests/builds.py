@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -36,6 +35,10 @@ _SUFFIXES = (".c", ".S", ".cpp")
 _SYSTEM = ("/usr/", "/lib/")
 _COMPILERS = ("gcc", "arm-none-eabi-gcc", "aarch64-linux-gnu-gcc")
 _FLAGS = "PLATFORMIO_BUILD_FLAGS"
+_WORD = re.compile(rb"\w+")
+_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
+_NAMING = re.compile(rb"#define (\w+)\b.*[^\\]|extern [^;{}\"()]*?\b(\w+)\[\w*\];")
+"""A macro of one line, or an array that is declared."""
 _NOTE_HEADERS = "-MD"
 """Has a compiler write which headers it read, beside the object."""
 
@@ -211,9 +214,9 @@ def compile_once(command: Command, folder: Path) -> None:
         subprocess.CalledProcessError: the compiler failed.
     """
     place, target, source, includes = _place_of(command, folder)
-    found = cache(lambda path: _file_digest(folder / path) if (folder / path).exists() else "")
+    seen = cache(lambda paths: seen_of(paths, folder))
     for entry in place.glob("*/inputs.json") if place.exists() else ():
-        if _is_same(json.loads(entry.read_text()), includes, folder, source, found):
+        if _is_same(json.loads(entry.read_text()), includes, folder, source, seen):
             os.utime(place)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(entry.parent / "object", target)
@@ -222,48 +225,34 @@ def compile_once(command: Command, folder: Path) -> None:
             _note_reached(command, folder / source)
             return
     target.parent.mkdir(parents=True, exist_ok=True)
-    is_new = marks.COMPILED in os.environ or "generated" in source or not source.endswith(".c")
-    (_compile if is_new else _compile_expanded)(command, folder, _NOTE_HEADERS)
+    _run([command[0], _NOTE_HEADERS, *command[1:]], folder)
     _keep_object(command, folder)
 
 
-def _compile(command: Command, folder: Path, *note: str) -> None:
-    _run([*command, *note], folder)
+def seen_of(paths: Sequence[str], folder: Path) -> dict[str, str]:
+    """Digests of a source, which is the first, and of what it can see of each header it reads.
 
-
-def _compile_expanded(command: Command, folder: Path, note: str) -> None:
-    """Compile a source, unless the compiler has seen the same text after its preprocessor.
-
-    A new network has other macros in a header that most sources include, and few use. The lines of
-    headers, in debug information only, are those of whatever was compiled first.
+    A new network has other macros in a header that most sources include, and few use. So macros and
+    arrays are left out that neither the source names nor what is left of the headers (or might by
+    pasting names together), and comments and blank lines. Lines of headers in debug information are
+    therefore those of whatever was compiled first.
     """
-    place, target, source, _ = _place_of(command, folder)
-    output = _after(command, "-o")
-    words = [word for word in command if word not in ("-c", "-o", output)]
-    where = str(Path(output).with_suffix(".d"))
-    text = _without_unused(_run([*words, "-E", "-P", note, "-MF", where], folder))
-    parts = place.name.encode(), (folder / source).read_bytes(), text.encode()
-    kept, stack = KEPT / "expanded" / digest(parts), target.with_suffix(".su")
-    if kept.exists():
-        os.utime(kept)
-        shutil.copy(kept / "object", target)
-        if (kept / "stack").exists():
-            shutil.copy(kept / "stack", stack)
-        return
-    _compile(command, folder)
-    made = {"object": target.read_bytes()}
-    _keep(kept, {**made, "stack": stack.read_bytes()} if stack.exists() else made)
-
-
-def _without_unused(text: str) -> str:
-    """The text without declarations of arrays that nothing else in it names."""
-    names = Counter(re.findall(r"\w+", text))
-    declared = re.compile(r"extern [^;{}\"()]*?\b(\w+)\[\w*\];")
-    return "\n".join(
-        line
-        for line in text.splitlines()
-        if not (found := declared.fullmatch(line)) or names[found[1]] > 1
-    )
+    source = (folder / paths[0]).read_bytes()
+    texts = {path: _COMMENT.sub(b"", (folder / path).read_bytes()) for path in paths[1:]}
+    lines = [(path, line.rstrip()) for path, text in texts.items() for line in text.splitlines()]
+    pastes = any(b"##" in text for text in (source, *texts.values()))
+    names = [None if pastes else _NAMING.fullmatch(line) for _, line in lines]
+    left = {n for n, found in enumerate(names) if found is None}
+    words = set(_WORD.findall(source)).union(*(_WORD.findall(lines[n][1]) for n in left))
+    more: set[int] | None = None
+    while more is None or more:
+        more = {n for n, x in enumerate(names) if x and n not in left and {*x.groups()} & words}
+        left |= more
+        words.update(*(_WORD.findall(lines[n][1]) for n in more))
+    seen: dict[str, list[bytes]] = {path: [] for path in texts}
+    for n in sorted(left):
+        seen[lines[n][0]] += [lines[n][1]] if lines[n][1] else []
+    return {paths[0]: digest([source]), **{path: digest(kept) for path, kept in seen.items()}}
 
 
 def _run(command: Command, folder: Path) -> str:
@@ -303,8 +292,8 @@ def _keep_object(command: Command, folder: Path) -> None:
     if not note.exists():
         return
     read = note.read_text().replace("\\\n", " ").partition(":")[2].split()
-    headers = [path for path in read if not path.startswith(_SYSTEM)]
-    inputs = {"includes": includes, "digests": {p: _file_digest(folder / p) for p in headers}}
+    own = [path for path in read if not path.startswith(_SYSTEM)]
+    inputs = {"includes": includes, "digests": seen_of(own, folder)}
     kept = {"object": target.read_bytes(), "inputs.json": json.dumps(inputs).encode()}
     if stack.exists():
         kept["stack"] = stack.read_bytes()
@@ -317,7 +306,7 @@ def _is_same(
     includes: list[str],
     folder: Path,
     source: str,
-    digest_of: Callable[[str], str],
+    seen: Callable[[tuple[str, ...]], dict[str, str]],
 ) -> bool:
     if includes != inputs["includes"]:
         given = [os.path.join(folder, path) for path in (*includes, os.path.dirname(source))]
@@ -328,15 +317,12 @@ def _is_same(
             return False
         if not all(path.startswith(tuple(given)) for path in headers):
             return False
-    return all(digest_of(path) == digest for path, digest in inputs["digests"].items())
+    paths = tuple(inputs["digests"])
+    return all((folder / path).exists() for path in paths) and seen(paths) == inputs["digests"]
 
 
 def _after(command: Command, option: str) -> str:
     return command[command.index(option) + 1]
-
-
-def _file_digest(path: Path) -> str:
-    return digest([path.read_bytes()])
 
 
 def digest(parts: Iterable[bytes]) -> str:

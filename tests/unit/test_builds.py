@@ -153,7 +153,7 @@ def test_an_object_is_made_anew_where_another_header_is_found(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Commands that compile, not those that only expand macros."""
+    """Commands that compile."""
     compiled: list[list[str]] = []
     run = subprocess.run
 
@@ -169,12 +169,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_what_includes_a_header_is_compiled_again_where_its_text_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The header has a number, for a source that uses it, an array of so many, or none of both."""
+    """The header has a number, for a source that uses it, an array of so many, or none of both.
+
+    A source may name the number by another macro, or paste its name together.
+    """
     monkeypatch.setattr(builds, "KEPT", tmp_path / "kept")
     compiled = counted(monkeypatch)
-    names = {"none": "3", "size": "(int)sizeof many", "number": "N"}
+    names = {"none": "3", "size": "(int)sizeof many", "number": "N", "other": "M", "paste": "P(Q)"}
     for name, value in names.items():
-        text = f'#include "n.h"\nint x(void);\nint x(void) {{ return {value}; }}\n'
+        pasting = "#define P(a) a##O\n" if name == "paste" else ""
+        text = f'#include "n.h"\n{pasting}int x(void);\nint x(void) {{ return {value}; }}\n'
         (tmp_path / f"{name}.c").write_text(text)
 
     def code(name: str, compiler: Callable[[list[str], Path], object]) -> bytes:
@@ -186,8 +190,9 @@ def test_what_includes_a_header_is_compiled_again_where_its_text_is_another(
     def plainly(command: list[str], folder: Path) -> None:
         subprocess.run(command, cwd=folder, check=True)
 
-    for number, new in ((4, ["none", "size", "number"]), (5, ["size", "number"]), (4, [])):
-        header = "\n" * number + f"#define N {number}\nextern char many[N];\n"
+    for number, new in ((4, [*names]), (5, [*names][1:]), (4, [])):
+        header = "\n" * number + f"/* {number} */\n#define N {number}\nextern char many[N];\n"
+        header += f"#define M (N + 1)\n#define QO {number} /* of\n two lines */\n"
         (tmp_path / "n.h").write_text(header)
         found = {name: code(name, builds.compile_once) for name in names}
         assert [command[-3] for command in compiled] == [f"{name}.c" for name in new]
