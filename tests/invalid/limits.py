@@ -6,7 +6,6 @@ from __future__ import annotations
 from invalid.case import Case, options
 
 MLP = "build --board linux --model mlp --batch 8 --generate-only"
-CNN = "build --board linux --batch 8 --generate-only"
 
 CASES = (
     *options(
@@ -20,7 +19,7 @@ CASES = (
     ),
     Case(
         "model larger than the board",
-        "build --board nrf52840 --model lenet5 --batch 1 --ram 257K --clip-norm 1 --generate-only",
+        "build --board nrf52840 --model mlp --batch 1 --ram 6K --clip-norm 1 --generate-only",
         5,
         ("parameters",),
     ),
@@ -91,13 +90,13 @@ CASES = (
     ),
     Case(
         "budget too small for one op",
-        "build --board linux --batch 1 --ram 2000 --generate-only",
+        "build --board linux --model mlp --batch 1 --ram 1000 --generate-only",
         5,
-        ("the budget of 2,000 bytes is too small", "needs at least", "Op '"),
+        ("the budget of 1,000 bytes is too small", "needs at least", "Op '"),
     ),
     Case(
         "budget too small for keeping everything",
-        f"{CNN} --ram 90000 --scheduler checkpoint-all",
+        f"{MLP} --ram 9500 --scheduler checkpoint-all",
         5,
         ("checkpoint-all has no schedule", "it needs", "bytes or more"),
     ),

@@ -194,14 +194,14 @@ CASES = (
         4,
         ("the firmware hangs",),
         firmware("yes"),
-        f"{RUN} --timeout 1",
+        f"{RUN} --timeout 0.3",
     ),
     run(
         "firmware that floods without newlines",
         4,
         ("the firmware hangs",),
         firmware("exec cat /dev/zero"),
-        f"{RUN} --timeout 1",
+        f"{RUN} --timeout 0.3",
     ),
     run(
         "firmware that floods with steps",
@@ -215,7 +215,7 @@ CASES = (
         4,
         ("the firmware hangs",),
         firmware("yes '@boot plan=00000000'"),
-        f"{RUN} --timeout 1",
+        f"{RUN} --timeout 0.3",
     ),
     run(
         "firmware that prints garbage",

@@ -74,7 +74,7 @@ def test_while_static_data_is_measured(sandbox: Sandbox, number: int) -> None:
 
 
 def test_while_solving(sandbox: Sandbox) -> None:
-    interrupt(sandbox, HARD, "solving", delay_s=2)
+    interrupt(sandbox, HARD, "solving", delay_s=1)
     assert list(sandbox.work.iterdir()) == []
 
 
@@ -90,7 +90,7 @@ def test_while_placing_what_is_known_is_kept(sandbox: Sandbox, bank: str) -> Non
     with poetfw(sandbox, command) as process:
         assert process.stderr is not None
         assert "placing" in process.stderr.readline()
-        time.sleep(3)
+        time.sleep(1.5)
         assert process.poll() is None, "it ended before it was interrupted"
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=ENDS_WITHIN_S)
@@ -139,7 +139,7 @@ def test_what_was_started_to_ignore_ctrl_c_does_so_but_can_be_ended(sandbox: San
         assert any("solving" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(2)
+            process.wait(1)
         process.terminate()
         stdout, stderr = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 130, stderr

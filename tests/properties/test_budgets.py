@@ -33,7 +33,7 @@ from poetfw.planning.homes import program_within
 from poetfw.schedule import SolveOptions, Status
 
 BOARDS = list_boards()
-QUICK = {("nrf52840", "digits-cnn"), ("nrf52840", "lenet5"), ("mkr1000", "mlp")}
+QUICK = {("nrf52840", "digits-cnn"), ("mkr1000", "mlp")}
 EVERY = [
     pytest.param(
         board,

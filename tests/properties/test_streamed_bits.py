@@ -127,8 +127,10 @@ def train(
 
 CASES = [
     pytest.param("mlp", 4, (4_500, 7_000, 12_000, 24_000), id="mlp", marks=pytest.mark.slow),
-    pytest.param("digits-cnn", 1, (7_500, 14_000), id="digits-cnn"),
-    pytest.param("digits-cnn", 1, (10_000, 20_000), id="more of it", marks=pytest.mark.slow),
+    pytest.param("digits-cnn", 1, (7_500,), id="digits-cnn"),
+    pytest.param(
+        "digits-cnn", 1, (10_000, 14_000, 20_000), id="more of it", marks=pytest.mark.slow
+    ),
     pytest.param(
         *("resnet8", 1, (205_000, 220_000, 256_000, 400_000)), id="resnet8", marks=pytest.mark.slow
     ),
@@ -191,7 +193,7 @@ def test_streamed_frozen_weights_train_others_to_the_bits_of_weights_in_flash(
             train=parts,
             frozen_as=form,
             ram_bytes=room.ram_bytes,
-            work_limit=0.5,
+            work_limit=0.1,
         ).on(board)
         model = bert("bert", SMALL_BERT, 2, 0) if name == "bert" else load_model(settings)
         searching = Searching(Deadline(600), lambda stage: None)
@@ -215,7 +217,7 @@ def test_streamed_weights_have_the_bits_of_weights_in_ram(
 ) -> None:
     trained: dict[str, dict[int, Trained]] = {}
     for budget in (PLENTY, *budgets):
-        settings = BuildSettings("linux", name, batch=batch, ram_bytes=budget, work_limit=0.5)
+        settings = BuildSettings("linux", name, batch=batch, ram_bytes=budget, work_limit=0.1)
         settings = settings.on(native(Arithmetic.SEPARATE))
         model = load_model(settings)
         searching = Searching(Deadline(600), lambda stage: None)

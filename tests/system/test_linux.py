@@ -176,15 +176,6 @@ def test_a_model_without_stored_gradients_verifies(tmp_path: Path) -> None:
     assert "none stored" in text.stdout
 
 
-def test_resnet8_does_not_fit_the_nrf52840_if_all_gradients_are_clipped(tmp_path: Path) -> None:
-    """Their norm needs all of them, so no weight is streamed from storage."""
-    arguments = ("--model", "resnet8", "--batch", "1", "--ram", "257000", "--clip-norm", "1")
-    result = poetfw("build", "--board", "nrf52840", *arguments, cwd=tmp_path)
-    assert result.code == 5
-    assert "parameters" in result.stderr
-    assert not (tmp_path / "build").exists()
-
-
 def test_firmware_runs_clean_under_sanitizers(tmp_path: Path) -> None:
     from poetfw.firmware import RunRequest, set_request
     from poetfw.tools import build_environments, run_firmware

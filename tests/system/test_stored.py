@@ -21,7 +21,7 @@ from poetfw.runs.verification import with_reference_ram
 from system.commands import needs_twin, poetfw, succeed
 from system.test_linux import trained_slots
 
-LINUX = ("--board", "linux", "--model", "digits-cnn", "--batch", "1")
+LINUX = ("--board", "linux", "--model", "digits-cnn", "--data", "synthetic", "--batch", "1")
 RUN = ("run", "--board", "linux", "--steps", "4")
 OPTIMIZERS = ("--optimizer sgd --momentum 0.9", "--optimizer adam --schedule cosine:4")
 

@@ -39,7 +39,7 @@ def exported(folder: Path, name: str) -> dict[str, Any]:
 def test_streamed_weights_train_to_the_bits_of_weights_in_ram(
     tmp_path: Path, optimizer: str
 ) -> None:
-    options = (*LINUX, *optimizer.split(), "--checkpoint-every", "2")
+    options = (*LINUX, *optimizer.split(), "--data", "synthetic", "--checkpoint-every", "2")
     run = ("run", "--board", "linux", "--steps", "5")
     trained = []
     for budget in (("--ram", "64M"), TIGHT):

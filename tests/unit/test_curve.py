@@ -32,7 +32,11 @@ from poetfw.schedule.problem_json import problem_from_json
 from system.commands import poetfw
 
 UNITS = 0.3  # of work at a budget
-NETWORKS = [("mlp", 8), ("digits-cnn", 8), ("ds-cnn", 1)]
+NETWORKS = [
+    ("mlp", 8),
+    ("digits-cnn", 8),
+    pytest.param("ds-cnn", 1, marks=pytest.mark.slow),
+]
 COUNT = 4
 
 
@@ -92,7 +96,7 @@ def test_each_point_is_a_legal_plan_at_least_as_good_as_a_search_of_its_own(
 def test_handing_betters_what_searches_find_alone() -> None:
     """Once by a plan of more RAM that is made to fit, once by one of less RAM."""
     for known, better in ((1.0, 0.7), (0.5, 0.9)):
-        training = training_of("ds-cnn", 1)
+        training = training_of("digits-cnn", 8)
         start = solve(training.within(training.budget_bytes(known)), work=Work(UNITS))
         within = training.within(training.budget_bytes(better))
         plan = handed(within, start.plan, Work(UNITS))

@@ -47,7 +47,7 @@ CASES = [
 def settled(request: pytest.FixtureRequest) -> tuple[Comparison, tuple[Trial, ...]]:
     task, deadline_factor = request.param
     comparison = Comparison.of(task, deadline_factor)
-    cells = comparison.cells((0.9, 0.45, 0.7), COMPARED, QUICK, 0.5)
+    cells = comparison.cells((0.9, 0.45, 0.7), COMPARED, QUICK, 0.2)
     return comparison, settle(list(cells))
 
 

@@ -447,7 +447,9 @@ def test_a_meter_is_named_with_what_it_counted() -> None:
 
 
 def test_layers_have_the_shape_of_their_output_not_of_what_waits_instead() -> None:
-    settings = BuildSettings("nrf52840", "digits-cnn", batch=2, store_as="float16", work_limit=0.1)
+    settings = BuildSettings(
+        "linux", "digits-cnn", batch=2, ram_bytes=1 << 26, store_as="float16", work_limit=0.1
+    )
     found = data(build=plan_build(settings, lambda _: None))
     names, network = found["names"], found["network"]
     shapes = dict(zip((names[n] for n in found["layers"]), network["shape"], strict=True))
