@@ -37,14 +37,6 @@ DEFAULT_SOLVER = "HIGHS"
 _LOADING = 1.5
 """Time to import cvxpy, as a multiple of the time to import poetfw; it cannot be interrupted."""
 
-_ROOT_UNSEARCHED = {
-    "mip_heuristic_run_rens": False,
-    "mip_heuristic_run_root_reduced_cost": False,
-    "mip_heuristic_run_feasibility_jump": False,
-    "objective_bound": 1e9,  # beyond every objective: without a bound it runs a feasibility pump
-}
-"""Options of HiGHS for `SolverOptions.at_root`."""
-
 OBJECTIVE_SCALE = 100.0
 """Value to which the objective's constant part (if 0, its largest coefficient) is scaled."""
 
@@ -184,8 +176,6 @@ class SolverOptions:
         presolve: true to let HiGHS presolve. Must be false if an integral column may exceed 1,
             because HiGHS may then prove wrong bounds (ADR 0015).
         heuristics: true to let HiGHS use primal heuristics; false to only prove bounds.
-        at_root: false to prevent heuristics at the root, which HiGHS runs whatever their effort and
-            during which it asks nothing.
         stalled_share: stop before branching if HiGHS's own cuts raised the bound by less than this
             share of the objective's offset and the work left is too little to branch.
     """
@@ -195,7 +185,6 @@ class SolverOptions:
     max_nodes: int = 100_000
     presolve: bool = True
     heuristics: bool = True
-    at_root: bool = True
     stalled_share: float = 0.0
 
 
@@ -299,7 +288,6 @@ def _run_highs(
             "presolve": "choose" if options.presolve else "off",
             "mip_max_nodes": options.max_nodes,
             **({} if options.heuristics else {"mip_heuristic_effort": 0.0}),
-            **({} if options.at_root else _ROOT_UNSEARCHED),
             "mip_pscost_minreliable": 0,  # strong branching costs more time here than it saves
         },
     )

@@ -430,10 +430,6 @@ def _search_relaxation(best: Incumbent, options: SolveOptions, work: Work) -> No
         blocks = formulate_blocks(graph, ranges, work.deadline)
         part.spend(_ITEM_WORK * sum(len(knapsack.items) for knapsack in blocks.knapsacks))
         bound_j, lineages = strengthen_blocks(blocks, best.found.energy_j, part)
-        if is_large:
-            proving = replace(options, heuristics=False, at_root=False)
-            proof = solve_program(blocks.program, proving, part)
-            bound_j = max(bound_j, proof.bound)
         best.prove(bound_j)
     if is_large or best.found.gap <= options.gap:
         return

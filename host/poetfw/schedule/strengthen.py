@@ -93,10 +93,10 @@ def hold(program: IntegerProgram, relaxed: Relaxed, energy_j: float) -> None:
 def strengthen_blocks(
     blocks: BlockRelaxation, energy_j: float, work: Work
 ) -> tuple[float, list[Lineage]]:
-    """Add cuts to a block relaxation, and fix columns that are 0 in all better plans.
+    """Prove a lower bound by a block relaxation and cuts.
 
     Args:
-        blocks: the relaxation; its program is changed in place.
+        blocks: the relaxation.
         energy_j: joules of the incumbent; infinite without one.
         work: limit; the work done is subtracted from it.
 
@@ -119,7 +119,6 @@ def strengthen_blocks(
         return cuts[: how.lineages] + slots[: how.slots]
 
     relaxed = _tighten(blocks.program, separate, energy_j, work)
-    hold(blocks.program, relaxed, energy_j)
     return relaxed.bound, [lineages[cut.terms] for cut in relaxed.cuts if cut.terms in lineages]
 
 

@@ -129,18 +129,6 @@ def test_cuts_that_gain_too_little_end_what_would_not_get_to_branch() -> None:
     assert solve_program(program, impatient, Work(many)).outcome is SolveOutcome.OPTIMAL
 
 
-def test_without_heuristics_at_the_root_all_work_is_counted() -> None:
-    """There they find a solution in work that is not counted, which then ends the branching."""
-    proving = SolverOptions(gap=0.0, heuristics=False)
-    searched, plain = (
-        solve_program(knapsacks(), replace(proving, at_root=at_root), Work(3.0))
-        for at_root in (True, False)
-    )
-    assert searched.outcome is SolveOutcome.OPTIMAL
-    assert plain.outcome is SolveOutcome.FEASIBLE
-    assert plain.bound <= searched.objective <= plain.objective
-
-
 def test_solving_is_repeatable() -> None:
     program = formulate(Indexed.of(with_ram_fraction(training_chain(3), 0.5))).program
     first, second = (solve_program(program, SolverOptions(), Work()) for _ in range(2))
