@@ -78,11 +78,11 @@ def test_the_bound_is_that_of_few_or_many_blocks(
     assert found.bound == pytest.approx(15.75)
 
 
-def test_few_blocks_are_halves_of_both_passes() -> None:
+def test_few_blocks_are_thirds_of_both_passes() -> None:
     nodes = [Node(f"f{i}", (), 1.0, 1.0, 4) for i in range(6)]
     nodes += [Node(f"b{i}", (f"f{i}",), 1.0, 1.0, 4, backward=True) for i in range(4)]
     both = ScheduleProblem("both passes", 100, None, None, tuple(nodes))
     forward = ScheduleProblem("one pass", 100, None, None, tuple(nodes[:1]))
-    halves = (range(3), range(3, 6), range(6, 8), range(8, 10))
-    assert bounds._turn_blocks(Indexed.of(both)) == halves
+    thirds = (range(2), range(2, 4), range(4, 6), range(6, 7), range(7, 8), range(8, 10))
+    assert bounds._turn_blocks(Indexed.of(both)) == thirds
     assert bounds._turn_blocks(Indexed.of(forward)) == (range(1),)

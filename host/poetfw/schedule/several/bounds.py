@@ -86,13 +86,18 @@ def bound_by_blocks(
 
 
 def _turn_blocks(graph: Indexed) -> tuple[range, ...]:
-    """Four blocks: the forward and the backward pass in two halves each.
+    """Six blocks: the forward and the backward pass in three thirds each.
 
     Branch and bound gets far in so small a program. That of many blocks ends with its relaxation.
     """
     nodes = graph.problem.nodes
     turn = next((t for t, node in enumerate(nodes) if node.backward), graph.n)
-    starts = sorted({0, turn // 2, turn, (turn + graph.n) // 2, graph.n})
+    thirds = (
+        begin + (end - begin) * k // 3
+        for begin, end in ((0, turn), (turn, graph.n))
+        for k in range(3)
+    )
+    starts = sorted({*thirds, graph.n})
     return tuple(range(start, stop) for start, stop in pairwise(starts))
 
 
