@@ -55,6 +55,7 @@ struct pass {
     int32_t channels;     /* of a group of the result */
     int32_t weight_next;  /* weights to the next channel of the result */
     int32_t weight_group; /* and to the next group */
+    bool continued;       /* sums are added to what is in the result */
 };
 
 static int32_t least(int32_t one, int32_t other)
@@ -78,12 +79,12 @@ PLAIN struct taps met_backwards(const struct side *side, int32_t position)
 }
 
 /* A walk has a channel, a row and a column at least. */
-PLAIN float sum_products(const struct poet_dot *walk, const float *source, const float *weight)
+PLAIN float sum_products(const struct poet_dot *walk, const float *source, const float *weight, const float *begun)
 {
-    if (!POET_HAS_FPU) {
+    if (!POET_HAS_FPU && begun == NULL) {
         return poet_dot_f32(walk, walk->middle.count * walk->inner.count, source, weight);
     }
-    float total = 0.0f;
+    float total = begun != NULL ? *begun : 0.0f;
     int32_t channels = walk->outer.count;
     do {
         const float *source_row = source;
@@ -118,7 +119,7 @@ PLAIN void sum_position(const struct pass *pass, const struct taps *rows, const 
     struct poet_dot walk = pass->walk;
     walk.middle.count = rows->count;
     walk.inner.count = columns->count;
-    if (rows->count == 1 && columns->count == 1) { /* channels are summed at once, to the same bits */
+    if (rows->count == 1 && columns->count == 1 && !pass->continued) { /* channels are summed at once, to the same bits */
         walk.inner = walk.outer;
         walk.outer.count = 1;
     }
@@ -127,7 +128,9 @@ PLAIN void sum_position(const struct pass *pass, const struct taps *rows, const 
     for (int32_t group = 0; group < pass->groups; group++) {
         const float *w = weight;
         for (int32_t channel = 0; channel < pass->channels; channel++) {
-            const float sum = meets ? sum_products(&walk, source, w) : 0.0f;
+            const float *const begun = pass->continued ? result : NULL;
+            const float none = pass->continued ? *result : 0.0f;
+            const float sum = meets ? sum_products(&walk, source, w, begun) : none;
             *result = bias != NULL ? sum + *bias++ : sum;
             result += plane;
             w += pass->weight_next;
@@ -183,13 +186,9 @@ static inline bool by_tiles(const struct poet_conv2d *op, const float *weight)
     return !POET_PLAIN_CONV2D || (op->tiles != NULL && (op->tiles->padded == 0u || are_finite(op, weight)));
 }
 
-void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
-                             const float *b, float *y)
+static void sum_forward(const struct poet_conv2d *op, const float *x, const float *w, const float *b,
+                        float *y, bool continued)
 {
-    if (POET_HAS_VECTORS && by_vectors(op, 14)) {
-        poet_conv2d_vectors_forward_f32(op, x, w, b, y);
-        return;
-    }
     if (POET_HAS_VFP && by_tiles(op, w)) {
         poet_tiles_sum_f32(op->tiles, x, w, b, y);
         return;
@@ -209,17 +208,30 @@ void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const
         .channels = group_out,
         .weight_next = group_in * kernel,
         .weight_group = group_out * group_in * kernel,
+        .continued = continued,
     };
     sum_pass(&pass, x, w, b, y);
 }
 
-void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
-                                    float *dx)
+void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                             const float *b, float *y)
 {
-    if (POET_HAS_VECTORS && by_vectors(op, 12)) {
-        poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
+    if (POET_HAS_VECTORS && by_vectors(op, 14)) {
+        poet_conv2d_vectors_forward_f32(op, x, w, b, y);
         return;
     }
+    sum_forward(op, x, w, b, y, false);
+}
+
+void poet_conv2d_forward_continued_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                       const float *b, float *y)
+{
+    sum_forward(op, x, w, b, y, true);
+}
+
+static void sum_backwards(const struct poet_conv2d *op, const float *w, const float *dy, float *dx,
+                          bool continued)
+{
     if (POET_HAS_VFP && by_tiles(op, w)) {
         poet_tiles_sum_f32(op->tiles, dy, w, NULL, dx);
         return;
@@ -239,8 +251,25 @@ void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w
         .channels = group_in,
         .weight_next = kernel,
         .weight_group = group_out * group_in * kernel,
+        .continued = continued,
     };
     sum_pass(&pass, dy, w, NULL, dx);
+}
+
+void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
+                                    float *dx)
+{
+    if (POET_HAS_VECTORS && by_vectors(op, 12)) {
+        poet_conv2d_vectors_backward_input_f32(op, w, dy, dx);
+        return;
+    }
+    sum_backwards(op, w, dy, dx, false);
+}
+
+void poet_conv2d_backward_input_continued_f32(const struct poet_conv2d *op, const float *w, const float *dy,
+                                              float *dx)
+{
+    sum_backwards(op, w, dy, dx, true);
 }
 
 /* The positions of a tap of one input and one output channel. */

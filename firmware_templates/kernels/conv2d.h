@@ -49,9 +49,18 @@ struct poet_conv2d_bias {
 void poet_conv2d_forward_f32(const struct poet_conv2d *op, const float *x, const float *w,
                              const float *b, float *y);
 
+/* The same of further input channels, without groups: their sums are added to y, channel by channel. Calls for some channels
+ * after the other leave the bits of one for all, the last of them with b, where products are not fused. */
+void poet_conv2d_forward_continued_f32(const struct poet_conv2d *op, const float *x, const float *w,
+                                       const float *b, float *y);
+
 /* dx[n][c][i][j] = sum of w * dy over all the y that x[n][c][i][j] went into, and the w it met */
 void poet_conv2d_backward_input_f32(const struct poet_conv2d *op, const float *w, const float *dy,
                                     float *dx);
+
+/* The same of further output channels, without groups, whose sums are added to dx. */
+void poet_conv2d_backward_input_continued_f32(const struct poet_conv2d *op, const float *w, const float *dy,
+                                              float *dx);
 
 /* dw[o][c][u][v] = sum over samples and positions of dy * the x that w was multiplied with */
 void poet_conv2d_backward_weight_f32(const struct poet_conv2d *op, const float *x, const float *dy,

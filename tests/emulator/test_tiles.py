@@ -221,10 +221,13 @@ def check(core: TileCore, case: Case, name: str, which: Pass, tiles: TiledPass) 
     assert not bits(sums(core, name, negative, expected.size)).any(), f"{which} of {case.of}"
 
 
-def sums(core: TileCore, name: str, operands: Sequence[Array], count: int) -> Array:
-    """Results of source, weight and bias."""
+def sums(
+    core: TileCore, name: str, operands: Sequence[Array], count: int, begun: Array | None = None
+) -> Array:
+    """Results of source, weight and bias, or what they have become of others."""
     given = [Operand(value.tobytes()) for value in operands]
-    blank = Operand(b"\xa5" * (4 * count), written=True)
+    before = b"\xa5" * (4 * count) if begun is None else begun.tobytes()
+    blank = Operand(before, written=True)
     return core.results("poet_tiles_sum_f32", [name, *given, blank])[0]
 
 
@@ -296,6 +299,91 @@ def check_products(
 
 def test_drawn_shapes(tmp_path: Path) -> None:
     assert check_all([*drawn(40, 1)], tmp_path) <= 2
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_sums_that_are_continued(tmp_path: Path, seed: int) -> None:
+    check_continued([of for of in drawn(60, seed) if of.groups == 1], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_more_sums_that_are_continued(tmp_path: Path, seed: int) -> None:
+    check_continued([of for of in drawn(100, seed) if of.groups == 1], tmp_path)
+
+
+def check_continued(shapes: Sequence[Convolution], folder: Path) -> None:
+    """Check that some channels first, and then the others, leave the bits of all at once."""
+    tasks: dict[str, Task] = {}
+    for i, of in enumerate(shapes):
+        for which, axis in CHANNELS.items():
+            count = getattr(of, axis)
+            first = replace(of, **{axis: count // 2 or 1, "bias": of.bias and count == 1})
+            tasks[f"first_{i}_{which}"] = ConvolutionPass(first, which)
+            if count > 1:
+                rest = replace(of, **{axis: count - count // 2})
+                tasks[f"rest_{i}_{which}"] = ConvolutionPass(rest, which, continued=True)
+    passes = tiled(tasks)
+    core = TileCore(passes, folder)
+    continued = 0
+    for i, of in enumerate(shapes):
+        case = Case(of, i)
+        for which, axis in CHANNELS.items():
+            names = [f"{one}_{i}_{which}" for one in ("first", "rest")]
+            if any(name in tasks and name not in passes for name in names):
+                continue
+            if which is Pass.FORWARD:
+                expected = forward(case.geometry, case.x, case.w, case.b if of.bias else None)
+                sources, weights = case.x, case.w
+            else:
+                expected = backward_input(case.geometry, case.w, case.dy)
+                sources, weights = case.dy, case.w.swapaxes(0, 1)
+            at = getattr(of, axis) // 2 or 1
+            found = None
+            for name, part in zip(names, (slice(at), slice(at, None)), strict=True):
+                if name in tasks:
+                    w = weights[:, part] if which is Pass.FORWARD else weights[:, part].swapaxes(0, 1)
+                    operands = [np.ascontiguousarray(v) for v in (sources[:, part], w, case.b)]
+                    found = sums(core, name, operands, expected.size, found)
+                    assert core.instructions == passes[name].instructions, f"{which} of {of}"
+            continued += names[1] in tasks
+            assert found is not None
+            np.testing.assert_array_equal(bits(found), bits(expected).ravel(), f"{which} of {of}")
+    check_sizes(core, passes)
+    assert continued > len(shapes)
+
+
+def test_products_that_are_continued(tmp_path: Path) -> None:
+    """Gradients of a dense layer's input, by outputs."""
+    drawn = [
+        of
+        for of in drawn_products(120, 3)
+        if not (of.run or of.bias or of.applied) and of.left[1] == 1 and of.inner > 1
+    ]
+    tasks: dict[str, Task] = {}
+    for i, of in enumerate(drawn):
+        first, rest = of.inner // 2, of.inner - of.inner // 2
+        tasks[f"first_{i}"] = replace(of, inner=first, left=(first, 1))
+        tasks[f"rest_{i}"] = replace(of, inner=rest, left=(rest, 1), continued=True)
+    passes = tiled(tasks)
+    assert passes.keys() == tasks.keys()
+    core = TileCore(passes, tmp_path)
+    for i, of in enumerate(drawn):
+        left, right, bias = matrices(of, i)
+        found, rows, at = None, left.reshape(of.rows, of.inner), of.inner // 2
+        for name, part in (("first", slice(at)), ("rest", slice(at, None))):
+            one = passes[f"{name}_{i}"]
+            operands = (right.reshape(of.inner, -1)[part], rows[:, part], bias)
+            found = sums(core, f"{name}_{i}", operands, of.rows * of.columns, found)
+            assert core.instructions == one.instructions, of
+        assert found is not None
+        expected = summed(of, left, right, bias)
+        np.testing.assert_array_equal(bits(found), bits(expected).ravel(), str(of))
+    assert len(drawn) > 10
+
+
+CHANNELS = {Pass.FORWARD: "in_channels", Pass.BACKWARD_INPUT: "out_channels"}
+"""The channels over which a pass sums."""
 
 
 def test_drawn_products(tmp_path: Path) -> None:

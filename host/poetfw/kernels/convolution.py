@@ -156,11 +156,13 @@ class ConvolutionPass:
         of: its extents.
         which: the pass.
         applied: gradients go to an optimizer as they are completed, without being stored.
+        continued: sums over channels of the source begin with what is in the result.
     """
 
     of: Convolution
     which: Pass
     applied: bool = False
+    continued: bool = False
 
     @property
     def macs(self) -> int:

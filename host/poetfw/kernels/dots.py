@@ -190,7 +190,7 @@ def _divisions(columns: Axis, group: int, last: int) -> Iterator[_Division]:
 def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
     """Tiles that fit in registers."""
     if isinstance(task, Product):
-        if task.left[1] != 1 or task.right[0] != 1 or task.applied:
+        if task.left[1] != 1 or task.right[0] != 1 or task.applied or task.continued:
             return
         on = _of_product(task)
     else:

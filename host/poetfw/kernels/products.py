@@ -23,6 +23,7 @@ class Product:
         run: products that are summed before their sum is added to a total; 0 for all.
         bias: each column has a number that is added to its results.
         applied: results go to an optimizer as they are completed, without being stored.
+        continued: sums begin with what is in the result.
     """
 
     batch: int
@@ -35,6 +36,7 @@ class Product:
     run: int = 0
     bias: bool = False
     applied: bool = False
+    continued: bool = False
 
     @property
     def macs(self) -> int:

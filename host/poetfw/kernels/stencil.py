@@ -180,6 +180,9 @@ class Stencil(StencilShape, InnerBlock):
         padding = [*range(self.left), *range(self.length - self.right, self.length)]
         if self.single:
             code.zero(padding, "r9")
+        elif self.continued:
+            self._emit_results(code, "vldr", "r3")
+            code.zero(padding, "r9")
         else:
             code.zero([*range(self.total, FLOATS), *padding], "r9")
         if not self.resident and not self.is_flat:
@@ -268,12 +271,7 @@ class Stencil(StencilShape, InnerBlock):
                     self.total + row * self.strip + column,
                     row if self.outputs > 1 and self.bias else 0,
                 )
-        self._emit_store(code, "r12", self.total)
-        if self.result_rows > 1:
-            code.load("r9", _at("result_other"))
-            for row in range(1, self.result_rows):
-                code.emit(f"add r2, {'r12' if row == 1 else 'r2'}, r9")
-                self._emit_store(code, "r2", self.total + row * self.strip)
+        self._emit_results(code, "vstr", "r2")
         if not self.whole_rows:
             code.emit("subs.w lr, lr, #1")
             code.emit("beq.n 3f")
@@ -323,12 +321,20 @@ class Stencil(StencilShape, InnerBlock):
         for row in range(self.rows):
             code.word(f"2{row}b + 1" if row else "0")
 
-    def _emit_store(self, code: Assembler, pointer: str, first: int) -> None:
-        """Results of a row or channel."""
-        if self.targets:
-            code.access_each("vstr", pointer, first, self.targets)
-        else:
-            code.store_floats(pointer, first, self.strip)
+    def _emit_results(self, code: Assembler, access: str, pointer: str) -> None:
+        """Load or store the results of a strip, by row or channel."""
+        for row in range(self.result_rows):
+            if row == 1:
+                code.load("r9", _at("result_other"))
+            if row:
+                code.emit(f"add {pointer}, {'r12' if row == 1 else pointer}, r9")
+            place, first = pointer if row else "r12", self.total + row * self.strip
+            if self.targets:
+                code.access_each(access, place, first, self.targets)
+            elif access == "vldr":
+                code.load_floats(place, first, self.strip)
+            else:
+                code.store_floats(place, first, self.strip)
 
     def _emit_next_strip(self, code: Assembler) -> None:
         code.part("next strip")

@@ -47,6 +47,7 @@ class StencilShape:
         targets: elements to each result of a strip; none where they are adjacent.
         one_row: a run has one row of results.
         run: channels whose products are summed before they are added to a total; 0 for one sum.
+        continued: totals begin with what is in the results.
     """
 
     rows: int
@@ -73,6 +74,7 @@ class StencilShape:
     targets: tuple[int, ...] = ()
     run: int = 0
     one_row: bool = False
+    continued: bool = False
 
     @property
     def height(self) -> int:

@@ -52,9 +52,11 @@ class _Operands:
     bias: bool = False
     result_column: int = 1
     run: int = 0
+    continued: bool = False
 
 
-def _operands(of: Convolution, which: Pass) -> _Operands:
+def _operands(task: ConvolutionPass) -> _Operands:
+    of, which = task.of, task.which
     x_plane, y_plane = of.in_height * of.in_width, of.out_height * of.out_width
     taps = of.kernel[0] * of.kernel[1]
     inputs, outputs = of.group_inputs, of.group_outputs
@@ -66,13 +68,32 @@ def _operands(of: Convolution, which: Pass) -> _Operands:
             TileLoop(of.batch, 1, 1, of.groups * x_group, 0, of.groups * y_group),
         )
         return _Operands(
-            inputs, outputs, x_plane, taps, inputs * taps, y_plane, of.kernel[0], loops, of.bias
+            inputs,
+            outputs,
+            x_plane,
+            taps,
+            inputs * taps,
+            y_plane,
+            of.kernel[0],
+            loops,
+            of.bias,
+            continued=task.continued,
         )
     loops = (
         TileLoop(of.groups, 1, 1, y_group, group, x_group),
         TileLoop(of.batch, 1, 1, of.groups * y_group, 0, of.groups * x_group),
     )
-    return _Operands(outputs, inputs, y_plane, inputs * taps, taps, x_plane, of.kernel[0], loops)
+    return _Operands(
+        outputs,
+        inputs,
+        y_plane,
+        inputs * taps,
+        taps,
+        x_plane,
+        of.kernel[0],
+        loops,
+        continued=task.continued,
+    )
 
 
 def _operands_of_product(of: Product) -> _Operands:
@@ -88,6 +109,7 @@ def _operands_of_product(of: Product) -> _Operands:
         loops=(TileLoop(of.batch, 1, 1, right, left, result),),
         result_column=of.result[1],
         run=of.run if of.run < of.inner else 0,
+        continued=of.continued,
     )
 
 
@@ -136,12 +158,12 @@ def _tiles(operands: _Operands, rows: Axis, columns: Axis, choice: _Choice) -> l
     """Entries of a choice; None where it does not fit."""
     found: list[Tiles] = []
     for band in bands_of(rows, choice.height):
-        if not band.rows:
-            found.extend(_empty(operands, columns, band, None))
-            continue
-        for strips in choice.strips:
-            if not strips.length:
-                found.extend(_empty(operands, columns, band, strips))
+        for strips in choice.strips if band.rows else (None,):
+            if strips is None or not strips.length:
+                if operands.continued and operands.bias:
+                    return None
+                if not operands.continued:
+                    found.extend(_empty(operands, columns, band, strips))
                 continue
             one = _tile(operands, columns, choice, band, strips)
             if one is None:
@@ -157,11 +179,14 @@ def _tile(
     one_tap = columns.taps == 1 and operands.kernel_rows == 1
     adjacent = one_tap and operands.weight_output == 1 and operands.weight_channel != 1
     single = operands.channels == 1 and all(strips.columns) and choice.alone
+    single = single and not operands.continued
     if (choice.resident or choice.height > 1) and not single:
         return None
     starts, bases, width = strips.starts, strips.bases, len(strips.columns)
     several = len(starts) > 1
     overlap = several and starts[-1] - starts[-2] != width
+    if operands.continued and (overlap or operands.outputs % choice.outputs):
+        return None  # results that are computed twice are continued once
     loops = _loops(operands, choice.outputs)
     inner = loops[0] if loops else None
     planes = (
@@ -198,6 +223,7 @@ def _tile(
         planes=planes,
         targets=tuple(range(0, width * step, step)) if step > 1 else (),
         run=operands.run,
+        continued=operands.continued,
     )
     if not block.fits:
         return None
@@ -313,7 +339,9 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
     source, target = (apart, adjacent) if which is Pass.FORWARD else (adjacent, apart)
     cleared = StencilWords(strips=of.batch * of.in_channels * of.in_height * of.in_width)
     clear = (
-        [Tiles(Empty(), (TileRun(0, 0, 0, 1),), (), cleared)] if which is not Pass.FORWARD else []
+        []
+        if which is Pass.FORWARD or operands.continued
+        else [Tiles(Empty(), (TileRun(0, 0, 0, 1),), (), cleared)]
     )
     height, width = of.out_height, of.out_width
     tiles = [(1, columns) for columns in range(1, min(width, WIDEST) + 1)]
@@ -336,6 +364,8 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
         overlap = starts[-1] + columns != width
         last = width - columns - starts[-1]
         travel = width - columns
+        if operands.continued and (overlap or height % rows or operands.outputs % outputs):
+            continue
         block = Stencil(
             rows=1,
             columns=tuple(((0, i),) for i in range(count)),
@@ -343,13 +373,14 @@ def _strided_pointwise(of: Convolution, which: Pass, operands: _Operands) -> Ite
             outputs=outputs,
             adjacent=operands.weight_output == 1 and operands.weight_channel != 1,
             unrolled=unrolled,
-            single=operands.channels == 1,
+            single=operands.channels == 1 and not operands.continued,
             bias=operands.bias,
             overlap=overlap,
             whole_rows=columns == width,
             one_row=height <= rows,
             sources=sources,
             targets=targets,
+            continued=operands.continued,
         )
         if not block.fits or (block.single and unrolled > 1):
             continue
@@ -418,7 +449,7 @@ def _outer(
 
 def _outers(operands: _Operands, columns: int) -> Iterator[Tiles]:
     """Entries of products that are not summed, where all results are of that kind."""
-    if operands.channels > 1 or operands.result_column != 1:
+    if operands.channels > 1 or operands.result_column != 1 or operands.continued:
         return
     for held in range(1, min(operands.outputs, len(ROWS)) + 1):
         for streamed in range(1, min(columns, WIDEST) + 1):
@@ -518,7 +549,7 @@ def stencil_candidates(task: ConvolutionPass) -> Iterator[Estimate]:
     """Tiles that fit in registers."""
     of, which = task.of, task.which
     rows, columns = of.axes(transposed=which is Pass.BACKWARD_INPUT, merged=True)
-    operands = _operands(of, which)
+    operands = _operands(task)
     if of.is_pointwise:
         yield from (_estimate([one]) for one in _outers(operands, columns.results))
     for choice in _choices(operands, rows, columns):

@@ -18,6 +18,7 @@ from poetfw.ops.base import (
     infer_output,
     kind_of,
 )
+from poetfw.ops.continued import register_continued
 from poetfw.ops.layouts import ImageLayout, TileLayout, image_layout
 from poetfw.ops.nests import TileTraffic
 from poetfw.ops.pieces import PiecedOp, pieced, register_pieced
@@ -68,3 +69,4 @@ for _module in sorted(found.name for found in iter_modules(__path__)):
 register_fused_updates()
 register_streamed()
 register_pieced()
+register_continued()

@@ -281,6 +281,9 @@ class OpKind(ABC):
     streams: ClassVar[bool] = False
     """True if its output is a gradient, and its kernel has a variant `<function>_update_f32` that
     passes each complete element to an optimizer (`poetfw.ops.update`)."""
+    summed: ClassVar[str] = ""
+    """Dimension of its axes over which it sums in order, with a kernel variant
+    `<function>_continued_f32` that adds to the result (`poetfw.ops.continued`); empty without."""
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:

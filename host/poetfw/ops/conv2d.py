@@ -99,6 +99,7 @@ class Conv2d(_Conv2d):
 
     name = "conv2d"
     which = Pass.FORWARD
+    summed = "i"
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
         return Conv2dGeometry.of(op, shapes[0], shapes[1])
@@ -186,6 +187,7 @@ class Conv2dBackwardInput(_Conv2d):
 
     name = "conv2d_backward_input"
     which = Pass.BACKWARD_INPUT
+    summed = "o"
 
     def geometry(self, op: Op, shapes: Sequence[Shape]) -> Conv2dGeometry:
         return Conv2dGeometry.of(op, expect_integers(op, "input_shape", 1, 4), shapes[0])

@@ -130,6 +130,7 @@ class LinearBackwardInput(_Linear):
     """Inputs w [O,F], dy [N,O]; dx [N,F] = dy · w."""
 
     name = "linear_backward_input"
+    summed = "o"
     letters = ("oi", "to", "ti")
 
     def product(self, batch: int, features: int, outputs: int) -> Product:

@@ -430,6 +430,36 @@ def test_convolutions(run_kernel: Run, case: Geometry) -> None:
         np.testing.assert_array_equal(bits(run_kernel(*one).output), bits(expected), one[0])
 
 
+@pytest.mark.parametrize("case", [one for one in GEOMETRIES if one.groups == 1][::4], ids=str)
+def test_convolutions_that_are_continued(run_kernel: Run, case: Geometry) -> None:
+    """Some channels first, one, and then the others."""
+    (_, (x, w), attributes), (_, (_, _, b), _), (_, (_, dy), turned), _ = passes(case)
+    _, y, dx, _ = sums(case)
+
+    def parts(channels: int) -> list[slice]:
+        middle = channels // 2
+        return [slice(middle), slice(middle, middle + 1), slice(middle + 1, channels)]
+
+    found: list[Array] = []
+    for part in parts(case.x[1]):
+        inputs = [np.ascontiguousarray(each[:, part]) for each in (x, w)]
+        inputs += [b] if part.stop == case.x[1] else []
+        if inputs[0].size:
+            kind = "continued_conv2d" if found else "conv2d"
+            ran = run_kernel(kind, inputs, attributes, found)
+            found = [*ran.updates] or [ran.output]
+    if case.x[1] > 1:
+        np.testing.assert_array_equal(bits(found[0]), bits(y))
+    found = []
+    for part in parts(case.out_channels):
+        inputs = [w[part], np.ascontiguousarray(dy[:, part])]
+        if inputs[0].size:
+            kind = "continued_conv2d_backward_input" if found else "conv2d_backward_input"
+            ran = run_kernel(kind, inputs, turned, found)
+            found = [*ran.updates] or [ran.output]
+    np.testing.assert_array_equal(bits(found[0]), bits(dx))
+
+
 def test_zeros_of_fused_products_have_no_sign(run_fused: Run) -> None:
     """A product that is too small for a float is -0 then, and so is a sum that begins with it."""
     for groups, kernel in ((1, (3, 3)), (1, (1, 1)), (8, (3, 3))):
@@ -563,6 +593,12 @@ def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) 
     exact(bits(run_kernel("linear", [x, w, b]).output), bits(sums[0]))
     exact(bits(run_kernel("linear_backward_input", [w, dy]).output), bits(sums[1]))
     exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(sums[2]))
+    middle = outputs // 2
+    if middle:
+        first, rest = (np.ascontiguousarray(each) for each in np.split(dy, [middle], axis=1))
+        begun = run_kernel("linear_backward_input", [w[:middle], first]).output
+        run = run_kernel("continued_linear_backward_input", [w[middle:], rest], {}, [begun])
+        exact(bits(run.updates[0]), bits(sums[1]))
 
 
 @pytest.mark.parametrize(("batch", "features", "outputs"), [*DENSE, *FEW])
