@@ -342,7 +342,11 @@ def check_continued(shapes: Sequence[Convolution], folder: Path) -> None:
             found = None
             for name, part in zip(names, (slice(at), slice(at, None)), strict=True):
                 if name in tasks:
-                    w = weights[:, part] if which is Pass.FORWARD else weights[:, part].swapaxes(0, 1)
+                    w = (
+                        weights[:, part]
+                        if which is Pass.FORWARD
+                        else weights[:, part].swapaxes(0, 1)
+                    )
                     operands = [np.ascontiguousarray(v) for v in (sources[:, part], w, case.b)]
                     found = sums(core, name, operands, expected.size, found)
                     assert core.instructions == passes[name].instructions, f"{which} of {of}"

@@ -3,7 +3,8 @@
 
 An op is cut along dimensions that all of its results have (`OpKind.axes`), so every sum is formed
 within one piece, and results have the bits of the whole op. Its kernels run unchanged, on smaller
-extents.
+extents. Some ops can also be cut along the dimension over which they sum (`OpKind.summed`): their
+result stays where it is while further terms are added to it, in order.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 from typing import NamedTuple
 
 from poetfw.common.errors import ModelError
 from poetfw.common.transfer import BLOCK_BYTES, page_bytes
 from poetfw.ir import Attribute, Dtype, Graph, Op, Role, Tensor
 from poetfw.ops.base import Axes, RowWindow, Shape, kind_of
+from poetfw.ops.continued import continued_name
 from poetfw.ops.layouts import ImageLayout, TileLayout, aligned, image_layout
 from poetfw.ops.load import RECORD_BYTES, first_byte
 
@@ -298,6 +300,11 @@ class Loads:
         vectors = sum(layout.stored_bytes for layout in self.vectors.values())
         return vectors + (self.weight.buffer_bytes if self.weight else 0)
 
+    def by_columns(self) -> Loads:
+        """The same with a weight that is loaded by input channels, over which an op sums."""
+        assert self.weight is not None
+        return replace(self, weight=replace(self.weight, dim="i", axis=1, by_rows=False))
+
     @property
     def moved(self) -> Moved:
         """Transfers of a layer: of each slice of its weight, and of vectors that it reads."""
@@ -362,6 +369,13 @@ class _Segment(NamedTuple):
     step: int = 0
 
 
+class _Terms(NamedTuple):
+    """Which terms of its sums a call of an op adds: the first ones, and the last ones."""
+
+    first: bool = True
+    last: bool = True
+
+
 class _Home(NamedTuple):
     """Buffer of a persistent tensor that was loaded, or of the slice of it by index of `dim`."""
 
@@ -387,12 +401,14 @@ class Frame:
         tensors: its tensors by name.
         axes: dimensions of its operands.
         extents: extents of the dimensions along which it can be cut.
+        summed: that of these over which it sums; empty without one.
     """
 
     op: Op
     tensors: Mapping[str, Tensor]
     axes: Axes
     extents: Mapping[str, int]
+    summed: str = ""
 
     @cached_property
     def letters(self) -> dict[str, str]:
@@ -409,7 +425,9 @@ class Frame:
         return tuple(window(self.op, shapes, i * rows, rows) for i in range(count))
 
     @lru_cache(maxsize=4096)  # noqa: B019
-    def piece(self, shapes: tuple[Shape, ...], groups: int | None, padding: Shape | None) -> _Piece:
+    def piece(
+        self, shapes: tuple[Shape, ...], groups: int | None, padding: Shape | None, terms: _Terms
+    ) -> _Piece:
         """The op on pieces of these shapes, in the order of its operands.
 
         Groups and padding are those of the op if they are None.
@@ -430,6 +448,13 @@ class Frame:
         if padding is not None:
             attributes["padding"] = padding
         op = replace(self.op, attributes=attributes)
+        if not terms.last:
+            op = replace(op, inputs=op.inputs[:2])
+        if not terms.first:
+            kind = continued_name(op.kind)
+            op = replace(op, kind=kind, output=None, updates=results_of(op))
+            tensors |= {op.updates[0]: replace(tensors[op.updates[0]], role=Role.STATE)}
+        tensors = {name: tensors[name] for name in (*op.inputs, *results_of(op))}
         kind_of(op).infer(op, [tensors[name] for name in op.inputs])
         graph = Graph(op.name, tuple(tensors.values()), (op,), next(iter(tensors)))
         return _Piece(op, tensors, kind_of(op).workspace_bytes(op, graph))
@@ -446,7 +471,15 @@ def frame_of(plain: Op, tensors: Mapping[str, Tensor]) -> Frame | None:
 def _framed(op: Op, held: tuple[tuple[str, Shape, Dtype, Role], ...]) -> Frame | None:
     tensors = {each[0]: Tensor(*each) for each in held}
     axes = op_axes(op, tensors)
-    return None if axes is None else Frame(op, tensors, axes, dict(cut_axes(op, tensors)))
+    if axes is None:
+        return None
+    extents = dict(cut_axes(op, tensors))
+    summed = kind_of(op).summed
+    for name, letters in zip(op.inputs, axes.inputs, strict=True):
+        if summed and summed in letters and summed not in extents:
+            extents[summed] = tensors[name].shape[letters.index(summed)]
+            return Frame(op, tensors, axes, extents, summed)
+    return Frame(op, tensors, axes, extents)
 
 
 class Builder:
@@ -483,6 +516,7 @@ class Builder:
         self._staged = 0
         self._own_bytes = 0
         self._most_rows = 0  # of a window
+        self._seen: dict[tuple[int, *tuple[object, ...]], Op] = {}
 
     def nest(self) -> Nest:
         """The nest.
@@ -491,6 +525,7 @@ class Builder:
             ModelError: The op cannot be cut like this.
         """
         kept = self._keep()
+        results = self._keep_results()
         loads: list[StreamMove] = []
         for name, layout in self._vectors.items():
             at = self._buffer(layout.stored_bytes)
@@ -498,27 +533,27 @@ class Builder:
             loads.append(StreamMove(name, layout, "", False, at))
         outer, columns = self._slices()
         begin = self._size
-        inner: list[Statement] = []
-        for number, plain in enumerate(self._plain):
-            if self._only not in (None, number):
-                continue
-            self._size = begin
-            inner += self._one(plain, number, outer)
-            self._most = max(self._most, self._size)
         if self._only:
             kept, loads, columns = [], [], []
-        body: tuple[Statement, ...] = (*columns, *inner, *_stored(columns))
-        if outer and outer in self._cut:
-            extents = self._frame(self._plain[-1]).extents
-            body = (Loop(outer, 0, self._count(outer, extents[outer]), body),)
+        body: list[Statement] = []
+        for segment in self._outer_segments(outer):
+            inner: list[Statement] = []
+            for number, plain in enumerate(self._plain):
+                if self._only in (None, number):
+                    self._size = begin
+                    inner += self._one(plain, number, {outer: segment} if outer else {})
+                    self._most = max(self._most, self._size)
+            inner = [*columns, *inner, *_stored(columns)]
+            is_loop = outer in self._cut
+            body += [Loop(outer, segment.first, segment.end, tuple(inner))] if is_loop else inner
         updated = [move for move in loads if move.tensor in self._op.updates]
-        body = (*kept, *loads, *body, *_stored(updated))
+        body = [*kept, *loads, *body, *_stored(updated), *results]
         staging = aligned(self._most)
         own = staging + aligned(self._staged)
         tensors = self._tensors or self._whole
         any_name = next(iter(tensors))
         graph = Graph(self._op.name, tuple(tensors.values()), tuple(self._ops), any_name)
-        return Nest(body, graph, staging, own, own + self._own_bytes)
+        return Nest(tuple(body), graph, staging, own, own + self._own_bytes)
 
     def _keep(self) -> list[Move]:
         """Loads of stored inputs as a whole."""
@@ -530,6 +565,37 @@ class Builder:
             self._staged = max(self._staged, image_layout(tensor).request_bytes)
             moves.append(Move(tensor, tuple(map(AxisSpan, tensor.shape)), at))
         return moves
+
+    def _keep_results(self) -> list[Move]:
+        """Stores of results that the outermost loop continues, which are kept as a whole."""
+        moves = []
+        for number, plain in enumerate(self._plain):
+            name = plain.output
+            if name is None or not self._whole[name].tile or not self._continues_outside(plain):
+                continue
+            tensor = self._whole[name]
+            at = self._buffer(tensor.size_bytes)
+            self._homes[name] = _Home(at, tensor.shape)
+            self._staged = max(self._staged, image_layout(tensor).request_bytes)
+            if self._only in (None, number):
+                moves.append(Move(tensor, tuple(map(AxisSpan, tensor.shape)), at, stores=True))
+        return moves
+
+    def _continues_outside(self, plain: Op) -> bool:
+        """True if the outermost loop is over terms of an op's sums."""
+        weight = self._weight
+        if weight is None or not weight.updated or weight.dim not in self._cut:
+            return False
+        return self._frame(plain).summed == weight.dim
+
+    def _outer_segments(self, outer: str) -> list[_Segment]:
+        """Indices of the outermost loop: the first ones apart where sums begin with these."""
+        if not outer or outer not in self._cut:
+            return [_Segment(0, 0)]
+        count = self._count(outer, self._frame(self._plain[-1]).extents[outer])
+        if any(map(self._continues_outside, self._plain)):
+            return [_Segment(0, 1), _Segment(1, count)]
+        return [_Segment(0, count)]
 
     def _slices(self) -> tuple[str, list[StreamMove]]:
         """Dimension of the outermost loop, and loads within it of a weight and its state."""
@@ -563,10 +629,12 @@ class Builder:
             raise self._unfit(f"{self._cut[dim]} does not divide {extent}")
         return extent // self._cut[dim]
 
-    def _one(self, plain: Op, number: int, outer: str) -> list[Statement]:
+    def _one(self, plain: Op, number: int, outer: Mapping[str, _Segment]) -> list[Statement]:
         """The loops of one op; those of `outer` are around it."""
         frame = self._frame(plain)
-        own = [dim for dim in self._order if dim in frame.extents and dim not in outer]
+        apart = frame.summed if self._weight is None or self._weight.dim != frame.summed else ""
+        dims = frame.extents.keys() - outer.keys() - {apart}
+        own = [dim for dim in self._order if dim in dims]
         letters = frame.letters
         written = results_of(plain)
         self._most_rows = 0
@@ -578,7 +646,7 @@ class Builder:
             )
             for name, text in letters.items()
         }
-        seen: dict[object, Op] = {}
+        stays = own.index(frame.summed) if frame.summed in own else len(own)
 
         def within(level: int, segments: Mapping[str, _Segment]) -> list[Statement]:
             body: list[Statement] = []
@@ -592,6 +660,8 @@ class Builder:
                 if levels[name] != level:
                     continue
                 moves = self._moves(name, parts[name], written, buffers, rooms, plain, letters)
+                if name in written and name in buffers and level > stays:
+                    raise self._unfit(f"sums of {name!r} are left before they are complete")
                 body += moves[0]
                 after += moves[1]
             if level < len(own):
@@ -600,11 +670,10 @@ class Builder:
                     inner = within(level + 1, {**segments, dim: segment})
                     body.append(Loop(dim, segment.first, segment.end, tuple(inner)))
             else:
-                body += self._call(frame, number, parts, segments, buffers, seen)
+                body += self._call(frame, number, parts, segments, buffers)
             return body + after
 
-        outside = {dim: _Segment(0, 0) for dim in outer if dim in self._cut}
-        return within(0, outside)
+        return within(0, {dim: each for dim, each in outer.items() if dim in self._cut})
 
     def _frame(self, plain: Op) -> Frame:
         frame = frame_of(plain, self._whole)
@@ -620,6 +689,11 @@ class Builder:
 
     def _segments(self, frame: Frame, dim: str) -> Iterator[_Segment]:
         count = self._count(dim, frame.extents[dim])
+        if dim == frame.summed:
+            behind = count - 1 if len(frame.op.inputs) > 2 else count  # a bias comes last
+            ends = dict.fromkeys((1, behind, count))
+            yield from (_Segment(*pair) for pair in pairwise((0, *ends)))
+            return
         if dim != "r" or not any("R" in text for text in frame.letters.values()):
             yield _Segment(0, count)
             return
@@ -735,7 +809,6 @@ class Builder:
         parts: Mapping[str, Part],
         segments: Mapping[str, _Segment],
         buffers: Mapping[str, int],
-        seen: dict[object, Op],
     ) -> list[Statement]:
         if not self._tables.keys().isdisjoint(frame.op.inputs):
             return [self._lookup(frame.op, parts, buffers)]
@@ -743,7 +816,12 @@ class Builder:
         shapes = tuple(tuple(span.count for span in parts[name]) for name in frame.letters)
         groups = None if frame.op.attributes.get("groups", 1) == 1 else self._cut.get("c")
         padding = window.padding if window else None
-        piece = frame.piece(shapes, groups, padding)
+        terms = _Terms()
+        if frame.summed and frame.summed in segments and frame.summed in self._cut:
+            segment = segments[frame.summed]
+            count = self._count(frame.summed, frame.extents[frame.summed])
+            terms = _Terms(segment.first == 0, segment.end == count)
+        piece = frame.piece(shapes, groups, padding, terms)
         self._own_bytes = max(self._own_bytes, piece.own_bytes)
         within: tuple[tuple[str, int], ...] = ()
         if RECORD_BYTES in piece.op.attributes:
@@ -752,11 +830,12 @@ class Builder:
                 return [KernelCall(piece.op, {}, within)]
         elif self._only is not None:
             return []
-        variant = shapes, padding
-        if variant not in seen:
-            seen[variant] = self._named(piece, f"{number}.{len(seen)}")
-        op, plain = seen[variant], frame.op
-        names = (*plain.inputs, *results_of(plain))
+        variant = number, shapes, padding, terms
+        if variant not in self._seen:
+            alike = sum(key[0] == number for key in self._seen)
+            self._seen[variant] = self._named(piece, f"{number}.{alike}")
+        op, plain = self._seen[variant], frame.op
+        names = (*plain.inputs[: len(op.inputs)], *results_of(plain))
         pieces = (*op.inputs, *results_of(op))
         places = {
             each: self._place(name, parts[name], buffers)
@@ -783,15 +862,7 @@ class Builder:
         """The op on pieces, under a name of its own, as are its tensors."""
         renamed = {name: f"{name}.{variant}" for name in piece.tensors}
         for name, tensor in piece.tensors.items():
-            self._tensors[renamed[name]] = replace(
-                self._whole[name],
-                name=renamed[name],
-                shape=tensor.shape,
-                base=None,
-                offset_bytes=0,
-                tile=(),
-                image=(),
-            )
+            self._tensors[renamed[name]] = replace(tensor, name=renamed[name])
         op = piece.op
         self._ops.append(
             replace(
@@ -1019,9 +1090,10 @@ def _requests_of(
     elif isinstance(move, KernelCall):
         record_bytes = page_bytes(move.op.integer(RECORD_BYTES), BLOCK_BYTES)
         yield record_bytes, math.prod(map(len, around.values()))
-    elif isinstance(move, StreamMove):  # the loop of its own goes through all rows or columns
+    elif isinstance(move, StreamMove):
         times = math.prod(len(indices) for dim, indices in around.items() if dim != move.dim)
-        for size, count in _slices_of(move.layout, move.is_row):
+        indices = around.get(move.dim)
+        for size, count in _slices_of(move.layout, move.is_row, indices):
             yield size, times * count
     elif move.tensor.tile:
         layout = image_layout(move.tensor)
@@ -1035,9 +1107,15 @@ def _requests_of(
 
 
 @lru_cache(maxsize=4096)
-def _slices_of(layout: TileLayout, by_rows: bool) -> tuple[tuple[int, int], ...]:
-    """Bytes and number of the requests for all rows of tiles, or columns."""
+def _slices_of(
+    layout: TileLayout, by_rows: bool, indices: range | None = None
+) -> tuple[tuple[int, int], ...]:
+    """Bytes and number of the requests for some rows of tiles, or columns; for all by default."""
     sizes = layout.tile_request_bytes if by_rows else layout.column_request_bytes
+    if indices is not None and not by_rows:
+        sizes = sizes[indices.start : indices.stop]
+    elif indices is not None:
+        sizes = tuple(size for row in indices for size in sizes[row :: layout.rows])
     return tuple(Counter(sizes).items())
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from poetfw.ir import Attribute, Op, Tensor
 from poetfw.ops.base import KINDS, LossKind, OpKind
 from poetfw.ops.nests import Builder, Loads, Nest, Pieces
-from poetfw.ops.streamed import LoadedOp, StreamedKind, WrappingKind
+from poetfw.ops.streamed import LoadedOp, StreamedForward, StreamedKind, WrappingKind
 from poetfw.ops.update import UpdateKind
 
 _PREFIX = "pieced_"
@@ -37,9 +37,17 @@ class PiecedOp(WrappingKind):
         return kind.plain(wrapped) if isinstance(kind, StreamedKind) else (wrapped,)
 
     def loads(self, op: Op, tensors: Mapping[str, Tensor]) -> Loads:
-        """Those of the wrapped op."""
+        """Those of the wrapped op; by input channels if it is cut along these to sum over them."""
+        return self.loads_in(op, tensors, str(op.attributes.get(_LOOPS, "")))
+
+    def loads_in(self, op: Op, tensors: Mapping[str, Tensor], loops: str) -> Loads:
+        """The same for some loops."""
         wrapped, kind = self.wrapped(op), self.wrapped_kind
-        return kind.loads(wrapped, tensors) if isinstance(kind, StreamedKind) else Loads()
+        if not isinstance(kind, StreamedKind):
+            return Loads()
+        loads = kind.loads(wrapped, tensors)
+        by_columns = isinstance(kind, StreamedForward) and "i" in loops
+        return loads.by_columns() if by_columns else loads
 
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
         """Those that its attributes say."""
@@ -48,7 +56,7 @@ class PiecedOp(WrappingKind):
 
     def sketch(self, op: Op, tensors: Mapping[str, Tensor], pieces: Pieces, only: int) -> Nest:
         """Moves of one plain op, without calls; those of streamed tensors are the first's."""
-        plain, loads = self.plain(op), self.loads(op, tensors)
+        plain, loads = self.plain(op), self.loads_in(op, tensors, pieces.loops)
         return Builder(op, plain, loads, tensors, pieces, only).nest()
 
 

@@ -227,7 +227,8 @@ class StreamedInputGradient(WrappingKind):
     def loads(self, op: Op, tensors: Mapping[str, Tensor]) -> Loads:
         """The weight."""
         name = op.inputs[0]
-        return Loads({}, WeightSlices((name,), _tiling(op, tensors[name].shape), "i", 1))
+        dim, axis = ("o", 0) if by_outputs(op) else ("i", 1)
+        return Loads({}, WeightSlices((name,), _tiling(op, tensors[name].shape), dim, axis))
 
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
         """Columns; within one, of a batch of images each sample."""
@@ -235,8 +236,6 @@ class StreamedInputGradient(WrappingKind):
 
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:
         _tiling(op, inputs[0].shape)
-        if by_outputs(op):
-            raise ModelError(f"op {op.name!r}: a gradient of the input needs all output channels")
         return super().infer(op, inputs)
 
 
@@ -285,8 +284,6 @@ class StreamedBackward(StreamedKind):
         *back, apply = self.plain(op)
         self._fused.infer(apply, (x, dy, *pace))
         _tiling(op, w.shape)
-        if back and by_outputs(op):
-            raise ModelError(f"op {op.name!r}: a gradient of the input needs all output channels")
         return self._input.infer(back[0], (w, dy)) if back else None
 
     def never_negative(self, op: Op) -> tuple[str, ...]:

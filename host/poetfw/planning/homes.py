@@ -383,16 +383,21 @@ def stream_within(
         _search_between(search, program, homes, budget_bytes, left * (1 - _BETWEEN_SHARE))
     between = left - work.left
     stores = stores and not only_read
+    continues = board.compute.arithmetic is Arithmetic.SEPARATE
     if stores and search.best is None:
         found = fits and search.attempt(everything)
-        for candidates in stored_candidates(program, budget_bytes, work.deadline):
+        storing = stored_candidates(program, budget_bytes, work.deadline, continues=continues)
+        for candidates in storing:
             for candidate in candidates if not found else ():
                 improved = search.attempt(candidate)
                 if found and not improved:
                     break  # storing more takes more energy
                 found = found or improved
     if search.best is None and search.unplaced is None and not only_read:
-        search.attempt_least(least_candidates(program, budget_bytes, work.deadline, stores=stores))
+        least = least_candidates(
+            program, budget_bytes, work.deadline, stores=stores, continues=continues
+        )
+        search.attempt_least(least)
     chosen = search.best or search.unplaced or search.smallest
     chosen = chosen or ChosenHomes(order_program(everything, work.deadline))
     return replace(chosen, work=between)

@@ -18,6 +18,7 @@ from poetfw.ops import KINDS, PiecedOp, kind_of, pieced, streamed_kind
 from poetfw.ops.layouts import image_layout, image_of
 from poetfw.ops.nests import (
     Frame,
+    Loads,
     Nest,
     Pieces,
     cut_axes,
@@ -112,11 +113,21 @@ def channel_units(*graphs: Graph) -> dict[str, int]:
     units: dict[str, int] = {}
     for graph in graphs:
         for op in graph.ops:
-            tile = op.attributes.get("tile")
-            if isinstance(tile, tuple) and op.output is not None:
-                unit = int(tile[-1] if op.backward else tile[0])
+            unit = unit_of(op)
+            if unit and op.output is not None:
                 units[op.output] = math.gcd(unit, units.get(op.output, 0))
     return units
+
+
+def unit_of(op: Op) -> int:
+    """Channels of its output that an op with a streamed weight gives at once; 0 for all.
+
+    A gradient of the input that is summed slice by slice of the weight is complete at once.
+    """
+    tile = op.attributes.get("tile")
+    if not isinstance(tile, tuple) or (op.backward and len(tile) == 1):
+        return 0
+    return int(tile[-1] if op.backward else tile[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +150,13 @@ class _Part(NamedTuple):
 class PieceSearch:
     """Exhaustive search for the pieces of each op, which remembers what it has found."""
 
-    def __init__(self) -> None:
-        """Begin with nothing found."""
+    def __init__(self, *, continues: bool = False) -> None:
+        """Begin with nothing found.
+
+        Args:
+            continues: True on a board whose sums may be continued (`poetfw.ops.continued`).
+        """
+        self.continues = continues
         self._found: dict[object, tuple[PieceChoice, ...]] = {}
 
     def choose(self, op: Op, tensors: Mapping[str, Tensor], room_bytes: int) -> Op:
@@ -219,7 +235,8 @@ class PieceSearch:
         alike, key = _without_names(op, tensors)
         if key not in self._found:
             choices = sorted(
-                _every_choice(*alike), key=lambda each: (each.workspace_bytes, each.cost)
+                _every_choice(*alike, continues=self.continues),
+                key=lambda each: (each.workspace_bytes, each.cost),
             )
             best: list[PieceChoice] = []
             for each in choices:
@@ -290,12 +307,30 @@ def _without_names(
     return (alike, renamed), (alike, tuple(renamed.values()))
 
 
-def _every_choice(op: Op, tensors: Mapping[str, Tensor]) -> Iterator[PieceChoice]:
-    """All pieces of an op; its plain ops have no loops in common but the outermost one."""
+def _every_choice(
+    op: Op, tensors: Mapping[str, Tensor], *, continues: bool
+) -> Iterator[PieceChoice]:
+    """All pieces of an op.
+
+    A forward op whose sums may be continued can also load its weight by input channels.
+    """
     kind = KINDS[pieced_name(op.kind)]
     assert isinstance(kind, PiecedOp)
-    plain = kind.plain(op)
-    weight = kind.loads(op, tensors).weight
+    loads = kind.loads(op, tensors)
+    yield from _choices_with(op, tensors, kind, loads)
+    plain = kind.plain(op)[0]
+    frame = frame_of(plain, tensors)
+    if continues and loads.weight is not None and frame is not None and frame.summed == "i":
+        by_columns = loads.by_columns()
+        if loads.weight.layout.columns > 1:
+            yield from _choices_with(op, tensors, kind, by_columns)
+
+
+def _choices_with(
+    op: Op, tensors: Mapping[str, Tensor], kind: PiecedOp, loads: Loads
+) -> Iterator[PieceChoice]:
+    """All pieces with some loads; plain ops have no loops in common but the outermost one."""
+    plain, weight = kind.plain(op), loads.weight
     fixed = {} if weight is None else {weight.dim: weight.channels}
     outermost = weight.dim if weight is not None and weight.updated else ""
     streamed = () if weight is None else weight.tensors
@@ -361,10 +396,14 @@ def _cuts(
     options: list[list[tuple[str, int]]] = []
     around = outermost
     for dim, extent in frame.extents.items():
+        if dim == frame.summed and dim not in fixed:
+            continue
         unit = math.lcm(1, *(_unit(frame, dim, tensors[name]) for name in results_of(op)))
         extents = [each for each in _divisors(extent) if each % unit == 0 or each == extent]
         if dim in fixed:
             extents = [size for size in extents if size == fixed[dim]]
+        elif frame.summed in fixed and any(dim in frame.letters.get(each, "") for each in streamed):
+            extents = [extent]  # a slice of the weight has all of them
         elif dim == "n":  # one sample, or all
             extents = [size for size in extents if size in (1, extent)]
         elif not streamed and all(dim in frame.letters[name] for name in moved):

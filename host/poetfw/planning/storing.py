@@ -22,7 +22,14 @@ from poetfw.firmware import BLOCK_BYTES
 from poetfw.ir import Graph, Op, Role, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.ops import kind_of
-from poetfw.planning.pieces import PieceSearch, Tile, TilePolicy, channel_units, operand_roots
+from poetfw.planning.pieces import (
+    PieceSearch,
+    Tile,
+    TilePolicy,
+    channel_units,
+    operand_roots,
+    unit_of,
+)
 from poetfw.planning.tile_descent import TileDescent
 from poetfw.training import (
     Program,
@@ -52,7 +59,7 @@ _LARGEST_TILE = 16384
 
 
 def stored_candidates(
-    program: Program, budget_bytes: int, deadline: Deadline
+    program: Program, budget_bytes: int, deadline: Deadline, *, continues: bool
 ) -> Iterator[Iterator[Program]]:
     """Programs that store tensors, by what they stream: nothing, weights and vectors, weights.
 
@@ -63,16 +70,17 @@ def stored_candidates(
         program: a program in which nothing is streamed or stored.
         budget_bytes: budget of the arena.
         deadline: end of the search: there are no more candidates then.
+        continues: True on a board whose sums may be continued (`poetfw.ops.continued`).
     """
     weights, vectors = streamable_weights(program), streamable_vectors(program)
-    search = PieceSearch()
+    search = PieceSearch(continues=continues)
     choices = [(_frozen(weights), ()), (weights, vectors), (weights, ())]
     for streamed, loaded in dict.fromkeys(choices if weights else choices[:1]):
         yield _candidates(program, streamed, loaded, budget_bytes, search, deadline)
 
 
 def least_candidates(
-    program: Program, budget_bytes: int, deadline: Deadline, *, stores: bool
+    program: Program, budget_bytes: int, deadline: Deadline, *, stores: bool, continues: bool
 ) -> list[tuple[int, Callable[[], Program]]]:
     """Programs in the smallest tiles, whose pieces have the least traffic that fits a budget.
 
@@ -85,6 +93,7 @@ def least_candidates(
         budget_bytes: budget of the arena.
         deadline: end of the search.
         stores: True to store activations and gradients, too.
+        continues: as for `stored_candidates`.
 
     Returns:
         Bytes that each program takes at least, the smallest first, and what makes the program; it
@@ -95,7 +104,7 @@ def least_candidates(
     statistics = tuple(name for name in vectors if name in state)
     sizes = {0, *(tensor.size_bytes for tensor in storable_tensors(program.training))}
     homes = [(_frozen(weights), ()), *((weights, loaded) for loaded in ((), statistics, vectors))]
-    search, found = PieceSearch(), {}
+    search, found = PieceSearch(continues=continues), {}
     for streamed, loaded in dict.fromkeys(homes):
         ones = {each.weight.name: _ones(each) for each in streamed}
         base = stream(program, ones, loaded)
@@ -310,7 +319,7 @@ class _Storing:
         """The same; tiles are tried in the order of a bound, until no other one can be better."""
         candidates = []
         rooms = self.room - self.waiting.get(weight.forward, 0), self.room
-        for tile in _weight_tiles(weight):
+        for tile in _weight_tiles(weight, self.search.continues):
             cases = self.cases(weight, tile, policy)
             bounds = [
                 self.search.bound(*case, room) for case, room in zip(cases, rooms, strict=False)
@@ -337,10 +346,10 @@ class _Storing:
         """The ops of a layer with a tile of its weight, and their tensors."""
         layer = [self.plain[name] for name in weight.ops]
         tiled = [replace(op, attributes={**op.attributes, "tile": tile}) for op in layer]
-        return [(op, self._tensors(op, tile, policy)) for op in tiled]
+        return [(op, self._tensors(op, policy)) for op in tiled]
 
-    def _tensors(self, op: Op, tile: tuple[int, ...], policy: TilePolicy) -> dict[str, Tensor]:
-        unit = tile[-1] if op.backward else tile[0]
+    def _tensors(self, op: Op, policy: TilePolicy) -> dict[str, Tensor]:
+        unit = unit_of(op)
         return operands_in_storage(
             op,
             self.windowed.by_name,
@@ -364,11 +373,16 @@ def _ones(weight: StreamableWeight) -> tuple[int, ...]:
     return (1,) if weight.back is None else (1, 1)
 
 
-def _weight_tiles(weight: StreamableWeight) -> Iterator[tuple[int, ...]]:
-    """Tiles of a weight: divisors of its output and input channels, or of the former."""
-    shape = weight.weight.shape
-    extents = shape[:1] if weight.back is None else shape[:2]
-    return product(*map(_divisors, extents))
+def _weight_tiles(weight: StreamableWeight, continues: bool) -> Iterator[tuple[int, ...]]:
+    """Tiles of a weight: divisors of its output and input channels, or of the former alone.
+
+    Those of output channels alone are slices with which a gradient of the input is continued.
+    """
+    outputs, inputs = map(_divisors, weight.weight.shape[:2])
+    if weight.back is not None:
+        yield from product(outputs, inputs)
+    if weight.back is None or continues:
+        yield from product(outputs)
 
 
 def _divisors(extent: int) -> list[int]:

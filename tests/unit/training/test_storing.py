@@ -95,7 +95,8 @@ def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
     for limit in (0, 40, 10**9):
         ticks = count()
         deadline = Deadline(limit, partial(next, ticks))
-        candidates = list(chain.from_iterable(stored_candidates(program, 5000, deadline)))
+        storing = stored_candidates(program, 5000, deadline, continues=True)
+        candidates = list(chain.from_iterable(storing))
         assert deadline.decided == (limit < 10**9)
         assert next(ticks) <= limit + 100
         assert all(stored_tensors(each) for each in candidates)
@@ -148,7 +149,8 @@ def test_a_batch_is_stored_where_no_op_can_run_beside_it() -> None:
     program = make_program(graph, "softmax_cross_entropy", Sgd(0.05))
     batch = program.x.members[0]
     for budget_bytes, is_stored in ((32_000, False), (batch.size_bytes, True)):
-        candidates = list(chain(*stored_candidates(program, budget_bytes, Deadline())))
+        storing = stored_candidates(program, budget_bytes, Deadline(), continues=True)
+        candidates = list(chain.from_iterable(storing))
         assert any(stored_tensors(each) for each in candidates)
         assert all(bool(each.x.members[0].tile) == is_stored for each in candidates)
     training = candidates[-1].training
