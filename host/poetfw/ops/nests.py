@@ -632,10 +632,9 @@ class Builder:
     def _one(self, plain: Op, number: int, outer: Mapping[str, _Segment]) -> list[Statement]:
         """The loops of one op; those of `outer` are around it."""
         frame = self._frame(plain)
-        apart = frame.summed if self._weight is None or self._weight.dim != frame.summed else ""
-        dims = frame.extents.keys() - outer.keys() - {apart}
-        own = [dim for dim in self._order if dim in dims]
         letters = frame.letters
+        dims = frame.extents.keys() - outer.keys() - self._uncut(frame)
+        own = [dim for dim in self._order if dim in dims]
         written = results_of(plain)
         self._most_rows = 0
         buffers: dict[str, int] = {}
@@ -674,6 +673,18 @@ class Builder:
             return body + after
 
         return within(0, {dim: each for dim, each in outer.items() if dim in self._cut})
+
+    def _uncut(self, frame: Frame) -> set[str]:
+        """Dimensions along which an op is not cut here.
+
+        A sum over channels of the weight's slices goes on with all that a slice has, any other sum
+        is formed at once.
+        """
+        weight = self._weight
+        if weight is None or weight.dim != frame.summed:
+            return {frame.summed}
+        of_weight = "".join(frame.letters.get(name, "") for name in weight.tensors)
+        return {*of_weight} - {frame.summed}
 
     def _frame(self, plain: Op) -> Frame:
         frame = frame_of(plain, self._whole)

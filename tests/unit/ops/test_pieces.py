@@ -225,12 +225,14 @@ class Machine:
                 where = self._where(each.part, at)
                 requests = self.writes if each.stores else self.reads
                 requests += _requests_for(each.tensor, where)
-                if each.stores:
+                home = self.homes[each.tensor.name]
+                if each.home is not None:
+                    home = self.buffers[each.home].reshape(each.tensor.shape)
+                if each.stores and each.home is not None:
+                    home[where] = self.buffers[each.buffer].reshape(home[where].shape)
+                elif each.stores:
                     self._store(each.tensor.name, where, self.buffers[each.buffer])
                 else:
-                    home = self.homes[each.tensor.name]
-                    if each.home is not None:
-                        home = self.buffers[each.home].reshape(each.tensor.shape)
                     self.buffers[each.buffer] = home[where].copy()
             elif isinstance(each, StreamMove):
                 index = at[each.dim] if each.dim else 0
@@ -294,7 +296,9 @@ class Machine:
                 self.buffers[place.buffer] = value
             elif place.buffer is not None:
                 begin = self._offset(place, at)
-                self.buffers[place.buffer].reshape(-1)[begin : begin + value.size] = value.flatten()
+                whole = np.full_like(self.homes[place.tensor], np.nan)  # a result that is kept
+                buffer = self.buffers.setdefault(place.buffer, whole).reshape(-1)
+                buffer[begin : begin + value.size] = value.flatten()
             else:
                 home = self.homes[place.tensor].reshape(-1)
                 begin = self._offset(place, at)
