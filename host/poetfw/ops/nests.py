@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise, product
@@ -189,11 +189,14 @@ class Pieces(NamedTuple):
         loops: dimensions along which it is cut, from the outermost loop to the innermost one.
         cut: extents of a piece along these.
         kept: positions of the stored inputs that are loaded as a whole before the loops.
+        apart: True if its plain ops run one after the other, each with slices of a weight of its
+            own, instead of together on each slice.
     """
 
     loops: str
     cut: tuple[int, ...]
     kept: tuple[int, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,7 +509,7 @@ class Builder:
         """
         self._op, self._plain, self._whole, self._only = op, plain, tensors, only
         self._vectors, self._weight, self._tables = loads.vectors, loads.weight, loads.tables
-        self._order, self._kept = pieces.loops, pieces.kept
+        self._order, self._kept, self._apart = pieces.loops, pieces.kept, pieces.apart
         self._cut = dict(zip(pieces.loops, pieces.cut, strict=True))
         self._homes: dict[str, _Home] = {}
         self._tensors: dict[str, Tensor] = {}
@@ -524,30 +527,11 @@ class Builder:
         Raises:
             ModelError: The op cannot be cut like this.
         """
-        kept = self._keep()
-        results = self._keep_results()
-        loads: list[StreamMove] = []
-        for name, layout in self._vectors.items():
-            at = self._buffer(layout.stored_bytes)
-            self._homes[name] = _Home(at, self._whole[name].shape)
-            loads.append(StreamMove(name, layout, "", False, at))
-        outer, columns = self._slices()
-        begin = self._size
-        if self._only:
-            kept, loads, columns = [], [], []
+        plain = [*enumerate(self._plain)]
         body: list[Statement] = []
-        for segment in self._outer_segments(outer):
-            inner: list[Statement] = []
-            for number, plain in enumerate(self._plain):
-                if self._only in (None, number):
-                    self._size = begin
-                    inner += self._one(plain, number, {outer: segment} if outer else {})
-                    self._most = max(self._most, self._size)
-            inner = [*columns, *inner, *_stored(columns)]
-            is_loop = outer in self._cut
-            body += [Loop(outer, segment.first, segment.end, tuple(inner))] if is_loop else inner
-        updated = [move for move in loads if move.tensor in self._op.updates]
-        body = [*kept, *loads, *body, *_stored(updated), *results]
+        for stage in [[each] for each in plain] if self._apart else [plain]:
+            if self._only is None or any(number == self._only for number, _ in stage):
+                body += self._stage(dict(stage))
         staging = aligned(self._most)
         own = staging + aligned(self._staged)
         tensors = self._tensors or self._whole
@@ -555,21 +539,53 @@ class Builder:
         graph = Graph(self._op.name, tuple(tensors.values()), tuple(self._ops), any_name)
         return Nest(tuple(body), graph, staging, own, own + self._own_bytes)
 
-    def _keep(self) -> list[Move]:
-        """Loads of stored inputs as a whole."""
+    def _stage(self, stage: Mapping[int, Op]) -> list[Statement]:
+        """Plain ops, by number, that run together; of a sketch, the first one has all loads."""
+        self._size = 0
+        self._homes = {}
+        kept = self._keep({name for plain in stage.values() for name in plain.inputs})
+        results = self._keep_results(stage)
+        loads: list[StreamMove] = []
+        for name, layout in self._vectors.items():
+            at = self._buffer(layout.stored_bytes)
+            self._homes[name] = _Home(at, self._whole[name].shape)
+            loads.append(StreamMove(name, layout, "", False, at))
+        updates = any(plain.updates for plain in stage.values())
+        outer, columns = self._slices(None if updates else 1)
+        begin = self._size
+        if self._only not in (None, *list(stage)[:1]):
+            kept, loads, columns = [], [], []
+        body: list[Statement] = []
+        for segment in self._outer_segments(outer, stage.values()):
+            inner: list[Statement] = []
+            for number, plain in stage.items():
+                if self._only in (None, number):
+                    self._size = begin
+                    inner += self._one(plain, number, {outer: segment} if outer else {})
+                    self._most = max(self._most, self._size)
+            inner = [*columns, *inner, *_stored(columns if updates else [])]
+            is_loop = outer in self._cut
+            body += [Loop(outer, segment.first, segment.end, tuple(inner))] if is_loop else inner
+        updated = [move for move in loads if move.tensor in self._op.updates]
+        return [*kept, *loads, *body, *_stored(updated), *results]
+
+    def _keep(self, inputs: Collection[str]) -> list[Move]:
+        """Loads as a whole of those of some inputs that are stored and to be kept."""
         moves = []
-        for position in self._kept:
-            tensor = self._whole[self._op.inputs[position]]
+        for name in (self._op.inputs[position] for position in self._kept):
+            if name not in inputs:
+                continue
+            tensor = self._whole[name]
             at = self._buffer(tensor.size_bytes)
             self._homes[tensor.name] = _Home(at, tensor.shape)
             self._staged = max(self._staged, image_layout(tensor).request_bytes)
             moves.append(Move(tensor, tuple(map(AxisSpan, tensor.shape)), at))
         return moves
 
-    def _keep_results(self) -> list[Move]:
+    def _keep_results(self, stage: Mapping[int, Op]) -> list[Move]:
         """Stores of results that the outermost loop continues, which are kept as a whole."""
         moves = []
-        for number, plain in enumerate(self._plain):
+        for number, plain in stage.items():
             name = plain.output
             if name is None or not self._whole[name].tile or not self._continues_outside(plain):
                 continue
@@ -588,20 +604,23 @@ class Builder:
             return False
         return self._frame(plain).summed == weight.dim
 
-    def _outer_segments(self, outer: str) -> list[_Segment]:
+    def _outer_segments(self, outer: str, plain: Collection[Op]) -> list[_Segment]:
         """Indices of the outermost loop: the first ones apart where sums begin with these."""
         if not outer or outer not in self._cut:
             return [_Segment(0, 0)]
         count = self._count(outer, self._frame(self._plain[-1]).extents[outer])
-        if any(map(self._continues_outside, self._plain)):
+        if any(map(self._continues_outside, plain)):
             return [_Segment(0, 1), _Segment(1, count)]
         return [_Segment(0, count)]
 
-    def _slices(self) -> tuple[str, list[StreamMove]]:
-        """Dimension of the outermost loop, and loads within it of a weight and its state."""
-        weight = self._weight
-        if weight is None:
+    def _slices(self, count: int | None) -> tuple[str, list[StreamMove]]:
+        """Dimension of the outermost loop, and loads within it of a weight and its state.
+
+        With a count, of so many of these tensors.
+        """
+        if self._weight is None:
             return "", []
+        weight = replace(self._weight, tensors=self._weight.tensors[:count])
         at = self._buffer(weight.buffer_bytes)
         dim = weight.dim if weight.dim in self._cut else ""
         moves = []

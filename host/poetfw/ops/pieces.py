@@ -13,7 +13,7 @@ from poetfw.ops.streamed import LoadedOp, StreamedForward, StreamedKind, Wrappin
 from poetfw.ops.update import UpdateKind
 
 _PREFIX = "pieced_"
-_LOOPS, _CUT, _KEPT = "loops", "cut", "kept"
+_LOOPS, _CUT, _KEPT, _APART = "loops", "cut", "kept", "apart"
 
 
 class PiecedOp(WrappingKind):
@@ -21,11 +21,11 @@ class PiecedOp(WrappingKind):
 
     Inputs, output, updates and attributes are those of the wrapped op, with attributes `loops`, the
     dimensions along which it is cut, a letter each from the outermost loop on, `cut`, the extents
-    of a piece along these, and `kept`, positions of the stored inputs that are loaded as a whole
-    before the loops.
+    of a piece along these, `kept`, positions of the stored inputs that are loaded as a whole
+    before the loops, and `apart`, 1 if its plain ops run one after the other.
     """
 
-    own_attributes = (_LOOPS, _CUT, _KEPT)
+    own_attributes = (_LOOPS, _CUT, _KEPT, _APART)
 
     def __init__(self, kind: OpKind) -> None:
         """Wrap an operator."""
@@ -52,7 +52,8 @@ class PiecedOp(WrappingKind):
     def pieces(self, op: Op, tensors: Mapping[str, Tensor]) -> Pieces:
         """Those that its attributes say."""
         kept = op.integers(_KEPT) if _KEPT in op.attributes else ()
-        return Pieces(str(op.attributes[_LOOPS]), op.integers(_CUT), kept)
+        apart = _APART in op.attributes
+        return Pieces(str(op.attributes[_LOOPS]), op.integers(_CUT), kept, apart)
 
     def sketch(self, op: Op, tensors: Mapping[str, Tensor], pieces: Pieces, only: int) -> Nest:
         """Moves of one plain op, without calls; those of streamed tensors are the first's."""
@@ -76,6 +77,8 @@ def pieced(op: Op, pieces: Pieces) -> Op:
     attributes: dict[str, Attribute] = {_LOOPS: pieces.loops, _CUT: pieces.cut}
     if pieces.kept:
         attributes[_KEPT] = pieces.kept
+    if pieces.apart:
+        attributes[_APART] = 1
     return replace(op, kind=kind, attributes={**op.attributes, **attributes})
 
 

@@ -334,13 +334,16 @@ def _choices_with(
     fixed = {} if weight is None else {weight.dim: weight.channels}
     outermost = weight.dim if weight is not None and weight.updated else ""
     streamed = () if weight is None else weight.tensors
-    for kept in _subsets(_worth_keeping(op, plain, outermost, tensors)):
+    frames = [frame_of(each, tensors) for each in plain]
+    sums = any(each is not None and each.summed == outermost != "" for each in frames)
+    subsets = list(_subsets(_worth_keeping(op, plain, outermost, tensors)))
+    for kept, apart in product(subsets, (False, True) if sums and len(plain) > 1 else (False,)):
         options = []
         for number, each in enumerate(plain):
             parts: list[tuple[str, _Part]] = []
             for loops, cut in _cuts(each, fixed, outermost, streamed, tensors):
                 try:
-                    nest = kind.sketch(op, tensors, Pieces(loops, cut, kept), number)
+                    nest = kind.sketch(op, tensors, Pieces(loops, cut, kept, apart), number)
                 except ModelError:
                     continue
                 room = (nest.staging, nest.own - nest.staging, nest.workspace_bytes - nest.own)
@@ -351,7 +354,7 @@ def _choices_with(
             sizes = {dim: size for _, part in chosen for dim, size in part.choice.items()}
             rooms = zip(*(part.room for _, part in chosen), strict=True)
             cost = sum(part.cost for _, part in chosen)
-            pieces = Pieces(loops, tuple(sizes[dim] for dim in loops), kept)
+            pieces = Pieces(loops, tuple(sizes[dim] for dim in loops), kept, apart)
             yield PieceChoice(pieces, cost, sum(map(max, rooms)))
 
 
