@@ -144,21 +144,33 @@ void poet_matmul_f32(const struct poet_matmul *op, const float *a, const float *
     poet_matmul_biased_f32(op, a, b, NULL, y);
 }
 
-void poet_matmul_continued_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
+void poet_matmul_biased_continued_f32(const struct poet_matmul *op, const float *a, const float *b,
+                                      const float *bias, float *y)
 {
     if (POET_HAS_VFP && by_tiles(op)) {
-        poet_tiles_sum_f32(op->tiles, b, a, NULL, y);
+        poet_tiles_sum_f32(op->tiles, b, a, bias, y);
         return;
     }
     for (int32_t i = 0; i < op->rows; i++) {
         for (int32_t j = 0; j < op->columns; j++) {
             float *const to = y + i * op->y_row + j * op->y_column;
+            float sum = 0.0f;
             for (int32_t k = 0; k < op->inner; k++) {
-                *to = poet_add_product(*to, a[i * op->a_row + k * op->a_column],
+                sum = poet_add_product(sum, a[i * op->a_row + k * op->a_column],
                                        b[k * op->b_row + j * op->b_column]);
+                if ((k + 1) % op->run == 0 || k + 1 == op->inner) {
+                    *to += sum;
+                    sum = 0.0f;
+                }
             }
+            *to = bias != NULL ? *to + bias[j] : *to;
         }
     }
+}
+
+void poet_matmul_continued_f32(const struct poet_matmul *op, const float *a, const float *b, float *y)
+{
+    poet_matmul_biased_continued_f32(op, a, b, NULL, y);
 }
 
 void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const float *b,

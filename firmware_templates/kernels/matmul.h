@@ -34,13 +34,15 @@ struct poet_matmul {
 /* y[n][i][j] = sum over k of a[n][i][k] * b[n][k][j] */
 void poet_matmul_f32(const struct poet_matmul *op, const float *a, const float *b, float *y);
 
-/* The same of further k of one run, whose products are added to y. Calls for some k after the other leave the bits of one for
- * all, where products are not fused. */
-void poet_matmul_continued_f32(const struct poet_matmul *op, const float *a, const float *b, float *y);
-
-/* The same as poet_matmul_f32 plus bias[j], which may be NULL. */
+/* The same plus bias[j], which may be NULL. */
 void poet_matmul_biased_f32(const struct poet_matmul *op, const float *a, const float *b, const float *bias,
                             float *y);
+
+/* The same of further k, whose runs are added to y. Calls for some runs after the other leave the bits of one for all, the last
+ * of them with the bias, where products are not fused. */
+void poet_matmul_continued_f32(const struct poet_matmul *op, const float *a, const float *b, float *y);
+void poet_matmul_biased_continued_f32(const struct poet_matmul *op, const float *a, const float *b,
+                                      const float *bias, float *y);
 
 /* Fused product and update of one matrix w: poet_matmul_f32 and poet_update_f32 in one, bit-identical, without storing y. */
 void poet_matmul_update_f32(const struct poet_matmul *op, const float *a, const float *b,

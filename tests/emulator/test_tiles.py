@@ -358,32 +358,44 @@ def check_continued(shapes: Sequence[Convolution], folder: Path) -> None:
 
 
 def test_products_that_are_continued(tmp_path: Path) -> None:
-    """Gradients of a dense layer's input, by outputs."""
+    """Dense layers by inputs, in runs, and the gradients of their inputs, by outputs."""
     drawn = [
-        of
-        for of in drawn_products(120, 3)
-        if not (of.run or of.bias or of.applied) and of.left[1] == 1 and of.inner > 1
+        (of, of.inner // 2 if not of.run else -(-of.inner // RUN // 2) * RUN)
+        for of in (*drawn_products(120, 3), Product(1, 2, 97, 5, (97, 1), (1, 97), (5, 1), RUN))
+        if not of.applied and of.batch == of.left[1] == 1 < of.inner
     ]
+    drawn = [(of, at) for of, at in drawn if 0 < at < of.inner]
     tasks: dict[str, Task] = {}
-    for i, of in enumerate(drawn):
-        first, rest = of.inner // 2, of.inner - of.inner // 2
-        tasks[f"first_{i}"] = replace(of, inner=first, left=(first, 1))
-        tasks[f"rest_{i}"] = replace(of, inner=rest, left=(rest, 1), continued=True)
+    for i, (of, at) in enumerate(drawn):
+        for name, count in ((f"first_{i}", at), (f"rest_{i}", of.inner - at)):
+            right = (1, count) if of.right == (1, of.inner) else of.right
+            part = replace(of, inner=count, left=(count, 1), right=right)
+            is_first = name.startswith("first")
+            tasks[name] = replace(part, continued=not is_first, bias=of.bias and not is_first)
     passes = tiled(tasks)
     assert passes.keys() == tasks.keys()
     core = TileCore(passes, tmp_path)
-    for i, of in enumerate(drawn):
+    for i, (of, at) in enumerate(drawn):
         left, right, bias = matrices(of, i)
-        found, rows, at = None, left.reshape(of.rows, of.inner), of.inner // 2
+        found, rows = None, left.reshape(of.rows, of.inner)
         for name, part in (("first", slice(at)), ("rest", slice(at, None))):
             one = passes[f"{name}_{i}"]
-            operands = (right.reshape(of.inner, -1)[part], rows[:, part], bias)
+            columns = right.reshape(of.inner, -1)[part]
+            if of.right == (1, of.inner):
+                columns = right.reshape(-1, of.inner)[:, part]
+            operands = (columns, rows[:, part], bias)
             found = sums(core, f"{name}_{i}", operands, of.rows * of.columns, found)
             assert core.instructions == one.instructions, of
         assert found is not None
         expected = summed(of, left, right, bias)
         np.testing.assert_array_equal(bits(found), bits(expected).ravel(), str(of))
-    assert len(drawn) > 10
+    blocks = {
+        (type(block), block.continued)
+        for one in passes.values()
+        for block in one.blocks
+        if isinstance(block, (Dot, Stencil))
+    }
+    assert {(Dot, True), (Stencil, True)} <= blocks
 
 
 CHANNELS = {Pass.FORWARD: "in_channels", Pass.BACKWARD_INPUT: "out_channels"}

@@ -70,6 +70,7 @@ class Dot(InnerBlock):
         last_tail: columns behind the groups of the last row.
         bias: each source has a number that is added to its results.
         through: the block goes through all sources, A at a time, of which each is one group.
+        continued: totals begin with what is in the results.
     """
 
     sources: int
@@ -92,6 +93,7 @@ class Dot(InnerBlock):
     last_tail: int = 0
     bias: bool = False
     through: bool = False
+    continued: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -180,6 +182,7 @@ class Dot(InnerBlock):
             and (self.whole or self.head > 0 or self.padding <= self.kept)
             and not (self.head and self.sources > 1)
             and not (self.bias and self.sums + self.sources > FLOATS)
+            and not (self.continued and self.one_row and 2 * self.sums > FLOATS)
             and not (self.through and not (self.one_row and self.whole and self.taps == 1))
             and not (self.gathers and self.group * self.stride > FARTHEST)
             and not (self.padding and self.kept == 0 and not self.whole and not self.head)
@@ -391,8 +394,15 @@ class Dot(InnerBlock):
             code.load("r9", _at("weight_other"))
             for i in range(1, self.weights):
                 code.emit(f"add r{first + i}, r{first + i - 1}, r9")
-        if self.held:
+        if self.held and self.continued:
+            code.load("r9", f"[sp, #{self.stack_bytes + 12}]")
+            self._each_result(code, code.load_floats, self.sum + self.sums)
+        elif self.held:
             code.zero(range(self.sum + self.sums, FLOATS), "r9")
+        elif self.continued and not self.one_row:
+            code.load("r9", f"[sp, #{self.stack_bytes + 12}]")
+            self._each_result(code, code.load_floats, 0)
+            code.store_floats("lr", 0, self.sums)
         elif not self.one_row:
             code.zero(range(min(self.free, self.sums)), "r9")
             self._through_totals(
@@ -428,6 +438,20 @@ class Dot(InnerBlock):
             code.load_floats("r10", first, self.sources)
             for i in range(self.sums):
                 code.add(base + i, first + i % self.sources)
+        self._each_result(code, code.store_floats, base)
+        if self.is_padded:  # what is not finite in a row of weights is in all of its sums
+            for weight in range(1, self.weights):
+                code.add(base, base + weight * self.sources * self.taps)
+            code.emit(f"vmov r9, s{base}", 2)
+            code.emit("ubfx r9, r9, #23, #8")
+            code.emit("cmp.w r9, #255")
+            code.emit("it eq")
+            code.emit(f"streq.w r9, [sp, #{top + NOT_FINITE}]")
+
+    def _each_result(
+        self, code: Assembler, access: Callable[[str, int, int], None], base: int
+    ) -> None:
+        """Load or store all results, from r9 on."""
         one_by_one = self.sources > 1 and not self.adjacent
         if one_by_one:
             code.load("r10", _at("put_source"))
@@ -440,23 +464,15 @@ class Dot(InnerBlock):
                 if not last:
                     code.emit("mov r12, r9")
                 for source in range(self.sources):
-                    code.store_floats("r9", at + source * self.taps, self.taps)
+                    access("r9", at + source * self.taps, self.taps)
                     if source < self.sources - 1:
                         code.emit("add r9, r9, r10")
                 if not last:
                     code.emit("add.w r9, r12, r11")
             else:
-                code.store_floats("r9", at, self.sources * self.taps)
+                access("r9", at, self.sources * self.taps)
                 if not last:
                     code.emit("add r9, r9, r11")
-        if self.is_padded:  # what is not finite in a row of weights is in all of its sums
-            for weight in range(1, self.weights):
-                code.add(base, base + weight * self.sources * self.taps)
-            code.emit(f"vmov r9, s{base}", 2)
-            code.emit("ubfx r9, r9, #23, #8")
-            code.emit("cmp.w r9, #255")
-            code.emit("it eq")
-            code.emit(f"streq.w r9, [sp, #{top + NOT_FINITE}]")
 
     def _emit_row(self, code: Assembler) -> None:
         code.part("row")
@@ -490,6 +506,11 @@ class Dot(InnerBlock):
         if self.held:
             for i in range(self.sums):
                 code.add(self.sum + self.sums + i, self.sum + i)
+        elif self.one_row and self.continued:
+            code.load("r9", "[sp, #12]")
+            self._each_result(code, code.load_floats, 0)
+            for i in range(self.sums):
+                code.add(self.sum + i, i)
         elif self.one_row:
             code.zero([0], "r9")
             for i in range(self.sums):

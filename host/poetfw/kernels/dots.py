@@ -51,6 +51,7 @@ class _Rows:
         results: all, for rows of the kernel that meet nothing.
         bias: each source has one.
         applied: results are put to a sink.
+        continued: sums go on from results that are there.
     """
 
     columns: Axis
@@ -72,6 +73,7 @@ class _Rows:
     weight_sample: int = 0
     bias: bool = False
     applied: bool = False
+    continued: bool = False
 
     @property
     def rows(self) -> int:
@@ -140,6 +142,7 @@ def _of_product(of: Product) -> _Rows:
         results=of.batch * result,
         last=of.inner % run,
         bias=of.bias,
+        continued=of.continued,
     )
 
 
@@ -190,8 +193,10 @@ def _divisions(columns: Axis, group: int, last: int) -> Iterator[_Division]:
 def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
     """Tiles that fit in registers."""
     if isinstance(task, Product):
-        if task.left[1] != 1 or task.right[0] != 1 or task.applied or task.continued:
+        if task.left[1] != 1 or task.right[0] != 1 or task.applied:
             return
+        if task.continued and not task.run:
+            return  # a block adds runs to what is there
         on = _of_product(task)
     else:
         on = _of_gradient(task)
@@ -208,7 +213,7 @@ def dot_candidates(task: ConvolutionPass | Product) -> Iterator[Estimate]:
             entries = _entries(on, division, a, b, held)
             if entries is not None:
                 yield _estimate(on, division, entries)
-            if isinstance(task, Product) and division.whole and not held:
+            if isinstance(task, Product) and division.whole and not held and not on.continued:
                 entries = _through(on, division, a, b)
                 if entries is not None:
                     yield _estimate(on, division, entries)
@@ -235,7 +240,10 @@ def _block(on: _Rows, division: _Division, a: int, b: int, held: bool) -> Dot | 
         short=division.last_groups < division.groups and on.last > 0,
         last_tail=division.last_tail,
         bias=on.bias,
+        continued=on.continued,
     )
+    if on.continued and (on.sources % a or on.weights % b):
+        return None  # results that are computed twice are continued once
     if (held and one_row) or not block.fits:
         return None
     return replace(block, steps=on.source_row != block.travel(division.groups))

@@ -108,7 +108,7 @@ def _operands_of_product(of: Product) -> _Operands:
         kernel_rows=1,
         loops=(TileLoop(of.batch, 1, 1, right, left, result),),
         result_column=of.result[1],
-        run=of.run if of.run < of.inner else 0,
+        run=of.run if of.run < of.inner or of.continued else 0,
         continued=of.continued,
     )
 

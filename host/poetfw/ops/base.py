@@ -284,6 +284,8 @@ class OpKind(ABC):
     summed: ClassVar[str] = ""
     """Dimension of its axes over which it sums in order, with a kernel variant
     `<function>_continued_f32` that adds to the result (`poetfw.ops.continued`); empty without."""
+    summed_unit: ClassVar[int] = 1
+    """Extent of that dimension whose terms are summed before their sum is added to the result."""
 
     @abstractmethod
     def infer(self, op: Op, inputs: Sequence[Tensor]) -> tuple[Shape, Dtype] | None:

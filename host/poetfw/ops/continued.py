@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from poetfw.ir import Dtype, Graph, Op, Tensor
-from poetfw.ops.base import KINDS, Array, Kernel, OpKind, OpWork, Shape, TileTable
+from poetfw.kernels import Product
+from poetfw.ops.base import KINDS, Array, Field, Kernel, OpKind, OpWork, Shape, TileTable
 
 _PREFIX = "continued_"
 
@@ -51,12 +52,14 @@ class ContinuedKind(OpKind):
 
     def kernel(self, op: Op, graph: Graph) -> Kernel:
         of = self._kind.kernel(self._begun(op), graph)
-        fields = (
-            (name, TileTable(replace(value.of, continued=True)))
-            if isinstance(value, TileTable)
-            else (name, value)
-            for name, value in of.fields
-        )
+        fields: list[tuple[str, Field]] = []
+        for name, value in of.fields:
+            if isinstance(value, TileTable):
+                value = TileTable(replace(value.of, continued=True))
+                if isinstance(value.of, Product) and not value.of.run:
+                    fields = [field for field in fields if field[0] != "run"]
+                    fields.append(("run", 1))  # each product is added to the result
+            fields.append((name, value))
         function = of.function.replace("_f32", "_continued_f32")
         return replace(of, function=function, fields=tuple(fields))
 

@@ -72,6 +72,8 @@ class Linear(_Linear):
     """Inputs x [N,F], w [O,F] and optionally b [O]; y [N,O]."""
 
     name = "linear"
+    summed = "i"
+    summed_unit = _RUN
     letters = ("ti", "oi", "to")
 
     def product(self, batch: int, features: int, outputs: int) -> Product:

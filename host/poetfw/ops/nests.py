@@ -720,6 +720,8 @@ class Builder:
     def _segments(self, frame: Frame, dim: str) -> Iterator[_Segment]:
         count = self._count(dim, frame.extents[dim])
         if dim == frame.summed:
+            if self._cut[dim] % kind_of(frame.op).summed_unit:
+                raise self._unfit(f"{self._cut[dim]} of its terms are not summed apart")
             behind = count - 1 if len(frame.op.inputs) > 2 else count  # a bias comes last
             ends = dict.fromkeys((1, behind, count))
             yield from (_Segment(*pair) for pair in pairwise((0, *ends)))

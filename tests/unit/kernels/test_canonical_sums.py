@@ -593,6 +593,15 @@ def test_dense_layers(run_kernel: Run, batch: int, features: int, outputs: int) 
     exact(bits(run_kernel("linear", [x, w, b]).output), bits(sums[0]))
     exact(bits(run_kernel("linear_backward_input", [w, dy]).output), bits(sums[1]))
     exact(bits(run_kernel("linear_backward_weight", [x, dy]).output), bits(sums[2]))
+    begun, at = None, 32
+    if features > at:  # in runs
+        parts = [
+            [np.ascontiguousarray(each[:, part]) for each in (x, w)]
+            for part in (slice(at), slice(at, None))
+        ]
+        begun = run_kernel("linear", parts[0]).output
+        run = run_kernel("continued_linear", [*parts[1], b], {}, [begun])
+        exact(bits(run.updates[0]), bits(sums[0]))
     middle = outputs // 2
     if middle:
         first, rest = (np.ascontiguousarray(each) for each in np.split(dy, [middle], axis=1))

@@ -560,6 +560,7 @@ def test_a_streamed_layer_gives_the_whole(
 
 STORED_LAYERS = {
     "linear": (T, U, (6, 12), {}, (2, 1)),
+    "linear in runs": ((8, 64), U, (6, 64), {}, (2, 1)),
     "conv2d": (X, Y, W, CONV, (2, 4)),
     "conv2d of two": ((2, *X[1:]), (2, *Y[1:]), W, CONV, (2, 4)),
 }
@@ -572,6 +573,8 @@ def test_all_pieces_of_a_streamed_layer_give_the_whole(layer: str, tile: tuple[i
     """Sums over the channels of a slice of the weight go on from slice to slice."""
     family = layer.partition(" ")[0]
     x_shape, y_shape, w_shape, attributes, own = STORED_LAYERS[layer]
+    if layer == "linear in runs":
+        tile = tuple(16 * each if at else each for at, each in enumerate(tile))
     w, b = Tensor("w", w_shape, role=Role.PARAMETER), Tensor("b", (6,), role=Role.PARAMETER)
     x, dx = (stored(name, x_shape, own) for name in ("x", "dx"))
     y, m = stored("y", y_shape, own), replace(w, name="m", role=Role.STATE)
@@ -609,7 +612,7 @@ def test_all_pieces_of_a_streamed_layer_give_the_whole(layer: str, tile: tuple[i
                 for name, value in zip(results_of(plain), results, strict=True):
                     assert machine.complete[name].all()
                     np.testing.assert_allclose(machine.homes[name], value, rtol=1e-12, atol=1e-13)
-    by_columns = family == "conv2d" and tile in ((3, 2), (6, 2))
+    by_columns = layer != "linear" and len(tile) == 2 and tile[1] < w_shape[1]
     assert ("forward" in continued) == by_columns
     assert ("backward" in continued) == (len(tile) == 1)
 
