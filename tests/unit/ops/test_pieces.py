@@ -561,8 +561,8 @@ def test_a_streamed_layer_gives_the_whole(
 STORED_LAYERS = {
     "linear": (T, U, (6, 12), {}, (2, 1)),
     "linear in runs": ((8, 64), U, (6, 64), {}, (2, 1)),
-    "conv2d": (X, Y, W, CONV, (2, 4)),
-    "conv2d of two": ((2, *X[1:]), (2, *Y[1:]), W, CONV, (2, 4)),
+    "conv2d": (X, Y, W, CONV, (1, 4)),
+    "conv2d of two": ((2, *X[1:]), (2, *Y[1:]), W, CONV, (1, 4)),
 }
 """Shapes of input, output and weight, attributes, and tiles of input and output."""
 
