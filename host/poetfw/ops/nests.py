@@ -665,6 +665,8 @@ class Builder:
             for name, text in letters.items()
         }
         stays = own.index(frame.summed) if frame.summed in own else len(own)
+        if frame.summed and frame.summed in outer and self._continues_outside(plain):
+            stays = -1
 
         def within(level: int, segments: Mapping[str, _Segment]) -> list[Statement]:
             body: list[Statement] = []
