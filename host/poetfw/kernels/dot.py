@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from poetfw.kernels.assembler import (
@@ -93,13 +93,14 @@ class Dot(InnerBlock):
     last_tail: int = 0
     bias: bool = False
     through: bool = False
-    continued: bool = False
+    continued: bool = field(default=False, repr=False)
 
     @cached_property
     def name(self) -> str:
         """Identifier of the function."""
         digest = zlib.crc32(repr(self).encode())
-        return f"poet_tile_sums_{self.sources}x{self.weights}x{self.taps}_{digest:08x}"
+        sizes = f"{self.sources}x{self.weights}x{self.taps}"
+        return f"poet_tile_sums_{sizes}_{digest:08x}" + "_continued" * self.continued
 
     @property
     def sums(self) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from poetfw.kernels.assembler import FLOATS
@@ -74,7 +74,7 @@ class StencilShape:
     targets: tuple[int, ...] = ()
     run: int = 0
     one_row: bool = False
-    continued: bool = False
+    continued: bool = field(default=False, repr=False)
 
     @property
     def height(self) -> int:
@@ -95,7 +95,8 @@ class StencilShape:
     def name(self) -> str:
         """Identifier of the function."""
         digest = zlib.crc32(repr(self).encode())
-        return f"poet_tile_{self.rows}x{self.taps}_{self.outputs}x{self.strip}_{digest:08x}"
+        sizes = f"{self.rows}x{self.taps}_{self.outputs}x{self.strip}"
+        return f"poet_tile_{sizes}_{digest:08x}" + "_continued" * self.continued
 
     @property
     def is_padded(self) -> bool:
