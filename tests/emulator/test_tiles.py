@@ -506,3 +506,30 @@ def test_an_op_runs_the_plain_loop_where_a_weight_is_not_finite(
         np.testing.assert_array_equal(left, expected.ravel(), which)
         runs[which] = core.instructions / of.macs
     assert all((each < 5) == np.isfinite(special) for each in runs.values()), runs
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("special", [1.0, np.inf, np.nan], ids=str)
+def test_the_plain_loop_continues_sums_too(tmp_path: Path, special: float) -> None:
+    of = Convolution(1, 2, 3, 28, 2, (3, 3), (1, 1), (1, 1, 1, 1), bias=True)
+    one = replace(of, in_channels=1)
+    case = Case(of, 1)
+    case.w[:, 1, :, 0] = special
+    tasks: dict[str, Task] = {
+        "begun": ConvolutionPass(replace(one, bias=False), Pass.FORWARD),
+        "continued": ConvolutionPass(one, Pass.FORWARD, continued=True),
+    }
+    core = TileCore(tiled(tasks), tmp_path)
+    extents = [1, 1, 1, 3, 28, 2, 3, 28, 3, 3, 1, 1, 1, 1]
+    y = np.full(case.geometry.y, np.nan, np.float32)
+    for channel, (name, bias) in enumerate((("begun", 0 * case.b), ("continued", case.b))):
+        op = Operand(np.array([*extents, core.address(name)], np.int32).tobytes())
+        x, w = (Operand(each[:, channel].tobytes()) for each in (case.x, case.w))
+        function = f"poet_conv2d_forward{'_continued' * channel}_f32"
+        (y,) = core.results(
+            function, [op, x, w, Operand(bias.tobytes()), Operand(y.tobytes(), written=True)]
+        )
+        plain = channel > 0 and not np.isfinite(special)
+        assert (core.instructions / one.macs < 5) == (not plain), name
+    expected = forward(case.geometry, case.x, case.w, case.b)
+    np.testing.assert_array_equal(y, expected.ravel())
