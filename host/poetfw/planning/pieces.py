@@ -28,6 +28,7 @@ from poetfw.ops.nests import (
     results_of,
 )
 from poetfw.ops.pieces import pieced_name
+from poetfw.ops.streamed import by_outputs
 
 _FEATURES = 16
 """Features of a vector that count as a row of an image where a tile's rows are limited."""
@@ -322,7 +323,7 @@ def _every_choice(
     frame = frame_of(plain, tensors)
     if continues and loads.weight is not None and frame is not None and frame.summed == "i":
         by_columns = loads.by_columns()
-        if loads.weight.layout.columns > 1:
+        if not by_outputs(op) and loads.weight.layout.columns > 1:
             yield from _choices_with(op, tensors, kind, by_columns)
 
 

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -567,8 +568,10 @@ STORED_LAYERS = {
 """Shapes of input, output and weight, attributes, and tiles of input and output."""
 
 
-@pytest.mark.parametrize("tile", [(3, 2), (6, 2), (6, 4), (3,)])
-@pytest.mark.parametrize("layer", STORED_LAYERS)
+@pytest.mark.parametrize(
+    ("layer", "tile"),
+    [*product(STORED_LAYERS, [(3, 2), (6, 2), (6, 4), (3,), (2,), (1,)])],
+)
 def test_all_pieces_of_a_streamed_layer_give_the_whole(layer: str, tile: tuple[int, ...]) -> None:
     """Sums over the channels of a slice of the weight go on from slice to slice."""
     family = layer.partition(" ")[0]

@@ -15,7 +15,8 @@ from poetfw.costs import analytic_costs
 from poetfw.ir import Op, Tensor
 from poetfw.memory import resident_bytes
 from poetfw.models.layers import Layers
-from poetfw.ops import PiecedOp, kind_of
+from poetfw.ops import KINDS, PiecedOp, kind_of, run_ops
+from poetfw.ops.continued import ContinuedKind
 from poetfw.ops.nests import sample_parts
 from poetfw.optimizers import Sgd
 from poetfw.planning import BuildSettings, plan_evaluation, schedule_problem
@@ -102,6 +103,18 @@ def test_the_search_for_tiles_ends_with_the_time(program: Program) -> None:
         assert all(stored_tensors(each) for each in candidates)
         found.append(len(candidates))
     assert 0 == found[0] < found[1] < found[2]
+
+
+def test_sums_are_continued_only_where_products_and_sums_are_rounded_apart(
+    program: Program,
+) -> None:
+    for continues in (False, True):
+        candidates = stored_candidates(program, 9000, Deadline(), continues=continues)
+        graphs = [each.training for each in chain.from_iterable(candidates)]
+        called = {op.kind for graph in graphs for op, _ in run_ops(graph)}
+        assert bool(called & {"continued_conv2d", "continued_linear"}) == continues
+    kinds = [KINDS[kind] for kind in called]
+    assert sum(isinstance(kind, ContinuedKind) for kind in kinds) > 1
 
 
 @pytest.mark.parametrize("budget_bytes", [5000, 9000, 16000])
