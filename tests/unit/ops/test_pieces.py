@@ -569,11 +569,11 @@ STORED_LAYERS = {
 
 
 @pytest.mark.parametrize(
-    ("layer", "tile"),
-    [*product(STORED_LAYERS, [(3, 2), (6, 2), (6, 4), (3,), (2,), (1,)])],
+    "case", [*product(STORED_LAYERS, [(3, 2), (6, 2), (6, 4), (3,), (2,), (1,)])], ids=str
 )
-def test_all_pieces_of_a_streamed_layer_give_the_whole(layer: str, tile: tuple[int, ...]) -> None:
+def test_all_pieces_of_a_streamed_layer_give_the_whole(case: tuple[str, tuple[int, ...]]) -> None:
     """Sums over the channels of a slice of the weight go on from slice to slice."""
+    layer, tile = case
     family = layer.partition(" ")[0]
     x_shape, y_shape, w_shape, attributes, own = STORED_LAYERS[layer]
     if layer == "linear in runs":
@@ -625,7 +625,8 @@ def test_all_pieces_of_a_streamed_layer_give_the_whole(layer: str, tile: tuple[i
 def test_rows_of_a_table_are_looked_up(shape: tuple[int, ...], in_storage: bool) -> None:
     """Numbers beyond the table give zeros, and are transfers, too."""
     ids, table = Tensor("ids", shape), Tensor("table", (7, 3), role=Role.CONSTANT)
-    y = stored("y", (*shape, 3), (1, 3)) if in_storage else Tensor("y", (*shape, 3))
+    tile = (1, 1 if len(shape) == 3 else 3)  # of four axes, rows are the third
+    y = stored("y", (*shape, 3), tile) if in_storage else Tensor("y", (*shape, 3))
     tensors = {tensor.name: tensor for tensor in (ids, table, y)}
     values = {name: np.arange(t.elements, dtype=float) for name, t in tensors.items()}
     values["ids"] = np.resize([3.0, 6, 7, -1, 0], shape)
