@@ -109,7 +109,8 @@ def features_of(
     inputs = [graph.by_name[name] for name in op.inputs]
     output = None if op.output is None else graph.by_name[op.output]
     step = _step(kernel)
-    names = (kernel.function or op.kind) + step, kernel.source + step
+    function = kernel.function.replace("_continued", "")  # the same code around the sums
+    names = (function or op.kind) + step, kernel.source + step
     table = table_of(kernel)
     if table is not None and (tiled := tiles(table)) is not None:
         return Featured(*names, _tiled(tiled, inputs, kernel, unit))

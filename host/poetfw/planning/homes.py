@@ -385,14 +385,17 @@ def stream_within(
     stores = stores and not only_read
     continues = board.compute.arithmetic is Arithmetic.SEPARATE
     if stores and search.best is None:
-        found = fits and search.attempt(everything)
-        storing = stored_candidates(program, budget_bytes, work.deadline, continues=continues)
-        for candidates in storing:
-            for candidate in candidates if not found else ():
-                improved = search.attempt(candidate)
-                if found and not improved:
-                    break  # storing more takes more energy
-                found = found or improved
+        fits = fits and search.attempt(everything)
+        for sums in (True, False) if continues else (False,):  # either may be hard to place
+            found = fits
+            deadline = work.deadline
+            storing = stored_candidates(program, budget_bytes, deadline, continues=sums)
+            for candidates in storing:
+                for candidate in candidates if not found else ():
+                    improved = search.attempt(candidate)
+                    if found and not improved:
+                        break  # storing more takes more energy
+                    found = found or improved
     if search.best is None and search.unplaced is None and not only_read:
         least = least_candidates(
             program, budget_bytes, work.deadline, stores=stores, continues=continues
