@@ -373,7 +373,7 @@ class _Segment(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """Which terms of its sums a call of an op adds: the first ones, and the last ones."""
+    """Terms of its sums that a call of an op adds: the first ones, and the last ones."""
 
     first: bool = True
     last: bool = True

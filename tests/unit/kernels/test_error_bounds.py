@@ -18,6 +18,7 @@ from poetfw.ir import Attribute, Op
 from poetfw.ops import KINDS, Array, fused_name
 from poetfw.ops.bit_fields import pack_fields
 from poetfw.ops.class_losses import LARGEST_WEIGHT, ClassOptions
+from poetfw.ops.continued import continued_name
 from poetfw.ops.mean_losses import MEAN_LOSSES
 from poetfw.ops.packed import FORMATS, PACKED, pack
 from poetfw.ops.pointwise import FUNCTIONS
@@ -342,6 +343,19 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "nll_backward": lambda d: Case([d(16, 10), d.labels(16, 10)], NLL),
     "square_sum": lambda d: Case([d(2000), np.abs(d(1))]),
 }
+
+
+def continued(kind: str) -> Callable[[Draw], Case]:
+    def case(d: Draw) -> Case:
+        one = CASES[kind](d)
+        op = Op("op", kind, tuple(map(str, range(len(one.inputs)))), "y", one.attributes)
+        result = KINDS[kind].compute(op, one.inputs, ())
+        return Case(one.inputs, one.attributes, (d(*np.shape(result)),))
+
+    return case
+
+
+CASES |= {continued_name(name): continued(name) for name, kind in KINDS.items() if kind.summed}
 
 
 def test_every_operator_has_a_case() -> None:
